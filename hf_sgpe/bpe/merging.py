@@ -7,7 +7,7 @@ merge. `apply_merges` does this with a heap. `apply_merges_by_rescan` follows th
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, cast
 
@@ -95,12 +95,17 @@ def spell_tokens(tokens: Iterable[bytes], merges: Iterable[Pair]) -> list[bytes]
 
 
 def merge_words(
-    words: Iterable[bytes], merges: Sequence[Pair], results: Sequence[int] | None = None
+    words: Iterable[bytes],
+    merges: Sequence[Pair],
+    results: Sequence[int] | None = None,
+    characters: Mapping[bytes, int] | None = None,
 ) -> Sequence[Sequence[int]]:
     """Return the tokens of each word after merging its bytes.
 
     Args:
         results: The token that each merge creates; None: merge k creates token 256 + k.
+        characters: The tokens of single characters, if merges join characters instead of bytes. A character without a token
+            becomes its bytes.
 
     Returns:
         A sequence of sequences of ids: lists, or a native object that takes less memory.
@@ -113,10 +118,31 @@ def merge_words(
         import hf_sgpe._native as _native
 
         triples = [(left, right, result) for (left, right), result in numbered]
-        merged = _native.Encoder(range(256), triples, (), None, (), 0).merge_words(words)
+        alphabet = {"characters": list(characters.items())} if characters else {}
+        merged = _native.Encoder(range(256), triples, (), None, (), 0, **alphabet).merge_words(words)
         return cast("Sequence[Sequence[int]]", merged)
     table = MergeTable(numbered)
-    return [apply_merges(word, table) for word in words]
+    return [apply_merges(symbols(word, characters), table) for word in words]
+
+
+def symbols(word: bytes, characters: Mapping[bytes, int] | None, byte_ids: Sequence[int] = range(256)) -> list[int]:
+    """Return the tokens of a word before any merge: its bytes, or those of its characters that have a token.
+
+    Args:
+        word: A word as UTF-8, or any bytes if there are no ``characters``.
+        characters: As for `merge_words`. Longer tokens are ignored.
+        byte_ids: The token of each byte.
+
+    >>> symbols("aé".encode(), {"é".encode(): 300})
+    [97, 300]
+    """
+    if not characters:
+        return [byte_ids[byte] for byte in word]
+    ids: list[int] = []
+    for character in word.decode():
+        encoded = character.encode()
+        ids += [characters[encoded]] if encoded in characters else [byte_ids[byte] for byte in encoded]
+    return ids
 
 
 def unreached_words(vocab: Collection[bytes], merges: Iterable[tuple[bytes, bytes]]) -> list[bytes]:

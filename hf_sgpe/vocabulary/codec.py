@@ -15,11 +15,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from hf_sgpe import kernels
-from hf_sgpe.bpe.merging import MergeTable, apply_merges
+from hf_sgpe.bpe.merging import MergeTable, apply_merges, symbols
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.splitting.normalization import METASPACES, later, prepare
 from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer
-from hf_sgpe.vocabulary.neighbours import Neighbours
+from hf_sgpe.vocabulary.neighbours import Neighbours, is_character
 from hf_sgpe.vocabulary.special_tokens import AddedPatterns
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
@@ -68,6 +68,7 @@ class Codec:
         self.vocab = data.vocab
         self.merges = data.merges
         self.added_tokens = data.added_ids
+        self._found_by_kernels = {} if data.normalized_tokens else data.added_tokens
         self.special_ids = frozenset(data.special_tokens.values())
         self.pre_tokenizer = RegexPreTokenizer.of(data.splitting)
         self.normalization = data.normalization
@@ -177,15 +178,8 @@ class Codec:
         encoded = word.encode()
         if self.ignore_merges and encoded in self.vocab:
             return (self.vocab[encoded],)
-        ids = self._ids_of_characters(word) if self.by_characters else (self.byte_ids[byte] for byte in encoded)
+        ids = symbols(encoded, self.vocab if self.by_characters else None, self.byte_ids)
         return tuple(apply_merges([id for id in ids if id != _NO_ID], self._table))
-
-    def _ids_of_characters(self, word: str) -> Iterator[int]:
-        """Yield the token of each character, or the tokens of its bytes."""
-        for character in word:
-            encoded = character.encode()
-            id = self.vocab.get(encoded)
-            yield from (self.byte_ids[byte] for byte in encoded) if id is None else (id,)
 
     def _remember(self, word: str, ids: tuple[int, ...]) -> None:
         # Size of the string, the ids (mostly shared ints) and the dictionary entry.
@@ -254,7 +248,7 @@ class Codec:
 class NativeCodec(Codec):
     """A codec that uses the native kernels. If the split has a native scanner, they get whole texts, else split words.
 
-    Uncommon cases use the readable form: texts that contain the text of an added token, and texts that NFC changes.
+    Uncommon cases use the readable form: texts that contain the text of a special token, and texts that NFC changes.
     """
 
     @cached_property
@@ -264,8 +258,17 @@ class NativeCodec(Codec):
         vocab = self.vocab
         merges = [(vocab[left], vocab[right], vocab[left + right]) for left, right in self.merges]
         wholes = list(vocab.items()) if self.ignore_merges else []
-        added = [token.encode() for token in self.added_tokens]
-        return _native.Encoder(self.byte_ids, merges, wholes, self.pre_tokenizer.scanner, added, MEMORY_BYTES)
+        return _native.Encoder(
+            self.byte_ids,
+            merges,
+            wholes,
+            self.neighbours.native if self.by_characters else self.pre_tokenizer.scanner,
+            [token.encode() for token in self.added_tokens if token not in self._found_by_kernels],
+            MEMORY_BYTES,
+            characters=[(token, id) for token, id in vocab.items() if is_character(token)] if self.by_characters else [],
+            added_tokens=[(token.encode(), id) for token, id in self._found_by_kernels.items()],
+            prefix=self.normalization == "metaspace-prefix",
+        )
 
     @cached_property
     def _decoder(self) -> Decoder:
@@ -276,6 +279,8 @@ class NativeCodec(Codec):
 
     @cached_property
     def _scans(self) -> bool:
+        if self.by_characters:
+            return self.normalization in ("metaspace", "metaspace-prefix")
         return self.pre_tokenizer.scanner is not None
 
     @cached_property
@@ -336,6 +341,9 @@ class NativeCodec(Codec):
         assert ids is not None
         return ids
 
+    def _cut(self, text: str) -> list[str]:
+        return self.neighbours.native.split(text) if self.by_characters else super()._cut(text)
+
     def _words(self, words: Iterable[str]) -> list[int]:
         return self._encoder.encode_words(words)
 
@@ -367,7 +375,7 @@ def make_codec(data: TokenizerData) -> Codec:
     """Return the codec of the kernel in use."""
     ids = (*data.vocab.values(), *data.added_ids.values())
     has_room = max(*ids, len(data.merges)) < _MOST_IDS
-    return NativeCodec(data) if kernels.is_native() and has_room and not data.by_characters else Codec(data)
+    return NativeCodec(data) if kernels.is_native() and has_room else Codec(data)
 
 
 def _threads(texts: Sequence[str], threads: int | None) -> int:

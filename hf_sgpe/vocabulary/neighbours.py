@@ -64,3 +64,12 @@ class Neighbours:
         import hf_sgpe._native as _native
 
         return _native.Neighbours(self.pairs)
+
+
+def is_character(token: bytes) -> bool:
+    """Return whether a token of text is a single character.
+
+    >>> is_character("ක".encode()), is_character(b"ab")
+    (True, False)
+    """
+    return len(token) < 5 and len(token.decode()) == 1

@@ -78,7 +78,7 @@ class TokenizerExtender:
         """
         weights = self.config.weights
         corpus = Corpus.of(files, iterator=iterator, text=text, counts=counts, weights=weights, text_field=text_field)
-        splitting = self.config.splitting_for(_folder(base).data)
+        splitting = self.config.counting_splitting(_folder(base).data)
         if corpus.counts and not corpus.files:
             # Counts with another split can be valid: only words of the scripts must be cut alike, and learning checks that.
             splitting = read_info(corpus.counts[0]).splitting

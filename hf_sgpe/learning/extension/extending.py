@@ -12,14 +12,15 @@ import itertools
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 
 import numpy as np
 
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.learning.extension.character_tiers import CharacterTierLearner
 from hf_sgpe.learning.extension.extension_config import AUTO, ExtensionConfig
-from hf_sgpe.learning.extension.extension_tiers import BytesPair, TierLearner, Words
+from hf_sgpe.learning.extension.extension_tiers import TierLearner, Words
 from hf_sgpe.learning.extension.promise import check_promise, words_of_scripts
 from hf_sgpe.learning.observer import NOBODY, Observer
 from hf_sgpe.splitting.splitting import Splitting
@@ -58,16 +59,13 @@ class Extension:
     def at(self, new_tokens: int) -> TokenizerData:
         """Return the extended tokenizer with only ``new_tokens`` of its new tokens: letters and syllables, then the first
         learned ones."""
-        kept: set[bytes] = set(self.base.vocab)
-        merges: list[BytesPair] = []
-        most = len(kept) + max(new_tokens, self.unit_tokens)
-        for left, right in self.tokenizer.merges:
-            if left + right not in kept and len(kept) == most:
-                break
-            kept.add(left + right)
-            merges.append((left, right))
-        vocab = {token: id for token, id in self.tokenizer.vocab.items() if token in kept}
-        return replace(self.tokenizer, vocab=vocab, merges=merges)
+        old, whole = self.base.vocab, self.tokenizer
+        merged = dict.fromkeys(left + right for left, right in whole.merges)
+        characters = [token for token in whole.vocab if token not in old and token not in merged]
+        new = chain(characters, (token for token in merged if token not in old))
+        kept = {*old, *islice(new, max(new_tokens, self.unit_tokens))}
+        merges = [pair for pair in whole.merges if pair[0] in kept and pair[1] in kept and pair[0] + pair[1] in kept]
+        return replace(whole, vocab={token: id for token, id in whole.vocab.items() if token in kept}, merges=merges)
 
 
 def extend_from_counts(
@@ -84,7 +82,7 @@ def extend_from_counts(
     for room, learning is repeated up to six times.
 
     Args:
-        counts: Words cut by `ExtensionConfig.splitting_for`. Words without a character of the scripts are ignored.
+        counts: Words cut by `ExtensionConfig.counting_splitting`. Words without a character of the scripts are ignored.
         free_ids: Ids to use first; after these, ids follow the highest id in use.
         observer: Watches each step; the counts of merges have no unit.
 
@@ -93,22 +91,22 @@ def extend_from_counts(
             characters of the scripts, or the result would break the promise.
     """
     splitting = config.splitting_for(base)
-    _check_counts(counts, splitting)
+    _check_counts(counts, config.counting_splitting(base))
     words = Words.of(counts, config)
     if not words.words:
         raise SGPEError(f"the text has no word in {', '.join(config.scripts)}: name other scripts, or add text in them")
     # Runtimes that know the old split by name use nothing else of the file; some encode a word that is a token as that
     # token, whatever the merges.
     reach_all = splitting == base.splitting and not base.ignore_merges
-    tiers = TierLearner(base, words, config, observer=observer).tiers(reach_all=reach_all)
+    learner = CharacterTierLearner if base.by_characters else TierLearner
+    tiers = learner(base, words, config, observer=observer).tiers(reach_all=reach_all)
     merges = tiers.merges
     ids = dict(base.vocab)
-    taken = {*ids.values(), *base.added_ids.values()}
+    taken = {*ids.values(), *base.byte_tokens, *base.added_ids.values()}
     first = sorted(set(free_ids) - taken)
     free = chain(first, itertools.count(max(*taken, *first) + 1))
-    for left, right in merges:
-        if left + right not in ids:
-            ids[left + right] = next(free)
+    for token in tiers.new_tokens(base.vocab):
+        ids[token] = next(free)
     if tiers.untaught >= _WARN_SHARE:
         logger.warning(
             "%.0f%% of the words of %s are not learned from: some of their bytes also occur in a row in other scripts, so "
@@ -159,7 +157,7 @@ def _tokens_per_piece(data: TokenizerData, words: Sequence[bytes], times: Sequen
 
 def free_ids_of(tokenizer: TokenizerData, rows: int) -> list[int]:
     """Return the ids below ``rows``, the number of a model's embeddings, that no token uses."""
-    taken = {*tokenizer.vocab.values(), *tokenizer.added_ids.values()}
+    taken = {*tokenizer.vocab.values(), *tokenizer.byte_tokens, *tokenizer.added_ids.values()}
     return [id for id in range(rows) if id not in taken]
 
 

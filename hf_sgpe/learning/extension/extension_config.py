@@ -148,9 +148,13 @@ class ExtensionConfig:
         """Return the splitting of the extended tokenizer.
 
         Raises:
-            SGPEError: the tokenizer has the recipe sgpe and would need another split.
+            SGPEError: the tokenizer has the recipe sgpe and would need another split, or cannot have one.
         """
         before = base.splitting
+        if base.by_characters:
+            if self.own_split:
+                raise SGPEError("own_split: a tokenizer in SentencePiece's manner has no split: leave own_split out")
+            return before
         if self.own_split or (self.own_split is None and cut_scripts(before, self.scripts)):
             if before.recipe == "sgpe":
                 raise SGPEError("a tokenizer of the recipe sgpe cannot be extended: train a tokenizer of the recipe hybrid")
@@ -164,6 +168,16 @@ class ExtensionConfig:
                 joiners=(*before.script_joiners, *today.script_joiners[old:]),
             )
         return before
+
+    def counting_splitting(self, base: TokenizerData) -> Splitting:
+        """Return the splitting of the words to learn from. Errors are as for `splitting_for`.
+
+        A tokenizer without a split pattern learns from words of the scripts, which no learned token crosses.
+        """
+        splitting = self.splitting_for(base)
+        if not base.by_characters:
+            return splitting
+        return Splitting("hybrid", tuple(self.scripts), normalization="none", special_tokens=splitting.special_tokens)
 
 
 def cut_scripts(splitting: Splitting, scripts: Iterable[str]) -> list[str]:

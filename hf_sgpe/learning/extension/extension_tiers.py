@@ -6,7 +6,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from math import inf
 from typing import NamedTuple
 
@@ -87,12 +87,18 @@ def _any_of(characters: Iterable[str]) -> re.Pattern[str]:
 
 class Tiers(NamedTuple):
     """The merges of an extended tokenizer, the number of new tokens of its units, and the gain of each learned token; and
-    the share of running words that were not learned from, because merging their bytes could change other text."""
+    the share of running words that were not learned from, because merging their bytes could change other text. Also the new
+    characters, which are tokens without a merge; none if merges join bytes."""
 
     merges: list[BytesPair]
     unit_tokens: int
     gains: list[int]
     untaught: float
+    characters: tuple[bytes, ...] = ()
+
+    def new_tokens(self, old: Collection[bytes]) -> dict[bytes, None]:
+        """Return the tokens that are not ``old``, in order."""
+        return dict.fromkeys(token for token in chain(self.characters, map(b"".join, self.merges)) if token not in old)
 
 
 class TierLearner:
@@ -100,6 +106,7 @@ class TierLearner:
 
     def __init__(self, base: TokenizerData, words: Words, config: ExtensionConfig, *, observer: Observer) -> None:
         self.base, self.words, self.config, self.observer = base, words, config, observer
+        self.wanted = _MOST_AUTO if config.new_tokens == AUTO else int(config.new_tokens)
         self.confinement = Confinement.to_scripts(config.scripts)
         self.trie = LinguisTrie(config.scripts, whole_clusters=True)
         units = self.trie.count_units(observer.steps(words.words, "Finding units"), words.times, every_word=True)
@@ -135,7 +142,7 @@ class TierLearner:
     def _numbered(self, merges: Iterable[BytesPair]) -> dict[bytes, int]:
         """Return a number for each token: the bytes, the tokenizer's tokens, and the results of the merges."""
         numbers: dict[bytes, int] = {byte: number for number, byte in enumerate(BYTES)}
-        for token in itertools.chain(self.base.vocab, (left + right for left, right in merges)):
+        for token in chain(self.base.vocab, (left + right for left, right in merges)):
             numbers.setdefault(token, len(numbers))
         return numbers
 
@@ -200,8 +207,9 @@ class TierLearner:
         """
         promised = {character for unit in self.units if not self.trie.must_earn(unit) for character in unit}
         characters = self.signs.keys() | set().union(*self.units)
-        leads = {mark.encode()[:1] for mark in filter(self._is_shared, characters & _EVERYWHERE)}
-        promised |= {character for character in characters if character.encode()[:1] in leads}
+        if not self.base.by_characters:
+            leads = {mark.encode()[:1] for mark in filter(self._is_shared, characters & _EVERYWHERE)}
+            promised |= {character for character in characters if character.encode()[:1] in leads}
         return promised - _EVERYWHERE - {" "}
 
     def _worth(self, chosen: ChosenUnits) -> dict[str, float]:
@@ -231,8 +239,7 @@ class TierLearner:
         signs = [sign.encode() for sign in sorted(chosen.letters & self.signs.keys()) if self._is_shared(sign)]
         revived = self._revived([*units, *rest], numbers, built=signs)
         unit_tokens = len({left + right for left, right in (*units, *revived)} - self.base.vocab.keys())
-        wanted = _MOST_AUTO if self.config.new_tokens == AUTO else int(self.config.new_tokens)
-        room = wanted - unit_tokens
+        room = self.wanted - unit_tokens
         if room < 0:
             return None
         merges = [*units, *rest, *revived]

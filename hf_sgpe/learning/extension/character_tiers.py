@@ -1,0 +1,108 @@
+"""Learning of an extension of a tokenizer whose merges join characters, in SentencePiece's manner.
+
+No bytes are shared between scripts here, so any merge with a character of the scripts is harmless to other text. The merges
+are closed: each pair of tokens that makes a new token is a merge. So the ids are the same in SentencePiece and llama.cpp, which
+know only the tokens and their order, and join any two neighbours that make a token.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+import numpy as np
+
+from hf_sgpe.bpe.merging import flat, merge_words, spell_tokens
+from hf_sgpe.bpe.unit_tier import BYTES, ChosenUnits, build_unit_tier, order_units
+from hf_sgpe.learning.extension.extension_tiers import BytesPair, TierLearner, Tiers
+from hf_sgpe.vocabulary.confinement import Confinement
+from hf_sgpe.vocabulary.neighbours import is_character
+
+
+class CharacterTierLearner(TierLearner):
+    """The learner of the merges of one extended tokenizer whose merges join characters."""
+
+    def tiers(self, *, reach_all: bool) -> Tiers:
+        """Return the best tiers, with all pairs that make a new token."""
+        best = self._best_tiers()
+        known = {*self.base.vocab, *best.new_tokens(self.base.vocab)}
+        return best._replace(merges=list(closed(best.merges, known, self.confinement)))
+
+    def _with_units(self, chosen: ChosenUnits) -> Tiers | None:
+        characters, units = self._characters_and_unit_pairs(chosen)
+        known = {*self.base.vocab, *characters, *map(b"".join, units)}
+        unit_tokens = len(known) - len(self.base.vocab)
+        room = self.wanted - unit_tokens
+        if room < 0:
+            return None
+        merges = list(closed([*units, *self.base.merges], known, self.confinement))
+        numbers = self._numbered(merges)
+        for character in characters:
+            numbers.setdefault(character, len(numbers))
+        pairs = [(numbers[left], numbers[right]) for left, right in merges]
+        results = [numbers[left + right] for left, right in merges]
+        alphabet = {token: number for token, number in numbers.items() if token in known and is_character(token)}
+        sequences = merge_words(self.words.words, pairs, results, alphabet)
+        times, untaught = self._times(sequences, list(numbers))
+        learned, gains = self._learn(sequences, times, list(numbers), set(merges), room)
+        return Tiers([*merges, *learned], unit_tokens, gains, untaught, tuple(characters))
+
+    def _characters_and_unit_pairs(self, chosen: ChosenUnits) -> tuple[list[bytes], list[BytesPair]]:
+        """Return the new characters, and the merges that build the units of characters."""
+        plain = [character for character in sorted(self.characters) if not self._is_shared(character)]
+        units = dict.fromkeys([*plain, *order_units(chosen, self.trie, characters=plain)])
+        shared = set(filter(self._is_shared, set("".join(units)) - {" "}))
+        whole = [unit for unit in units if shared.isdisjoint(unit)]
+        new = [character.encode() for character in dict.fromkeys("".join(whole))]
+        tier = build_unit_tier([unit.encode() for unit in whole])
+        spelled = spell_tokens(BYTES, tier)
+        # The first merges build characters of bytes, and all others join whole characters.
+        pairs = [(spelled[left], spelled[right]) for left, right in tier]
+        return [c for c in new if c not in self.base.vocab], [pair for pair in pairs if all(map(_is_text, pair))]
+
+    def _is_shared(self, character: str) -> bool:
+        """Return whether a character has no token and may not get one, because it also occurs in other text."""
+        encoded = character.encode()
+        return encoded not in self.base.vocab and not self.confinement.holds(encoded)
+
+    def _with_shared(self) -> list[str]:
+        return []  # a character that may not have a token cannot be part of one
+
+    def _times(self, sequences: Sequence[Sequence[int]], tokens: Sequence[bytes]) -> tuple[list[int], float]:
+        times, _ = super()._times(sequences, tokens)
+        # A word with a character without a token is not learned from: no merge joins the tokens of its bytes.
+        ids, ends = flat(sequences)
+        for word in np.unique(np.searchsorted(ends, np.flatnonzero((ids >= 0x80) & (ids < 0x100)), side="right")).tolist():
+            times[word] = 0
+        return times, 1 - sum(times) / sum(self.words.times)
+
+
+def closed(merges: Iterable[BytesPair], tokens: Collection[bytes], confinement: Confinement) -> Iterator[BytesPair]:
+    """Yield merges so that each confined token can be made of any two tokens; other merges stay as they are.
+
+    All merges that make a token are yielded at the place of its first one.
+
+    Args:
+        tokens: All tokens.
+
+    >>> list(closed([(b"a", b"b"), (b"ab", b"c")], {b"a", b"b", b"c", b"ab", b"bc", b"abc"}, Confinement(map(ord, "abc"))))
+    [(b'a', b'b'), (b'ab', b'c'), (b'a', b'bc')]
+    """
+    merges = list(merges)
+    listed: dict[bytes, list[BytesPair]] = defaultdict(list)
+    for left, right in merges:
+        listed[left + right].append((left, right))
+    done: set[bytes] = set()
+    for pair in merges:
+        token = pair[0] + pair[1]
+        if not confinement.holds(token):
+            yield pair
+        elif token not in done:
+            done.add(token)
+            parts = ((token[:place], token[place:]) for place in range(1, len(token)))
+            possible = (parts for parts in parts if parts[0] in tokens and parts[1] in tokens)
+            yield from dict.fromkeys([*listed[token], *possible])
+
+
+def _is_text(token: bytes) -> bool:
+    return bool(token) and token[0] & 0xC0 != 0x80 and token.decode(errors="ignore").encode() == token
