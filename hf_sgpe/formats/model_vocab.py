@@ -82,7 +82,7 @@ def loaded_id(text: str, vocab: Mapping[str, int], added: Iterable[int]) -> int:
     Args:
         added: Ids of all earlier added tokens.
     """
-    return vocab.get(text, max([len(vocab), *(id + 1 for id in added)]))
+    return vocab[text] if text in vocab else max([len(vocab), *(id + 1 for id in added)])
 
 
 def _is_text(token: bytes) -> bool:

@@ -27,6 +27,7 @@ class Confinement:
 
     def __init__(self, points: Iterable[int]) -> None:
         self.points = frozenset(points)
+        self._characters = frozenset(map(chr, self.points))
         self._begins_another = cache(self._find_beginning)
         self._ends_another = cache(self._find_end)
         self._is_inside_another = cache(self._find_inside)
@@ -38,6 +39,13 @@ class Confinement:
 
     def holds(self, part: bytes) -> bool:
         """Return whether every text (UTF-8) with the bytes ``part`` contains one of the characters. O(len(part))."""
+        try:
+            return not self._characters.isdisjoint(part.decode())
+        except UnicodeDecodeError:
+            return self._holds_part(part)
+
+    def _holds_part(self, part: bytes) -> bool:
+        """Return `holds` for bytes that begin or end inside a character."""
         start = next((place for place, byte in enumerate(part) if byte not in _CONTINUATION), len(part))
         if start == len(part):
             return not self._is_inside_another(part)

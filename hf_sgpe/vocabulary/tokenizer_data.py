@@ -1,7 +1,7 @@
 """TokenizerData: all parts of a BPE tokenizer, as one frozen value.
 
-Merges of a byte-level tokenizer join bytes. Merges of a tokenizer in SentencePiece's manner (Llama 2, Gemma) join characters;
-a character without a token becomes the tokens of its bytes, which no merge joins. Its tokens have a space instead of U+2581.
+Merges of a byte-level tokenizer join bytes. Merges of a tokenizer in SentencePiece's manner (Gemma) join characters; a
+character without a token becomes the tokens of its bytes, which no merge joins. A space takes the place of U+2581.
 """
 
 from __future__ import annotations
@@ -180,6 +180,12 @@ class TokenizerData:
         added = [*self.special_tokens.items(), *self.added_tokens.items()]
         own = sum(self.vocab.get(self.bytes_of_added(text)) != id for text, id in added)
         return len(self.vocab) + len(self.byte_tokens) + own
+
+    def inside_text(self) -> TokenizerData:
+        """Return the tokenizer for parts from inside a text, before which it puts no space."""
+        if not self.by_characters:
+            return self
+        return replace(self, splitting=replace(self.splitting, normalization="metaspace"))
 
     def __len__(self) -> int:
         return self.vocab_size

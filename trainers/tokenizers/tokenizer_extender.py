@@ -24,6 +24,7 @@ from hf_sgpe.learning.extension.extending import Extension, extend_from_counts, 
 from hf_sgpe.learning.extension.extension_config import AUTO, ExtensionConfig
 from hf_sgpe.splitting.scripts.script_registry import resolve_script
 from hf_sgpe.tokenizer import BPETokenizer
+from hf_sgpe.vocabulary.codec import make_codec
 from trainers.counting.parallel_counting import count_corpus
 from trainers.tokenizers.learning_progress import learning_bars
 
@@ -157,9 +158,9 @@ def cost_of(extension: Extension, scripts: Iterable[str], texts: Iterable[str]) 
         return Cost("piece", *extension.tokens_per_piece)
     spaced = all(table.spaced for table in tables)
     units = sum(times * (1 if spaced else len(word)) for word, times in words.items())
-    running = [f" {word}" for word in words]
+    running, times = [f" {word}" for word in words], list(words.values())
     before, after = (
-        float(np.dot(np.diff(BPETokenizer.of(data).encode_batch_to_numpy(running)[1], prepend=0), [*words.values()])) / units
+        float(np.dot(np.diff(make_codec(data.inside_text()).encode_batch_to_numpy(running)[1], prepend=0), times)) / units
         for data in (extension.base, extension.tokenizer)
     )
     return Cost("word" if spaced else "character", before, after)

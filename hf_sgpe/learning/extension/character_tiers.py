@@ -1,14 +1,15 @@
 """Learning of an extension of a tokenizer whose merges join characters, in SentencePiece's manner.
 
 No bytes are shared between scripts here, so any merge with a character of the scripts is harmless to other text. The merges
-are closed: each pair of tokens that makes a new token is a merge. So the ids are the same in SentencePiece and llama.cpp, which
-know only the tokens and their order, and join any two neighbours that make a token.
+are closed: each pair of tokens that makes a new token is a merge. So SentencePiece and llama.cpp, which join any two neighbours
+that make a token, return the same ids.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -22,6 +23,21 @@ from hf_sgpe.vocabulary.neighbours import is_character
 class CharacterTierLearner(TierLearner):
     """The learner of the merges of one extended tokenizer whose merges join characters."""
 
+    @cached_property
+    def _alphabet(self) -> frozenset[str]:
+        """The characters of the words to learn from."""
+        return frozenset().union(*(word.decode() for word in self.words.words))
+
+    @cached_property
+    def _tokens_inside(self) -> set[bytes]:
+        """The tokenizer's tokens that can occur in the words."""
+        return {token for token in self.base.vocab if self._alphabet.issuperset(token.decode())}
+
+    @cached_property
+    def _merges_inside(self) -> list[BytesPair]:
+        """The tokenizer's merges that can apply to the words."""
+        return [pair for pair in self.base.merges if pair[0] + pair[1] in self._tokens_inside]
+
     def tiers(self, *, reach_all: bool) -> Tiers:
         """Return the best tiers, with all pairs that make a new token."""
         best = self._best_tiers()
@@ -30,22 +46,20 @@ class CharacterTierLearner(TierLearner):
 
     def _with_units(self, chosen: ChosenUnits) -> Tiers | None:
         characters, units = self._characters_and_unit_pairs(chosen)
-        known = {*self.base.vocab, *characters, *map(b"".join, units)}
-        unit_tokens = len(known) - len(self.base.vocab)
+        known = {*self._tokens_inside, *characters, *map(b"".join, units)}
+        unit_tokens = len(known) - len(self._tokens_inside)
         room = self.wanted - unit_tokens
         if room < 0:
             return None
-        merges = list(closed([*units, *self.base.merges], known, self.confinement))
-        numbers = self._numbered(merges)
-        for character in characters:
-            numbers.setdefault(character, len(numbers))
+        merges = list(closed([*units, *self._merges_inside], known, self.confinement))
+        numbers = {token: number for number, token in enumerate(dict.fromkeys([*BYTES, *sorted(known)]))}
         pairs = [(numbers[left], numbers[right]) for left, right in merges]
         results = [numbers[left + right] for left, right in merges]
         alphabet = {token: number for token, number in numbers.items() if token in known and is_character(token)}
         sequences = merge_words(self.words.words, pairs, results, alphabet)
         times, untaught = self._times(sequences, list(numbers))
         learned, gains = self._learn(sequences, times, list(numbers), set(merges), room)
-        return Tiers([*merges, *learned], unit_tokens, gains, untaught, tuple(characters))
+        return Tiers([*units, *self.base.merges, *learned], unit_tokens, gains, untaught, tuple(characters))
 
     def _characters_and_unit_pairs(self, chosen: ChosenUnits) -> tuple[list[bytes], list[BytesPair]]:
         """Return the new characters, and the merges that build the units of characters."""

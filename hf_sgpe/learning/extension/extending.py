@@ -151,7 +151,7 @@ def _ranges(ids: Sequence[int]) -> list[list[int]]:
 
 
 def _tokens_per_piece(data: TokenizerData, words: Sequence[bytes], times: Sequence[int]) -> float:
-    ends = make_codec(data).encode_batch_to_numpy([word.decode() for word in words])[1]
+    ends = make_codec(data.inside_text()).encode_batch_to_numpy([word.decode() for word in words])[1]
     return float(np.average(np.diff(ends, prepend=0), weights=times))
 
 
