@@ -105,7 +105,7 @@ def extend(given: ExtendOptions, settings: Given[ExtensionConfig], text: CorpusO
         "tokens": data.vocab_size,
         "new_tokens": extension.new_tokens,
         "unit_tokens": extension.unit_tokens,
-        "highest_id": max(data.vocab.values()),
+        "highest_id": max(*data.vocab.values(), *data.byte_tokens),
         "scripts": list(config.scripts),
         "own_split": is_own,
         "where_it_runs": runs,

@@ -59,6 +59,7 @@ def _facts(tokenizer: str, sample_text: str | None) -> dict[str, Any]:
         "tokenizer": tokenizer,
         "tokens": loaded.vocab_size,
         "merges": len(loaded.merges),
+        **({"merges join": "characters, in SentencePiece's manner"} if loaded.by_characters else {}),
         "special tokens": loaded.special_tokens,
         **({"added tokens": loaded.added_tokens} if loaded.added_tokens else {}),
         "roles": loaded.roles,

@@ -26,6 +26,7 @@ from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
 from hf_sgpe.splitting.syllables import LinguisTrie
 from hf_sgpe.terminal.progress import bar_disabled
 from hf_sgpe.tokenizer import BPETokenizer
+from hf_sgpe.vocabulary.neighbours import is_character
 
 # Longer strings do not fit into a table, and are rarely words.
 _LONGEST_WORD = 40
@@ -117,8 +118,8 @@ def compression_sizes(vocab_size: int) -> list[int]:
 def with_first_merges(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer:
     """Return the tokenizer with only its first merges, for a vocabulary of ``vocab_size`` tokens.
 
-    Single bytes and special tokens stay. Tokens without a merge are left out. If ``vocab_size`` is not below the tokenizer's
-    own size, the tokenizer is returned unchanged.
+    Single bytes (or characters) and special tokens stay. Tokens without a merge are left out. If ``vocab_size`` is not below
+    the tokenizer's own size, the tokenizer is returned unchanged.
 
     >>> tokenizer = BPETokenizer.train_from_iterator(["abcd abcd"], 260)
     >>> with_first_merges(tokenizer, 257).merges
@@ -126,8 +127,12 @@ def with_first_merges(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer:
     """
     if vocab_size >= tokenizer.vocab_size:
         return tokenizer
-    vocab = {token: id for token, id in tokenizer.vocab.items() if len(token) == 1}
-    room = vocab_size - len(vocab) - len(tokenizer.special_tokens) - len(tokenizer.added_tokens)
+    vocab = {
+        token: id
+        for token, id in tokenizer.vocab.items()
+        if (is_character(token) if tokenizer.by_characters else len(token) == 1)
+    }
+    room = vocab_size - len(vocab) - len(tokenizer.byte_tokens) - len(tokenizer.special_tokens) - len(tokenizer.added_tokens)
     merges = []
     for left, right in tokenizer.merges:
         token = left + right

@@ -27,9 +27,11 @@ from hf_sgpe.evaluation.languages import letters_of
 from hf_sgpe.evaluation.robustness import small_changes
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.kernels import tokenizers_library
+from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS, every_script
 from hf_sgpe.splitting.syllables import LinguisTrie
 from hf_sgpe.tokenizer import BPETokenizer
+from hf_sgpe.vocabulary.byte_strings import SPACE_MARK
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -417,14 +419,26 @@ def measurable(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast) -> Measu
     tokenizer = without_transformers(tokenizer)
     if not isinstance(tokenizer, BPETokenizer):
         return tokenizer if isinstance(tokenizer, Measurable) else Measurable(lambda text: ([], tokenizer(text)), 0)
-    lengths = {id: len(token) for token, id in tokenizer.vocab.items()}
-    lengths |= {id: len(token.encode()) for token, id in tokenizer.added_tokens.items()}
+    lengths = {id: len(token) for id, token in tokenizer.data.bytes_by_id().items()}
 
     def encode(text: str) -> tuple[list[int], list[int]]:
         ids = tokenizer.encode(text)
-        return ids, list(accumulate(map(lengths.__getitem__, ids)))
+        ends = list(accumulate(map(lengths.__getitem__, ids)))
+        return ids, _places_in(text, tokenizer.normalization, ends) if tokenizer.by_characters else ends
 
     return Measurable(encode, tokenizer.vocab_size)
+
+
+def _places_in(text: str, normalization: str, ends: Sequence[int]) -> list[int]:
+    """Return the ends of tokens, in bytes of a text, given the ends in the text with one of `METASPACES`."""
+    space = len(prepare(text, normalization)) - len(text)  # 1 if a space is put before the text
+    places: Sequence[int] = range(len(text.encode()) + 1)
+    if SPACE_MARK in text:
+        starts = _byte_offsets(text)
+        lengths = (1 if character == SPACE_MARK else len(character.encode()) for character in text)
+        places = [start + byte for start, length in zip(starts, lengths, strict=False) for byte in range(length)]
+        places.append(starts[-1])
+    return [places[max(end - space, 0)] for end in ends]
 
 
 def foreign_backend(content: str, where: str) -> Tokenizer:

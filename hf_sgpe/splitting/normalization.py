@@ -142,7 +142,7 @@ def _aligned_to_metaspace(text: str, normalization: str) -> tuple[str, tuple[NDA
     prepared = space + same.replace("\u2581", " ")
     if not space:
         return prepared, origins
-    return prepared, (np.insert(first, 0, 0), np.insert(last, 0, 0))
+    return prepared, (np.insert(first, 0, first[0]), np.insert(last, 0, last[0]))  # as in the library
 
 
 def _normalized(text: str) -> str:

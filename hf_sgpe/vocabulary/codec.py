@@ -76,9 +76,7 @@ class Codec:
         self.by_characters = data.by_characters
         self.puts_space = data.normalization in METASPACES and data.normalization != "metaspace"
         self.byte_ids = data.byte_tokens or tuple(data.vocab.get(bytes([byte]), _NO_ID) for byte in range(256))
-        self.bytes_of = {id: bytes([byte]) for byte, id in enumerate(data.byte_tokens)}
-        self.bytes_of.update({id: token for token, id in data.vocab.items()})
-        self.bytes_of.update({id: data.bytes_of_added(token) for token, id in self.added_tokens.items()})
+        self.bytes_of = data.bytes_by_id()
         self._memory: dict[str, tuple[int, ...]] = {}
         self._memory_bytes = self._hits = self._misses = 0
 

@@ -181,6 +181,12 @@ class TokenizerData:
         own = sum(self.vocab.get(self.bytes_of_added(text)) != id for text, id in added)
         return len(self.vocab) + len(self.byte_tokens) + own
 
+    def bytes_by_id(self) -> dict[int, bytes]:
+        """Return id → the bytes that it decodes to, added and special tokens included."""
+        bytes_of = {id: bytes([byte]) for byte, id in enumerate(self.byte_tokens)}
+        bytes_of |= {id: token for token, id in self.vocab.items()}
+        return bytes_of | {id: self.bytes_of_added(text) for text, id in self.added_ids.items()}
+
     def inside_text(self) -> TokenizerData:
         """Return the tokenizer for parts from inside a text, before which it puts no space."""
         if not self.by_characters:

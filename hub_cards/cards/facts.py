@@ -22,6 +22,14 @@ _RETRAINED = (
 )
 # Roles that programs look up by name.
 _ROLES = ("bos_token", "eos_token", "pad_token", "unk_token")
+_NORMALIZATIONS = {
+    "nfc": "Unicode's form NFC",
+    "none": "none: text stays as it is",
+    "metaspace": "U+2581 becomes a space",
+    "metaspace-prefix": "U+2581 becomes a space; a space is put before each part between added tokens",
+    "metaspace-always": "U+2581 becomes a space; a space is put before each part between added tokens that has none",
+    "metaspace-first": "U+2581 becomes a space; a space is put before the text, if it has none",
+}
 _NO_SCRIPT = ("no letters", "parts of characters")
 
 SAMPLE = "Hello, world!"
@@ -104,7 +112,7 @@ class Facts:
             "Longest input": f"{longest:,} tokens (`model_max_length`)" if longest else "",
             "Added tokens": _with_ids([*tokenizer.added_tokens.items()]),
             "Around each text": " ".join("the text" if name == "$A" else code(name) for name in template),
-            "Normalization": {"nfc": "Unicode's form NFC", "none": "none: text stays as it is"}[tokenizer.normalization],
+            "Normalization": _NORMALIZATIONS[tokenizer.normalization],
             "Same ids in": self._runtimes({EXACT}),
             "Same ids for text in NFC in": self._runtimes({NFC_ONLY}),
             "Other ids, or refused, in": self._runtimes({DIFFERS, REFUSED}),
@@ -120,6 +128,8 @@ class Facts:
         return listed(name for name, verdict in stated(self.tokenizer) if verdict.what in verdicts)
 
     def _bytes(self) -> str:
+        if self.tokenizer.by_characters:
+            return "including the 256 bytes of characters without a token, so it can encode any text"
         missing = 256 - sum(len(token) == 1 for token in self.tokenizer.vocab)
         if missing:
             return f"including all but {missing} of the 256 bytes: the missing bytes are dropped from text"
@@ -163,6 +173,8 @@ class Facts:
         splitting = self.tokenizer.splitting
         if splitting.recipe == "sgpe":
             return "runs of those scripts, every other character alone"
+        if not splitting.regexes:
+            return "none: merges cross the whole text, in SentencePiece's manner"
         patterns = (splitting.pattern,) if isinstance(splitting.pattern, str) else splitting.pattern
         spelled = ", then ".join(f"the pattern {code(pattern)}" for pattern in patterns)
         return f"an optional space and letters of one script; elsewhere {spelled}" if splitting.scripts else spelled
@@ -200,13 +212,14 @@ class Facts:
         return [merges, f"Trained on {listed(map(code, datasets))}."] if datasets else [merges]
 
     def _extending(self) -> Iterator[str]:
+        parts = "characters" if self.tokenizer.by_characters else "bytes"
         for one in self.extensions:
             scripts = listed(map(str.title, one.get("scripts", ())))
             yield (
                 f"{code(one.get('base', 'A tokenizer'))} got {one.get('new_tokens', 0):,} new tokens for {scripts}. "
-                f"Merges that build the frequent letters and syllables of {scripts} from bytes come before its own merges; "
-                "merges learned by byte-pair encoding in words of these scripts come after them. All new merges join bytes "
-                "that occur only in text with a character of these scripts, so all other text keeps its ids."
+                f"Merges that build the frequent letters and syllables of {scripts} from {parts} come before its own "
+                "merges; merges learned by byte-pair encoding in words of these scripts come after them. All new merges join "
+                f"{parts} that occur only in text with a character of these scripts, so all other text keeps its ids."
             )
 
     def limits(self, name: str) -> Iterator[str]:

@@ -72,13 +72,16 @@ def _byte_level(tokenizer: BPETokenizer) -> Reader:
         return tokenizer.convert_ids_to_tokens(id), rank, _hex(token), begun, _continues(token[0])
 
     def read(text: str) -> tuple[str, list[Token]]:
-        tokens, reached = [], 0
+        tokens: list[Token] = []
         ids = tokenizer.encode(text)
+        decoded = tokenizer.decode(ids)
+        # A space that was put before the text is part of the first token, but not of the text.
+        reached = len(decoded) - sum(facts(id)[3] for id in ids)
         for id in ids:
             name, rank, hex, begun, shared = facts(id)
-            tokens.append(Token(id, name, rank, hex, reached - shared, reached + begun))
+            tokens.append(Token(id, name, rank, hex, max(reached - shared, 0), max(reached + begun, 0)))
             reached += begun
-        return tokenizer.decode(ids), tokens
+        return decoded, tokens
 
     return read
 

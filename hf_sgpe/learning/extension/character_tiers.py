@@ -1,8 +1,8 @@
 """Learning of an extension of a tokenizer whose merges join characters, in SentencePiece's manner.
 
 No bytes are shared between scripts here, so any merge with a character of the scripts is harmless to other text. The merges
-are closed: each pair of tokens that makes a new token is a merge. So SentencePiece and llama.cpp, which join any two neighbours
-that make a token, return the same ids.
+are closed: each pair of tokens that makes a new token is a merge. So the ids are the same in SentencePiece and llama.cpp,
+where any two neighbours join if they make a token.
 """
 
 from __future__ import annotations
