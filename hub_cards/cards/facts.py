@@ -218,8 +218,8 @@ class Facts:
             yield (
                 f"{code(one.get('base', 'A tokenizer'))} got {one.get('new_tokens', 0):,} new tokens for {scripts}. "
                 f"Merges that build the frequent letters and syllables of {scripts} from {parts} come before its own "
-                "merges; merges learned by byte-pair encoding in words of these scripts come after them. All new merges join "
-                f"{parts} that occur only in text with a character of these scripts, so all other text keeps its ids."
+                "merges; merges learned by byte-pair encoding in words of these scripts come after them. All new merges "
+                f"join {parts} that occur only in text with a character of these scripts, so all other text keeps its ids."
             )
 
     def limits(self, name: str) -> Iterator[str]:
