@@ -335,7 +335,7 @@ def recipes(figures: Figures) -> str:
         cells = [", ".join(figures.per_word(name, code, digits=3) + figures.cut(name, code)) for name in names]
         written = figures.tokens(names[1], [code], "tokens_as_written") / figures.tokens(names[1], [code])
         if round(1000 * (written - 1)):
-            cells[1] += f" (text as it is written: {signed(written - 1)} tokens)"
+            cells[1] += f" (not normalized: {signed(written - 1)} tokens)"
         rows.append([f"{language(code).english}, `{pattern}`", *cells])
     return table(("language", "`hybrid`", "`portable`", "`bpe`"), rows, "llll")
 

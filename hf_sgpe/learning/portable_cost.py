@@ -58,11 +58,11 @@ class SplitCost(NamedTuple):
         return self.size <= 1
 
     def __str__(self) -> str:
-        respelled = f", and {self.respelled:.2%} of the words in another spelling than NFC's"
+        respelled = f", and {self.respelled:.2%} of the words not in NFC"
         if self.respelled < 5e-5:
             respelled = ""
         tokens = f"{abs(self.tokens):.2%} {'fewer' if round(self.tokens, 4) < 0 else 'more'} tokens"
-        return f"{tokens}{',' if respelled else ' and'} {self.cuts:.2%} more syllables cut{respelled}"
+        return f"{tokens}{',' if respelled else ' and'} {self.cuts:.2%} more cut syllables{respelled}"
 
 
 def cost_of_one_split(counts: WordCounts, pattern: str | None = None) -> SplitCost:
@@ -77,8 +77,8 @@ def cost_of_one_split(counts: WordCounts, pattern: str | None = None) -> SplitCo
     >>> counts = WordCounts.from_texts(["ශ්‍රී ලංකාව"], Splitting(normalization="none"))
     >>> for pattern in ("bloom", "o200k"):
     ...     print(cost_of_one_split(counts, pattern))
-    0.00% more tokens and 0.00% more syllables cut
-    50.00% more tokens and 25.00% more syllables cut
+    0.00% more tokens and 0.00% more cut syllables
+    50.00% more tokens and 25.00% more cut syllables
     """
     splitting = counts.splitting
     patterns = splitting.patterns if pattern is None else (resolve_pattern(pattern),)

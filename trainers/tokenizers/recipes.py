@@ -59,12 +59,12 @@ class RecipeChoice:
             price = f"; compared with recipe hybrid an estimated {self.portable[1]}" if self.portable else ""
             form = ", for text in NFC only" if self.nfc_only else ""
             return f"{recipe}: the same ids in {names}{form}{price}"
-        recipe = f"{recipe}: not the same ids in {names} itself, so serve it by hf-sgpe serve"
+        recipe = f"{recipe}: {names} itself does not produce the same ids, so use hf-sgpe serve"
         if self.portable is None:
             return f"{recipe}, or {self.instead}"
         pattern, cost = self.portable
-        few = f" (on less than {LEAST_TEXT:,} characters, too few to choose by)" if cost.is_small else ""
-        return f"{recipe}; --runs-in {names} takes recipe portable with pattern {pattern} for an estimated {cost}{few}"
+        few = f" (on less than {LEAST_TEXT:,} characters, too few for a choice)" if cost.is_small else ""
+        return f"{recipe}; --runs-in {names} selects recipe portable with pattern {pattern}, with an estimated {cost}{few}"
 
 
 def choose_recipe(
@@ -306,8 +306,8 @@ def where_it_runs(extension: Extension, config: ExtensionConfig, runs_in: Iterab
         if pieces is None or pieces < _FEW_PIECES:
             return ""
         return (
-            f": it cuts a word of {names_of(config.scripts)} into {pieces:.2f} pieces on average, each at least one token, "
-            "where with a split in front a word can be one token"
+            f": it cuts a word of {names_of(config.scripts)} into {pieces:.2f} pieces on average, each at least one token; "
+            "with a split in front, a word can be one token"
         )
 
     if not (unfit := inexact(data, runtimes, nfc=nfc)):
@@ -318,7 +318,7 @@ def where_it_runs(extension: Extension, config: ExtensionConfig, runs_in: Iterab
         names = ", ".join(unfit)
         raise SGPEError(f"the extended tokenizer does not have the same ids in {names}: {_instead(config, unfit)}")
     if not is_old_split and not inexact(base, runtimes, nfc=nfc):
-        do = f"serve models with it by hf-sgpe serve, or extend by --runs-in {names}, which keeps the old split{cost()}"
+        do = f"serve its models with hf-sgpe serve, or extend with --runs-in {names}, which keeps the old split{cost()}"
     else:
         do = _instead(config, unfit)
     return f"It does not have the same ids in {names} itself: {do}."
@@ -333,7 +333,7 @@ def _instead(config: ExtensionConfig, runtimes: Iterable[str]) -> str:
         if all(keeps_words(Splitting("bpe", pattern=name), script) for script in scripts)
     ]
     other = f", or extend one with the split of {' or '.join(patterns)}" if patterns else ""
-    return f"serve models with it by hf-sgpe serve, which sends them ids{other}"
+    return f"serve its models with hf-sgpe serve, which sends them ids{other}"
 
 
 _FEW_PIECES = 1.005

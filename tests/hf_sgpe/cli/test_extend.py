@@ -29,7 +29,7 @@ def test_extend_and_compare_ids(tmp_path, sample):
         r".*out: 500 tokens more than .*base, \d+ of them for letters and syllables of sinhala\. "
         r"Their words in this text take \d+\.\d\d tokens on average instead of \d+\.\d\d\. "
         r"A new split in front keeps their words whole\. Text without a character of these scripts keeps its ids\.\n"
-        r"It does not have the same ids in llama\.cpp itself: serve models with it by hf-sgpe serve, or extend by --runs",
+        r"It does not have the same ids in llama\.cpp itself: serve its models with hf-sgpe serve, or extend with --runs",
         done.stdout,
     )
     assert done.stderr == ""

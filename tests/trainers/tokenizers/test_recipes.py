@@ -31,7 +31,7 @@ def test_another_pattern_is_taken_where_that_costs_next_to_nothing(sample, enoug
     assert choice == choose_recipe(texts[::-1], ["sinhala"])
     assert re.fullmatch(
         r"recipe portable with pattern bloom: the same ids in llama\.cpp; compared with recipe hybrid an estimated "
-        r"\d\.\d\d% (more|fewer) tokens and 0\.00% more syllables cut",
+        r"\d\.\d\d% (more|fewer) tokens and 0\.00% more cut syllables",
         str(choice),
     )
     config = TrainingConfig(2000, recipe=choice.recipe, pattern=choice.pattern)
@@ -46,8 +46,9 @@ def test_a_pattern_that_costs_more_is_not_taken(sample, enough, monkeypatch):
     choice = choose_recipe([sample["si"]], ["sinhala"])
     assert (choice.recipe, choice.pattern, choice.is_exact) == ("hybrid", "o200k", False)
     assert str(choice) == (
-        "recipe hybrid with pattern o200k: not the same ids in llama.cpp itself, so serve it by hf-sgpe serve; --runs-in "
-        "llama.cpp takes recipe portable with pattern bloom for an estimated 0.60% more tokens and 0.00% more syllables cut"
+        "recipe hybrid with pattern o200k: llama.cpp itself does not produce the same ids, so use hf-sgpe serve; "
+        "--runs-in llama.cpp selects recipe portable with pattern bloom, with an estimated 0.60% more tokens and "
+        "0.00% more cut syllables"
     )
     assert chosen([sample["si"]], runs_in=["llama.cpp"]) == ("portable", "bloom")
 
@@ -62,7 +63,7 @@ def test_a_pattern_that_is_given_is_the_only_one(sample, enough):
     assert chosen([sample["si"]], pattern="o200k") == ("hybrid", "o200k")
     assert chosen([sample["si"]], pattern="bloom") == ("portable", "bloom")
     choice = choose_recipe([sample["si"]], ["sinhala"], pattern="tekken")
-    assert str(choice).endswith("so serve it by hf-sgpe serve, or leave --pattern out")
+    assert str(choice).endswith("so use hf-sgpe serve, or leave --pattern out")
     with pytest.raises(SGPEError, match=r"pattern tekken does not give the same ids in llama\.cpp: leave --recipe and"):
         choose_recipe([sample["si"]], ["sinhala"], pattern="tekken", runs_in=["llama.cpp"])
 
@@ -115,25 +116,27 @@ def test_an_extension_keeps_the_split_that_a_runtime_knows(bases, sample):
     assert verdict_of(extension.tokenizer, "llama.cpp").what == EXACT
     said = where_it_runs(extension, asked, ["llama.cpp"], [sample["si"]])
     price = (
-        r"it cuts a word of sinhala into 2\.\d\d pieces on average, each at least one token, "
-        "where with a split in front a word can be one token"
+        r"it cuts a word of sinhala into 2\.\d\d pieces on average, each at least one token; "
+        "with a split in front, a word can be one token"
     )
     assert re.fullmatch(rf"It has the same ids in llama\.cpp\. The price is the old split: {price}\.", said)
     assert where_it_runs(extension, asked, ["llama.cpp"], []) == "It has the same ids in llama.cpp."
     usual = extended(base, config, sample["si"])
     said = where_it_runs(usual, config, [], [sample["si"]])
     assert re.fullmatch(
-        r"It does not have the same ids in llama\.cpp itself: serve models with it by hf-sgpe serve, or extend by --runs-in "
+        r"It does not have the same ids in llama\.cpp itself: serve its models with hf-sgpe serve, or extend with --runs-in "
         rf"llama\.cpp, which keeps the old split: {price}\.",
         said,
     )
-    with pytest.raises(SGPEError, match=r"the extended tokenizer does not have the same ids in llama\.cpp: serve models"):
+    with pytest.raises(
+        SGPEError, match=r"the extended tokenizer does not have the same ids in llama\.cpp: serve its models"
+    ):
         where_it_runs(usual, config, ["llama.cpp"], [])
 
 
 def test_an_extension_that_cannot_have_the_same_ids_says_what_to_do(bases, sample):
     config = ExtensionConfig(["tamil"], new_tokens=300)
-    do = "serve models with it by hf-sgpe serve, which sends them ids, or extend one with the split of "
+    do = "serve its models with hf-sgpe serve, which sends them ids, or extend one with the split of "
     do += "o200k or qwen35 or bloom"
     with pytest.raises(SGPEError, match=f"the tokenizer does not have the same ids in llama.cpp: {do}"):
         choose_split(bases["tekken"], config, ["llama.cpp"])
