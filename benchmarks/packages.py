@@ -100,7 +100,7 @@ def tokenizers(folder: str, threads: int, *, is_version_1: bool = False) -> Pack
 
     def caller() -> Callable[[Texts], Any]:
         if is_version_1:
-            raise Lacks("transformers does not take this version")
+            raise Lacks("transformers does not support this version")
         return standard_tokenizer(folder)
 
     one = lambda text: tokenizer.encode(text, add_special_tokens=False).ids  # noqa: E731

@@ -25,7 +25,7 @@ import tempfile
 import textwrap
 import time
 import timeit
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from itertools import chain
@@ -58,11 +58,21 @@ SCRIPTS = {"sinhala": ("sinhala",), "hindi": ("devanagari",), "tamil": ("tamil",
 PARTS = (*MEASURES, "training", "processes", "growth", "syllables")
 PROCESSES = ("hf_sgpe", "rustbpe", "gigatoken", "tokenizers")
 OURS = "hf_sgpe"
-_LEGEND = """Tables of encoding give MB of UTF-8 a second, first pass / again, and below how many times as fast hf_sgpe is.
-batch: many texts in the form that costs the package least; lists: the same as Python lists; 5,000 and 200 characters: single
-texts, one by one, as lists; tok(list): in transformers, or a drop-in for its class; map: `datasets.map(batched=True)`;
-decode: ids of many texts, as lists, to text. `hybrid` normalizes to NFC and tiktoken does not, so other texts differ.
-"""
+_LEGEND = {
+    "batch": "many texts, in the fastest output format of each package",
+    "lists": "many texts, as lists of Python numbers",
+    "5000": "single texts of this length, as lists of Python numbers",
+    "200": "single texts of this length, as lists of Python numbers",
+    "tok": "many texts in a call of the transformers tokenizer, or of the package's replacement for its class",
+    "map": "`datasets.map(batched=True)`",
+    "decode": "lists of ids back to many texts",
+}
+"""Measure → what it measures."""
+_CELLS = (
+    "Each cell of the encoding tables has the speed in MB of UTF-8 per second, for the first pass / the second pass (one "
+    "number for packages without a cache). The line below has the speed-up of hf_sgpe. The columns are:"
+)
+_FORMS = "`hybrid` normalizes to NFC and tiktoken does not, so their ids differ for texts that are not in NFC."
 
 Docs = list[str]
 Results = dict[str, dict[str, Any]]
@@ -112,11 +122,13 @@ def run(args: argparse.Namespace) -> None:
     encoders, trainers = installed(tuple(PACKAGES), args), installed(tuple(TRAINERS), args)
     records = Records(args.out / "speed.jsonl")
     versions = ", ".join(f"{row} {version}" for row, version in (encoders | trainers).items())
+    ways = [way for way, chosen in (("are pinned to one core", args.pin), ("use CPU time", args.cpu_time)) if chosen]
     setting = (
-        f"{machine()}. {versions}. Medians of {args.repeats} turns (one where a turn takes more than {args.long:g} s), "
-        f"{args.vocab_size:,} tokens{', one thread pinned to one core' if args.pin else ''}"
-        f"{', one thread by the time of the processor' if args.cpu_time else ''}."
+        f"{machine()}. {versions}. Each number is the median of {args.repeats} runs (a single run if one takes more than "
+        f"{args.long:g} s), with a vocabulary of {args.vocab_size:,} tokens."
     )
+    if ways:
+        setting += f" Measurements with one thread {' and '.join(ways)}."
     records.add("setting", {"kind": "setting", "text": setting})
     for title, result in measured(tuple(encoders), tuple(trainers), args):
         records.add(title, result)
@@ -158,8 +170,8 @@ def measured(encoders: Sequence[str], trainers: Sequence[str], args: argparse.Na
     if "processes" in args.parts:
         docs, pattern = read_documents(path, args.processes_megabytes), pattern_of(kind, args)
         results = measure_processes([row for row in trainers if package_of(row) in PROCESSES], docs, pattern, args)
-        title = f"Training on {kind}, whole process with import and reading, {label(pattern)}, "
-        yield title + f"{megabytes(docs):.0f} MB, {args.threads} threads", {"kind": "processes", "rows": results}
+        title = f"Training on {kind}, {label(pattern)}, {megabytes(docs):.0f} MB, {args.threads} threads: time of the whole "
+        yield title + "process, including imports and reading the text", {"kind": "processes", "rows": results}
 
 
 def start(row: str, args: argparse.Namespace, threads: int, **job: Any) -> Worker:
@@ -341,13 +353,23 @@ def installed(names: Sequence[str], args: argparse.Namespace) -> dict[str, str]:
 
 
 def report(results: dict[str, Any], out: Path) -> None:
-    write_text(out / "speed.md", "\n".join(section(title, result) for title, result in results.items()))
+    columns = chain.from_iterable(result["columns"] for result in results.values() if result["kind"] == "encoding")
+    measured = {column.split(", ")[0] for column in columns}
+    sections = [section(title, result) for title, result in results.items() if result["kind"] != "setting"]
+    introduction = [result["text"] for result in results.values() if result["kind"] == "setting"]
+    if measured:
+        introduction.append(legend(measured))
+    write_text(out / "speed.md", "\n\n".join(introduction) + "\n\n" + "\n".join(sections))
+
+
+def legend(measures: Collection[str]) -> str:
+    """Return an explanation of the tables of encoding with these measures."""
+    lines = [f"- *{measure_label(name)}*: {meaning}." for name, meaning in _LEGEND.items() if name in measures]
+    return "\n".join((_CELLS, "", *lines, "", _FORMS))
 
 
 def section(title: str, result: dict[str, Any]) -> str:
     match result["kind"]:
-        case "setting":
-            return f"{result['text']}\n\n{_LEGEND}"
         case "encoding":
             text = encoding_table(result["columns"])
         case "growth":
@@ -430,7 +452,7 @@ def training_table(results: Results, unit: str) -> str:
         speed = f"{result['cold']:.2f}" if unit == "seconds" else number(result["cold"])
         shown = "" if row == OURS or not ours else times(ratio)
         rows.append((row, speed, shown, f"{result['peak'] / 1e6:.0f} MB", sameness(result)))
-    return table(("package", unit, "hf_sgpe is", "peak memory", "same result"), rows, "lrrrl")
+    return table(("package", unit, "speed-up of hf_sgpe", "peak memory", "same result"), rows, "lrrrl")
 
 
 def growth_table(columns: dict[str, Results]) -> str:
