@@ -294,9 +294,9 @@ def ten_scripts(figures: Figures) -> str:
     rows.append(["cut letters, **hf_sgpe**", *figures.cut(ours, *TEN, what="letter"), ""])
     return (
         table(("tokens per word", *codes), rows)
-        + f"\n\nAll languages together take {in_words(figures.more(ours, plain, codes))} tokens than by plain BPE. With\n"
+        + f"\n\nAll languages together take {in_words(figures.more(ours, plain, codes))} tokens than with plain BPE. With\n"
         f"`--cut-cost 2 --letter-coverage 0.9999` they take {in_words(figures.more(letters, plain, codes))}, and "
-        f"{figures.cut(letters, 'hi')[0]} of the syllables are cut in Hindi."
+        f"{figures.cut(letters, 'hi')[0]} of the syllables in Hindi are cut."
     )
 
 
@@ -304,7 +304,7 @@ def extended(figures: Figures) -> str:
     rows = []
     for name, base, code, title in (
         ("llama3-si", "llama3", "si", "Llama 3"),
-        ("llama3-si-4k", "llama3", "si", "the same, the first of its new tokens"),
+        ("llama3-si-4k", "llama3", "si", "Llama 3, only the first of these tokens"),
         ("gpt2-hi", "gpt2", "hi", "GPT-2"),
         ("smollm2-si", "smollm2", "si", "SmolLM2"),
     ):
@@ -351,10 +351,16 @@ def many_languages(figures: Figures) -> str:
         cut = [share for name in (ours, plain, other) for share in figures.cut(name, code, what="cluster")]
         parity = [f"{figures.tokens(name, [code]) / figures.tokens(name, ['en']):.2f}" for name in (ours, other)]
         rows.append([language(code).english, took, *relative, *cut, *parity])
-    heading = ("", "tokens per word (per character)", "against o200k", "plain BPE against o200k", "cut clusters")
+    heading = (
+        "language",
+        "tokens per word (per character)",
+        "tokens against o200k",
+        "plain BPE against o200k",
+        "cut clusters",
+    )
     totals = [in_words(figures.more(ours, name, codes)) for name in (other, plain)]
-    total = f"All languages together take {totals[0]} tokens than by o200k, and {totals[1]} than by plain BPE."
-    return f"{table((*heading, 'by plain BPE', 'by o200k', 'parity', 'o200k'), rows)}\n\n{total}"
+    total = f"All languages together take {totals[0]} tokens than with o200k, and {totals[1]} than with plain BPE."
+    return f"{table((*heading, 'cut, plain BPE', 'cut, o200k', 'parity', 'parity, o200k'), rows)}\n\n{total}"
 
 
 TABLES: dict[str, tuple[str, Callable[[Figures], str]]] = {
