@@ -17,8 +17,8 @@ from hub_cards.markup import as_json, code, listed
 
 _RETRAINED = (
     "`train_new_from_iterator` of a tokenizer loaded with plain `AutoTokenizer` learns only byte-pair encoding, without the "
-    "merges that keep syllables whole: in one measurement it cut 6.87 % of the syllables, against 0.96 %. Call "
-    "`SGPETokenizerFast.from_pretrained({name}).train_new_from_iterator` instead, or use `hf-sgpe train`."
+    "merges that keep syllables whole: in one measurement it cut 6.87 % of the syllables, against 0.96 % with these merges. "
+    "Call `SGPETokenizerFast.from_pretrained({name}).train_new_from_iterator` instead, or use `hf-sgpe train`."
 )
 # Roles that programs look up by name.
 _ROLES = ("bos_token", "eos_token", "pad_token", "unk_token")
@@ -132,7 +132,7 @@ class Facts:
             return "including the 256 bytes of characters without a token, so it can encode any text"
         missing = 256 - sum(len(token) == 1 for token in self.tokenizer.vocab)
         if missing:
-            return f"including all but {missing} of the 256 bytes: the missing bytes are dropped from text"
+            return f"including all but {missing} of the 256 bytes: encoding drops the missing bytes"
         return "including all 256 bytes, so it can encode any text"
 
     def _parts(self) -> Iterator[str]:
@@ -145,7 +145,7 @@ class Facts:
             yield f"{code(role)} {code(token) if token else 'none'}"
         if tokenizer.chat_template:
             ends = tokenizer.convert_ids_to_tokens(end_of_turn(tokenizer, tokenizer.chat_template))
-            yield f"end of a turn in chats {code(ends[0]) if ends else 'no special token'}"
+            yield f"end of a chat turn {code(ends[0]) if ends else 'no special token'}"
 
     def _coverage(self) -> str:
         training, ways = self.training, []
@@ -165,19 +165,23 @@ class Facts:
             return ""
         before, after = balance["before"], balance["after"]
         return (
-            f"by {balance['by']}: the Gini of the cost went from {before['gini']:.3f} to {after['gini']:.3f}, "
-            f"for {after['tokens'] / before['tokens'] - 1:+.1%} tokens"
+            f"with {balance['by']}: the Gini of the cost changed from {before['gini']:.3f} to {after['gini']:.3f}, "
+            f"and the number of tokens by {after['tokens'] / before['tokens'] - 1:+.1%}"
         )
 
     def _words(self) -> str:
         splitting = self.tokenizer.splitting
         if splitting.recipe == "sgpe":
-            return "runs of those scripts, every other character alone"
+            return "runs of these scripts, and every other character alone"
         if not splitting.regexes:
             return "none: merges cross the whole text, in SentencePiece's manner"
         patterns = (splitting.pattern,) if isinstance(splitting.pattern, str) else splitting.pattern
         spelled = ", then ".join(f"the pattern {code(pattern)}" for pattern in patterns)
-        return f"an optional space and letters of one script; elsewhere {spelled}" if splitting.scripts else spelled
+        return (
+            f"an optional space and letters of one script; other text is split with {spelled}"
+            if splitting.scripts
+            else spelled
+        )
 
     def composition(self) -> list[tuple[str, int]]:
         """Return each script and the number of tokens whose first letter is in it, the most frequent script first."""
@@ -228,7 +232,7 @@ class Facts:
         if self.scripts and not self.extensions:
             yield _RETRAINED.format(name=as_json(name))
         if tokenizer.normalization == "nfc":
-            yield "Decoding returns text in Unicode's form NFC, whatever its form was."
+            yield "Decoding returns text in Unicode's form NFC, whatever the form of the encoded text."
         else:
             yield "Text is not normalized: a word in another Unicode form (NFC, NFD) gets other tokens."
         yield "A lone surrogate, which UTF-8 cannot encode, becomes U+FFFD in `hf_sgpe`; transformers raises an error."

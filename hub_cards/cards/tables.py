@@ -59,8 +59,8 @@ class Tables:
     given: tuple[str, ...] = ()
 
     curve: ClassVar[str] = (
-        "The line is this tokenizer with only its first merges, as many as fit a vocabulary of that size. If the first "
-        "merges build letters and syllables, script by script, a tokenizer trained for a small vocabulary is better."
+        "The line is this tokenizer with only as many of its first merges as fit a vocabulary of each size. If the first "
+        "merges build letters and syllables, script by script, a tokenizer trained with a small vocabulary is better."
     )
     """A note on the picture ``compression``."""
 
@@ -131,7 +131,7 @@ class Tables:
             (CUT_SYLLABLES, f"of the running syllables are cut, {where}"),
         ]
         if not any(self.value(CUT_SYLLABLES, known) is not None for known in languages):
-            tiles[-1] = (CUT_CLUSTERS, f"of what is read as one character is cut, {where}")
+            tiles[-1] = (CUT_CLUSTERS, f"of the grapheme clusters are cut, {where}")
         for measure, what in tiles:
             if values := [value for known in languages if (value := self.value(measure, known)) is not None]:
                 least, most = measure.show(min(values)), measure.show(max(values))
@@ -191,13 +191,13 @@ class Tables:
         """Yield the limits of the tokenizer that the numbers show."""
         if rates := self.fallback_rates():
             languages = listed(f"{language(code).english} ({FALLBACK.show(rate)})" for code, rate in rates.items())
-            yield f"It is not for {languages}: that share of the tokens is only a part of a character."
+            yield f"It is not for {languages}: the percentage is the share of tokens that are only a part of a character."
         if others := [known.english for known in self.measured if self.given and known.code not in self.given]:
-            yield f"Measured, but not among the languages it is for: {listed(others)}."
+            yield f"Measured, although the tokenizer was not made for them: {listed(others)}."
         cut, syllables = self._worst(CUT_SYLLABLES)
         if cut:
             share = CUT_SYLLABLES.show(cut)
-            yield f"Syllables too rare for a token of their own are cut: most in {syllables}, {share} of all."
+            yield f"Syllables too rare for a token of their own are cut; {syllables} has the greatest share, {share}."
         costs, costly = self._worst(PARITY)
         if costs > 1:
             yield (

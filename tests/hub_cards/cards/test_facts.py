@@ -40,10 +40,10 @@ def test_parts_of_special_tokens_and_lengths_are_told(tokenizer):
     chatty = with_parts(chatty, roles={"bos_token": "<s>", "mask_token": "[MASK]", "eos_token": "<|im_end|>"})
     assert facts(chatty)["Parts of special tokens"] == (
         "`bos_token` `<s>`; `eos_token` `<|im_end|>`; `pad_token` none; `unk_token` none; `mask_token` `[MASK]`; "
-        "end of a turn in chats `<|im_end|>`"
+        "end of a chat turn `<|im_end|>`"
     )
     chatty = with_parts(chatty, chat_template="{{ messages }}")
-    assert facts(chatty)["Parts of special tokens"].endswith("end of a turn in chats no special token")
+    assert facts(chatty)["Parts of special tokens"].endswith("end of a chat turn no special token")
     chatty = with_parts(chatty, special_tokens={}, roles={}, chat_template=None)
     assert "Parts of special tokens" not in facts(chatty)
     chatty = with_parts(chatty, model_max_length=8192)
@@ -75,7 +75,7 @@ def test_the_card_says_how_it_was_balanced(tokenizer):
     measured = {"before": {"tokens": 1000, "gini": 0.08}, "after": {"tokens": 1004, "gini": 0.02}}
     balanced = with_parts(tokenizer, metadata={**tokenizer.metadata, "balance": {"by": "merges", **measured}})
     said = dict(Facts(balanced).table())["Balanced"]
-    assert said == "by merges: the Gini of the cost went from 0.080 to 0.020, for +0.4% tokens"
+    assert said == "with merges: the Gini of the cost changed from 0.080 to 0.020, and the number of tokens by +0.4%"
     assert "Balanced" not in dict(Facts(tokenizer).table())
     assert "in the language that had the most tokens" in Facts(balanced).making()[0]
     assert "in the language that had the most tokens" not in Facts(tokenizer).making()[0]

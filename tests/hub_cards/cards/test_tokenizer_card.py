@@ -128,7 +128,7 @@ def test_a_card_for_languages_without_spaces_counts_per_character(tokenizer, pla
     only = Tables(compare(tokenizer, {"ko": lines["ko"]}), ("ko",))
     assert [what for _, what in only.tiles()] == [
         "tokens per word, in Korean",
-        "of what is read as one character is cut, in Korean",
+        "of the grapheme clusters are cut, in Korean",
     ]
 
 
@@ -138,7 +138,7 @@ def test_limits_are_computed(tokenizer, held_out, tmp_path):
     write_card(tmp_path, tokenizer, evaluations=found, languages=["si", "hi"])
     text = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert "It is not for Chinese (100.0 %)" in text
-    assert "Measured, but not among the languages it is for: English, Tamil and Chinese." in text
+    assert "Measured, although the tokenizer was not made for them: English, Tamil and Chinese." in text
     assert "Chinese: written without spaces between words" in text
     assert re.search(r"\| Chinese 中文 \| – \| 3.000 \|", text)
     assert re.search(r"\| English \| \d\.\d\d \| – \|", text)
