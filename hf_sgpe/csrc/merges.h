@@ -55,6 +55,10 @@ class MergeTable {
     return rank;
   }
 
+  void prefetch_result(int32_t rank) const {
+    if (!own_results_ && rank != kNone) prefetch_line(&results_[static_cast<size_t>(rank)]);
+  }
+
   HF_SGPE_INLINE Id result(int32_t rank) const { return own_results_ ? 256 + rank : results_[static_cast<size_t>(rank)]; }
   int32_t size() const { return static_cast<int32_t>(results_.size()); }
 
@@ -136,6 +140,7 @@ class Merger {
     token[-1] = token[n] = MergeTable::kNoId;
     const auto key = [&](size_t left, size_t right, size_t place) HF_SGPE_TARGET_AVX2 {
       const int32_t rank = table.find(padded[left], padded[right]);
+      table.prefetch_result(rank);
       return (rank < limit ? rank << 6 : none) | static_cast<int32_t>(place);
     };
     alignas(32) int32_t first[8 * eights];

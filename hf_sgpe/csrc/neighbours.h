@@ -15,10 +15,10 @@ namespace hf_sgpe {
 class Neighbours {
  public:
   // `pairs`: the code points that are neighbours in any token.
-  explicit Neighbours(const std::vector<std::pair<uint32_t, uint32_t>>& pairs) : apart_(kAscii * kAscii, 1) {
+  explicit Neighbours(const std::vector<std::pair<uint32_t, uint32_t>>& pairs) : apart_(kRows * kRow, 1) {
     for (const auto& [left, right] : pairs) {
       if (std::max(left, right) >= kCodePoints) throw std::invalid_argument("a neighbour is not a code point");
-      if (std::max(left, right) < kAscii) apart_[left * kAscii + right] = 0;
+      if (in_rows(left, right)) apart_[place_of(left, right)] = 0;
       else pairs_.add(static_cast<Id>(left), static_cast<Id>(right));
     }
   }
@@ -35,10 +35,10 @@ class Neighbours {
       uint64_t starts = 0;
       while (p < block_end) {
         const auto place = static_cast<size_t>(p - block);
-        if (block_end - p >= 8 && before < kAscii && !(load8(p) & 0x8080808080808080u)) {
+        if (block_end - p >= 8 && before < kRow && !(load8(p) & 0x8080808080808080u)) {
           uint64_t eight = 0;
           for (int i = 0; i < 8; ++i) {
-            eight |= static_cast<uint64_t>(apart_[before * kAscii + p[i]]) << i;
+            eight |= static_cast<uint64_t>(apart_[place_of(before, p[i])]) << i;
             before = p[i];
           }
           starts |= eight << place;
@@ -59,15 +59,19 @@ class Neighbours {
   }
 
  private:
-  static constexpr uint32_t kAscii = 0x80;
+  // Two characters of the same 128 code points share a row with a flag for each right one, except Chinese characters and those
+  // after them, whose rows would be long and mostly empty.
+  static constexpr uint32_t kRow = 128, kRows = 0x3100;
+  static HF_SGPE_INLINE bool in_rows(uint32_t left, uint32_t right) { return left < kRows && (left ^ right) < kRow; }
+  static HF_SGPE_INLINE size_t place_of(uint32_t left, uint32_t right) { return left * kRow + right % kRow; }
 
   HF_SGPE_INLINE bool are_apart(uint32_t left, uint32_t right) const {
-    if ((left | right) < kAscii) return apart_[left * kAscii + right];
+    if (in_rows(left, right)) return apart_[place_of(left, right)];
     return pairs_.find(static_cast<Id>(left), static_cast<Id>(right)) == MergeTable::kNone;
   }
 
-  std::vector<uint8_t> apart_;  // of two ASCII characters
-  MergeTable pairs_;            // of others
+  std::vector<uint8_t> apart_;  // by row
+  MergeTable pairs_;            // of characters that share no row
 };
 
 }  // namespace hf_sgpe
