@@ -28,6 +28,7 @@ from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.scripts.script_registry import every_script
 from hf_sgpe.splitting.scripts.script_tables import TEN
 from hf_sgpe.terminal.progress import somebody_watches
+from hf_sgpe.vocabulary.special_tokens import any_of
 
 _COMPARE_ONE_IN = 40
 _ALPHABETS = (
@@ -39,7 +40,7 @@ _ALPHABETS = (
     + "\u0301\u0951\u200b\u200d ",
     "မြန်္ား့ႉ្ក្ាកាัเกำไ་ཀྲིཿ\u200b\u200c\u200d ",
     "שָּׁلُّ한ᄀ\u1161\u11a8👩🏽🇱🇰\ufe0f\u200d\u0301 ",
-    "中あ한\u1100\u1161\u11a8가😀👩\ufe0f\u3000\u2028\u0085\u00a0\ufeff ",
+    "中あ한\u1100\u1161\u11a8가😀👩\ufe0f\u3000\u2581\u2028\u0085\u00a0\ufeff ",
     "".join(map(chr, [*range(0x80), 0x88F, 0xA7CE, 0xC5C, 0x11DE0, 0x16EBB, 0x1C900, 0x10FFFF, 0xFFFF])),
 )
 
@@ -91,6 +92,37 @@ class Fuzzer:
         self.encoder = native.Encoder(range(256), triples, (), scanner, [b"<|x|>"], 1 << 18)
         self.decoder = native.Decoder(list(enumerate(tokens)), [], len(tokens))
         self.table = MergeTable(((left, right), 256 + rank) for rank, (left, right) in enumerate(self.merges))
+        self.new_character_encoder()
+
+    def new_character_encoder(self) -> None:
+        """Changes the characters that have a token, their merges, and the added tokens. Many merges make the same token."""
+        source, native = self.source, self.native
+        tokens = sorted({*random_text(source), *random_text(source), " "})
+        characters = len(tokens)
+        pairs = {(source.choice(tokens), source.choice(tokens)): None for _ in range(100)}
+        while len(pairs) < 200:
+            tokens += dict.fromkeys(map("".join, pairs)).keys() - set(tokens)
+            pairs |= {(source.choice(tokens), source.choice(tokens)): None for _ in range(40)}
+        tokens += dict.fromkeys(map("".join, pairs)).keys() - set(tokens)
+        self.characters = {token: 256 + place for place, token in enumerate(tokens)}
+        added = {random_text(source)[: source.randint(1, 4)] for _ in range(source.randint(0, 12))} - {""}
+        self.added = {token: 256 + len(tokens) + place for place, token in enumerate(sorted(added))}
+        self.prefix = bool(source.getrandbits(1))
+        self.neighbours = native.Neighbours([(ord(a), ord(b)) for token in tokens for a, b in pairwise(token)])
+        ids = self.characters
+        triples = [(ids[left], ids[right], ids[left + right]) for left, right in pairs]
+        self.character_table = MergeTable(((left, right), result) for left, right, result in triples)
+        self.character_encoder = native.Encoder(
+            range(256),
+            triples,
+            (),
+            self.neighbours,
+            [],
+            1 << 18,
+            characters=[(token.encode(), ids[token]) for token in tokens[:characters]],
+            added_tokens=[(token.encode(), id) for token, id in self.added.items()],
+            prefix=self.prefix,
+        )
 
     def check(self, text: str) -> None:
         """Runs every kernel on one text."""
@@ -125,6 +157,31 @@ class Fuzzer:
                 split = self.readable[self.place].split(text)
             assert ids == [id for word in split for id in apply_merges(word.encode(), self.table)]
 
+        self.check_characters(text, compare)
+
+    def check_characters(self, text: str, compare: bool) -> None:
+        """Encodes one text whose words begin as characters."""
+        encoder = self.character_encoder
+        assert "".join(self.neighbours.split(text)) == text
+        ids = encoder.encode(text, False, True)
+        assert encoder.encode_batch([text, text], False, True, self.source.randint(1, 2)) == [ids, ids]
+        if not compare:
+            return
+        expected: list[int] = []
+        position = 0
+        for match in [*any_of(frozenset(self.added)).finditer(text), None]:
+            part = text[position : match.start() if match else None].replace("\u2581", " ")
+            start = [self._start(character) for character in " " * (self.prefix and part != "") + part]
+            expected += apply_merges([id for some in start for id in some], self.character_table)
+            if match:
+                expected.append(self.added[match.group()])
+                position = match.end()
+        assert ids == expected
+
+    def _start(self, character: str) -> list[int]:
+        id = self.characters.get(character)
+        return list(character.encode()) if id is None else [id]
+
     def train(self) -> None:
         """Trains both kernels on a few random words."""
         source = self.source
@@ -155,6 +212,11 @@ class Fuzzer:
             lambda: native.Encoder(range(256), [(1, 1 << 21, 2)], (), None, (), 0),
             lambda: native.Encoder(range(256), [(-1, 1, 2)], (), None, (), 0),
             lambda: native.Encoder(range(256), (), (), None, [b""], 0),
+            lambda: native.Encoder(range(256), (), (), None, [], 0, added_tokens=[(b"", 1)]),
+            lambda: native.Encoder(range(256), (), (), None, [], 0, characters=[(b"\xe0\xb6", 1)]),
+            lambda: native.Encoder(range(256), (), (), None, [], 0, characters=[(b"ab", 1)]),
+            lambda: native.Encoder([-1] * 256, (), (), None, [], 0, characters=[(b"a", 1)]),
+            lambda: native.Neighbours([(0x110000, 97)]),
             lambda: native.Encoder(range(256), (), (), None, (), 0).encode("x", False, False),
             lambda: native.Decoder([(1, b"a"), (0, b"b")], [], 2),
             lambda: native.Decoder([(5, b"a")], [], 2),
