@@ -9,6 +9,7 @@
 #include <string>
 
 #include "scanner.h"
+#include "special_tokens.h"
 #include "utf8.h"
 
 using namespace hf_sgpe;
@@ -140,6 +141,24 @@ void compare_utf8(size_t texts, uint64_t seed) {
   }
 }
 
+// Tokens found many bytes at a time against those found by a trial of each token at each place.
+void compare_tokens(size_t texts, uint64_t seed) {
+  Texts random(seed);
+  for (size_t i = 0; i < texts; ++i) {
+    const std::string text = to_bytes(random.next(i)), other = to_bytes(random.next(i));
+    std::vector<std::pair<std::string, int32_t>> tokens;
+    for (size_t place = 0; tokens.size() < i % 30; place += 7)
+      tokens.emplace_back((tokens.size() % 3 ? text : other).substr(place % (std::min(text.size(), other.size())), 1 + i % 5), 1);
+    const auto* const start = reinterpret_cast<const uint8_t*>(text.data());
+    const SpecialTokens::Match match = SpecialTokens(tokens).find(start, start + text.size());
+    size_t place = 0, longest = 0;
+    for (; place < text.size() && !longest; ++place)
+      for (const auto& [token, id] : tokens)
+        if (text.compare(place, token.size(), token) == 0) longest = std::max(longest, token.size());
+    if (match.size != longest || (longest && match.start != start + place - 1)) differs("a token", text);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -148,6 +167,7 @@ int main(int argc, char** argv) {
   const uint64_t seed = std::strtoull(argv[2], nullptr, 10);
   compare_blocks(texts, seed);
   compare_utf8(texts, seed);
+  compare_tokens(texts, seed);
   const size_t words = compare_words(texts, seed);
   std::printf("%s: %zu words, no difference\n", kVectors ? "vectors" : "portable", words);
 }
