@@ -118,8 +118,8 @@ def merge_words(
         import hf_sgpe._native as _native
 
         triples = [(left, right, result) for (left, right), result in numbered]
-        alphabet = {"characters": list(characters.items())} if characters else {}
-        merged = _native.Encoder(range(256), triples, (), None, (), 0, **alphabet).merge_words(words)
+        alphabet = list(characters.items()) if characters else []
+        merged = _native.Encoder(range(256), triples, (), None, (), 0, characters=alphabet).merge_words(words)
         return cast("Sequence[Sequence[int]]", merged)
     table = MergeTable(numbered)
     return [apply_merges(symbols(word, characters), table) for word in words]
