@@ -82,13 +82,15 @@ struct Batch {
   static constexpr size_t kPart = size_t{1} << 18;  // characters
 };
 
+// Before which parts of a text between added tokens a space is put.
+enum class Space { kNever, kBeforeEach, kUnlessSpace, kBeforeFirstUnlessSpace };
+
 class TextEncoder {
  public:
   // What cuts texts into words. It must outlive the encoder. If it is null, only words can be encoded.
   using Cutter = std::variant<const Scanner*, const Neighbours*>;
 
-  // `prefix`: whether a space is put before each part of a text between added tokens.
-  TextEncoder(Encoder words, Cutter cutter, SpecialTokens special_tokens, SpecialTokens added_tokens, bool prefix)
+  TextEncoder(Encoder words, Cutter cutter, SpecialTokens special_tokens, SpecialTokens added_tokens, Space prefix)
       : words_(std::move(words)),
         cutter_(cutter),
         special_tokens_(std::move(special_tokens)),
@@ -134,7 +136,7 @@ class TextEncoder {
     const uint8_t *p = utf8.data, *const end = p + utf8.size, *limit = end;
     const bool marks = words_.by_characters() && text.has(kMark);
     uint8_t* changed = nullptr;  // where the next part is written
-    if (prefix_ || marks) {
+    if (prefix_ != Space::kNever || marks) {
       // Parts and tokens alternate, so that only one part is not paid for by a token.
       changed = memory.changed.reserve(utf8.size + 1);
       limit = changed + utf8.size + 1;
@@ -147,7 +149,7 @@ class TextEncoder {
       auto size = static_cast<size_t>((token.start ? token.start : end) - p);
       if (changed && size) {
         uint8_t* const start = changed;
-        changed = change(part, size, marks, changed);
+        changed = change(part, size, part == utf8.data, marks, changed);
         part = start;
         size = static_cast<size_t>(changed - start);
       }
@@ -159,9 +161,14 @@ class TextEncoder {
     return true;
   }
 
-  // Writes a part as it is encoded to `out`: U+2581 stands for a space. Returns the end.
-  uint8_t* change(const uint8_t* part, size_t size, bool marks, uint8_t* out) const {
-    if (prefix_) *out++ = ' ';
+  // Writes a part as it is encoded to `out`: U+2581 becomes a space. Returns the end.
+  uint8_t* change(const uint8_t* part, size_t size, bool first, bool marks, uint8_t* out) const {
+    const uint8_t* after = part;
+    const uint32_t point = decode(after);
+    const bool spaced = point == ' ' || point == kMark;
+    if (prefix_ == Space::kBeforeEach || (prefix_ == Space::kUnlessSpace && !spaced) ||
+        (prefix_ == Space::kBeforeFirstUnlessSpace && first && !spaced))
+      *out++ = ' ';
     if (!marks) return std::copy_n(part, size, out);
     for (const uint8_t *p = part, *const end = part + size; p < end;) {
       const uint8_t* const start = p;
@@ -176,7 +183,7 @@ class TextEncoder {
   Encoder words_;
   Cutter cutter_;
   SpecialTokens special_tokens_, added_tokens_;
-  bool prefix_;
+  Space prefix_;
 };
 
 }  // namespace hf_sgpe

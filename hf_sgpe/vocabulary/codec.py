@@ -265,7 +265,7 @@ class NativeCodec(Codec):
             MEMORY_BYTES,
             characters=[(token, id) for token, id in vocab.items() if is_character(token)] if self.by_characters else [],
             added_tokens=[(token.encode(), id) for token, id in self._found_by_kernels.items()],
-            prefix=self.normalization == "metaspace-prefix",
+            prefix=METASPACES.index(self.normalization) if self.by_characters else 0,
         )
 
     @cached_property
@@ -277,9 +277,7 @@ class NativeCodec(Codec):
 
     @cached_property
     def _scans(self) -> bool:
-        if self.by_characters:
-            return self.normalization in ("metaspace", "metaspace-prefix")
-        return self.pre_tokenizer.scanner is not None
+        return self.by_characters or self.pre_tokenizer.scanner is not None
 
     @cached_property
     def _nfc(self) -> bool:

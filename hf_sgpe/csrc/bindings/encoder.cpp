@@ -15,9 +15,12 @@ class PyEncoder {
   // `byte_ids`: the token of each byte. `wholes`: words that become one token regardless of the merges.
   PyEncoder(std::vector<Id> byte_ids, const Merges& merges, const Tokens& wholes, std::optional<TextEncoder::Cutter> scanner,
             const std::vector<nb::bytes>& special_tokens, size_t memory_bytes, const Tokens& characters,
-            const Tokens& added_tokens, bool prefix)
+            const Tokens& added_tokens, int prefix)
       : encoder_(words_of(std::move(byte_ids), merges, wholes, characters, memory_bytes),
-                 scanner.value_or(TextEncoder::Cutter()), tokens_of(special_tokens), tokens_of(added_tokens), prefix) {}
+                 scanner.value_or(TextEncoder::Cutter()), tokens_of(special_tokens), tokens_of(added_tokens),
+                 static_cast<Space>(prefix)) {
+    if (prefix < 0 || prefix > 3) throw std::invalid_argument("prefix must be 0, 1, 2 or 3");
+  }
 
   PyEncoder(const PyEncoder&) = delete;
   PyEncoder& operator=(const PyEncoder&) = delete;
@@ -225,10 +228,10 @@ class PyEncoder {
 void bind_encoder(nb::module_& m) {
   nb::class_<PyEncoder>(m, "Encoder")
       .def(nb::init<std::vector<Id>, const Merges&, const Tokens&, std::optional<TextEncoder::Cutter>,
-                    const std::vector<nb::bytes>&, size_t, const Tokens&, const Tokens&, bool>(),
+                    const std::vector<nb::bytes>&, size_t, const Tokens&, const Tokens&, int>(),
            nb::arg("byte_ids"), nb::arg("merges"), nb::arg("wholes"), nb::arg("scanner").none(), nb::arg("special_tokens"),
            nb::arg("memory_bytes"), nb::kw_only(), nb::arg("characters") = Tokens(), nb::arg("added_tokens") = Tokens(),
-           nb::arg("prefix") = false, nb::keep_alive<1, 5>())
+           nb::arg("prefix") = 0, nb::keep_alive<1, 5>())
       .def("encode", &PyEncoder::encode, nb::arg("text"), nb::arg("nfc"), nb::arg("find_special"))
       .def("encode_to_numpy", &PyEncoder::encode_to_numpy, nb::arg("text"), nb::arg("nfc"), nb::arg("find_special"))
       .def("encode_batch", &PyEncoder::encode_batch, nb::arg("texts"), nb::arg("nfc"), nb::arg("find_special"),

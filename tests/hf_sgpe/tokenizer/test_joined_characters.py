@@ -1,0 +1,145 @@
+"""Tokenizers whose merges join characters, as SentencePiece makes them: the same ids, texts and offsets as in `tokenizers`."""
+
+import json
+import pickle
+
+import pytest
+from hypothesis import given, strategies as st
+from support.data import DATA, needs_data
+from support.sentencepiece_like import KINDS, content
+from tokenizers import Tokenizer
+
+from hf_sgpe import BPETokenizer, SGPEError
+from hf_sgpe.bpe.merging import apply_merges, symbols
+from hf_sgpe.formats import tokenizer_json
+from hf_sgpe.splitting.normalization import METASPACES, prepare
+from hf_sgpe.vocabulary.neighbours import Neighbours
+
+pytestmark = pytest.mark.kernels
+
+TEXTS = ["the low lower lowest  in the end\n\nof  it", "ශ්‍රී ලංකාව ක්‍ෂේත්‍රය ශ්‍රී", "中文中 文字 ▁a"]
+ADDED = {"<end>": True, "\n\n": False, "lo": False, "▁▁": False}
+PARTS = ["the", " ", "  ", "low", "lo", "\n", "\n\n", "▁", "<s>", "<end>", "ශ්‍රී", "ක", "\u0dca", "中", "文", "é", "😀", "\x01", "x"]
+
+strings = st.one_of(
+    st.lists(st.sampled_from(PARTS), max_size=14).map("".join),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=30),
+)
+
+
+def both(normalization, added=ADDED):
+    made = json.dumps(content(TEXTS, 120, normalization, added))
+    return BPETokenizer.of(tokenizer_json.from_dict(json.loads(made))), Tokenizer.from_str(made)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def pair(request):
+    return both(request.param)
+
+
+@given(strings)
+def test_ids_texts_and_offsets_are_those_of_the_library(pair, text):
+    tokenizer, library = pair
+    encoded = library.encode(text, add_special_tokens=False)
+    ids, offsets = tokenizer.encode_with_offsets(text, allowed_special="all")
+    assert ids == tokenizer.encode(text, allowed_special="all") == encoded.ids
+    assert offsets == encoded.offsets
+    assert tokenizer.decode(ids) == library.decode(ids, skip_special_tokens=False)
+    assert "".join(tokenizer.decode_stream(ids)) == tokenizer.decode(ids)
+    assert tokenizer.convert_ids_to_tokens(ids) == encoded.tokens
+
+
+@given(st.lists(strings, max_size=4))
+def test_batches_and_arrays_have_the_same_ids(pair, texts):
+    tokenizer, _ = pair
+    rows = [tokenizer.encode(text) for text in texts]
+    assert tokenizer.encode_batch(texts, threads=2) == rows
+    ids, ends = tokenizer.encode_batch_to_numpy(texts)
+    assert ids.tolist() == [id for row in rows for id in row]
+    assert ends.tolist() == [sum(map(len, rows[: place + 1])) for place in range(len(rows))]
+
+
+@given(strings.flatmap(lambda text: st.tuples(st.just(text * 3), st.lists(st.integers(0, 3 * len(text)), max_size=6))))
+def test_a_stream_has_the_ids_of_its_text(pair, parts):
+    text, cuts = parts
+    tokenizer, _ = pair
+    places = [0, *sorted(cuts), len(text)]
+    chunks = [text[start:end] for start, end in zip(places, places[1:], strict=False)]
+    for special in ("none", "all"):
+        assert list(tokenizer.encode_streaming(chunks, allowed_special=special)) == tokenizer.encode(
+            text, allowed_special=special
+        )
+
+
+@given(strings)
+def test_parts_between_strangers_are_merged_as_the_whole_text(text):
+    tokenizer, _ = both("metaspace", {})
+    text = prepare(text, "metaspace")
+    data = tokenizer.data
+    ids = {token: id for token, id in data.vocab.items()}
+    table = tokenizer._codec._table
+    whole = apply_merges(symbols(text.encode(), ids, data.byte_tokens), table)
+    assert tokenizer.encode(text) == whole
+    assert "".join(Neighbours(data.vocab).cut(text)) == text
+
+
+def test_saved_tokenizers_are_the_same(pair, tmp_path):
+    tokenizer, _ = pair
+    tokenizer.save(tmp_path)
+    again = BPETokenizer.from_pretrained(tmp_path)
+    library = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    for text in [*TEXTS, "", " ", "a<end> b\n\n c", "lo low"]:
+        ids = tokenizer.encode(text, allowed_special="all")
+        assert again.encode(text, allowed_special="all") == ids == library.encode(text, add_special_tokens=False).ids
+        assert again.decode(ids) == tokenizer.decode(ids) == library.decode(ids, skip_special_tokens=False)
+    assert again.get_vocab() == tokenizer.get_vocab() == library.get_vocab()
+    assert pickle.loads(pickle.dumps(tokenizer)).encode("the low") == tokenizer.encode("the low")
+    assert tokenizer.vocab_size == len(tokenizer.get_vocab())
+
+
+def test_a_character_without_a_token_becomes_its_bytes():
+    tokenizer, _ = both("metaspace", {})
+    ids = tokenizer.encode("é")
+    assert tokenizer.convert_ids_to_tokens(ids) == ["<0xC3>", "<0xA9>"]
+    assert list(tokenizer.decode_stream(ids)) == ["é"]
+    assert tokenizer.token_bytes(ids[0]) == b"\xc3"
+
+
+def test_a_long_text_without_a_cut_takes_little_time():
+    tokenizer, _ = both("metaspace", {})
+    assert len(tokenizer.encode("lowlow" * 50_000)) < 300_000
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"normalizer": {"type": "NFKC"}}, "its normalizer NFKC is not one that SentencePiece models have"),
+        ({"decoder": {"type": "Fuse"}}, r"its decoder Fuse does not undo its normalizer: expected Replace \+ ByteFallback"),
+        ({"pre_tokenizer": {"type": "Whitespace"}, "normalizer": None}, "its pre-tokenizer Whitespace is not one"),
+        (
+            {"normalizer": None, "pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first"}},
+            "its Metaspace splits the text at spaces",
+        ),
+    ],
+)
+def test_what_would_be_encoded_differently_is_refused(change, message):
+    with pytest.raises(SGPEError, match=message):
+        tokenizer_json.from_dict({**content(TEXTS), **change})
+
+
+def test_a_model_without_tokens_of_bytes_is_refused():
+    made = content(TEXTS)
+    del made["model"]["vocab"]["<0x41>"]
+    with pytest.raises(SGPEError, match="has byte_fallback, but no token <0x41>"):
+        tokenizer_json.from_dict(made)
+
+
+@needs_data
+@pytest.mark.parametrize("normalization", METASPACES)
+def test_lines_of_many_languages_have_the_ids_of_the_library(normalization):
+    lines = [line for name in ("si", "en", "hi", "th", "zh", "ar") for line in (DATA / f"eval/ntrex_{name}.txt").read_text("utf-8").split("\n")[:60]]
+    made = json.dumps(content(lines[::3], 600, normalization, ADDED))
+    tokenizer, library = BPETokenizer.of(tokenizer_json.from_dict(json.loads(made))), Tokenizer.from_str(made)
+    wanted = [encoded.ids for encoded in library.encode_batch(lines, add_special_tokens=False)]
+    assert tokenizer.encode_batch(lines) == wanted
+    assert tokenizer.decode_batch(wanted) == library.decode_batch(wanted, skip_special_tokens=False)
