@@ -1,14 +1,13 @@
-"""Closed pairs: a list of merges with which SentencePiece and ``tokenizers`` return the same ids.
+"""Closed pairs: lists of merges with which SentencePiece and ``tokenizers`` return the same ids.
 
-SentencePiece has no list of merges. It joins any two neighbours whose joined text is a token, the one with the best score
-first, and of equal ones the leftmost. ``tokenizers`` joins the pairs of a list, each of which has its own rank. The two agree
-if the list has every pair of tokens that makes a token, all pairs of one token next to each other, in the order of the scores.
+SentencePiece has no list of merges. It joins any two neighbours whose joined text is a token, the best score first, and of
+equal scores the leftmost. ``tokenizers`` joins only the pairs of a list, and each pair has its own rank. The two return the
+same ids for every text if the list has each pair of tokens that makes a token, the pairs of a token next to each other, and
+the tokens in the order of their scores, which are all different.
 
-One difference is left: to SentencePiece, two pairs that make the same token are equal, so the leftmost one wins; in a list one
-of them comes first. It matters where two occurrences share a symbol. In ``X M Y`` with ``X + M == M + Y``, the second part of
-the left pair is the beginning of the token, so such pairs come first in `pairs_of`. A token that is a repeated text
-(``M + X == X + M``) has no such order; in runs of one character only one of its pairs can occur, since SentencePiece joins
-runs from the left. The other case is a token with a better score than a token inside it, of which two overlap or touch.
+The order of the pairs of one token does not matter. Until a merge crosses the edge of a token's text, the merges inside do
+not depend on the text around it. So before a token is made, its text is always cut in the same way: as when it is encoded
+alone. Only one of its pairs ever makes it.
 """
 
 from __future__ import annotations
@@ -19,68 +18,59 @@ from typing import TypeVar
 from hf_sgpe.errors import SGPEError
 
 Token = TypeVar("Token", str, bytes)
+_REMEDY = "close the pairs before saving (hf_sgpe.bpe.closed_pairs.closed)"
 
 
 def pairs_of(token: Token, parts: Collection[Token]) -> list[tuple[Token, Token]]:
-    """Return all pairs of ``parts`` that make a token, in the order of their ranks.
+    """Return all pairs of ``parts`` that make a token.
 
     >>> pairs_of("aba", {"a", "ab", "b", "ba"})
-    [('ab', 'a'), ('a', 'ba')]
+    [('a', 'ba'), ('ab', 'a')]
     """
-    splits = ((token[:end], token[end:]) for end in range(len(token) - 1, 0, -1))
-    found = [(left, right) for left, right in splits if left in parts and right in parts]
-    return sorted(found, key=lambda pair: not token.startswith(pair[1])) if len(found) > 1 else found
+    ends = range(1, len(token))
+    return [(token[:end], token[end:]) for end in ends if token[:end] in parts and token[end:] in parts]
 
 
 def closed(merges: Iterable[tuple[Token, Token]], parts: Collection[Token]) -> list[tuple[Token, Token]]:
     """Return merges with every pair that makes one of their tokens, at the place of the token's first merge.
 
-    Pairs of one token keep their order. A missing pair whose second part begins the token is put before them, any other
-    missing pair after them.
-
     Args:
         merges: Pairs in the order of their ranks.
-        parts: Tokens that may be parts of a pair: all tokens that can be neighbours, and no added tokens, which are taken out
-            of the text before merging.
+        parts: Tokens that may be parts of a pair: all tokens that merging can make or begins with. Added tokens, which are
+            taken out of the text before merging, are not among them.
 
     >>> closed([("a", "b"), ("b", "c"), ("ab", "c")], {"a", "b", "c", "ab", "bc"})
     [('a', 'b'), ('b', 'c'), ('ab', 'c'), ('a', 'bc')]
     """
-    made: dict[Token, list[tuple[Token, Token]]] = {}
+    made: dict[Token, dict[tuple[Token, Token], None]] = {}
     for left, right in merges:
-        made.setdefault(left + right, []).append((left, right))
-    result: list[tuple[Token, Token]] = []
-    for token, listed in made.items():
-        missing = [pair for pair in pairs_of(token, parts) if pair not in listed]
-        early = [pair for pair in missing if token.startswith(pair[1])]
-        result += [*early, *listed, *(pair for pair in missing if pair not in early)]
-    return result
+        made.setdefault(left + right, {})[left, right] = None
+    return [pair for token, listed in made.items() for pair in listed | dict.fromkeys(pairs_of(token, parts))]
 
 
 def check_closed(merges: Sequence[tuple[bytes, bytes]], parts: Collection[bytes]) -> None:
-    """Check that SentencePiece would join the same pairs in the same order.
+    """Check that SentencePiece joins the same pairs in the same order, if the tokens' scores have the order of the merges.
 
     Args:
-        merges: Pairs in the order of their ranks.
+        merges: Pairs in the order of their ranks, of tokens in UTF-8.
         parts: As for `closed`.
 
     Raises:
-        SGPEError: a pair is missing, or the merges of a token are apart; the message names the first one.
+        SGPEError: a pair is missing, or the merges of a token are apart; the message names the first such pair.
     """
-    listed = set(merges)
-    finished: set[bytes] = set()
+    made: set[bytes] = set()
     last = b""
     for left, right in merges:
-        token = left + right
-        if token == last:
+        if (token := left + right) == last:
             continue
-        if token in finished:
+        if token in made:
             raise SGPEError(
-                f"the merges of the token {token.decode()!r} are apart, so SentencePiece would join "
-                f"{left.decode()!r} and {right.decode()!r} earlier: {_REMEDY}"
+                f"the merges of the token {token.decode()!r} are apart, and SentencePiece would join {left.decode()!r} and "
+                f"{right.decode()!r} earlier: {_REMEDY}"
             )
-        finished.add(token)
+        made.add(token)
         last = token
+    listed = set(merges)
     for token in parts:
         for left, right in pairs_of(token, parts):
             if (left, right) not in listed:
@@ -88,6 +78,3 @@ def check_closed(merges: Sequence[tuple[bytes, bytes]], parts: Collection[bytes]
                     f"SentencePiece would join {left.decode()!r} and {right.decode()!r} to the token {token.decode()!r}, "
                     f"which no merge does: {_REMEDY}"
                 )
-
-
-_REMEDY = "close the pairs before saving (hf_sgpe.bpe.closed_pairs.closed)"

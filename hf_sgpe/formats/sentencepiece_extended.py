@@ -1,18 +1,21 @@
 """A ``tokenizer.model`` for an extended tokenizer, made from the base's.
 
-SentencePiece takes the order of merges from the scores of the pieces, and ids from their places. So each piece that a merge
-makes gets a score that falls with the place of its first merge, and every id below the last one gets a piece.
+SentencePiece takes ids from the places of pieces, and the order of merges from their scores. So each id up to the last one
+gets a piece, and each piece that a merge makes gets a score that falls with the place of its first merge.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from hf_sgpe.bpe.closed_pairs import check_closed
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.formats.sentencepiece_model import BYTE, CONTROL, NORMAL, SPACE_MARK, UNKNOWN, UNUSED, USER_DEFINED, parsed
+from hf_sgpe.formats.sentencepiece_model import BYTE, CONTROL, NORMAL, UNKNOWN, USER_DEFINED, parsed
+from hf_sgpe.vocabulary.byte_strings import SPACE_MARK, string_to_text, text_to_string
+from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 
 class _Piece(NamedTuple):
@@ -21,71 +24,56 @@ class _Piece(NamedTuple):
     score: float = 0.0
 
 
-def extended(
-    base: bytes,
-    path: Path,
-    vocab: Mapping[bytes, int],
-    merges: Sequence[tuple[bytes, bytes]],
-    *,
-    special_tokens: Mapping[str, int] | None = None,
-    added_tokens: Mapping[str, int] | None = None,
-) -> bytes:
-    """Return the content of a ``tokenizer.model`` with the ids of an extended tokenizer.
+def extended(base: bytes, path: Path, tokenizer: TokenizerData) -> bytes:
+    """Return the content of a ``tokenizer.model`` with which SentencePiece returns the ids of an extended tokenizer.
 
-    Old pieces keep their types. A token with an id that is no piece of the base, or another piece (a reserved one that the
-    token replaces), becomes a normal piece; a new special token becomes a control piece, and another added token a
-    user-defined piece. An id without a token becomes a control piece, which SentencePiece never finds in text.
+    Old pieces keep their types. A new token becomes a normal piece, a new special token a control piece, and another new
+    added token a user-defined piece. A token with the id of an old piece of another text (a reserved one) replaces it. An id
+    without a token becomes a control piece, which SentencePiece never finds in text.
+
+    Three differences are left, which the base has, too. SentencePiece finds no special tokens. Its dummy prefix comes only
+    before the first part of a text with user-defined pieces. And it finds these pieces in text that has U+2581 for spaces,
+    so that a text with U+2581 next to a space can have other ids (Gemma's runs of spaces).
 
     Args:
         base: Content of the base's ``tokenizer.model``.
         path: The base's file, for error messages.
-        vocab: Token → id of the extended tokenizer, without byte tokens. A token is UTF-8 with spaces for U+2581.
-        merges: Pairs of tokens in the order of their ranks.
-        special_tokens: Text → id.
-        added_tokens: Text → id of the other added tokens.
+        tokenizer: The extended tokenizer, whose merges have closed pairs (`hf_sgpe.bpe.closed_pairs.closed`).
 
     Raises:
-        SGPEError: SentencePiece would return other ids (see `check_closed`), or two tokens need the same piece.
+        SGPEError: SentencePiece would return other ids, or two ids need the same piece.
         NotInstalledError: sentencepiece or protobuf is not installed.
     """
     model = parsed(base, path)
-    names = {id: token.decode().replace(" ", SPACE_MARK) for token, id in vocab.items()}
-    special = {id: text.replace(" ", SPACE_MARK) for text, id in (special_tokens or {}).items()}
-    added = {id: text.replace(" ", SPACE_MARK) for text, id in (added_tokens or {}).items()}
-    old = [_Piece(piece.piece, piece.type, piece.score) for piece in model.pieces]
-    taken = {*names.values(), *special.values(), *added.values(), *(piece.text for piece in old)}
-    pieces: list[_Piece] = []
-    for id in range(max(len(old), *(max(tokens, default=-1) + 1 for tokens in (names, special, added)))):
-        piece = old[id] if id < len(old) else None
-        if piece is not None and (piece.kind in (BYTE, UNKNOWN) or piece.text in (names.get(id), added.get(id))):
-            pieces.append(piece)
-        elif id in names:
-            pieces.append(_Piece(names[id], NORMAL))
-        elif id in special:
-            pieces.append(_Piece(special[id], CONTROL))
-        elif id in added:
-            pieces.append(_Piece(added[id], USER_DEFINED))
-        elif piece is not None and piece.kind in (CONTROL, UNUSED):
-            pieces.append(piece)
-        else:
-            pieces.append(_Piece(_unused_name(id, taken), CONTROL))
+    pieces = _pieces(model, tokenizer)
     _check_texts(pieces)
-    frozen = {piece.text for piece in pieces if piece.kind != NORMAL}
-    joined = [pair for pair in merges if not {_marked(pair[0]), _marked(pair[1]), _marked(pair[0] + pair[1])} & frozen]
-    _check_joined(pieces, joined)
-    return _written(model, pieces, _scores(pieces, joined))
+    merges = _joined(pieces, tokenizer.merges)
+    return _written(model, _scored(pieces, merges))
 
 
-def _marked(token: bytes) -> str:
-    return token.decode().replace(" ", SPACE_MARK)
+def _pieces(model: Any, tokenizer: TokenizerData) -> list[_Piece]:
+    """Return the piece of each id. Scores are those of the base."""
+    old = [_Piece(piece.piece, piece.type, piece.score) for piece in model.pieces]
+    kinds = ((tokenizer.added_tokens, USER_DEFINED), (tokenizer.special_tokens, CONTROL))
+    new = {id: _Piece(text.replace(" ", SPACE_MARK), kind) for tokens, kind in kinds for text, id in tokens.items()}
+    new |= {id: _Piece(text_to_string(token), NORMAL) for token, id in tokenizer.vocab.items()}
+    taken = {piece.text for piece in chain(old, new.values())}
+    pieces: list[_Piece] = []
+    for id in range(max(len(old), max(new, default=-1) + 1)):
+        before = old[id] if id < len(old) else None
+        after = new.get(id)
+        if before and (before.kind in (BYTE, UNKNOWN) or (after.text == before.text if after else before.kind != NORMAL)):
+            pieces.append(before)
+        else:
+            pieces.append(after or _Piece(_name_of_none(id, taken), CONTROL))
+    return pieces
 
 
-def _unused_name(id: int, taken: set[str]) -> str:
-    """Return a text for an id without a token that no token has, and add it to ``taken``."""
-    name = f"<unused_id_{id}>"
+def _name_of_none(id: int, taken: set[str]) -> str:
+    """Return a text that no token has, for an id without a token."""
+    name = f"<no_token_{id}>"
     while name in taken:
         name += ">"
-    taken.add(name)
     return name
 
 
@@ -104,26 +92,50 @@ def _check_texts(pieces: Sequence[_Piece]) -> None:
             )
 
 
-def _check_joined(pieces: Sequence[_Piece], merges: Sequence[tuple[bytes, bytes]]) -> None:
-    """Check that SentencePiece would join exactly the merges. It also joins characters that only control pieces have."""
-    check_closed(merges, {piece.text.replace(SPACE_MARK, " ").encode() for piece in pieces if piece.kind == NORMAL})
+def _joined(pieces: Sequence[_Piece], merges: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Return the merges that SentencePiece does: all but those of user-defined pieces, which it finds before merging.
+
+    Raises:
+        SGPEError: it would not do one of the others, or more than these.
+    """
+    normal = {string_to_text(piece.text) for piece in pieces if piece.kind == NORMAL}
+    found = {string_to_text(piece.text) for piece in pieces if piece.kind == USER_DEFINED}
+    joined: list[tuple[bytes, bytes]] = []
+    for left, right in merges:
+        if left in found or right in found or left + right in found:
+            # Of these only runs of spaces reach the merges; loaders take the others out of the text.
+            if b" " in left + right and left + right not in found:
+                raise SGPEError(
+                    f"SentencePiece never joins {left.decode()!r} and {right.decode()!r}, because one of them is a "
+                    "user-defined piece of the base: leave out the merge"
+                )
+        else:
+            joined.append((left, right))
+    # SentencePiece also joins characters that are no pieces.
+    characters = {character.encode() for token in normal for character in token.decode()}
+    check_closed(joined, (normal | characters) - found)
+    return joined
 
 
-def _scores(pieces: Sequence[_Piece], merges: Sequence[tuple[bytes, bytes]]) -> dict[str, float]:
-    """Return the score of each normal piece: from 0 down, in the order of the merges, then of the old scores."""
-    order = dict.fromkeys(_marked(left + right) for left, right in merges)
-    rest = [piece for piece in pieces if piece.kind == NORMAL and piece.text not in order]
-    rest.sort(key=lambda piece: -piece.score)
-    return {text: -float(place) for place, text in enumerate((*order, *(piece.text for piece in rest)))}
+def _scored(pieces: Sequence[_Piece], merges: Sequence[tuple[bytes, bytes]]) -> list[_Piece]:
+    """Return the pieces with scores from 0 down: in the order of the merges, then in the order of the old scores."""
+    made = dict.fromkeys(text_to_string(left + right) for left, right in merges)
+    rest = sorted(
+        (piece for piece in pieces if piece.kind == NORMAL and piece.text not in made), key=lambda piece: -piece.score
+    )
+    scores = {text: -float(place) for place, text in enumerate((*made, *(piece.text for piece in rest)))}
+    return [piece._replace(score=scores[piece.text]) if piece.kind == NORMAL else piece for piece in pieces]
 
 
-def _written(model: Any, pieces: Sequence[_Piece], scores: Mapping[str, float]) -> bytes:
-    kind = type(model)
-    result = kind()
+def _written(model: Any, pieces: Sequence[_Piece]) -> bytes:
+    result = type(model)()
     result.CopyFrom(model)
-    result.DiscardUnknownFields()  # its self-test expects the base's pieces
+    # The samples of the base's self-test have other pieces now. Only some versions of the definition have this field.
+    result.DiscardUnknownFields()
+    if "self_test_data" in result.DESCRIPTOR.fields_by_name:
+        result.ClearField("self_test_data")
     del result.pieces[:]
     for piece in pieces:
-        result.pieces.add(piece=piece.text, score=scores.get(piece.text, piece.score), type=piece.kind)
+        result.pieces.add(piece=piece.text, score=piece.score, type=piece.kind)
     result.trainer_spec.vocab_size = len(pieces)
     return bytes(result.SerializeToString())

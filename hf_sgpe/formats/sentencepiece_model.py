@@ -1,17 +1,16 @@
 """``tokenizer.model``, SentencePiece's own file, of the type BPE.
 
-`tokenizer_json` returns the content of an equivalent ``tokenizer.json``, which `hf_sgpe.formats.tokenizer_json` reads, and
-`extended` a file for an extended tokenizer. A model that no ``tokenizer.json`` could reproduce exactly is refused.
+`to_tokenizer_json` returns the content of an equivalent ``tokenizer.json``, which `hf_sgpe.formats.tokenizer_json` reads. A
+model that no ``tokenizer.json`` could reproduce exactly is refused. SentencePiece's rules become these parts:
 
-SentencePiece's semantics, in the words of ``tokenizer.json``:
-
-- Merges are all pairs of pieces that make a piece, in the order of the scores (`hf_sgpe.bpe.closed_pairs`).
-- User-defined pieces are found before everything else, the longest at the leftmost place, in text that already has U+2581 for
-  spaces; they are never joined. They become added tokens. Runs of U+2581 become the first merges, the longest run first.
-- Control pieces are never found in text. Loaders find them, so they become special tokens.
-- The dummy prefix is put before the text, also if it begins with a space: the normalizer Prepend. In a text with added tokens,
-  Prepend puts it before each part, as the converter of transformers and llama.cpp do, and SentencePiece before the first part,
-  also if that is a user-defined piece.
+- Merges: all pairs of pieces that make a piece, in the order of the scores (`hf_sgpe.bpe.closed_pairs`).
+- Added tokens: user-defined pieces, which SentencePiece finds before everything else, the longest at the leftmost place, in
+  text that already has U+2581 for spaces, and never joins. Runs of U+2581 become the first merges instead, the longest one
+  first.
+- Special tokens: control pieces. SentencePiece never finds them in text, but all loaders do.
+- Prepend: the dummy prefix, which SentencePiece puts before a text, also if the text begins with a space. If the text has
+  added tokens, the two differ: Prepend is applied to each part between them, as in transformers' converter and in llama.cpp,
+  and SentencePiece's prefix comes only before the first part, also if that is a user-defined piece.
 
 The package ``sentencepiece`` has the definition of the file. It parses 32,000 pieces in two milliseconds, refuses damaged
 files and keeps fields that it does not know, so this module has no reader of its own.
@@ -20,7 +19,7 @@ files and keeps fields that it does not know, so this module has no reader of it
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -28,9 +27,10 @@ from typing import Any
 from hf_sgpe.bpe.closed_pairs import pairs_of
 from hf_sgpe.errors import NotByteLevelError, SGPEError, optional
 from hf_sgpe.files.unreadable import check_no_pointer
+from hf_sgpe.formats import sentencepiece_json
+from hf_sgpe.vocabulary.byte_strings import SPACE_MARK
 
 MODEL_FILE = "tokenizer.model"
-SPACE_MARK = "\u2581"
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 """The types of pieces, as the file has them."""
 
@@ -72,7 +72,7 @@ def parsed(data: bytes, path: Path) -> Any:
     return model
 
 
-def tokenizer_json(data: bytes, path: Path, settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def to_tokenizer_json(data: bytes, path: Path, settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the content of a ``tokenizer.json`` with the same ids as SentencePiece.
 
     Args:
@@ -94,45 +94,37 @@ def tokenizer_json(data: bytes, path: Path, settings: Mapping[str, Any] | None =
 
 
 def _content(model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
-    pieces = [(piece.piece, piece.type) for piece in model.pieces]
-    vocab = {piece: id for id, (piece, _) in enumerate(pieces)}
-    if len(vocab) < len(pieces):
-        raise NotByteLevelError(f"two of its pieces are {Counter(piece for piece, _ in pieces).most_common(1)[0][0]!r}")
+    kinds = [piece.type for piece in model.pieces]
+    names = [piece.piece for piece in model.pieces]
+    if len(set(names)) < len(names):
+        raise NotByteLevelError(f"two of its pieces are {Counter(names).most_common(1)[0][0]!r}")
     _check_normalizer(model)
+    vocab = {piece: id for id, piece in enumerate(names)}
     prefix = settings.get("add_prefix_space")
     prefix = model.normalizer_spec.add_dummy_prefix if prefix is None else bool(prefix)
-    is_legacy = settings.get("legacy") is not False
+    normalization = "metaspace-first" if settings.get("legacy") is False else "metaspace-prefix"
     runs, found = _user_defined(
-        [piece for piece, kind in pieces if kind == USER_DEFINED], can_grow=SPACE_MARK in vocab, with_prefix=prefix
+        [piece for piece, kind in zip(names, kinds, strict=True) if kind == USER_DEFINED],
+        can_grow=SPACE_MARK in vocab,
+        with_prefix=prefix,
+        removes_spaces=model.normalizer_spec.remove_extra_whitespaces,
     )
-    unknown = next(piece for piece, kind in pieces if kind == UNKNOWN)
+    added = {
+        piece: _added_token(id, piece, normalized=found.get(piece, False), special=kind != USER_DEFINED)
+        for id, (piece, kind) in enumerate(zip(names, kinds, strict=True))
+        if kind in (UNKNOWN, CONTROL) or piece in found
+    }
     return {
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [
-            {
-                "id": id,
-                "content": piece,
-                "single_word": False,
-                "lstrip": False,
-                "rstrip": False,
-                "normalized": found.get(piece, False),
-                "special": kind != USER_DEFINED,
-            }
-            for id, (piece, kind) in enumerate(pieces)
-            if kind in (UNKNOWN, CONTROL) or piece in found
-        ],
-        "normalizer": _normalizer(model.normalizer_spec, prefix=prefix and is_legacy, marks=is_legacy or not prefix),
-        "pre_tokenizer": None
-        if is_legacy or not prefix
-        else {"type": "Metaspace", "replacement": SPACE_MARK, "prepend_scheme": "first", "split": False},
+        "added_tokens": list((added | _more_added(settings, names)).values()),
+        **_around(model, normalization if prefix else "metaspace"),
         "post_processor": _template(model, vocab, settings),
-        "decoder": _decoder(model, prefix=prefix),
         "model": {
             "type": "BPE",
             "dropout": None,
-            "unk_token": unknown,
+            "unk_token": names[kinds.index(UNKNOWN)],
             "continuing_subword_prefix": None,
             "end_of_word_suffix": None,
             "fuse_unk": True,
@@ -144,6 +136,30 @@ def _content(model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _added_token(id: int, text: str, **flags: bool) -> dict[str, Any]:
+    without = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
+    return {"id": id, "content": text, **without, **flags}
+
+
+def _more_added(settings: Mapping[str, Any], names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the added tokens in the settings that are no pieces, and those pieces with their flags in the settings.
+
+    Raises:
+        SGPEError: the settings give a piece's id to another text.
+    """
+    more: dict[str, dict[str, Any]] = {}
+    for key, token in sorted((settings.get("added_tokens_decoder") or {}).items(), key=lambda item: int(item[0])):
+        id, text = int(key), token["content"]
+        if id < len(names) and names[id] != text:
+            raise SGPEError(
+                f"its piece with the id {id} is {names[id]!r}, and {text!r} in its tokenizer_config.json: save it by "
+                "transformers, which writes a tokenizer.json"
+            )
+        flags = {name: bool(token.get(name)) for name in ("single_word", "lstrip", "rstrip", "special")}
+        more[text] = _added_token(id, text, **flags, normalized=id >= len(names) and bool(token.get("normalized")))
+    return more
+
+
 def _check_normalizer(model: Any) -> None:
     """Check that the normalizer changes only spaces.
 
@@ -152,8 +168,8 @@ def _check_normalizer(model: Any) -> None:
     """
     spec = model.normalizer_spec
     if spec.precompiled_charsmap:
-        # On the same charsmap, the normalizer Precompiled differs from SentencePiece in combining marks (e + U+0301 + U+0323),
-        # and NFKC in 171 characters, so neither is exact.
+        # With SentencePiece's table of NFKC, the normalizer Precompiled drops combining marks (e + U+0301 + U+0323), and the
+        # normalizer NFKC changes 171 other characters, so neither is exact.
         raise NotByteLevelError(
             f"its normalizer {spec.name or 'is a table that'} changes characters, and only the normalizer identity is "
             "supported: choose a base with the normalizer identity, such as Gemma, Llama 2 or Mistral"
@@ -166,23 +182,33 @@ def _check_normalizer(model: Any) -> None:
         raise NotByteLevelError("it does not write spaces as U+2581 (escape_whitespaces), which hf_sgpe requires")
 
 
-def _user_defined(pieces: list[str], *, can_grow: bool, with_prefix: bool) -> tuple[list[str], dict[str, bool]]:
+def _user_defined(
+    pieces: Sequence[str], *, can_grow: bool, with_prefix: bool, removes_spaces: bool
+) -> tuple[list[str], dict[str, bool]]:
     """Return the user-defined pieces that are runs of U+2581, and for each other one whether to find it after normalization.
 
     A piece with a space is in neither: SentencePiece never finds it, since text has no spaces then.
+
+    Raises:
+        NotByteLevelError: a ``tokenizer.json`` would not find the pieces in the same places.
     """
     pieces = [piece for piece in pieces if " " not in piece]
     marked = [piece for piece in pieces if SPACE_MARK in piece]
     runs = sorted((piece for piece in marked if set(piece) == {SPACE_MARK} and len(piece) > 1), key=len)
-    # A run grows by one mark at a time, which gives the longest one only if there is one of each length.
-    can_grow = can_grow and len(runs) == len(marked)
-    if not marked or can_grow and [len(run) for run in runs] == [*range(2, len(runs) + 2)]:
-        return runs, {piece: False for piece in pieces if piece not in set(runs)}
-    if with_prefix:
+    if pieces and with_prefix and removes_spaces:
         raise NotByteLevelError(
-            f"its user-defined piece {marked[0]!r} has a space, which a tokenizer.json cannot find in text with a dummy prefix"
+            f"it has a dummy prefix, removes extra spaces and has the user-defined piece {pieces[0]!r}: no tokenizer.json can "
+            "do all three"
         )
-    return [], dict.fromkeys(pieces, True)
+    # A run grows by one mark at a time, which gives the longest one only if there is one of each length.
+    if can_grow and len(runs) == len(marked) and [len(run) for run in runs] == [*range(2, len(runs) + 2)]:
+        return runs, {piece: removes_spaces for piece in pieces if piece not in set(runs)}
+    if marked and (with_prefix or removes_spaces):
+        raise NotByteLevelError(
+            f"its user-defined piece {marked[0]!r} has a space: no tokenizer.json can find it in a text that gets a dummy "
+            "prefix or loses spaces"
+        )
+    return [], dict.fromkeys(pieces, bool(marked) or removes_spaces)
 
 
 def _growing(runs: list[str]) -> Iterator[tuple[str, str]]:
@@ -244,29 +270,20 @@ def _check_equals(equal: list[str], ordered: list[str]) -> None:
         )
 
 
-def _normalizer(spec: Any, *, prefix: bool, marks: bool) -> dict[str, Any] | None:
-    steps: list[dict[str, Any]] = []
-    if spec.remove_extra_whitespaces:
+def _around(model: Any, normalization: str) -> dict[str, Any]:
+    """Return the normalizer, pre-tokenizer and decoder, which also remove spaces and do without bytes if the model does."""
+    parts = sentencepiece_json.parts_of(normalization)
+    if model.normalizer_spec.remove_extra_whitespaces:
         # SentencePiece removes spaces at the beginning; at the end, where they are written as marks, it removes marks, too.
-        steps.append({"type": "Replace", "pattern": {"Regex": rf"\A +|[ {SPACE_MARK}]+\z"}, "content": ""})
-        steps.append({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "})
-    if prefix:
-        steps.append({"type": "Prepend", "prepend": SPACE_MARK})
-    if marks:
-        steps.append({"type": "Replace", "pattern": {"String": " "}, "content": SPACE_MARK})
-    if len(steps) < 2:
-        return steps[0] if steps else None
-    return {"type": "Sequence", "normalizers": steps}
-
-
-def _decoder(model: Any, *, prefix: bool) -> dict[str, Any]:
-    steps: list[dict[str, Any]] = [{"type": "Replace", "pattern": {"String": SPACE_MARK}, "content": " "}]
-    if model.trainer_spec.byte_fallback:
-        steps.append({"type": "ByteFallback"})
-    steps.append({"type": "Fuse"})
-    if prefix or model.normalizer_spec.remove_extra_whitespaces:
-        steps.append({"type": "Strip", "content": " ", "start": 1, "stop": 0})
-    return {"type": "Sequence", "decoders": steps}
+        steps: list[Mapping[str, Any]] = [
+            {"type": "Replace", "pattern": {"Regex": rf"\A +|[ {SPACE_MARK}]+\z"}, "content": ""},
+            {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "},
+        ]
+        parts["normalizer"] = {"type": "Sequence", "normalizers": [*steps, *filter(None, [parts["normalizer"]])]}
+    if not model.trainer_spec.byte_fallback:
+        decoders = [part for part in parts["decoder"]["decoders"] if part["type"] != "ByteFallback"]
+        parts["decoder"] = {"type": "Sequence", "decoders": decoders}
+    return parts
 
 
 def _template(model: Any, vocab: Mapping[str, int], settings: Mapping[str, Any]) -> dict[str, Any] | None:
