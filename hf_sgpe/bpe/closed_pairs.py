@@ -2,23 +2,24 @@
 
 SentencePiece has no list of merges. It joins any two neighbours whose joined text is a token, the best score first, and of
 equal scores the leftmost. ``tokenizers`` joins only the pairs of a list, and each pair has its own rank. The two return the
-same ids for every text if the list has each pair of tokens that makes a token, the pairs of a token next to each other, and
-the tokens in the order of their scores, which are all different.
+same ids for every text if the list has each pair of tokens that makes a token, and the tokens' scores are in the order of
+`in_order`.
 
-The order of the pairs of one token does not matter. Until a merge crosses the edge of a token's text, the merges inside do
-not depend on the text around it. So before a token is made, its text is always cut in the same way: as when it is encoded
-alone. Only one of its pairs ever makes it.
+Why this is enough: until a merge crosses the edge of a token's text, the merges inside do not depend on the text around it.
+So before a token is made, its text is always cut in the same two parts: those that it has when it is encoded alone. Only
+this pair ever makes the token, in both programs, and the ranks of its other pairs do not matter.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
+from itertools import groupby, pairwise
 from typing import TypeVar
 
 from hf_sgpe.errors import SGPEError
 
 Token = TypeVar("Token", str, bytes)
-_REMEDY = "close the pairs before saving (hf_sgpe.bpe.closed_pairs.closed)"
 
 
 def pairs_of(token: Token, parts: Collection[Token]) -> list[tuple[Token, Token]]:
@@ -31,8 +32,41 @@ def pairs_of(token: Token, parts: Collection[Token]) -> list[tuple[Token, Token]
     return [(token[:end], token[end:]) for end in ends if token[:end] in parts and token[end:] in parts]
 
 
+def in_order(merges: Sequence[tuple[Token, Token]]) -> list[Token]:
+    """Return the tokens that merges make, in the order of the ranks of the pairs that really make them.
+
+    >>> in_order([("a", "b"), ("ab", "c"), ("b", "c"), ("a", "bc")])  # a + bc never makes abc
+    ['ab', 'abc', 'bc']
+    """
+    places: dict[Token, list[int]] = defaultdict(list)
+    place = 0
+    for token, pairs in groupby(merges, key=lambda pair: pair[0] + pair[1]):
+        places[token].append(place)
+        place += sum(1 for _ in pairs)
+    if any(len(found) > 1 for found in places.values()):
+        ranks = {pair: rank for rank, pair in enumerate(merges)}
+        for token, found in places.items():
+            if len(found) > 1:
+                found[0] = _rank_of_last(token, ranks, default=found[0])
+    return sorted(places, key=lambda token: places[token][0])
+
+
+def _rank_of_last(token: Token, ranks: dict[tuple[Token, Token], int], *, default: int) -> int:
+    """Return the rank of the last merge in the encoding of a token alone; ``default`` if that does not make the token."""
+    text = token.decode() if isinstance(token, bytes) else token
+    symbols = [character.encode() if isinstance(token, bytes) else character for character in text]
+    rank = default
+    while len(symbols) > 1:
+        found = [(ranks[pair], place) for place, pair in enumerate(pairwise(symbols)) if pair in ranks]
+        if not found:
+            return default
+        rank, place = min(found)
+        symbols[place : place + 2] = [symbols[place] + symbols[place + 1]]
+    return rank
+
+
 def closed(merges: Iterable[tuple[Token, Token]], parts: Collection[Token]) -> list[tuple[Token, Token]]:
-    """Return merges with every pair that makes one of their tokens, at the place of the token's first merge.
+    """Return merges with every pair that makes one of their tokens, in the order of the tokens.
 
     Args:
         merges: Pairs in the order of their ranks.
@@ -42,39 +76,28 @@ def closed(merges: Iterable[tuple[Token, Token]], parts: Collection[Token]) -> l
     >>> closed([("a", "b"), ("b", "c"), ("ab", "c")], {"a", "b", "c", "ab", "bc"})
     [('a', 'b'), ('b', 'c'), ('ab', 'c'), ('a', 'bc')]
     """
-    made: dict[Token, dict[tuple[Token, Token], None]] = {}
-    for left, right in merges:
-        made.setdefault(left + right, {})[left, right] = None
-    return [pair for token, listed in made.items() for pair in listed | dict.fromkeys(pairs_of(token, parts))]
+    listed = list(merges)
+    made: dict[Token, dict[tuple[Token, Token], None]] = defaultdict(dict)
+    for left, right in listed:
+        made[left + right][left, right] = None
+    return [pair for token in in_order(listed) for pair in made[token] | dict.fromkeys(pairs_of(token, parts))]
 
 
-def check_closed(merges: Sequence[tuple[bytes, bytes]], parts: Collection[bytes]) -> None:
-    """Check that SentencePiece joins the same pairs in the same order, if the tokens' scores have the order of the merges.
+def check_closed(merges: Iterable[tuple[bytes, bytes]], parts: Iterable[bytes]) -> None:
+    """Check that SentencePiece joins no pairs but the merges.
 
     Args:
-        merges: Pairs in the order of their ranks, of tokens in UTF-8.
+        merges: Pairs of tokens in UTF-8.
         parts: As for `closed`.
 
     Raises:
-        SGPEError: a pair is missing, or the merges of a token are apart; the message names the first such pair.
+        SGPEError: a pair is missing.
     """
-    made: set[bytes] = set()
-    last = b""
-    for left, right in merges:
-        if (token := left + right) == last:
-            continue
-        if token in made:
-            raise SGPEError(
-                f"the merges of the token {token.decode()!r} are apart, and SentencePiece would join {left.decode()!r} and "
-                f"{right.decode()!r} earlier: {_REMEDY}"
-            )
-        made.add(token)
-        last = token
-    listed = set(merges)
+    listed, parts = set(merges), frozenset(parts)
     for token in parts:
         for left, right in pairs_of(token, parts):
             if (left, right) not in listed:
                 raise SGPEError(
                     f"SentencePiece would join {left.decode()!r} and {right.decode()!r} to the token {token.decode()!r}, "
-                    f"which no merge does: {_REMEDY}"
+                    "which no merge does: close the pairs before saving (hf_sgpe.bpe.closed_pairs.closed)"
                 )

@@ -1,17 +1,18 @@
 """A ``tokenizer.model`` for an extended tokenizer, made from the base's.
 
 SentencePiece takes ids from the places of pieces, and the order of merges from their scores. So each id up to the last one
-gets a piece, and each piece that a merge makes gets a score that falls with the place of its first merge.
+gets a piece, and each piece that a merge makes gets a score that falls with the place of the merge.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hf_sgpe.bpe.closed_pairs import check_closed
+from hf_sgpe.bpe.closed_pairs import check_closed, in_order
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats.sentencepiece_model import BYTE, CONTROL, NORMAL, UNKNOWN, USER_DEFINED, parsed
 from hf_sgpe.vocabulary.byte_strings import SPACE_MARK, string_to_text, text_to_string
@@ -27,13 +28,15 @@ class _Piece(NamedTuple):
 def extended(base: bytes, path: Path, tokenizer: TokenizerData) -> bytes:
     """Return the content of a ``tokenizer.model`` with which SentencePiece returns the ids of an extended tokenizer.
 
-    Old pieces keep their types. A new token becomes a normal piece, a new special token a control piece, and another new
-    added token a user-defined piece. A token with the id of an old piece of another text (a reserved one) replaces it. An id
-    without a token becomes a control piece, which SentencePiece never finds in text.
+    A new token becomes a normal piece, a new special token a control piece, and another new added token a user-defined
+    piece. A token with the id of an old piece of another text (a reserved one) replaces it. An id without a token becomes a
+    control piece, which SentencePiece never finds in text.
 
-    Three differences are left, which the base has, too. SentencePiece finds no special tokens. Its dummy prefix comes only
-    before the first part of a text with user-defined pieces. And it finds these pieces in text that has U+2581 for spaces,
-    so that a text with U+2581 next to a space can have other ids (Gemma's runs of spaces).
+    Old pieces keep their types, except user-defined ones with spaces that are ordinary tokens (Gemma's runs of spaces). They
+    become normal pieces: a ``tokenizer.json`` finds them by merges, after the merges in front of theirs.
+
+    Three differences are left, which the base has, too. SentencePiece finds no special tokens. It puts its dummy prefix only
+    before the first part of a text with user-defined pieces. And U+2581 is a space to it, also next to spaces.
 
     Args:
         base: Content of the base's ``tokenizer.model``.
@@ -56,17 +59,25 @@ def _pieces(model: Any, tokenizer: TokenizerData) -> list[_Piece]:
     old = [_Piece(piece.piece, piece.type, piece.score) for piece in model.pieces]
     kinds = ((tokenizer.added_tokens, USER_DEFINED), (tokenizer.special_tokens, CONTROL))
     new = {id: _Piece(text.replace(" ", SPACE_MARK), kind) for tokens, kind in kinds for text, id in tokens.items()}
-    new |= {id: _Piece(text_to_string(token), NORMAL) for token, id in tokenizer.vocab.items()}
+    new |= {id: _Piece(text_to_string(token), NORMAL, -inf) for token, id in tokenizer.vocab.items()}
     taken = {piece.text for piece in chain(old, new.values())}
     pieces: list[_Piece] = []
     for id in range(max(len(old), max(new, default=-1) + 1)):
-        before = old[id] if id < len(old) else None
-        after = new.get(id)
-        if before and (before.kind in (BYTE, UNKNOWN) or (after.text == before.text if after else before.kind != NORMAL)):
-            pieces.append(before)
-        else:
-            pieces.append(after or _Piece(_name_of_none(id, taken), CONTROL))
+        piece = _piece(old[id] if id < len(old) else None, new.get(id))
+        pieces.append(piece or _Piece(_name_of_none(id, taken), CONTROL))
     return pieces
+
+
+def _piece(before: _Piece | None, after: _Piece | None) -> _Piece | None:
+    """Return the piece of an id with a piece of the base and a token of the extended tokenizer, or None for neither."""
+    if before is None or before.kind in (BYTE, UNKNOWN):
+        return before or after
+    if after is None:
+        return None if before.kind == NORMAL else before
+    if after.text != before.text:
+        return after
+    is_merged = before.kind == USER_DEFINED and after.kind == NORMAL and SPACE_MARK in before.text
+    return before._replace(kind=NORMAL) if is_merged else before
 
 
 def _name_of_none(id: int, taken: set[str]) -> str:
@@ -96,21 +107,11 @@ def _joined(pieces: Sequence[_Piece], merges: Sequence[tuple[bytes, bytes]]) -> 
     """Return the merges that SentencePiece does: all but those of user-defined pieces, which it finds before merging.
 
     Raises:
-        SGPEError: it would not do one of the others, or more than these.
+        SGPEError: it would do others, too.
     """
     normal = {string_to_text(piece.text) for piece in pieces if piece.kind == NORMAL}
     found = {string_to_text(piece.text) for piece in pieces if piece.kind == USER_DEFINED}
-    joined: list[tuple[bytes, bytes]] = []
-    for left, right in merges:
-        if left in found or right in found or left + right in found:
-            # Of these only runs of spaces reach the merges; loaders take the others out of the text.
-            if b" " in left + right and left + right not in found:
-                raise SGPEError(
-                    f"SentencePiece never joins {left.decode()!r} and {right.decode()!r}, because one of them is a "
-                    "user-defined piece of the base: leave out the merge"
-                )
-        else:
-            joined.append((left, right))
+    joined = [(left, right) for left, right in merges if found.isdisjoint((left, right, left + right))]
     # SentencePiece also joins characters that are no pieces.
     characters = {character.encode() for token in normal for character in token.decode()}
     check_closed(joined, (normal | characters) - found)
@@ -119,7 +120,7 @@ def _joined(pieces: Sequence[_Piece], merges: Sequence[tuple[bytes, bytes]]) -> 
 
 def _scored(pieces: Sequence[_Piece], merges: Sequence[tuple[bytes, bytes]]) -> list[_Piece]:
     """Return the pieces with scores from 0 down: in the order of the merges, then in the order of the old scores."""
-    made = dict.fromkeys(text_to_string(left + right) for left, right in merges)
+    made = dict.fromkeys(map(text_to_string, in_order(merges)))
     rest = sorted(
         (piece for piece in pieces if piece.kind == NORMAL and piece.text not in made), key=lambda piece: -piece.score
     )

