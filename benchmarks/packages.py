@@ -302,7 +302,7 @@ def train_bpeasy(texts: Texts, pattern: str, size: int, threads: int) -> Task:
 def train_sentencepiece(texts: Texts, pattern: str, size: int, threads: int) -> Task:
     import sentencepiece
 
-    options = {"model_type": "bpe", "num_threads": threads, "byte_fallback": True, "minloglevel": 2}
+    options: dict[str, Any] = {"model_type": "bpe", "num_threads": threads, "byte_fallback": True, "minloglevel": 2}
 
     def train() -> None:
         lines = (line for text in texts for line in text.split("\n"))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import TypeVar
 
 from hf_sgpe.errors import SGPEError
@@ -39,10 +39,11 @@ def in_order(merges: Sequence[tuple[Token, Token]]) -> list[Token]:
     ['ab', 'abc', 'bc']
     """
     places: dict[Token, list[int]] = defaultdict(list)
-    place = 0
-    for token, pairs in groupby(merges, key=lambda pair: pair[0] + pair[1]):
-        places[token].append(place)
-        place += sum(1 for _ in pairs)
+    last: Token | None = None
+    for place, (left, right) in enumerate(merges):
+        if (token := left + right) != last:
+            places[token].append(place)
+            last = token
     if any(len(found) > 1 for found in places.values()):
         ranks = {pair: rank for rank, pair in enumerate(merges)}
         for token, found in places.items():
