@@ -13,7 +13,7 @@ this pair ever makes the token, in both programs, and the ranks of its other pai
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import pairwise
 from typing import TypeVar
 
@@ -38,6 +38,12 @@ def in_order(merges: Sequence[tuple[Token, Token]]) -> list[Token]:
     >>> in_order([("a", "b"), ("ab", "c"), ("b", "c"), ("a", "bc")])  # a + bc never makes abc
     ['ab', 'abc', 'bc']
     """
+    places = _places_of(merges)
+    return sorted(places, key=places.__getitem__)
+
+
+def _places_of(merges: Sequence[tuple[Token, Token]]) -> dict[Token, int]:
+    """Return token → the rank of the pair that really makes it."""
     places: dict[Token, list[int]] = defaultdict(list)
     last: Token | None = None
     for place, (left, right) in enumerate(merges):
@@ -49,7 +55,7 @@ def in_order(merges: Sequence[tuple[Token, Token]]) -> list[Token]:
         for token, found in places.items():
             if len(found) > 1:
                 found[0] = _rank_of_last(token, ranks, default=found[0])
-    return sorted(places, key=lambda token: places[token][0])
+    return {token: found[0] for token, found in places.items()}
 
 
 def _rank_of_last(token: Token, ranks: dict[tuple[Token, Token], int], *, default: int) -> int:
@@ -66,13 +72,17 @@ def _rank_of_last(token: Token, ranks: dict[tuple[Token, Token], int], *, defaul
     return rank
 
 
-def closed(merges: Iterable[tuple[Token, Token]], parts: Collection[Token]) -> list[tuple[Token, Token]]:
+def closed(
+    merges: Iterable[tuple[Token, Token]], parts: Collection[Token], *, only: Callable[[Token], bool] | None = None
+) -> list[tuple[Token, Token]]:
     """Return merges with every pair that makes one of their tokens, in the order of the tokens.
 
     Args:
         merges: Pairs in the order of their ranks.
         parts: Tokens that may be parts of a pair: all tokens that merging can make or begins with. Added tokens, which are
             taken out of the text before merging, are not among them.
+
+        only: Returns whether a token gets further pairs; the pairs of all other tokens stay as they are. None for all tokens.
 
     >>> closed([("a", "b"), ("b", "c"), ("ab", "c")], {"a", "b", "c", "ab", "bc"})
     [('a', 'b'), ('b', 'c'), ('ab', 'c'), ('a', 'bc')]
@@ -81,7 +91,12 @@ def closed(merges: Iterable[tuple[Token, Token]], parts: Collection[Token]) -> l
     made: dict[Token, dict[tuple[Token, Token], None]] = defaultdict(dict)
     for left, right in listed:
         made[left + right][left, right] = None
-    return [pair for token in in_order(listed) for pair in made[token] | dict.fromkeys(pairs_of(token, parts))]
+    groups: list[tuple[int, Iterable[tuple[Token, Token]]]] = []
+    for token, place in _places_of(listed).items():
+        if only is None or only(token):
+            groups.append((place, made.pop(token) | dict.fromkeys(pairs_of(token, parts))))
+    groups += [(place, [pair]) for place, pair in enumerate(listed) if pair[0] + pair[1] in made]
+    return [pair for _, pairs in sorted(groups, key=lambda group: group[0]) for pair in pairs]
 
 
 def check_closed(merges: Iterable[tuple[bytes, bytes]], parts: Iterable[bytes]) -> None:

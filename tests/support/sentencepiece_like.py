@@ -59,7 +59,9 @@ def content(texts, number=200, normalization="metaspace", added=()):
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [{"id": vocab[text], "content": text, **flags, "special": special} for text, special in added.items()],
+        "added_tokens": [
+            {"id": vocab[text], "content": text, **flags, "special": special} for text, special in added.items()
+        ],
         "normalizer": None,
         "pre_tokenizer": None,
         "post_processor": None,

@@ -7,16 +7,15 @@ where any two neighbours join if they make a token.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
 
+from hf_sgpe.bpe.closed_pairs import closed
 from hf_sgpe.bpe.merging import flat, merge_words, spell_tokens
 from hf_sgpe.bpe.unit_tier import BYTES, ChosenUnits, build_unit_tier, order_units
 from hf_sgpe.learning.extension.extension_tiers import BytesPair, TierLearner, Tiers
-from hf_sgpe.vocabulary.confinement import Confinement
 from hf_sgpe.vocabulary.neighbours import is_character
 
 
@@ -42,7 +41,7 @@ class CharacterTierLearner(TierLearner):
         """Return the best tiers, with all pairs that make a new token."""
         best = self._best_tiers()
         known = {*self.base.vocab, *best.new_tokens(self.base.vocab)}
-        return best._replace(merges=list(closed(best.merges, known, self.confinement)))
+        return best._replace(merges=closed(best.merges, known, only=self.confinement.holds))
 
     def _with_units(self, chosen: ChosenUnits) -> Tiers | None:
         characters, units = self._characters_and_unit_pairs(chosen)
@@ -51,7 +50,7 @@ class CharacterTierLearner(TierLearner):
         room = self.wanted - unit_tokens
         if room < 0:
             return None
-        merges = list(closed([*units, *self._merges_inside], known, self.confinement))
+        merges = closed([*units, *self._merges_inside], known, only=self.confinement.holds)
         numbers = {token: number for number, token in enumerate(dict.fromkeys([*BYTES, *sorted(known)]))}
         pairs = [(numbers[left], numbers[right]) for left, right in merges]
         results = [numbers[left + right] for left, right in merges]
@@ -89,33 +88,6 @@ class CharacterTierLearner(TierLearner):
         for word in np.unique(np.searchsorted(ends, np.flatnonzero((ids >= 0x80) & (ids < 0x100)), side="right")).tolist():
             times[word] = 0
         return times, 1 - sum(times) / sum(self.words.times)
-
-
-def closed(merges: Iterable[BytesPair], tokens: Collection[bytes], confinement: Confinement) -> Iterator[BytesPair]:
-    """Yield merges so that each confined token can be made of any two tokens; other merges stay as they are.
-
-    All merges that make a token are yielded at the place of its first one.
-
-    Args:
-        tokens: All tokens.
-
-    >>> list(closed([(b"a", b"b"), (b"ab", b"c")], {b"a", b"b", b"c", b"ab", b"bc", b"abc"}, Confinement(map(ord, "abc"))))
-    [(b'a', b'b'), (b'ab', b'c'), (b'a', b'bc')]
-    """
-    merges = list(merges)
-    listed: dict[bytes, list[BytesPair]] = defaultdict(list)
-    for left, right in merges:
-        listed[left + right].append((left, right))
-    done: set[bytes] = set()
-    for pair in merges:
-        token = pair[0] + pair[1]
-        if not confinement.holds(token):
-            yield pair
-        elif token not in done:
-            done.add(token)
-            parts = ((token[:place], token[place:]) for place in range(1, len(token)))
-            possible = (parts for parts in parts if parts[0] in tokens and parts[1] in tokens)
-            yield from dict.fromkeys([*listed[token], *possible])
 
 
 def _is_text(token: bytes) -> bool:

@@ -19,7 +19,27 @@ pytestmark = pytest.mark.kernels
 
 TEXTS = ["the low lower lowest  in the end\n\nof  it", "ශ්‍රී ලංකාව ක්‍ෂේත්‍රය ශ්‍රී", "中文中 文字 ▁a"]
 ADDED = {"<end>": True, "\n\n": False, "lo": False, "▁▁": False}
-PARTS = ["the", " ", "  ", "low", "lo", "\n", "\n\n", "▁", "<s>", "<end>", "ශ්‍රී", "ක", "\u0dca", "中", "文", "é", "😀", "\x01", "x"]
+PARTS = [
+    "the",
+    " ",
+    "  ",
+    "low",
+    "lo",
+    "\n",
+    "\n\n",
+    "▁",
+    "<s>",
+    "<end>",
+    "ශ්‍රී",
+    "ක",
+    "\u0dca",
+    "中",
+    "文",
+    "é",
+    "😀",
+    "\x01",
+    "x",
+]
 
 strings = st.one_of(
     st.lists(st.sampled_from(PARTS), max_size=14).map("".join),
@@ -137,7 +157,11 @@ def test_a_model_without_tokens_of_bytes_is_refused():
 @needs_data
 @pytest.mark.parametrize("normalization", METASPACES)
 def test_lines_of_many_languages_have_the_ids_of_the_library(normalization):
-    lines = [line for name in ("si", "en", "hi", "th", "zh", "ar") for line in (DATA / f"eval/ntrex_{name}.txt").read_text("utf-8").split("\n")[:60]]
+    lines = [
+        line
+        for name in ("si", "en", "hi", "th", "zh", "ar")
+        for line in (DATA / f"eval/ntrex_{name}.txt").read_text("utf-8").split("\n")[:60]
+    ]
     made = json.dumps(content(lines[::3], 600, normalization, ADDED))
     tokenizer, library = BPETokenizer.of(tokenizer_json.from_dict(json.loads(made))), Tokenizer.from_str(made)
     wanted = [encoded.ids for encoded in library.encode_batch(lines, add_special_tokens=False)]
