@@ -81,8 +81,7 @@ def closed(
         merges: Pairs in the order of their ranks.
         parts: Tokens that may be parts of a pair: all tokens that merging can make or begins with. Added tokens, which are
             taken out of the text before merging, are not among them.
-
-        only: Returns whether a token gets further pairs; the pairs of all other tokens stay as they are. None for all tokens.
+        only: Returns whether a token gets further pairs; those of other tokens stay as they are. None for all tokens.
 
     >>> closed([("a", "b"), ("b", "c"), ("ab", "c")], {"a", "b", "c", "ab", "bc"})
     [('a', 'b'), ('b', 'c'), ('ab', 'c'), ('a', 'bc')]
