@@ -28,7 +28,7 @@ from hf_sgpe.chat.templates import SPECIAL_TOKENS, load_template, plain
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.fast_path import conversations, fast_calls
 from hf_sgpe.files.atomic import atomic_directory
-from hf_sgpe.formats import tokenizer_json
+from hf_sgpe.formats import loading, tokenizer_json
 from hf_sgpe.formats.damage import check_loaded, damage_of
 from hf_sgpe.formats.tokenizer_config import CONFIG_FILE, config_files
 from hf_sgpe.learning.training_config import TRAINED_ROLES, TrainingConfig
@@ -91,7 +91,10 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         where = {name: kwargs[name] for name in ("revision", "subfolder", "token") if kwargs.get(name)}
         if not (kwargs.get("cache_dir") or kwargs.get("local_files_only")):
             # One request to the Hub, before transformers sends several for a repository that does not exist.
-            tokenizer_json.find(pretrained_model_name_or_path, **where)
+            file = loading.find(pretrained_model_name_or_path, **where)
+            if loading.is_translated(file):
+                options = {name: value for name, value in kwargs.items() if name not in where}
+                return cls.from_bpe(BPETokenizer.of(loading.read(file)), **options)
         is_ours = False
         try:
             loaded = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
@@ -107,7 +110,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
             if not path.exists() and (kwargs.get("cache_dir") or kwargs.get("local_files_only")):
                 reason = str(error).strip().splitlines()[0]
                 raise SGPEError(f"{pretrained_model_name_or_path}: cannot be loaded from the cache ({reason})") from error
-            file = tokenizer_json.find(pretrained_model_name_or_path, **where)
+            file = loading.find(pretrained_model_name_or_path, **where)
             if damage := damage_of(file, error, gapless=is_ours):
                 raise damage from error
             raise  # wrong arguments, or a network error

@@ -33,7 +33,8 @@ class ExportOptions:
         "; ".join(f"{form.name}: {form.holds}" for form in FORMATS.values() if form.write) + ".", "folder", "--format"
     )
     pattern: str | None = option(
-        "Split pattern of a .tiktoken file (default: cl100k) or of merges.txt, which do not store it."
+        "Split pattern of a .tiktoken file (default: cl100k) or of merges.txt, which do not store it; for merges.txt not "
+        "needed if the settings in the same folder name a known tokenizer class."
     )
     special_token: list[str] = option_list(
         "Special token of a .tiktoken file or of merges.txt, which do not store them: TEXT=ID (repeatable)."

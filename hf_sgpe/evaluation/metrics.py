@@ -25,7 +25,7 @@ from hf_sgpe.counts.counters import only_texts
 from hf_sgpe.errors import NotByteLevelError, NotInstalledError, SGPEError
 from hf_sgpe.evaluation.languages import letters_of
 from hf_sgpe.evaluation.robustness import small_changes
-from hf_sgpe.formats import tokenizer_json
+from hf_sgpe.formats import loading, tokenizer_json
 from hf_sgpe.kernels import tokenizers_library
 from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS, every_script
@@ -364,7 +364,9 @@ def read_tokenizer(tokenizer: Any) -> BPETokenizer | ForeignTokenizer:
         try:
             return BPETokenizer.from_pretrained(tokenizer)
         except NotByteLevelError:
-            path = tokenizer_json.find(tokenizer)
+            path = loading.find(tokenizer)
+            if loading.is_translated(path):
+                return ForeignTokenizer(json.dumps(loading.contents_of(path)[0]), str(path))
             return ForeignTokenizer(path.read_text(encoding="utf-8"), str(path))
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     if not hasattr(backend, "to_str"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from shlex import quote
@@ -37,36 +36,38 @@ def tokens_in(file: Path) -> int | None:
         return None
 
 
-def why_no_tokenizer(names: Iterable[str], where: str, *, is_here: bool) -> str:
-    """Return the other tokenizer files of a place without ``tokenizer.json``, with a remedy, as the end of a message.
+def vocabulary_file(names: Iterable[str]) -> str | None:
+    """Return the name of the file with a tokenizer's vocabulary among the files of a folder; None without one.
+
+    Of several files, it is the one that has more of the tokenizer: ``tokenizer.json`` first.
+
+    >>> vocabulary_file(["vocab.json", "merges.txt"]), vocabulary_file(["vocab.json"])
+    ('merges.txt', None)
+    """
+    files = set(names)
+    if "vocab.json" not in files:
+        files.discard("merges.txt")
+    ranks = sorted(name for name in files if name.endswith(".tiktoken"))
+    known = ("tokenizer.json", "tekken.json", "merges.txt", *ranks, "tiktoken.model", "tokenizer.model")
+    return next((name for name in known if name in files), None)
+
+
+def why_no_tokenizer(names: Iterable[str], where: str) -> str:
+    """Return the reason why a place has no tokenizer that can be read, with a remedy, as the end of a message.
 
     Args:
         names: Names of the files.
         where: The folder, or ``user/name`` of the repository.
-        is_here: Whether ``where`` is a folder.
 
     Returns:
         The end of a message, or an empty string if nothing is recognised.
     """
     files = set(names)
-    folder = where if is_here else where.rpartition("/")[2]
-    download = "" if is_here else f"hf download {quote(where)} --local-dir {quote(folder)}, then "
     if ADAPTER_FILE in files:
         return f", {_adapter(where)}"
-    if {"vocab.json", "merges.txt"} <= files:
-        return f", but vocab.json and merges.txt: {download}{_export(f'{folder}/merges.txt', folder, 'gpt2')}"
-    ranks = next((name for name in sorted(files) if name.endswith(".tiktoken")), None)
-    if ranks is None and "tokenizer.model" in files and is_here and _holds_ranks(Path(where) / "tokenizer.model"):
-        copied = f"{folder}/tokenizer.tiktoken"
-        copy = f"cp {quote(f'{folder}/tokenizer.model')} {quote(copied)}, then "
-        return f", but tokenizer.model with the ranks of tiktoken: {copy}{_export(copied, folder)}"
-    if ranks is not None:
-        return f", but {ranks}: {download}{_export(f'{folder}/{ranks}', folder)}"
-    save = f"AutoTokenizer.from_pretrained({where!r}).save_pretrained({f'{folder}-hf'!r})"
-    line = f'python -c "from transformers import AutoTokenizer; {save}"'
-    if "tekken.json" in files:
-        return f", but Mistral's tekken.json: convert it with transformers 5: {line}"
     if "tokenizer.model" in files:
+        save = f"AutoTokenizer.from_pretrained({where!r}).save_pretrained({f'{Path(where).name}-hf'!r})"
+        line = f'python -c "from transformers import AutoTokenizer; {save}"'
         measure = f"to measure it, pip install sentencepiece, then {line}"
         return f", but SentencePiece's tokenizer.model, which cannot be extended: {measure}"
     return ""
@@ -83,11 +84,6 @@ def _adapter(where: str) -> str:
     return f'but a LoRA adapter: merge it first: python -c "from peft import AutoPeftModelForCausalLM; {merge}"'
 
 
-def _export(file: str, folder: str, pattern: str = "cl100k") -> str:
-    return f"hf-sgpe export {quote(file)} --pattern {pattern} (or its own) --out {quote(f'{folder}-hf')}"
-
-
-def _holds_ranks(file: Path) -> bool:
-    """Return whether a file begins with a token in base64 and its rank, as Llama 3's ``tokenizer.model`` does."""
-    with file.open("rb") as opened:
-        return re.match(rb"[A-Za-z0-9+/]+=* [0-9]+\r?\n", opened.read(256)) is not None
+def export_line(file: str, folder: str, pattern: str) -> str:
+    """Return the command that converts a file without a split pattern to a folder with a ``tokenizer.json``."""
+    return f"hf-sgpe export {quote(file)} --pattern {pattern} --out {quote(f'{folder}-hf')}"

@@ -32,6 +32,7 @@ class Format:
         read_options: Names of the keyword arguments of ``read``: information that is not in the file.
         write_options: Names of the keyword arguments of ``write``. The argument ``model`` is the folder of a model to write
             with the tokenizer.
+        recognises: Function: whether a file with another ending has this format; None if the ending decides.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Format:
     write: Callable[..., Written] | None = None
     read_options: tuple[str, ...] = ()
     write_options: tuple[str, ...] = ()
+    recognises: Callable[[Path], bool] | None = None
 
 
 FORMATS: dict[str, Format] = {}
@@ -59,13 +61,16 @@ def add_format(form: Format) -> None:
 
 
 def format_of(source: str | os.PathLike[str]) -> Format:
-    """Return the format of a file by the ending of its name, or ``folder`` if no ending matches.
+    """Return the format of a file by the ending of its name, or else by its content; ``folder`` if no format matches.
 
     >>> format_of("my.tiktoken").name, format_of("user/name").name
     ('tiktoken', 'folder')
     """
     name = os.fspath(source)
-    return next((form for form in FORMATS.values() if form.ending and name.endswith(form.ending)), FORMATS["folder"])
+    forms = [form for form in FORMATS.values() if form.ending and name.endswith(form.ending)]
+    if not forms and Path(source).is_file():
+        forms = [form for form in FORMATS.values() if form.recognises and form.recognises(Path(source))]
+    return forms[0] if forms else FORMATS["folder"]
 
 
 # ---------------------------------------------------------------- the formats; their modules are imported when needed
@@ -88,6 +93,12 @@ def _read_tiktoken(source: str, **options: Any) -> TokenizerData:
     from hf_sgpe.formats import tiktoken
 
     return tiktoken.read(source, **options)
+
+
+def _holds_ranks(path: Path) -> bool:
+    from hf_sgpe.formats import tiktoken
+
+    return tiktoken.holds_ranks(path)
 
 
 def _write_tiktoken(tokenizer: TokenizerData, out: Path) -> Written:
@@ -152,6 +163,9 @@ def _read_gpt2(
 ) -> TokenizerData:
     from hf_sgpe.formats import gpt2_files
 
+    has_settings = Path(source).name == gpt2_files.MERGES_FILE and Path(source).is_file()
+    if pattern is None and has_settings and not (special_tokens or ignore_merges):
+        return _read_folder(source)  # the settings in the folder may name the pattern
     if pattern is None:
         raise SGPEError(f"{source}: the file has no split pattern: add --pattern NAME")
     vocab = Path(source.removesuffix("merges.txt") + "vocab.json")
@@ -183,6 +197,7 @@ for _form in (
         _read_tiktoken,
         _write_tiktoken,
         read_options=("pattern", "special_tokens"),
+        recognises=_holds_ranks,  # Llama 3's tokenizer.model
     ),
     Format(
         "gguf",
@@ -199,6 +214,7 @@ for _form in (
         read=_read_gpt2,
         read_options=("pattern", "special_tokens", "ignore_merges"),
     ),
+    Format("tekken", "tekken.json", "Mistral's tokenizer", read=_read_folder),
     Format("sgpe", "vocab.json", "the vocabulary of the SGPE document", read=_read_sgpe),
 ):
     add_format(_form)

@@ -1,20 +1,34 @@
 """The two files that GPT-2 introduced, ``vocab.json`` and ``merges.txt``.
 
-The files contain neither the split pattern nor the list of special tokens, so both are arguments.
+The files contain neither the split pattern nor the list of special tokens. Both are arguments, or come from the tokenizer
+class that the settings in the same folder name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.files.folder_contents import export_line
 from hf_sgpe.files.json_files import read_json
 from hf_sgpe.files.unreadable import read_utf8
 from hf_sgpe.formats import model_vocab
+from hf_sgpe.formats.tokenizer_classes import CLASSES, TokenizerClass, class_name_of, settings_in
+from hf_sgpe.formats.tokenizer_config import CONFIG_FILE
+from hf_sgpe.splitting.patterns import SPLIT_PATTERNS
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.vocabulary.byte_strings import string_to_bytes
+from hf_sgpe.vocabulary.special_tokens import bos_eos_template
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
+
+VOCAB_FILE, MERGES_FILE = "vocab.json", "merges.txt"
+ROLES_FILE, ADDED_FILE = "special_tokens_map.json", "added_tokens.json"
+
+_ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+_FLAGS = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+_BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
 
 
 def read(
@@ -34,15 +48,7 @@ def read(
         FileNotFoundError: there is no such file.
     """
     ids = read_json(vocab)
-    lines = read_utf8(merges).split("\n")
-    pairs = []
-    for number, line in enumerate(lines, 1):
-        if not line or (number == 1 and line.startswith("#version")):
-            continue
-        parts = line.split(" ")
-        if len(parts) != 2:
-            raise SGPEError(f"{merges}, line {number}: a merge is two tokens with a space between, not {line!r}")
-        pairs.append((string_to_bytes(parts[0]), string_to_bytes(parts[1])))
+    pairs = [(string_to_bytes(left), string_to_bytes(right)) for left, right in _merges(merges)]
     missing = [token for token in special_tokens if token not in ids]
     if missing:
         raise SGPEError(f"{vocab}: does not contain the special tokens {', '.join(missing)}")
@@ -56,3 +62,113 @@ def read(
         splitting=Splitting("bpe", pattern=pattern),
         ignore_merges=ignore_merges,
     )
+
+
+def translated(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the content of the ``tokenizer.json`` and of the ``tokenizer_config.json`` that are equal to a folder's files.
+
+    The tokens that are added to the vocabulary are those of transformers: from ``tokenizer_config.json``, or else from
+    ``added_tokens.json`` and ``special_tokens_map.json``, and the special tokens of the tokenizer's class.
+
+    Raises:
+        SGPEError: a file is damaged, or the split pattern of the tokenizer's class is not known.
+    """
+    merges = folder / MERGES_FILE
+    vocab = read_json(folder / VOCAB_FILE)
+    name = class_name_of(folder) or ("GPT2Tokenizer" if _is_of_gpt2(vocab) else None)
+    kind = CLASSES.get(name or "")
+    if kind is None:
+        reason = f"is of the class {name}, whose split pattern is not known" if name else "has no split pattern"
+        raise SGPEError(f"{merges}: {reason}: name it with {export_line(str(merges), str(folder), 'NAME')}")
+    settings = settings_in(folder / CONFIG_FILE)
+    if "added_tokens_decoder" not in settings:
+        settings = {**settings, **settings_in(folder / ROLES_FILE)}
+    settings = {**kind.roles, **settings}
+    added = _added_tokens(settings, settings_in(folder / ADDED_FILE), vocab)
+    content = {
+        "version": "1.0",
+        "added_tokens": added,
+        "normalizer": {"type": "NFC"} if kind.normalization == "nfc" else None,
+        "pre_tokenizer": _pre_tokenizer(kind, bool(settings.get("add_prefix_space"))),
+        "post_processor": _post_processor(kind, settings, {token["content"]: token["id"] for token in added}),
+        "decoder": _BYTE_LEVEL,
+        "model": {"type": "BPE", "vocab": vocab, "merges": [list(pair) for pair in _merges(merges)]},
+    }
+    return content, settings
+
+
+def _is_of_gpt2(vocab: Mapping[str, int]) -> bool:
+    """Return whether a vocabulary without settings is GPT-2's own, by its size and its last token."""
+    return len(vocab) == 50_257 and vocab.get("<|endoftext|>") == 50_256
+
+
+def _merges(path: Path) -> list[tuple[str, str]]:
+    """Return the merges of a ``merges.txt``, as it spells them."""
+    pairs = []
+    for number, line in enumerate(read_utf8(path).split("\n"), 1):
+        if not line or (number == 1 and line.startswith("#version")):
+            continue
+        parts = line.split(" ")
+        if len(parts) != 2:
+            raise SGPEError(f"{path}, line {number}: a merge is two tokens with a space between, not {line!r}")
+        pairs.append((parts[0], parts[1]))
+    return pairs
+
+
+def _added_tokens(
+    settings: Mapping[str, Any], added_ids: Mapping[str, int], vocab: Mapping[str, int]
+) -> list[dict[str, Any]]:
+    """Return ``added_tokens`` of the equal ``tokenizer.json``: with ids first, then special tokens without an id.
+
+    Args:
+        settings: Content of ``tokenizer_config.json``.
+        added_ids: Content of ``added_tokens.json``.
+        vocab: Content of ``vocab.json``.
+    """
+    roles = [*_ROLES, *(name for name in settings if name.endswith("_token") and name not in _ROLES)]
+    extra = settings.get("extra_special_tokens") or settings.get("additional_special_tokens") or []
+    values = [settings.get(role) for role in roles] + list(extra.values() if isinstance(extra, Mapping) else extra)
+    special: dict[str, dict[str, Any]] = {}
+    for value in values:
+        if isinstance(value, str):
+            special.setdefault(value, {"content": value, **_FLAGS, "special": True})
+        elif isinstance(value, Mapping):
+            flags = {name: bool(value.get(name, name == "normalized")) for name in _FLAGS}
+            special.setdefault(value["content"], {"content": value["content"], **flags, "special": True})
+    decoder = settings.get("added_tokens_decoder") or {
+        id: {"content": name, **_FLAGS, "normalized": name not in special} for name, id in added_ids.items()
+    }
+    tokens = [{"id": int(id), **_FLAGS, "special": False, **token} for id, token in decoder.items()]
+    tokens = [{**token, "special": token["special"] or token["content"] in special} for token in tokens]
+    names, ids = {token["content"] for token in tokens}, [token["id"] for token in tokens]
+    for name, token in special.items():
+        if name not in names:
+            ids.append(model_vocab.loaded_id(name, vocab, ids))
+            tokens.append({"id": ids[-1], **token})
+    return sorted(tokens, key=lambda token: token["id"])
+
+
+def _pre_tokenizer(kind: TokenizerClass, add_prefix_space: bool) -> dict[str, Any]:
+    """Return the ``pre_tokenizer`` of a class."""
+    if kind.pattern == "gpt2":
+        return {**_BYTE_LEVEL, "add_prefix_space": add_prefix_space, "trim_offsets": True, "use_regex": True}
+    pattern = {"Regex": SPLIT_PATTERNS[kind.pattern]}
+    split = {"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False}
+    byte_level = {**_BYTE_LEVEL, "add_prefix_space": add_prefix_space}
+    return {"type": "Sequence", "pretokenizers": [split, byte_level]}
+
+
+def _post_processor(kind: TokenizerClass, settings: Mapping[str, Any], ids: Mapping[str, int]) -> dict[str, Any]:
+    """Return the ``post_processor`` of a class with some settings."""
+    texts = {
+        role: value["content"] if isinstance(value, Mapping) else value
+        for role, value in settings.items()
+        if role.endswith("_token") and isinstance(value, (str, Mapping))
+    }
+    if kind.puts_around:
+        cls, sep = texts["cls_token"], texts["sep_token"]
+        pairs = {"sep": [sep, ids[sep]], "cls": [cls, ids[cls]]}
+        return {"type": "RobertaProcessing", **pairs, "trim_offsets": True, "add_prefix_space": False}
+    puts_bos, puts_eos = (bool(settings.get(f"add_{role}")) and role in texts for role in ("bos_token", "eos_token"))
+    template = bos_eos_template(texts, add_bos_token=puts_bos, add_eos_token=puts_eos)
+    return template.as_post_processor(ids) if template else _BYTE_LEVEL

@@ -1,29 +1,157 @@
-"""Reading a tokenizer by name: a file, a folder, or a repository on the Hub."""
+"""Reading a tokenizer by name: a file, a folder, or a repository on the Hub, in any format that has the whole tokenizer."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from hf_sgpe import kernels
-from hf_sgpe.errors import SGPEError
-from hf_sgpe.formats import gguf_tokenizer, tokenizer_json
+from hf_sgpe.errors import NotByteLevelError, SGPEError
+from hf_sgpe.files import hub
+from hf_sgpe.files.folder_contents import export_line, vocabulary_file, why_no_tokenizer
+from hf_sgpe.files.json_files import read_json
+from hf_sgpe.formats import gguf_tokenizer, gpt2_files, tekken, tiktoken, tokenizer_json
+from hf_sgpe.formats.tokenizer_classes import CLASSES, MODEL_FILE, class_name_of, settings_in
+from hf_sgpe.formats.tokenizer_config import CONFIG_FILE
+from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, TOKENIZER_FILE
+from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
+
+# Files that complete a vocabulary that is not in a tokenizer.json.
+_COMPANIONS = (gpt2_files.VOCAB_FILE, gpt2_files.ADDED_FILE, gpt2_files.ROLES_FILE, CONFIG_FILE, MODEL_FILE)
 
 
 def load(path_or_repo: str | os.PathLike[str], *, revision: str | None = None, **hub_options: Any) -> TokenizerData:
-    """Read a ``tokenizer.json``, a folder with one, a repository on the Hub, or a model's GGUF file.
+    """Read a folder, a repository on the Hub, or the file with a tokenizer's vocabulary.
 
     Args:
-        hub_options: ``token`` and ``cache_dir``, as `hf_sgpe.files.hub.download` takes them.
+        hub_options: ``token`` and ``cache_dir``, as `find` takes them.
 
     Raises:
         SGPEError: the tokenizer cannot be found, is damaged, or is not byte-level BPE.
     """
     kernels.is_native()  # reports a wrong HF_SGPE_KERNEL before the file is read
-    path = tokenizer_json.find(path_or_repo, revision=revision, **hub_options)
+    return read(find(path_or_repo, revision=revision, **hub_options))
+
+
+def find(
+    path_or_repo: str | os.PathLike[str],
+    *,
+    revision: str | None = None,
+    subfolder: str = "",
+    token: bool | str | None = None,
+    cache_dir: str | Path | None = None,
+    also: Iterable[str] = (CONFIG_FILE, CHAT_TEMPLATE_FILE),
+) -> Path:
+    """Return the path of the file with the vocabulary in a folder or a Hub repository, or of a file itself.
+
+    This is ``tokenizer.json``, or without one a file of another format
+    (`hf_sgpe.files.folder_contents.vocabulary_file`).
+
+    Args:
+        path_or_repo: File, folder, ``user/name`` or ``user/name@revision``.
+        revision: Branch, tag or commit of a repository.
+        subfolder: Subfolder of the folder or the repository.
+        token: As for huggingface_hub.
+        cache_dir: As for huggingface_hub.
+        also: Names of other files to download from a repository.
+
+    Raises:
+        SGPEError: there is no tokenizer.
+    """
+    path = Path(path_or_repo)
+    if not str(path_or_repo):
+        raise SGPEError("the name of the tokenizer is empty: give a folder, a tokenizer.json or a Hub repository")
+    if path.is_dir():
+        names = [file.name for file in (path / subfolder).glob("*")]
+        name = vocabulary_file(names)
+        if name is None:
+            reason = why_no_tokenizer(names, str(path / subfolder))
+            raise SGPEError(f"{path / subfolder}: the folder holds no {TOKENIZER_FILE}{reason}")
+        return path / subfolder / name
+    if path.exists():
+        return path
+    repo, named = hub.split_name(str(path_or_repo))
+    if named and revision:
+        raise SGPEError(f"{path_or_repo}: two revisions are given, one in the name and revision={revision!r}: give one")
+    prefix = f"{subfolder}/" if subfolder else ""
+
+    def download(name: str, others: Iterable[str]) -> Path:
+        companions = [prefix + other for other in others]
+        return hub.download(
+            repo, prefix + name, also=companions, revision=named or revision, token=token, cache_dir=cache_dir
+        )
+
+    try:
+        return download(TOKENIZER_FILE, also)
+    except hub.NoSuchFileError as error:
+        names = hub.names_in(repo, revision=named or revision, token=token)
+        names = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
+        name = vocabulary_file(names)
+        if name is None:
+            raise SGPEError(f"{error}{why_no_tokenizer(names, repo)}") from None
+        return download(name, dict.fromkeys([*also, *_COMPANIONS]))
+
+
+def read(path: Path) -> TokenizerData:
+    """Read a file that `find` returned, with the other files of the tokenizer in its folder.
+
+    Raises:
+        SGPEError: the file is damaged or not a byte-level BPE tokenizer.
+        FileNotFoundError: there is no such file.
+    """
     if path.suffix.lower() == ".gguf":
         return gguf_tokenizer.read_tokenizer(path)
-    if path.suffix == ".tiktoken":
-        raise SGPEError(f"{path}: is a .tiktoken file: convert it first with hf-sgpe export and its --pattern")
-    return tokenizer_json.read(path)
+    return tokenizer_json.read(path, *contents_of(path))
+
+
+def contents_of(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Return the content of a tokenizer's ``tokenizer.json`` and of its ``tokenizer_config.json``.
+
+    A tokenizer in another format is translated: the contents are those of the equal ``tokenizer.json``.
+
+    Args:
+        path: The file with the vocabulary.
+
+    Returns:
+        Two JSON objects. The second is None if the ``tokenizer.json`` has no settings next to it.
+
+    Raises:
+        SGPEError: the file is damaged, or its format needs information that is not in the folder.
+        FileNotFoundError: there is no such file.
+    """
+    if is_translated(path):
+        if path.name == gpt2_files.MERGES_FILE:
+            return gpt2_files.translated(path.parent)
+        data = tekken.read(path) if tekken.is_one(path) else _of_ranks(path)
+        return tokenizer_json.to_dict(data), {**data.roles, **settings_in(path.with_name(CONFIG_FILE))}
+    config = path.with_name(CONFIG_FILE)
+    return tokenizer_json.content_of(path), read_json(config) if config.exists() else None
+
+
+def is_translated(path: Path) -> bool:
+    """Return whether the file with a vocabulary has another format than ``tokenizer.json``."""
+    return path.name == gpt2_files.MERGES_FILE or path.suffix in (".tiktoken", ".model") or tekken.is_one(path)
+
+
+def _of_ranks(path: Path) -> TokenizerData:
+    """Return the tokenizer of a file of tiktoken's ranks whose folder names a tokenizer class with a known split pattern.
+
+    Raises:
+        SGPEError: there is no such class, or the file has another format.
+    """
+    if not tiktoken.holds_ranks(path) and path.suffix == ".model":
+        # The place for SentencePiece's format, a binary file of the same name.
+        reason = why_no_tokenizer([path.name], str(path.parent))
+        raise NotByteLevelError(f"{path.parent}: the folder holds no {TOKENIZER_FILE}{reason}")
+    kind = CLASSES.get(class_name_of(path.parent) or "")
+    if kind is None or not kind.special_tokens:
+        pattern = "llama3" if path.suffix == ".model" else "cl100k"
+        line = export_line(str(path), str(path.parent), f"{pattern} (or its own) --special-token TEXT=ID")
+        raise SGPEError(f"{path}: has neither a split pattern nor special tokens: name them with {line}")
+    ranks = tiktoken.read_ranks(path)
+    special = {token: max(ranks.values()) + 1 + number for number, token in enumerate(kind.special_tokens)}
+    splitting = Splitting("bpe", pattern=kind.pattern, normalization=kind.normalization)
+    return tiktoken.of_ranks(ranks, splitting=splitting, special_tokens=special, roles=kind.roles)

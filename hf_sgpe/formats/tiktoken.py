@@ -62,7 +62,21 @@ def read(
         FileNotFoundError: there is no such file.
     """
     path = Path(path)
-    vocab: dict[bytes, int] = {}
+    ranks = read_ranks(path)
+    try:
+        return of_ranks(ranks, splitting=Splitting("bpe", pattern=pattern), special_tokens=special_tokens or {})
+    except SGPEError as error:
+        raise SGPEError(f"{path}: {error}") from None
+
+
+def read_ranks(path: Path) -> dict[bytes, int]:
+    """Return token → rank of a ``.tiktoken`` file.
+
+    Raises:
+        SGPEError: the file is damaged; the message names the line.
+        FileNotFoundError: there is no such file.
+    """
+    ranks: dict[bytes, int] = {}
     lines: dict[bytes, int] = {}
     for number, line in enumerate(path.read_bytes().splitlines(), 1):
         if not line:
@@ -70,20 +84,35 @@ def read(
         try:
             token, id = line.split()
             decoded = base64.b64decode(token, validate=True)
-            vocab[decoded] = int(id)
+            ranks[decoded] = int(id)
         except (ValueError, binascii.Error):
             check_no_pointer(path)
             raise SGPEError(f"{path}, line {number}: expected a token in base64 and its id, not {line[:40]!r}") from None
         if lines.setdefault(decoded, number) != number:
             raise SGPEError(f"{path}, line {number}: the token {decoded!r} is already in line {lines[decoded]}")
-    merges, unreachable = _merges(vocab)
-    try:
-        splitting = Splitting("bpe", pattern=pattern)
-        return TokenizerData(
-            vocab, merges, special_tokens=special_tokens or {}, splitting=splitting, ignore_merges=bool(unreachable)
-        )
-    except SGPEError as error:
-        raise SGPEError(f"{path}: {error}") from None
+    return ranks
+
+
+def of_ranks(ranks: Mapping[bytes, int], *, first_id: int = 0, **parts: Any) -> TokenizerData:
+    """Return the tokenizer with which tiktoken's rule gives the same tokens.
+
+    Args:
+        ranks: Token → rank.
+        first_id: Id of the token of rank 0.
+        parts: Other arguments of `TokenizerData`.
+
+    Raises:
+        SGPEError: the parts are not a valid tokenizer.
+    """
+    merges, unreachable = _merges(ranks)
+    vocab = {token: rank + first_id for token, rank in ranks.items()}
+    return TokenizerData(vocab, merges, ignore_merges=bool(unreachable), **parts)
+
+
+def holds_ranks(path: Path) -> bool:
+    """Return whether a file begins with a token in base64 and its rank, as Llama 3's ``tokenizer.model`` does."""
+    with path.open("rb") as opened:
+        return re.match(rb"[A-Za-z0-9+/]+=* [0-9]+\r?\n", opened.read(1024)) is not None
 
 
 def to_tiktoken(tokenizer: TokenizerData, name: str = "hf_sgpe") -> Encoding:

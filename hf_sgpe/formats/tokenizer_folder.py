@@ -15,9 +15,10 @@ from typing import Any
 
 from hf_sgpe.errors import SGPEError, optional
 from hf_sgpe.files import hub
-from hf_sgpe.files.json_files import read_json
 from hf_sgpe.files.unreadable import read_utf8
-from hf_sgpe.formats import model_vocab, tokenizer_json
+from hf_sgpe.formats import loading, model_vocab, tokenizer_json
+from hf_sgpe.formats.gpt2_files import ROLES_FILE
+from hf_sgpe.formats.tokenizer_classes import MODEL_FILE, settings_in
 from hf_sgpe.formats.tokenizer_config import CONFIG_FILE, config_files
 from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, TOKENIZER_FILE
 from hf_sgpe.terminal.progress import without_remarks
@@ -27,7 +28,6 @@ from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 _KEPT = (CHAT_TEMPLATE_FILE, "generation_config.json")
 _MORE_TEMPLATES = "additional_chat_templates"
 _WITHOUT_DEFAULTS = ("PreTrainedTokenizerFast", "TokenizersBackend")
-_ROLES_FILE, _MODEL_FILE = "special_tokens_map.json", "config.json"
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class TokenizerFolder:
 
     Attributes:
         name: The path or repository as the user wrote it.
-        content: Content of ``tokenizer.json``.
+        content: Content of ``tokenizer.json``. A tokenizer in another format is translated.
         settings: Content of ``tokenizer_config.json``. Missing roles are from ``special_tokens_map.json`` or, if that has
             none either, from the tokenizer's class in transformers.
         files: Other files of the tokenizer: name → text.
@@ -53,23 +53,24 @@ class TokenizerFolder:
 
     @classmethod
     def read(cls, path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -> TokenizerFolder:
-        """Read a folder, a ``tokenizer.json`` with the files next to it, or a repository on the Hub.
+        """Read a folder, the file with its vocabulary, or a repository on the Hub.
 
         Raises:
             SGPEError: the tokenizer is missing, damaged or not BPE.
         """
-        also = (CONFIG_FILE, *_KEPT, _ROLES_FILE, _MODEL_FILE)
-        path = tokenizer_json.find(path_or_repo, revision=revision, also=also)
+        also = (CONFIG_FILE, *_KEPT, ROLES_FILE, MODEL_FILE)
+        path = loading.find(path_or_repo, revision=revision, also=also)
         if not Path(path_or_repo).exists() and (templates := _templates_of(os.fspath(path_or_repo), revision)):
-            path = tokenizer_json.find(path_or_repo, revision=revision, also=(*also, *templates))
-        if path.suffix != ".json":
+            path = loading.find(path_or_repo, revision=revision, also=(*also, *templates))
+        if path.suffix != ".json" and not loading.is_translated(path):
             raise SGPEError(f"{path}: give the folder of a tokenizer, or its tokenizer.json")
-        content = tokenizer_json.content_of(path)
-        data = tokenizer_json.read(path, content)
+        content, own_settings = loading.contents_of(path)
+        data = tokenizer_json.read(path, content, own_settings)
         folder = path.parent
         kept = [folder / name for name in _KEPT] + sorted((folder / _MORE_TEMPLATES).glob("*.jinja"))
-        settings = {**_object(folder / _ROLES_FILE), **_object(folder / CONFIG_FILE)}
-        settings = {**_of_its_class(folder, settings), **settings}
+        settings = {**settings_in(folder / ROLES_FILE), **(own_settings or {})}
+        if not loading.is_translated(path):  # the settings of other formats already have those of the class
+            settings = {**_of_its_class(folder, settings), **settings}
         data = replace(data, roles={**dict(tokenizer_json.roles_in(settings, data.special_tokens)), **data.roles})
         return cls(
             os.fspath(path_or_repo),
@@ -77,7 +78,7 @@ class TokenizerFolder:
             settings,
             {file.relative_to(folder).as_posix(): read_utf8(file) for file in kept if file.is_file()},
             data,
-            _rows(_object(folder / _MODEL_FILE)),
+            _rows(settings_in(folder / MODEL_FILE)),
         )
 
     def with_vocabulary_of(self, data: TokenizerData) -> TokenizerFolder:
@@ -141,7 +142,3 @@ def _of_its_class(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
 def _rows(config: Mapping[str, Any]) -> int | None:
     sizes = [part.get("vocab_size") for part in (config, config.get("text_config") or {}) if isinstance(part, Mapping)]
     return next((size for size in sizes if isinstance(size, int)), None)
-
-
-def _object(path: Path) -> dict[str, Any]:
-    return read_json(path) if path.is_file() else {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
@@ -17,9 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hf_sgpe.errors import NotByteLevelError, SGPEError
-from hf_sgpe.files import hub
 from hf_sgpe.files.atomic import atomic_directory, check_directory
-from hf_sgpe.files.folder_contents import why_no_tokenizer
 from hf_sgpe.files.json_files import read_json
 from hf_sgpe.files.unreadable import read_utf8
 from hf_sgpe.formats import model_vocab, sentencepiece_json, tutorial_files
@@ -161,57 +159,12 @@ def save(tokenizer: TokenizerData, directory: str | os.PathLike[str]) -> None:
 # ---------------------------------------------------------------- reading
 
 
-def find(
-    path_or_repo: str | os.PathLike[str],
-    *,
-    revision: str | None = None,
-    subfolder: str = "",
-    token: bool | str | None = None,
-    cache_dir: str | Path | None = None,
-    also: Iterable[str] = (CONFIG_FILE, CHAT_TEMPLATE_FILE),
-) -> Path:
-    """Return the path of the ``tokenizer.json`` in a folder or a Hub repository, or of a file itself.
-
-    Args:
-        path_or_repo: File, folder, ``user/name`` or ``user/name@revision``.
-        revision: Branch, tag or commit of a repository.
-        subfolder: Subfolder of the folder or the repository.
-        token: As for huggingface_hub.
-        cache_dir: As for huggingface_hub.
-        also: Names of other files to download from a repository.
-
-    Raises:
-        SGPEError: there is no tokenizer.
-    """
-    path = Path(path_or_repo)
-    if not str(path_or_repo):
-        raise SGPEError("the name of the tokenizer is empty: give a folder, a tokenizer.json or a Hub repository")
-    if path.is_dir():
-        if not (path / subfolder / TOKENIZER_FILE).exists():
-            names = [file.name for file in (path / subfolder).glob("*")]
-            reason = why_no_tokenizer(names, str(path / subfolder), is_here=True)
-            raise SGPEError(f"{path / subfolder}: the folder holds no {TOKENIZER_FILE}{reason}")
-        return path / subfolder / TOKENIZER_FILE
-    if path.exists():
-        return path
-    repo, named = hub.split_name(str(path_or_repo))
-    if named and revision:
-        raise SGPEError(f"{path_or_repo}: two revisions are given, one in the name and revision={revision!r}: give one")
-    file, *companions = (f"{subfolder}/{name}" if subfolder else name for name in (TOKENIZER_FILE, *also))
-    try:
-        return hub.download(repo, file, also=companions, revision=named or revision, token=token, cache_dir=cache_dir)
-    except hub.NoSuchFileError as error:
-        prefix = f"{subfolder}/" if subfolder else ""
-        names = hub.names_in(repo, revision=named or revision, token=token)
-        names = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
-        raise SGPEError(f"{error}{why_no_tokenizer(names, repo, is_here=False)}") from None
-
-
-def read(path: Path, content: Mapping[str, Any] | None = None) -> TokenizerData:
+def read(path: Path, content: Mapping[str, Any] | None = None, settings: Mapping[str, Any] | None = None) -> TokenizerData:
     """Read a ``tokenizer.json`` with the ``tokenizer_config.json`` and the chat template in the same folder.
 
     Args:
-        content: Content of the ``tokenizer.json``, if `content_of` returned it before; None reads the file.
+        content: Content of the ``tokenizer.json``, if it was read before; None reads the file.
+        settings: Content of the ``tokenizer_config.json``, if it was read before; None reads the file, if there is one.
 
     Raises:
         SGPEError: the file is damaged or not a byte-level BPE tokenizer.
@@ -219,7 +172,8 @@ def read(path: Path, content: Mapping[str, Any] | None = None) -> TokenizerData:
     """
     content = content_of(path) if content is None else content
     config_file, template_file = path.with_name(CONFIG_FILE), path.with_name(CHAT_TEMPLATE_FILE)
-    settings = read_json(config_file) if config_file.exists() else None
+    if settings is None and config_file.exists():
+        settings = read_json(config_file)
     template = {"chat_template": read_utf8(template_file)} if template_file.exists() else {}
     return from_content(content, path, settings, config_file, **template)
 

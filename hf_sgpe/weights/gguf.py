@@ -22,7 +22,7 @@ from hf_sgpe.bpe.merging import unreached_words
 from hf_sgpe.errors import SGPEError, optional
 from hf_sgpe.files.atomic import atomic_file, scratch_directory
 from hf_sgpe.files.folder_contents import why_no_model
-from hf_sgpe.formats import gguf_tokenizer, model_vocab, tokenizer_json
+from hf_sgpe.formats import gguf_tokenizer, loading, model_vocab, tokenizer_json
 from hf_sgpe.formats.llama_cpp_pre_tokenizers import PRE_TOKENIZERS, PreTokenizer, called, of_patterns
 from hf_sgpe.terminal.progress import somebody_watches
 from hf_sgpe.vocabulary.byte_strings import bytes_to_string
@@ -99,7 +99,7 @@ def write(
             quantize(whole, temporary, weight_type)
         return pre
     config, family = usual(config), FAMILIES[config["model_type"]]
-    tokenizer = tokenizer or tokenizer_json.read(tokenizer_json.find(folder))
+    tokenizer = tokenizer or loading.load(folder)
     pre = pre_to_write(tokenizer, pre_tokenizer)
     weights = stored(folder)
     weight_type = weight_type or next(tensor.type for tensor in weights.values() if len(tensor.shape) == 2)

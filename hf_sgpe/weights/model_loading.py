@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.errors import NotByteLevelError, SGPEError
-from hf_sgpe.files.folder_contents import why_no_model, why_no_tokenizer
+from hf_sgpe.files.folder_contents import vocabulary_file, why_no_model, why_no_tokenizer
 from hf_sgpe.files.hub import NoSuchFileError, download, names_in
 from hf_sgpe.files.unreadable import check_no_pointer
 from hf_sgpe.formats import tokenizer_json
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # Endings of the names of classes that generate text.
 _GENERATES = ("ForCausalLM", "LMHeadModel", "WithLMHead", "ForConditionalGeneration", "MTModel")
-_TOKENIZER_FILES = ("tokenizer*", "*vocab*", "*.model", "*.tiktoken")
+_TOKENIZER_FILES = ("tokenizer*", "*vocab*", "*.model", "*.tiktoken", "*tekken*.json")
 
 
 def auto_class(config: Any) -> str:
@@ -99,7 +99,7 @@ def _loading(path_or_repo: str) -> Iterator[None]:
 
 
 def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
-    """Return a tokenizer as `SGPETokenizerFast` if it has a ``tokenizer.json``, or else the result of ``AutoTokenizer``.
+    """Return a tokenizer as `SGPETokenizerFast` if this package reads its format, or else the result of ``AutoTokenizer``.
 
     Args:
         path_or_repo: Folder, ``tokenizer.json``, or ``user/name`` on the Hub.
@@ -116,9 +116,11 @@ def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
         try:
             download(path_or_repo, CONFIG_FILE)
         except NoSuchFileError as error:
-            raise SGPEError(f"{error}{why_no_tokenizer(names_in(path_or_repo), path_or_repo, is_here=False)}") from None
+            names = names_in(path_or_repo)
+            if vocabulary_file(names) in (None, tokenizer_json.TOKENIZER_FILE):
+                raise SGPEError(f"{error}{why_no_tokenizer(names, path_or_repo)}") from None
     names = [file.name for file in path.iterdir()] if path.is_dir() else []
-    reason = "" if tokenizer_json.TOKENIZER_FILE in names else why_no_tokenizer(names, path_or_repo, is_here=True)
+    reason = "" if tokenizer_json.TOKENIZER_FILE in names else why_no_tokenizer(names, path_or_repo)
     try:
         if path.is_file():
             return SGPETokenizerFast.from_bpe(BPETokenizer.from_pretrained(path))
@@ -126,7 +128,16 @@ def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
             # For a model without a tokenizer, transformers creates an empty tokenizer of the model's type.
             if not any(any(path.glob(pattern)) for pattern in _TOKENIZER_FILES):
                 raise SGPEError(f"{path_or_repo}: the folder holds no tokenizer{reason}")
-            return AutoTokenizer.from_pretrained(path_or_repo)
+            try:
+                return SGPETokenizerFast.from_pretrained(path_or_repo)
+            except SGPEError as error:
+                unreadable = error
+            try:
+                return AutoTokenizer.from_pretrained(path_or_repo)
+            except Exception:  # for a damaged file, transformers raises any error, without the name of the file
+                if vocabulary_file(names) in (None, "tokenizer.model"):
+                    raise
+                raise unreadable from None
         return SGPETokenizerFast.from_pretrained(path_or_repo)
     except NotByteLevelError as error:
         raise SGPEError(f"{error}: give the folder of the file, so that transformers can load it") from None

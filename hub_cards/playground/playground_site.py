@@ -19,8 +19,7 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.evaluation.metrics import foreign_backend, read_tokenizer
 from hf_sgpe.files.atomic import atomic_directory
 from hf_sgpe.files.hub import hub_errors
-from hf_sgpe.files.json_files import read_json
-from hf_sgpe.formats import tokenizer_json
+from hf_sgpe.formats import loading, tokenizer_json
 from hf_sgpe.package import __version__
 from hf_sgpe.splitting.scripts.script import Ranges, Script, runs, shared_classes
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
@@ -158,8 +157,8 @@ def _loaded(tokenizer: Any) -> tuple[dict[str, Any], BPETokenizer | None]:
     if not isinstance(known, BPETokenizer):
         foreign_backend(*known)  # raises an error for a file that no browser could read
         return json.loads(known.content), None
-    if isinstance(tokenizer, (str, os.PathLike)) and (path := tokenizer_json.find(tokenizer)).suffix.lower() != ".gguf":
-        return read_json(path), known
+    if isinstance(tokenizer, (str, os.PathLike)) and (path := loading.find(tokenizer)).suffix.lower() != ".gguf":
+        return loading.contents_of(path)[0], known
     return tokenizer_json.to_dict(known.data), known
 
 

@@ -17,7 +17,10 @@ def test_info_without_a_tokenizer_shows_versions():
         ("info damaged", r"damaged/tokenizer\.json: not valid JSON"),
         ("info worn", r"tokenizer_config\.json: the entry 'sgpe' is damaged"),
         ("info vocab.json", "is an SGPE vocabulary: convert it first with hf-sgpe export"),
-        ("info x.tiktoken", r"is a \.tiktoken file: convert it first with hf-sgpe export and its --pattern"),
+        (
+            "info x.tiktoken",
+            r"has neither a split pattern nor special tokens: name them with hf-sgpe export x\.tik",
+        ),
     ],
 )
 def test_bad_input_is_one_line(refuses, arguments, message):

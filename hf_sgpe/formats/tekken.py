@@ -1,0 +1,80 @@
+"""``tekken.json``, Mistral's tokenizer format: the ranks of tiktoken with a split pattern and special tokens."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.files.json_files import read_json
+from hf_sgpe.formats import tiktoken
+from hf_sgpe.splitting.splitting import Splitting
+from hf_sgpe.vocabulary.special_tokens import Template
+from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
+
+TEKKEN_FILE = "tekken.json"
+
+# The special tokens of files before version 7, which do not list them (mistral_common, Tekkenizer).
+_FIRST_SPECIAL_TOKENS = (
+    *("<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]"),
+    *("[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[TOOL_CALLS]", "[IMG]", "<pad>", "[IMG_BREAK]", "[IMG_END]"),
+    *("[PREFIX]", "[MIDDLE]", "[SUFFIX]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[TOOL_CONTENT]"),
+)
+_ROLES = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}
+
+
+def is_one(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file has the name of this format, by the rule of mistral_common.
+
+    >>> is_one("tekken.json"), is_one("tekken_240911.json"), is_one("tokenizer.json")
+    (True, True, False)
+    """
+    name = Path(path).name
+    return "tekken" in name and name.endswith(".json")
+
+
+def read(path: Path) -> TokenizerData:
+    """Return the tokenizer of a ``tekken.json``, with ``<s>`` before each text if special tokens are added.
+
+    Special tokens have the first ids. As in mistral_common, further tokens than the default size of the vocabulary are left
+    out, and ids without a special token get a name such as ``<SPECIAL_20>``.
+
+    Raises:
+        SGPEError: the file is damaged.
+        FileNotFoundError: there is no such file.
+    """
+    content = read_json(path)
+    try:
+        config = content["config"]
+        special = _special_tokens(content, config["default_num_special_tokens"])
+        entries = content["vocab"][: config["default_vocab_size"] - len(special)]
+        ranks = {base64.b64decode(entry["token_bytes"], validate=True): rank for rank, entry in enumerate(entries)}
+        pattern = config["pattern"]
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+        raise SGPEError(f"{path}: damaged or not a {TEKKEN_FILE} ({type(error).__name__}: {error})") from None
+    if len(ranks) < len(entries):
+        raise SGPEError(f"{path}: damaged: a token occurs twice in its vocabulary")
+    roles = {role: token for role, token in _ROLES.items() if token in special}
+    around = Template.around_each(["<s>"], []) if "<s>" in special else None
+    try:
+        splitting = Splitting.from_regexes([pattern])
+        return tiktoken.of_ranks(
+            ranks, first_id=len(special), splitting=splitting, special_tokens=special, roles=roles, template=around
+        )
+    except SGPEError as error:
+        raise SGPEError(f"{path}: {error}") from None
+
+
+def _special_tokens(content: Mapping[str, Any], number: int) -> dict[str, int]:
+    """Return text → id of all special tokens, those without a text of their own included."""
+    listed = content.get("special_tokens")
+    if listed is None:
+        named = dict(enumerate(_FIRST_SPECIAL_TOKENS))
+    else:
+        named = {entry["rank"]: entry["token_str"] for entry in listed}
+    if len(named) > number or set(named) != set(range(len(named))):
+        raise ValueError(f"its special tokens do not have the ids 0 to {len(named) - 1}")
+    return {named.get(id, f"<SPECIAL_{id}>"): id for id in range(number)}

@@ -1,0 +1,88 @@
+"""The tokenizer classes of transformers whose vocabulary files lack the split pattern, which is in the code of the class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hf_sgpe.files.json_files import read_json
+from hf_sgpe.formats.tokenizer_config import CONFIG_FILE
+
+MODEL_FILE = "config.json"
+
+
+@dataclass(frozen=True)
+class TokenizerClass:
+    """The part of a tokenizer that is in the code of its class.
+
+    Attributes:
+        pattern: Name of the split pattern.
+        normalization: ``none`` or ``nfc``.
+        roles: Role → special token as ``tokenizer_config.json`` writes it: its text, or an object with flags.
+        puts_around: Whether a text is put between the ``cls_token`` and the ``sep_token``, as in RoBERTa.
+        special_tokens: Special tokens after the last token of the file; those of ``roles`` need not be in it.
+    """
+
+    pattern: str
+    normalization: str = "none"
+    roles: Mapping[str, Any] = field(default_factory=dict)
+    puts_around: bool = False
+    special_tokens: tuple[str, ...] = ()
+
+
+_END = "<|endoftext|>"
+_GPT2 = TokenizerClass("gpt2", roles=dict.fromkeys(("bos_token", "eos_token", "unk_token"), _END))
+_QWEN2 = TokenizerClass("qwen2", "nfc", roles=dict.fromkeys(("eos_token", "unk_token", "pad_token"), _END))
+_MASK = {"content": "<mask>", "lstrip": True, "rstrip": False, "single_word": False, "normalized": False}
+_ROBERTA = TokenizerClass(
+    "gpt2",
+    roles={
+        "bos_token": "<s>",
+        "eos_token": "</s>",
+        "unk_token": "<unk>",
+        "sep_token": "</s>",
+        "pad_token": "<pad>",
+        "cls_token": "<s>",
+        "mask_token": _MASK,
+    },
+    puts_around=True,
+)
+_QWEN = TokenizerClass(
+    "qwen2",
+    "nfc",
+    roles={"eos_token": _END},
+    special_tokens=(_END, "<|im_start|>", "<|im_end|>", *(f"<|extra_{number}|>" for number in range(205))),
+)
+
+CLASSES: Mapping[str, TokenizerClass] = {
+    **dict.fromkeys(("GPT2Tokenizer", "CodeGenTokenizer"), _GPT2),
+    "Qwen2Tokenizer": _QWEN2,
+    **dict.fromkeys(("RobertaTokenizer", "BartTokenizer", "LongformerTokenizer"), _ROBERTA),
+    "QWenTokenizer": _QWEN,
+}
+"""Name of a class, without ``Fast`` at its end → class. QWenTokenizer is the code in the repositories of the first Qwen."""
+
+_OF_MODELS = {
+    **dict.fromkeys(("gpt2", "gpt_neo", "gptj", "opt", "codegen", "phi"), "GPT2Tokenizer"),
+    **dict.fromkeys(("qwen2", "qwen2_moe", "qwen2_vl", "qwen2_5_vl", "qwen3", "qwen3_moe"), "Qwen2Tokenizer"),
+    **dict.fromkeys(("roberta", "bart", "longformer"), "RobertaTokenizer"),
+    "qwen": "QWenTokenizer",
+}
+
+
+def class_name_of(folder: Path) -> str | None:
+    """Return the name of the tokenizer class in the settings of a folder, without ``Fast``; None if they name no class.
+
+    Without a class in ``tokenizer_config.json``, the type of the model in ``config.json`` names it, as in transformers.
+    """
+    model = settings_in(folder / MODEL_FILE)
+    name = settings_in(folder / CONFIG_FILE).get("tokenizer_class") or model.get("tokenizer_class")
+    name = name or _OF_MODELS.get(str(model.get("model_type")), model.get("model_type"))
+    return name.removesuffix("Fast") if isinstance(name, str) else None
+
+
+def settings_in(file: Path) -> dict[str, Any]:
+    """Return the content of a JSON file; empty if there is no such file."""
+    return read_json(file) if file.is_file() else {}
