@@ -27,9 +27,10 @@ from hf_sgpe.splitting.normalization import aligned, later
 from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.splitting.streams import cut_between, cut_stream
+from hf_sgpe.vocabulary.added_patterns import AddedPattern, AddedPatterns, Found, Matching, reaches
 from hf_sgpe.vocabulary.batches import Padding, make_batch, results
 from hf_sgpe.vocabulary.codec import CacheInfo, make_codec
-from hf_sgpe.vocabulary.special_tokens import AddedPatterns, Template, bos_eos_template_of, check_special_tokens, roles_of
+from hf_sgpe.vocabulary.special_tokens import Template, bos_eos_template_of, check_special_tokens, roles_of
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ class BPETokenizer:
     special_tokens: Mapping[str, int] = _part("special_tokens")
     added_tokens: Mapping[str, int] = _part("added_tokens")
     normalized_tokens: Set[str] = _part("normalized_tokens")
+    matching: Mapping[str, Matching] = _part("matching")
     ignore_merges: bool = _part("ignore_merges")
     template: Template | None = _part("template")
     roles: Mapping[str, str] = _part("roles")
@@ -369,11 +371,11 @@ class BPETokenizer:
         offsets: list[tuple[int, int]] = []
         position = 0
         # Each part between added tokens is normalized by itself.
-        for match in added.first.finditer(text) if added else ():
-            self._add_with_offsets(text, position, match.start(), added, ids, offsets)
-            ids.append(self._codec.added_tokens[match.group()])
-            offsets.append(match.span())
-            position = match.end()
+        for start, stop, name in added.first.find(text) if added else ():
+            self._add_with_offsets(text, position, start, added, ids, offsets)
+            ids.append(self._codec.added_tokens[name])
+            offsets.append((start, stop))
+            position = stop
         self._add_with_offsets(text, position, len(text), added, ids, offsets)
         return ids, offsets
 
@@ -387,13 +389,35 @@ class BPETokenizer:
 
         part = text[start:stop]
         normalization = later(self.normalization) if start else self.normalization
-        new = self._codec.encode(part, added, continues=normalization != self.normalization)
         normalized, origins = aligned(part, normalization)
-        first, last = self._codec.offsets(np.array(new, dtype=np.int32), normalized).T
+        if added and added.then and added.then.matching:
+            new, places = self._encode_around(normalized, added.then)
+        else:
+            new = self._codec.encode(part, added and added.later, continues=normalization != self.normalization)
+            places = self._codec.offsets(np.array(new, dtype=np.int32), normalized)
+        first, last = places.T
         if origins is not None:
             first, last = origins[0][first], origins[1][last - 1]
         ids += new
         offsets += zip((first + start).tolist(), (last + start).tolist(), strict=True)
+
+    def _encode_around(self, text: str, added: AddedPattern) -> tuple[list[int], NDArray[np.int32]]:
+        """Return the ids and offsets of a normalized text in which added tokens take white space around them."""
+        import numpy as np
+
+        ids: list[int] = []
+        places = [np.zeros((0, 2), np.int32)]
+        position = 0
+        for start, stop, name in (*added.find(text), Found(len(text), len(text), "")):
+            between = text[position:start]
+            new = self._codec.encode(between, None, continues=True) if between else []
+            places.append(self._codec.offsets(np.array(new, dtype=np.int32), between) + position)
+            ids += new
+            if name:
+                ids.append(self._codec.added_tokens[name])
+                places.append(np.array([[start, stop]], np.int32))
+            position = stop
+        return ids, np.concatenate(places)
 
     @overload
     def encode_batch(
@@ -506,7 +530,7 @@ class BPETokenizer:
         if not tokenize:
             return str.__str__(text)
         needed = templates.SPECIAL_TOKENS.get(template, ()) if allowed_special == "all" else ()
-        special = Finder((*self._allowed(allowed_special), *needed), self.added_tokens)
+        special = Finder((*self._allowed(allowed_special), *needed), self.added_tokens, self.matching)
         ids: list[int] = []
         for part in parts(text, special):
             if part.is_special and part.text not in self.special_tokens:
@@ -600,9 +624,13 @@ class BPETokenizer:
         tokens = (*self.special_tokens, *self.added_tokens) if pattern else ()
         if self.data.by_characters:
             longest = max(map(len, tokens), default=0)
-            texts = cut_between(_decoded(chunks), self._codec.neighbours.last_cut, pattern and pattern.first, longest)
+            find = pattern.first.find if pattern else None
+            if pattern and any(rules.lstrip or rules.single_word for rules in pattern.first.matching.values()):
+                texts = iter(["".join(_decoded(chunks))])  # a token may look back across any cut
+            else:
+                texts = cut_between(_decoded(chunks), self._codec.neighbours.last_cut, find, longest)
         else:
-            texts = cut_stream(_decoded(chunks), tokens)
+            texts = cut_stream(_decoded(chunks), (*tokens, *reaches(self.matching)) if pattern else ())
         for place, text in enumerate(texts):
             yield from self._codec.encode(text, pattern, continues=place > 0)
 
@@ -652,7 +680,7 @@ class BPETokenizer:
         """Return the patterns of added tokens in a text: the allowed special tokens, and all that are not special."""
         if isinstance(allowed, str) and allowed == "none":  # the usual case; saves half a microsecond for short texts
             return self._always_added
-        return AddedPatterns.of((*self._allowed(allowed), *self.added_tokens), self.normalized_tokens)
+        return AddedPatterns.of((*self._allowed(allowed), *self.added_tokens), self.normalized_tokens, self.matching)
 
     def _allowed(self, allowed: AllowedSpecial) -> Collection[str]:
         """Return the texts of the allowed special tokens."""
@@ -668,7 +696,7 @@ class BPETokenizer:
 
     @cached_property
     def _always_added(self) -> AddedPatterns | None:
-        return AddedPatterns.of(tuple(self.added_tokens), self.normalized_tokens)
+        return AddedPatterns.of(tuple(self.added_tokens), self.normalized_tokens, self.matching)
 
     def _add_template(self, ids: list[int]) -> list[int]:
         if self.template is None:

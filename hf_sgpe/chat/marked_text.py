@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from operator import or_
 from typing import Any, NamedTuple, SupportsIndex
 
 import markupsafe
-import regex
 
+from hf_sgpe.vocabulary.added_patterns import EXACTLY, Matching
 from hf_sgpe.vocabulary.special_tokens import any_of
 
 TEMPLATE, ANSWER = 1, 2
@@ -25,10 +25,6 @@ _AS_ANSWER = bytes(mark | ANSWER for mark in range(256))
 
 # A placeholder: ``%s``, ``%%``, ``%-5.2f``, ``%(name)s``, ``%*d``.
 _PLACEHOLDER = re.compile(r"%(?:\(([^()]*)\))?([#0\- +]*(?:\*|\d+)?(?:\.(?:\*|\d*))?[hlL]?(.))", re.DOTALL)
-
-# The characters that the backend checks next to added tokens with ``single_word``, ``lstrip`` and ``rstrip``.
-_WORD = regex.compile(r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]")
-_SPACE = regex.compile(r"\p{White_Space}*")
 
 
 class Written(str):
@@ -310,9 +306,7 @@ class Finder:
     Args:
         special: Texts of the special tokens.
         others: Texts of added tokens that are not special.
-        lstrip: Tokens that include the white space before them.
-        rstrip: Tokens that include the white space after them.
-        single_word: Tokens that are not recognised next to letters, digits and similar characters.
+        matching: The rules of tokens that do not match exactly their own text.
 
     >>> list(Finder(["<s>"], ["a<"]).spans("<s> a<s>"))
     [(0, 3)]
@@ -322,14 +316,11 @@ class Finder:
         self,
         special: Iterable[str],
         others: Iterable[str] = (),
-        *,
-        lstrip: Iterable[str] = (),
-        rstrip: Iterable[str] = (),
-        single_word: Iterable[str] = (),
+        matching: Mapping[str, Matching] | None = None,
     ) -> None:
         self._special = frozenset(special)
         self._added = any_of(self._special.union(others))
-        self._lstrip, self._rstrip, self._single_word = frozenset(lstrip), frozenset(rstrip), frozenset(single_word)
+        self._matching = matching or {}
 
     def spans(self, text: str, start: int = 0, stop: int = sys.maxsize) -> Iterator[tuple[int, int]]:
         """Yield start and stop of each special token, without white space. Includes ``single_word`` tokens inside words."""
@@ -339,16 +330,7 @@ class Finder:
 
     def reach(self, text: str, start: int, stop: int, after: int) -> tuple[int, int] | None:
         """Return start and stop of a special token with its white space, from ``after`` on; None if it is inside a word."""
-        token = text[start:stop]
-        if token in self._single_word and (_WORD.match(text, stop) or (start and _WORD.match(text, start - 1))):
-            return None
-        if token in self._lstrip:
-            while start > after and _SPACE.fullmatch(text, start - 1, start):
-                start -= 1
-            start = max(start, after)
-        if token in self._rstrip:
-            stop = _SPACE.match(text, stop).end()
-        return start, stop
+        return self._matching.get(text[start:stop], EXACTLY).reach(text, start, stop, after)
 
 
 class Part(NamedTuple):

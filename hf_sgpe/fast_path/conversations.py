@@ -18,6 +18,7 @@ from hf_sgpe.chat.marked_text import ANSWER, Finder, Part, Written, is_plain, ma
 from hf_sgpe.chat.templates import plain, write
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.fast_path import fast_calls
+from hf_sgpe.vocabulary.added_patterns import Matching
 
 logger = logging.get_logger(__name__)
 
@@ -111,13 +112,10 @@ def finder_for(tokenizer: PreTrainedTokenizerFast) -> Finder:
     """Return a `Finder` for the special tokens of a tokenizer."""
     tokens = tokenizer.added_tokens_decoder.values()
 
-    def texts_with(flag: str) -> list[str]:
-        return [token.content for token in tokens if getattr(token, flag)]
-
     # The backend finds tokens with ``normalized`` later, in the text between these tokens.
     ordinary = [token.content for token in tokens if not token.special and not token.normalized]
-    flags = ("lstrip", "rstrip", "single_word")
-    return Finder(texts_with("special"), ordinary, **{flag: texts_with(flag) for flag in flags})
+    matching = {token.content: Matching(token.lstrip, token.rstrip, token.single_word) for token in tokens}
+    return Finder([token.content for token in tokens if token.special], ordinary, matching)
 
 
 def is_harmless(tokenizer: PreTrainedTokenizerFast, text: Written) -> bool:

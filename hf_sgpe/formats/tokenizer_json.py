@@ -27,6 +27,7 @@ from hf_sgpe.kernels import tokenizers_library
 from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.patterns import PATTERNS
 from hf_sgpe.splitting.splitting import Splitting
+from hf_sgpe.vocabulary.added_patterns import EXACTLY, Matching
 from hf_sgpe.vocabulary.byte_strings import string_to_bytes, string_to_text
 from hf_sgpe.vocabulary.special_tokens import Template
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
@@ -51,7 +52,6 @@ def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
     added = sorted(tokenizer.added_ids.items(), key=lambda item: item[1])
     if len({id for _, id in added}) < len(added):
         raise SGPEError("two added tokens have the same id, and a tokenizer.json can hold only one of them")
-    flags = {"single_word": False, "lstrip": False, "rstrip": False}
     by_characters = tokenizer.by_characters
     parts = {
         "normalizer": {"type": "NFC"} if tokenizer.normalization == "nfc" else None,
@@ -67,7 +67,7 @@ def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
             {
                 "id": id,
                 "content": token,
-                **flags,
+                **tokenizer.matching.get(token, EXACTLY).flags(),
                 "normalized": token in tokenizer.normalized_tokens,
                 "special": token in tokenizer.special_tokens,
             }
@@ -352,6 +352,7 @@ def _parts_of(content: Mapping[str, Any]) -> dict[str, Any]:
         "special_tokens": added.special,
         "added_tokens": added.others,
         "normalized_tokens": added.normalized,
+        "matching": added.matching,
         "splitting": Splitting.from_regexes(regexes, normalization, added.special),
         "ignore_merges": bool(model.get("ignore_merges")),
         "template": _template_from_dict(content.get("post_processor"), added.special),
@@ -362,17 +363,16 @@ class _AddedTokens(NamedTuple):
     special: dict[str, int]
     others: dict[str, int]
     normalized: frozenset[str]
+    matching: dict[str, Matching]
 
 
 def _added_tokens(content: Mapping[str, Any], normalization: str) -> _AddedTokens:
-    """Return the added tokens, each of which must match exactly its own text."""
+    """Return the added tokens, with the rules by which they match."""
     vocab = content["model"]["vocab"]
     name_of: dict[int, str] = {}
-    tokens: dict[str, tuple[int, bool, bool]] = {}
+    tokens: dict[str, tuple[int, bool, bool, Matching]] = {}
     for token in content.get("added_tokens") or ():
         name, id = token["content"], token["id"]
-        if token.get("lstrip") or token.get("rstrip") or token.get("single_word"):
-            raise NotByteLevelError(f"its added token {name!r} matches text around it (lstrip, rstrip or single_word)")
         is_normalized = bool(token.get("normalized"))
         if is_normalized and prepare(name, normalization) != name:
             raise NotByteLevelError(f"its added token {name!r} changes under normalization")
@@ -382,11 +382,12 @@ def _added_tokens(content: Mapping[str, Any], normalization: str) -> _AddedToken
         if _knows_the_later_only():
             tokens.pop(name_of.get(id, name), None)
         name_of[id] = name
-        tokens[name] = id, bool(token.get("special")), is_normalized
+        tokens[name] = id, bool(token.get("special")), is_normalized, Matching.of(token)
     return _AddedTokens(
-        {name: id for name, (id, is_special, _) in tokens.items() if is_special},
-        {name: id for name, (id, is_special, _) in tokens.items() if not is_special},
-        frozenset(name for name, (_, _, is_normalized) in tokens.items() if is_normalized),
+        {name: id for name, (id, is_special, _, _) in tokens.items() if is_special},
+        {name: id for name, (id, is_special, _, _) in tokens.items() if not is_special},
+        frozenset(name for name, (_, _, is_normalized, _) in tokens.items() if is_normalized),
+        {name: matching for name, (_, _, _, matching) in tokens.items() if matching != EXACTLY},
     )
 
 
@@ -416,6 +417,12 @@ def _normalization(normalizer: Mapping[str, Any] | None) -> str:
     return "nfc" if kinds else "none"
 
 
+_OLDER_TEMPLATES = {
+    "RobertaProcessing": Template.as_roberta,
+    "BertProcessing": lambda first, last: Template.around([first], [last]),
+}
+
+
 def _template_from_dict(post_processor: Mapping[str, Any] | None, special_tokens: Mapping[str, int]) -> Template | None:
     if post_processor is None:
         return None
@@ -423,6 +430,12 @@ def _template_from_dict(post_processor: Mapping[str, Any] | None, special_tokens
     templates = [part for part in parts if part["type"] != "ByteLevel"]
     if not templates:
         return None
+    if len(templates) == 1 and templates[0]["type"] in _OLDER_TEMPLATES:
+        make, first, last = _OLDER_TEMPLATES[templates[0]["type"]], *(templates[0][part] for part in ("cls", "sep"))
+        for name, id in (first, last):
+            if special_tokens.get(name) != id:
+                raise SGPEError(f"{name!r} has another id in its template than in its vocabulary")
+        return make(first[0], last[0])
     if len(templates) > 1 or templates[0]["type"] != "TemplateProcessing":
         raise NotByteLevelError(f"its post-processor {templates[0]['type']} is not a template")
 

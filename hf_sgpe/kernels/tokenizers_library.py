@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -115,6 +115,24 @@ def split_at(kind: str, characters: str, nearly: str) -> set[str]:
     # Runs of matching and other characters alternate, and the first run begins with a letter.
     pieces = part.pre_tokenize_str("a" + characters)
     return {character for piece, _ in pieces[1::2] for character in piece}
+
+
+@lru_cache(4096)
+def is_word(character: str) -> bool:
+    """Return whether a character counts as a part of a word next to an added token that matches whole words only.
+
+    >>> is_word("a"), is_word("_"), is_word(" "), is_word("-")
+    (True, True, False, False)
+    """
+    if not shows_its_parts():
+        return _WORD.match(character) is not None
+    from tokenizers.pre_tokenizers import Whitespace
+
+    pieces = Whitespace().pre_tokenize_str(f"a{character}")  # it splits words from other characters with the same engine
+    return len(pieces) == 1 and len(pieces[0][0]) > 1
+
+
+_WORD = regex.compile(r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]")
 
 
 def nfc(text: str) -> str:

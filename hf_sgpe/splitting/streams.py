@@ -11,7 +11,6 @@ characters across it. So the words of the parts are the words of the whole.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 
 import regex
@@ -77,13 +76,16 @@ def cut_stream(chunks: Iterable[str], special_tokens: Iterable[str] = (), *, lon
 
 
 def cut_between(
-    chunks: Iterable[str], last_cut: Callable[[str], int], added: re.Pattern[str] | None, longest: int
+    chunks: Iterable[str],
+    last_cut: Callable[[str], int],
+    find: Callable[[str], Iterable[tuple[int, int, str]]] | None,
+    longest: int,
 ) -> Iterator[str]:
     """Regroup the chunks of a stream into texts that end where a tokenizer without a split pattern can be cut.
 
     Args:
         last_cut: Returns the last place inside a text where it can be cut, or 0.
-        added: Pattern of added tokens, which must not be cut; None without such tokens.
+        find: Function that yields start, stop and text of the added tokens, which must not be cut; None without such tokens.
         longest: Length of the longest added token, in characters.
     """
     held, least = "", longest
@@ -93,7 +95,7 @@ def cut_between(
         sure = len(held) - longest
         if sure < least:
             continue
-        ends = [match.end() for match in added.finditer(held) if match.start() < sure] if added else []
+        ends = [stop for start, stop, _ in find(held) if start < sure] if find else []
         start = ends[-1] if ends else 0
         cut = start + last_cut(held[start : sure + 1])
         if cut > start and not "\ud800" <= held[cut - 1] < "\udc00":  # the first half of a surrogate pair

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
@@ -19,8 +18,8 @@ from hf_sgpe.bpe.merging import MergeTable, apply_merges, symbols
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.splitting.normalization import METASPACES, later, prepare
 from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer
+from hf_sgpe.vocabulary.added_patterns import AddedPattern, AddedPatterns
 from hf_sgpe.vocabulary.neighbours import Neighbours, is_character
-from hf_sgpe.vocabulary.special_tokens import AddedPatterns
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 if TYPE_CHECKING:
@@ -68,7 +67,8 @@ class Codec:
         self.vocab = data.vocab
         self.merges = data.merges
         self.added_tokens = data.added_ids
-        self._found_by_kernels = {} if data.normalized_tokens else data.added_tokens
+        needs_python = data.normalized_tokens or not data.matching.keys().isdisjoint(data.added_tokens)
+        self._found_by_kernels = {} if needs_python else data.added_tokens
         self.special_ids = frozenset(data.special_tokens.values())
         self.pre_tokenizer = RegexPreTokenizer.of(data.splitting)
         self.normalization = data.normalization
@@ -112,7 +112,7 @@ class Codec:
         return self._around(added.first, text, between, normalization)
 
     def _around(
-        self, added: re.Pattern[str], text: str, between: Callable[[str, str], list[int]], normalization: str
+        self, added: AddedPattern, text: str, between: Callable[[str, str], list[int]], normalization: str
     ) -> list[int]:
         """Return the ids of a text in which a pattern matches added tokens.
 
@@ -122,11 +122,11 @@ class Codec:
         """
         ids: list[int] = []
         position = 0
-        for match in added.finditer(text):
-            if position < match.start():
-                ids += between(text[position : match.start()], normalization)
-            ids.append(self.added_tokens[match.group()])
-            position, normalization = match.end(), later(self.normalization)
+        for start, stop, name in added.find(text):
+            if position < start:
+                ids += between(text[position:start], normalization)
+            ids.append(self.added_tokens[name])
+            position, normalization = stop, later(self.normalization)
         return ids + between(text[position:], normalization) if position < len(text) else ids
 
     def encode_to_numpy(self, text: str, added: AddedPatterns | None = None) -> NDArray[np.int32]:

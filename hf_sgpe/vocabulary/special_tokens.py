@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.vocabulary.byte_strings import bytes_spelled
@@ -103,6 +103,16 @@ class Template:
         """Return a template like BERT's: ``prefix`` once at the start, ``suffix`` after each text."""
         first = tuple((name, 0) for name in (*prefix, "$A", *suffix))
         return cls(first, first + tuple((name, 1) for name in ("$B", *suffix)))
+
+    @classmethod
+    def as_roberta(cls, first: str, last: str) -> Template:
+        """Return a template like RoBERTa's: with two special tokens between the texts of a pair, and one type for all.
+
+        >>> Template.as_roberta("<s>", "</s>").pair
+        (('<s>', 0), ('$A', 0), ('</s>', 0), ('</s>', 0), ('$B', 0), ('</s>', 0))
+        """
+        single = ((first, 0), ("$A", 0), (last, 0))
+        return cls(single, (*single, (last, 0), ("$B", 0), (last, 0)))
 
     @classmethod
     def around_each(cls, prefix: Sequence[str], suffix: Sequence[str]) -> Template:
@@ -236,23 +246,6 @@ def _ordinary_token(special: str) -> bytes | None:
         return None if spelled.decode() == special else spelled  # training never learns from a special token's own text
     except UnicodeDecodeError:
         return None
-
-
-class AddedPatterns(NamedTuple):
-    """The patterns of added tokens: ``first`` for the original text, ``then`` for the normalized text between its
-    matches."""
-
-    first: re.Pattern[str]
-    then: re.Pattern[str] | None = None
-
-    @classmethod
-    def of(cls, names: Collection[str], normalized: Collection[str]) -> AddedPatterns | None:
-        """Return the patterns that match ``names``, with those in ``normalized`` matched last; None if there are no
-        names."""
-        if not names:
-            return None
-        then = frozenset(name for name in names if name in normalized)
-        return cls(any_of(frozenset(names) - then), any_of(then) if then else None)
 
 
 @functools.lru_cache(256)

@@ -13,6 +13,7 @@ from typing import Any
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.splitting.normalization import METASPACES
 from hf_sgpe.splitting.splitting import Splitting
+from hf_sgpe.vocabulary.added_patterns import EXACTLY, Matching
 from hf_sgpe.vocabulary.byte_strings import (
     SPACE_MARK,
     byte_token,
@@ -55,6 +56,8 @@ class TokenizerData:
             skips them (Qwen's ``<think>``).
         normalized_tokens: The added and special tokens that are matched after normalization, in text without the other
             added tokens (GPT-NeoX's runs of spaces).
+        matching: The added and special tokens that take white space around them or match whole words only (RoBERTa's
+            ``<mask>``, Phi-4's ``<|im_start|>``) → their rules.
         ignore_merges: Whether a word that is a token is encoded as that token, without merging (Llama 3).
         template: The special tokens that ``add_special_tokens=True`` puts around a text, or None.
         roles: ``bos_token``, ``eos_token``, ``pad_token``, ``unk_token`` and the like → special token; None for the roles
@@ -75,6 +78,7 @@ class TokenizerData:
     special_tokens: Mapping[str, int] = field(default_factory=dict)
     added_tokens: Mapping[str, int] = field(default_factory=dict)
     normalized_tokens: Set[str] = frozenset()
+    matching: Mapping[str, Matching] = field(default_factory=dict)
     ignore_merges: bool = False
     template: Template | None = None
     roles: Mapping[str, str] = None  # type: ignore[assignment]  # filled in
@@ -91,6 +95,7 @@ class TokenizerData:
             "special_tokens": dict(self.special_tokens or {}),
             "added_tokens": dict(self.added_tokens or {}),
             "normalized_tokens": frozenset(self.normalized_tokens),
+            "matching": {name: rules for name, rules in self.matching.items() if rules != EXACTLY},
             "splitting": replace(splitting, special_tokens=tuple(self.special_tokens or ())),
             "roles": roles_of(self.special_tokens or ()) if self.roles is None else dict(self.roles),
             "metadata": dict(self.metadata or {}),
@@ -141,6 +146,8 @@ class TokenizerData:
                 raise SGPEError(f"the {role} {special!r} is not among the special tokens")
         if unknown := self.normalized_tokens - self.added_ids.keys():
             raise SGPEError(f"normalized_tokens has {min(unknown)!r}, which is neither a special nor an added token")
+        if unknown := self.matching.keys() - self.added_ids.keys():
+            raise SGPEError(f"matching has {min(unknown)!r}, which is neither a special nor an added token")
         if self.chat_template is not None and not isinstance(self.chat_template, str):
             raise SGPEError(f"chat_template must be Jinja source, not {self.chat_template!r}")
         length = self.model_max_length

@@ -75,18 +75,27 @@ GPT2_FILES = {
         "special_tokens_map": {"eos_token": START, "additional_special_tokens": ["<|y|>"]},
     },
     "Qwen by its model": {"config": {"model_type": "qwen2"}},
+    "RoBERTa": {
+        "tokenizer_config": {
+            "tokenizer_class": "RobertaTokenizer",
+            "mask_token": {"__type": "AddedToken", "content": "<mask>", **FLAGS, "lstrip": True},
+        }
+    },
 }
 
 
 @pytest.fixture(scope="module", params=GPT2_FILES)
 def both(request, plain, tmp_path_factory):
     """A tokenizer from vocab.json and merges.txt, and the same in transformers."""
-    after = () if "Qwen" in request.param else (END,)
-    folder = write(tmp_path_factory.mktemp("gpt2") / "base", plain, after=after, **GPT2_FILES[request.param])
+    around = {"before": ["<s>", "<pad>", "</s>", "<unk>"], "after": ["<mask>"]} if request.param == "RoBERTa" else {}
+    around = around or {"after": () if "Qwen" in request.param else (END,)}
+    folder = write(tmp_path_factory.mktemp("gpt2") / "base", plain, **around, **GPT2_FILES[request.param])
     return BPETokenizer.from_pretrained(folder), AutoTokenizer.from_pretrained(folder), folder
 
 
-PIECES = st.lists(st.sampled_from([END, START, "<think>", "<x>", "<|y|>", "<pad>", " ", "  ", "\t", "a", "É", "e\u0301"]))
+PIECES = st.lists(
+    st.sampled_from([END, START, "<think>", "<x>", "<|y|>", "<pad>", "<mask>", "</s>", " ", "  ", "\t", "a", "É", "e\u0301"])
+)
 
 
 @given(text=texts | PIECES.map("".join))
@@ -146,6 +155,15 @@ def mistral(plain, tmp_path_factory):
     folder = tmp_path_factory.mktemp("mistral")
     (folder / "tekken.json").write_text(json.dumps(tekken_of(plain, special=SPECIAL)), encoding="utf-8")
     return folder
+
+
+def test_pairs_in_the_template_of_roberta(plain, tmp_path):
+    """Without a mask token in the settings, it takes the white space before it, as in transformers 4 and in RoBERTa's file."""
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    folder = write(tmp_path / "base", plain, before=special, after=["<mask>"], config={"model_type": "roberta"})
+    theirs, ours = AutoTokenizer.from_pretrained(folder), SGPETokenizerFast.from_pretrained(folder)
+    assert ours("one", "two")["input_ids"] == theirs("one", "two")["input_ids"]
+    assert ours("a <mask>", add_special_tokens=False)["input_ids"] == ours.convert_tokens_to_ids(["a", "<mask>"])
 
 
 @given(text=texts)

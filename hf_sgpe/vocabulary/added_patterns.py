@@ -1,0 +1,148 @@
+"""Added tokens in text: where they match, with the white space that they take and the neighbours that they refuse."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import NamedTuple
+
+import regex
+
+from hf_sgpe.kernels.tokenizers_library import is_word
+from hf_sgpe.vocabulary.special_tokens import any_of
+
+_SPACE = regex.compile(r"\p{White_Space}*")
+_SPACE_BEFORE = regex.compile(r"(?r)\p{White_Space}*")
+
+
+@dataclass(frozen=True)
+class Matching:
+    """The rules by which an added token matches, as ``tokenizer.json`` names them.
+
+    Attributes:
+        lstrip: Whether the token takes the white space before it.
+        rstrip: Whether the token takes the white space after it.
+        single_word: Whether the token does not match next to a letter, a digit or a similar character.
+    """
+
+    lstrip: bool = False
+    rstrip: bool = False
+    single_word: bool = False
+
+    @classmethod
+    def of(cls, flags: Mapping[str, object]) -> Matching:
+        """Return the rules in an entry of ``added_tokens``."""
+        return cls(*(bool(flags.get(name)) for name in ("lstrip", "rstrip", "single_word")))
+
+    def reach(self, text: str, start: int, stop: int, after: int) -> tuple[int, int] | None:
+        """Return start and stop of a token with the white space that it takes; None if its neighbours forbid a match.
+
+        Args:
+            start: Start of the token's own text.
+            stop: Stop of the token's own text.
+            after: Stop of the token before it, whose white space belongs to that token.
+        """
+        if self.single_word and any(map(is_word, text[max(start - 1, 0) : start] + text[stop : stop + 1])):
+            return None
+        if self.lstrip:
+            start = _SPACE_BEFORE.match(text, after, start).start() if after < start else after
+        if self.rstrip:
+            stop = _SPACE.match(text, stop).end()
+        return start, stop
+
+    def flags(self) -> dict[str, bool]:
+        """Return the rules as ``tokenizer.json`` writes them."""
+        return asdict(self)
+
+
+EXACTLY = Matching()
+"""The rules of a token that matches exactly its own text, wherever that occurs."""
+
+
+class Found(NamedTuple):
+    """An added token in a text, with the range of characters that it takes."""
+
+    start: int
+    stop: int
+    name: str
+
+
+@dataclass(frozen=True)
+class AddedPattern:
+    """A pattern of added tokens.
+
+    Args:
+        pattern: Regex of their texts.
+        matching: The rules of those that do not match exactly their own text.
+    """
+
+    pattern: re.Pattern[str]
+    matching: Mapping[str, Matching] = field(default_factory=dict)
+
+    def find(self, text: str) -> Iterator[Found]:
+        """Yield the tokens in a text, in order.
+
+        As in ``tokenizers``, a text that does not match as a single word hides other tokens inside it. White space belongs
+        to the token that takes it first.
+
+        >>> pattern = AddedPattern(re.compile("<m>"), {"<m>": Matching(lstrip=True)})
+        >>> list(pattern.find("a  <m> b"))
+        [Found(start=1, stop=6, name='<m>')]
+        """
+        end = 0
+        for match in self.pattern.finditer(text):
+            name = match.group()
+            reach = self.matching.get(name, EXACTLY).reach(text, *match.span(), end)
+            if reach is not None:
+                yield Found(*reach, name)
+                end = reach[1]
+
+
+class AddedPatterns(NamedTuple):
+    """The patterns of added tokens: ``first`` for the original text, ``then`` for the normalized text between its
+    matches."""
+
+    first: AddedPattern
+    then: AddedPattern | None = None
+
+    @classmethod
+    def of(
+        cls,
+        names: Collection[str],
+        normalized: Collection[str],
+        matching: Mapping[str, Matching] | None = None,
+    ) -> AddedPatterns | None:
+        """Return the patterns that match ``names``, with those in ``normalized`` matched last; None if there are no
+        names.
+
+        Args:
+            matching: The rules of tokens that do not match exactly their own text.
+        """
+        if not names:
+            return None
+        then = frozenset(name for name in names if name in normalized)
+
+        def pattern(some: frozenset[str]) -> AddedPattern:
+            return AddedPattern(any_of(some), {name: rules for name, rules in (matching or {}).items() if name in some})
+
+        return cls(pattern(frozenset(names) - then), pattern(then) if then else None)
+
+    @property
+    def later(self) -> AddedPatterns | None:
+        """The patterns for text between the matches of ``first``; None if nothing is left to match there."""
+        return AddedPatterns(AddedPattern(any_of(frozenset())), self.then) if self.then else None
+
+
+def reaches(matching: Mapping[str, Matching]) -> Iterator[str]:
+    """Yield texts that end or begin with an added token, and have a character on whose place its match depends.
+
+    They tell `hf_sgpe.splitting.streams.cut_stream` where a text must not be cut.
+    """
+    for name, rules in matching.items():
+        if rules.lstrip:
+            yield f"\n{name}"
+        if rules.rstrip:
+            yield f"{name} a"
+        if rules.single_word:
+            yield f"a{name}a"
