@@ -143,7 +143,8 @@ def _write_gguf(
         form = tokenizer.normalization.upper()
         only = "" if form == "NONE" else f" for text that is already in {form}"
         but = f", except for {fitting.rarely}" if fitting and fitting.rarely else ""
-        own = f"llama.cpp's own tokenizer returns the same ids{only}{but} (pre-tokenizer {name})"
+        around = f", except around {next(iter(tokenizer.matching))!r}" if tokenizer.matching else ""
+        own = f"llama.cpp's own tokenizer returns the same ids{only}{but}{around} (pre-tokenizer {name})"
     else:
         where = f"for {fitting.differs}" if fitting and name == fitting.name else "than this tokenizer"
         own = (

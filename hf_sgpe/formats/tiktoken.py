@@ -122,6 +122,11 @@ def to_tiktoken(tokenizer: TokenizerData, name: str = "hf_sgpe") -> Encoding:
         SGPEError: tiktoken is not installed, or would return other ids.
     """
     tiktoken = optional("tiktoken", "to_tiktoken needs tiktoken", extra="tiktoken")
+    if tokenizer.matching:
+        raise SGPEError(
+            f"the added token {next(iter(tokenizer.matching))!r} takes white space around it or matches whole words only, "
+            "which tiktoken cannot do: encode with BPETokenizer"
+        )
     ranks = _ranks(tokenizer)
     _check(tokenizer, ranks)
     specials = tokenizer.added_ids

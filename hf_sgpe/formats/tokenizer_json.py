@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
@@ -417,7 +417,7 @@ def _normalization(normalizer: Mapping[str, Any] | None) -> str:
     return "nfc" if kinds else "none"
 
 
-_OLDER_TEMPLATES = {
+_OLDER_TEMPLATES: dict[str, Callable[[str, str], Template]] = {
     "RobertaProcessing": Template.as_roberta,
     "BertProcessing": lambda first, last: Template.around([first], [last]),
 }

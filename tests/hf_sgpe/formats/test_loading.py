@@ -158,7 +158,7 @@ def mistral(plain, tmp_path_factory):
 
 
 def test_pairs_in_the_template_of_roberta(plain, tmp_path):
-    """Without a mask token in the settings, it takes the white space before it, as in transformers 4 and in RoBERTa's file."""
+    """Without settings, the mask token takes the white space before it, as in transformers 4 and in RoBERTa's own file."""
     special = ["<s>", "<pad>", "</s>", "<unk>"]
     folder = write(tmp_path / "base", plain, before=special, after=["<mask>"], config={"model_type": "roberta"})
     theirs, ours = AutoTokenizer.from_pretrained(folder), SGPETokenizerFast.from_pretrained(folder)

@@ -2,14 +2,19 @@
 
 import json
 import pickle
+from dataclasses import replace
 
 import pytest
 from hypothesis import assume, given, strategies as st
+from support.command import hf_sgpe
 from support.small_tokenizers import BYTES
 from tokenizers import Tokenizer
+from transformers import AutoTokenizer
 
-from hf_sgpe import BPETokenizer, SGPEError, Splitting
+from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast, Splitting
 from hf_sgpe.formats import tokenizer_json
+from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
+from hf_sgpe.learning.extension.promise import check_promise
 from hf_sgpe.vocabulary.added_patterns import Matching
 
 FLAGS = st.builds(Matching, st.booleans(), st.booleans(), st.booleans())
@@ -120,3 +125,39 @@ def test_the_rules_are_kept(tmp_path):
     assert ours.decode(ours.encode("a <mask>", allowed_special="all")) == "a<mask>"
     with pytest.raises(SGPEError, match="matching has 'x', which is neither a special nor an added token"):
         BPETokenizer(BYTES, [], matching={"x": Matching(lstrip=True)})
+
+
+def test_tiktoken_has_no_such_tokens():
+    ours, _ = both(REAL["RoBERTa"], special=REAL["RoBERTa"])
+    with pytest.raises(SGPEError, match="the added token '<mask>' takes white space around it or matches whole words only"):
+        ours.to_tiktoken()
+
+
+@pytest.mark.parametrize("names", ["lstrip", "rstrip", "lstrip rstrip", "single_word"])
+def test_an_extended_tokenizer_keeps_the_rules(names, sample, tmp_path):
+    flags = dict.fromkeys(names.split(), True)
+    base = BPETokenizer.train_from_iterator([sample["en"]], 500, special_tokens=["<mask>"])
+    BPETokenizer.of(replace(base.data, matching={"<mask>": Matching(**flags)})).save(tmp_path / "base")
+    (tmp_path / "si.txt").write_text(sample["si"], encoding="utf-8")
+    options = ("--script", "sinhala", "--new-tokens", "100", "--out", tmp_path / "out")
+    hf_sgpe("extend", tmp_path / "base", tmp_path / "si.txt", *options)
+    extended = TokenizerFolder.read(tmp_path / "out")
+    assert extended.data.matching == {"<mask>": Matching(**flags)}
+    text = "a  <mask>  b<mask>, <mask>"
+    theirs = AutoTokenizer.from_pretrained(tmp_path / "out")
+    ours = SGPETokenizerFast.from_pretrained(tmp_path / "out")
+    long = text * 200  # longer texts do not go to the backend
+    assert ours(long, return_offsets_mapping=True).data == theirs(long, return_offsets_mapping=True).data
+    changed = replace(extended.data, matching={})
+    with pytest.raises(SGPEError, match="differ in matching"):
+        check_promise(extended.data, changed, ["sinhala"])
+
+
+def test_a_chat_template_writes_them():
+    rules = {"<|im_start|>": Matching(lstrip=True, rstrip=True), "<|im_end|>": Matching(lstrip=True, rstrip=True)}
+    ours, theirs = both(rules, special=rules)
+    chat = [{"role": "user", "content": " hi \n"}, {"role": "assistant", "content": "a <|im_end|> b"}]
+    ids = ours.apply_chat_template(chat[:1], template="chatml")
+    assert ids == expected(theirs, ours.apply_chat_template(chat[:1], template="chatml", tokenize=False))[0]
+    harmless = ours.apply_chat_template(chat, template="chatml")
+    assert harmless.count(257) == 2
