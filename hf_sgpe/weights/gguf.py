@@ -251,8 +251,9 @@ def _add_tokenizer(writer: GGUFWriter, tokenizer: TokenizerData, pre: str, confi
         types[id] = TokenType.CONTROL if text in tokenizer.special_tokens else TokenType.USER_DEFINED
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre(pre)
-    # llama.cpp does not normalize.
-    writer.add_bool("hf_sgpe.tokenizes_exactly", is_exact(tokenizer, pre) and tokenizer.normalization == "none")
+    # llama.cpp does not normalize, and its added tokens take no white space.
+    exact = is_exact(tokenizer, pre) and tokenizer.normalization == "none" and not tokenizer.matching
+    writer.add_bool("hf_sgpe.tokenizes_exactly", exact)
     writer.add_string(gguf_tokenizer.TOKENIZER_KEY, _compact(tokenizer_json.to_dict(tokenizer)))
     settings = tokenizer_json.config(tokenizer)
     settings.pop("chat_template", None)  # has a key of its own

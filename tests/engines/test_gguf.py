@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from hf_sgpe.formats import gguf_tokenizer, tokenizer_json
 from hf_sgpe.generation import GenerationOptions, TextGenerator
 from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.patterns import PATTERNS
+from hf_sgpe.vocabulary.added_patterns import Matching
 from hf_sgpe.weights import gguf as our_gguf, gguf_models, gguf_quantizing
 
 gguf = pytest.importorskip("gguf", reason="GGUF files are written with gguf: pip install gguf")
@@ -339,6 +341,20 @@ def test_a_tokenizer_that_llama_has_not_says_so_and_ids_do(models, talking, tmp_
         assert theirs.engine.stop_ids == ours.engine.stop_ids
         for prompt in prompts[:8]:
             assert theirs.generate(prompt, options) == ours.generate(prompt, options)
+
+
+def test_a_file_says_that_added_tokens_of_llama_take_no_white_space(tmp_path, capsys):
+    config = TrainingConfig(vocab_size=300, recipe="bpe", pattern="bloom", special_tokens=["<mask>"])
+    tokenizer = train_from_counts(WordCounts.from_texts(["low lower lowest"] * 3, config), config)
+    tokenizer = BPETokenizer.of(replace(tokenizer.data, matching={"<mask>": Matching(lstrip=True)}))
+    folder = llama(tmp_path / "model", tokenizer, hidden_size=16, num_hidden_layers=1, intermediate_size=16)
+    export(ExportOptions(source=str(folder), out=str(tmp_path / "model.gguf"), output="gguf"))
+    expected = "llama.cpp's own tokenizer returns the same ids, except around '<mask>' (pre-tokenizer bloom)\n"
+    assert capsys.readouterr().out.endswith(expected)
+    silence()
+    llm = llama_cpp.Llama(str(tmp_path / "model.gguf"), vocab_only=True, verbose=False)
+    assert llm.metadata["hf_sgpe.tokenizes_exactly"] == "false"
+    assert BPETokenizer.from_pretrained(tmp_path / "model.gguf").matching == tokenizer.matching
 
 
 @pytest.mark.parametrize("normalization", ["none", "nfc"])
