@@ -106,8 +106,9 @@ def transplant(given: TransplantOptions, as_json: Json = False) -> None:
         **_new_row_options(given),
     )
     lora = f" With LoRA, train and keep them by {done.lora}." if done.row_map.new else ""
+    tables = " and ".join((*done.tables, *done.drafts))
     report(
-        f"{given.out}: {done.row_map}, {done.row_map.rows:,} rows in all, in {' and '.join(done.tables)}.{lora}",
+        f"{given.out}: {done.row_map}, {done.row_map.rows:,} rows in all, in {tables}.{lora}",
         {"out": given.out, **described},
         as_json,
     )

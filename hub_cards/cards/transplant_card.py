@@ -72,7 +72,7 @@ def report_on(
         "rows": row_map.rows,
         "rows_kept": len(row_map.kept),
         "new_rows": len(row_map.pieces),
-        "tables": list(done.tables),
+        "tables": [*done.tables, *done.drafts],
         "modules_to_save": done.modules_to_save,
         "ensure_weight_tying": done.tied,
         "lora": done.lora,

@@ -65,7 +65,7 @@ KINDS = {
             text_config=SMALL | ids,
             vision_config=LAYERS | {"num_hidden_layers": 1, "image_size": 28, "patch_size": 14},
             mm_tokens_per_image=4,
-            image_token_index=500,
+            image_token_index=7,
         )
     ),
     "mistral": lambda ids: MistralForCausalLM(MistralConfig(**SMALL, **ids)),
@@ -117,7 +117,7 @@ def load(folder: Path) -> Any:
 
 def bits(tensor: torch.Tensor) -> bytes:
     """Return the bytes of a tensor."""
-    return tensor.contiguous().view(torch.uint8).numpy().tobytes()
+    return tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
 def fitted(extended: Any) -> tuple[Any, list[int]]:

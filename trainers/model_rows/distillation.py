@@ -7,7 +7,7 @@ distillation (arXiv 2505.20133). For the rows of the output, the next token is a
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from tqdm import tqdm
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.terminal.progress import bar_disabled
 from hf_sgpe.weights.model_loading import load_causal_model
-from trainers.model_rows.embedding_rows import RowMap
+from trainers.model_rows.embedding_rows import RowMap, token_lengths
 from trainers.model_rows.token_tables import NewRows, fit_embeddings, tables_of
 
 if TYPE_CHECKING:
@@ -149,8 +149,14 @@ def _states(
     padded = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True).to(model.device)
     if not with_logits:
         return model.base_model(input_ids=padded, use_cache=False).last_hidden_state, None
-    output = model(input_ids=padded, use_cache=False, output_hidden_states=True)
-    return output.hidden_states[-1], output.logits
+    states: list[torch.Tensor] = []
+    # The last of output_hidden_states is something else in Gemma 3n.
+    hook = model.base_model.register_forward_hook(lambda _, __, output: states.append(output.last_hidden_state))
+    try:
+        logits = model(input_ids=padded, use_cache=False).logits
+    finally:
+        hook.remove()
+    return states[-1], logits
 
 
 def _examples(
@@ -162,9 +168,10 @@ def _examples(
 ) -> Iterator[tuple[Ids, Ids, Ids, Ids]]:
     """Yield pieces of text in old and in new tokens, each with the places where both have the end of a token."""
     options = {"add_special_tokens": False, "return_attention_mask": False, "verbose": False}
+    lengths, old_lengths = token_lengths(tokenizer), token_lengths(old)
     for text in texts:
         ours, theirs = (one(text, **options)["input_ids"] for one in (tokenizer, old))
-        ends, old_ends = _ends(tokenizer, ours), _ends(old, theirs)
+        ends, old_ends = _ends(ours, lengths), _ends(theirs, old_lengths)
         if not ends or not old_ends or ends[-1] != old_ends[-1]:
             continue  # a normalizer or a special token changed the text
         place_of = {end: place for place, end in enumerate(old_ends)}
@@ -181,8 +188,6 @@ def _examples(
                 first, old_first = place + 1, old_place + 1
 
 
-def _ends(tokenizer: PreTrainedTokenizerBase, ids: Ids) -> list[int]:
-    """Return the end of each token in the bytes of a text; a character of a byte-level token is a byte."""
-    added = tokenizer.get_added_vocab()
-    tokens = tokenizer.convert_ids_to_tokens(ids)
-    return list(accumulate(len(token.encode()) if token in added else len(token) for token in tokens))
+def _ends(ids: Ids, lengths: Mapping[int, int]) -> list[int]:
+    """Return the end of each token in the bytes of a text."""
+    return list(accumulate(lengths[id] for id in ids))

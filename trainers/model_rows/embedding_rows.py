@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.vocabulary.byte_strings import bytes_spelled, bytes_to_string, string_to_bytes
+from hf_sgpe.vocabulary.reserved_tokens import is_reserved
 
 if TYPE_CHECKING:
     import torch
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 # Roles take over old rows in this order. Two new tokens never take over the same row, since the model could not distinguish
 # them.
 _ROLES = ("eos", "bos", "pad", "unk")
+# SentencePiece's mark for a space, and its tokens for bytes.
+_SPACE = "\u2581"
+_BYTE_TOKENS = {f"<0x{byte:02X}>": byte for byte in range(256)}
 # Number of rows in memory at a time, of a table in a file.
 _ROWS = 4096
 
@@ -61,7 +65,17 @@ class RowMap:
         """Ids of the tokens that the old tokenizer does not have, in order."""
         return sorted(self.pieces)
 
-    def apply(self, old: torch.Tensor, started: torch.Tensor | None = None) -> torch.Tensor:
+    def within(self, rows: int, ids: int) -> RowMap:
+        """Return the map of a table with ``rows`` rows, in a model with ``ids`` ids.
+
+        A table with fewer rows than ids (Gemma 3n's per-layer embeddings) keeps its size if it has a row for each new token.
+        """
+        if rows >= ids or not self.keeps_ids or any(id >= rows for id in self.pieces):
+            return self
+        known = [id for id in self.known if id < rows]
+        return replace(self, rows=rows, known=known, kept={id: id for id in known})
+
+    def apply(self, old: torch.Tensor, started: torch.Tensor | None = None, *, ids: int = 0) -> torch.Tensor:
         """Return the new rows of a tensor with one row for each old id: an embedding, an output or its bias.
 
         Means are not scaled to the length of other rows. In an output, a mean makes a new token as likely as the geometric
@@ -72,29 +86,32 @@ class RowMap:
         Args:
             old: One row for each old id, and perhaps spare rows. If all old tokens keep their ids, spare rows are also kept.
             started: The rows of the ids in `new`, in 32 bits, if they were made in another way.
+            ids: Number of ids of the old model, if the tensor may have fewer rows. Ids without a row read the first row, as
+                in Gemma 3n.
         """
         import torch
 
-        return torch.cat(list(self.parts(old, started)))
+        return torch.cat(list(self.parts(old, started, ids=ids)))
 
-    def parts(self, old: torch.Tensor, started: torch.Tensor | None = None) -> Iterator[torch.Tensor]:
+    def parts(self, old: torch.Tensor, started: torch.Tensor | None = None, *, ids: int = 0) -> Iterator[torch.Tensor]:
         """Yield the rows of `apply`, a few thousand at a time, for tables in files."""
         import torch
 
         # Not under no_grad, which would also affect the caller until the generator ends.
         flat = old.detach().reshape(len(old), -1)
-        spare = range(len(old)) if self.keeps_ids else ()
+        spare = min(max(len(old), ids), self.rows) if self.keeps_ids else 0
         source = torch.full((self.rows,), -1, dtype=torch.long)
-        source[: min(len(spare), self.rows)] = torch.arange(min(len(spare), self.rows))
+        source[:spare] = torch.arange(spare)
         source[_index(self.pieces)] = -1
         source[_index(self.kept)] = _index(self.kept.values())
+        source = _inside(flat, source)
         place = {id: row for row, id in enumerate(self.new)}
         mean: torch.Tensor | None = None
         for first in range(0, self.rows, _ROWS):
-            ids = range(first, min(first + _ROWS, self.rows))
-            origin = source[first : ids.stop]
+            some = range(first, min(first + _ROWS, self.rows))
+            origin = source[first : some.stop]
             part = flat[origin.clamp(min=0)]
-            unknown = [id for id in ids if origin[id - first] < 0]
+            unknown = [id for id in some if origin[id - first] < 0]
             if unknown:
                 mean = self._mean(flat) if mean is None else mean
                 made = mean.repeat(len(unknown), 1)
@@ -112,7 +129,7 @@ class RowMap:
 
         total = torch.zeros(flat.shape[1], dtype=torch.float64, device=flat.device)
         for first in range(0, len(self.known), _ROWS):
-            total += flat[_index(self.known[first : first + _ROWS])].double().sum(0)
+            total += flat[_inside(flat, _index(self.known[first : first + _ROWS]))].double().sum(0)
         return (total / len(self.known)).to(_wide(flat))
 
     def _combined(self, flat: torch.Tensor, ids: Sequence[int]) -> torch.Tensor:
@@ -122,7 +139,7 @@ class RowMap:
         pieces = [self.pieces[id] for id in ids]
         used = sorted(set(chain.from_iterable(pieces)))
         row_of = {id: row for row, id in enumerate(used)}
-        table = flat[_index(used)].to(_wide(flat))
+        table = flat[_inside(flat, _index(used))].to(_wide(flat))
         joined = tensor([row_of[piece] for spelling in pieces for piece in spelling], device=flat.device)
         ends = list(accumulate(map(len, pieces), initial=0))[:-1]
         weights = None
@@ -143,6 +160,11 @@ class RowMap:
         return ", ".join(f"{number:,} {label}" for label, number in counts.items() if number)
 
 
+def _inside(table: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+    """Return ids with 0 in place of those that a table has no row for."""
+    return ids.where(ids < len(table), ids.new_zeros(()))
+
+
 def _index(ids: Iterable[int]) -> torch.Tensor:
     import torch
 
@@ -160,13 +182,14 @@ def map_rows(tokenizer: PreTrainedTokenizerBase, old: PreTrainedTokenizerBase, *
     """Return the mapping from rows for ``old`` to rows for ``tokenizer``.
 
     Ordinary tokens are the same if their bytes are. Special and added tokens are the same if their texts are, or else if
-    they have the same role: eos, bos, pad or unk.
+    they have the same role: eos, bos, pad or unk. Reserved tokens that the new tokenizer lacks do not count as known, so a
+    tokenizer in which new tokens have their ids keeps all old ids.
 
     Args:
         rows: Number of rows of the new embedding.
 
     Raises:
-        SGPEError: the tokenizers differ, and one of them is not byte-level BPE.
+        SGPEError: the tokenizers differ, and one of them is neither byte-level BPE nor BPE with tokens for bytes.
     """
     vocab = old.get_vocab()
     known = sorted(set(vocab.values()))
@@ -175,14 +198,28 @@ def map_rows(tokenizer: PreTrainedTokenizerBase, old: PreTrainedTokenizerBase, *
     new_tokens, old_tokens = _Tokens(tokenizer, "the new tokenizer"), _Tokens(old, "the model's tokenizer")
     kept = {id: old_tokens.ordinary[token] for token, id in new_tokens.ordinary.items() if token in old_tokens.ordinary}
     kept |= {id: old_tokens.added[text] for text, id in new_tokens.added.items() if text in old_tokens.added}
+    # Reserved tokens that gave their ids to others.
+    dropped = {id for text, id in old_tokens.added.items() if text not in new_tokens.added and is_reserved(text)}
+    known = [id for id in known if id not in dropped or id in kept.values()]
     for role in _ROLES:
         new_id, old_id = (getattr(one, f"{role}_token_id") for one in (tokenizer, old))
         if None not in (new_id, old_id) and new_id not in kept and old_id not in kept.values():
             kept[new_id] = old_id
     spelled = {id: token for token, id in new_tokens.ordinary.items() if id not in kept}
-    spelled |= {id: text.encode() for text, id in new_tokens.added.items() if id not in kept}
+    spelled |= {id: new_tokens.bytes_of.get(id, text.encode()) for text, id in new_tokens.added.items() if id not in kept}
     pieces = dict(zip(spelled, old_tokens.pieces(spelled.values()), strict=True))
     return RowMap(rows, known, kept, pieces)
+
+
+def token_lengths(tokenizer: PreTrainedTokenizerBase) -> dict[int, int]:
+    """Return the number of bytes that each token writes: id → bytes.
+
+    Raises:
+        SGPEError: the tokenizer is neither byte-level BPE nor BPE with tokens for bytes.
+    """
+    tokens = _Tokens(tokenizer, "the tokenizer")
+    written = {id: text.encode() for text, id in tokens.added.items()} | tokens.bytes_of
+    return {id: len(token) for id, token in written.items()}
 
 
 class _Tokens:
@@ -195,27 +232,36 @@ class _Tokens:
     def __init__(self, tokenizer: PreTrainedTokenizerBase, name: str) -> None:
         from tokenizers import Tokenizer
 
-        backend = getattr(tokenizer, "backend_tokenizer", None)
+        backend: Any = getattr(tokenizer, "backend_tokenizer", None)
         content = json.loads(backend.to_str()) if isinstance(backend, Tokenizer) else {}
+        model = content.get("model", {})
         decoder = content.get("decoder") or {}
         kinds = {part.get("type") for part in decoder.get("decoders", [decoder])}
         where = f"{name} ({tokenizer.name_or_path})" if tokenizer.name_or_path else name
         refusal = f"{where} is not byte-level BPE, so its tokens cannot be compared with those of another one"
-        if content.get("model", {}).get("type") != "BPE" or "ByteLevel" not in kinds:
+        self.by_characters = model.get("type") == "BPE" and bool(model.get("byte_fallback"))
+        if model.get("type") != "BPE" or not (self.by_characters or "ByteLevel" in kinds):
             raise SGPEError(refusal)
         self.added = {token["content"]: token["id"] for token in content["added_tokens"]}
-        vocab = content["model"]["vocab"]
+        vocab = model["vocab"]
+        # The tokens of bytes are compared by their texts, since a character may be written by the same byte.
+        byte_tokens = {text: vocab[text] for text in _BYTE_TOKENS if text in vocab and self.by_characters}
+        self.added |= byte_tokens
         try:
-            self.ordinary = {string_to_bytes(token): id for token, id in vocab.items() if token not in self.added}
+            self.ordinary = {self._to_bytes(token): id for token, id in vocab.items() if token not in self.added}
         except NotByteLevelError as error:
             raise SGPEError(f"{refusal} ({error})") from None
-        self._backend = Tokenizer.from_str(json.dumps({**content, "padding": None, "truncation": None}))
+        cut = {"padding": None, "truncation": None}
+        # Parsing Gemma's half a million merges takes seconds.
+        is_whole = content == content | cut
+        self._backend = backend if is_whole else Tokenizer.from_str(json.dumps(content | cut))
         # An added token that merging its bytes produces is also an ordinary token.
-        for text in self.added.keys() & vocab.keys():
-            token = bytes_spelled(text)
+        for text in self.added.keys() & vocab.keys() - byte_tokens.keys():
+            token = self._to_bytes(text) if self.by_characters else bytes_spelled(text)
             if token and [piece.id for piece in self._backend.model.tokenize(text)] == [vocab[text]]:
                 self.ordinary[token] = vocab[text]
-        self._bytes_of = {id: token for token, id in self.ordinary.items()}
+        self.bytes_of = {id: token for token, id in self.ordinary.items()}
+        self.bytes_of |= {id: bytes([_BYTE_TOKENS[text]]) for text, id in byte_tokens.items()}
 
     def pieces(self, tokens: Iterable[bytes]) -> list[list[int]]:
         """Return the ids of the ordinary tokens that spell each of ``tokens`` (bytes), or an empty list if none do."""
@@ -225,11 +271,15 @@ class _Tokens:
         encodings = self._backend.encode_batch(texts, add_special_tokens=False)
         return [self._spelling(token, encoding.ids) for token, encoding in zip(given, encodings, strict=True)]
 
+    def _to_bytes(self, token: str) -> bytes:
+        return token.replace(_SPACE, " ").encode() if self.by_characters else string_to_bytes(token)
+
     def _spelling(self, token: bytes, ids: list[int]) -> list[int]:
         if self._spells(ids, token):
             return ids
-        merged = [piece.id for piece in self._backend.model.tokenize(bytes_to_string(token))]
+        text = token.decode(errors="replace").replace(" ", _SPACE) if self.by_characters else bytes_to_string(token)
+        merged = [piece.id for piece in self._backend.model.tokenize(text)]
         return merged if self._spells(merged, token) else []
 
     def _spells(self, ids: list[int], token: bytes) -> bool:
-        return all(id in self._bytes_of for id in ids) and b"".join(map(self._bytes_of.__getitem__, ids)) == token
+        return all(id in self.bytes_of for id in ids) and b"".join(map(self.bytes_of.__getitem__, ids)) == token

@@ -1,4 +1,4 @@
-"""The tables of a model with a row for each token: embedding, output, biases. They change with the tokenizer.
+"""The tables of a model with a row for each token: embeddings, output, biases. They change with the tokenizer.
 
 `fit_embeddings` gives a model in memory the rows for another tokenizer, and `NewRows` trains some rows separately.
 """
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.errors import SGPEError
 from trainers.model_rows.embedding_rows import RowMap, map_rows
+from trainers.model_rows.table_checks import PER_LAYER_SIZE, check_ids, check_tables
 
 if TYPE_CHECKING:
     import torch
@@ -45,12 +46,15 @@ def fit_embeddings(
 
     Raises:
         SGPEError: ``multiple`` is below 1, the model's rows do not fit ``old``, one of two different tokenizers is not
-            byte-level, or the model has more than one embedding.
+            byte-level, or the model has a table or an id that cannot follow.
     """
-    row_map = fitting_rows(len(model.get_input_embeddings().weight), tokenizer, old, multiple=multiple)
+    present = len(model.get_input_embeddings().weight)
+    row_map = fitting_rows(present, tokenizer, old, multiple=multiple)
     if start is not None:
         row_map = start(row_map)
     if not row_map.changes_nothing:
+        check_tables(model, tables_of(model))
+        check_ids(model.config, row_map, present, tokenizer.added_tokens_decoder)
         _apply(row_map, model, tokenizer)
     text = model.config.get_text_config()  # image models have a separate one
     configs = [model.config, *[text] * (text is not model.config), model.generation_config]
@@ -86,7 +90,8 @@ def fitting_rows(
 def _apply(row_map: RowMap, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
     import torch
 
-    rows = [row_map.apply(table) for table in tables_of(model)]
+    present = len(model.get_input_embeddings().weight)
+    rows = [row_map.within(len(table), present).apply(table, ids=present) for table in tables_of(model)]
     try:
         model.resize_token_embeddings(row_map.rows, mean_resizing=False)
     except NotImplementedError:
@@ -95,17 +100,25 @@ def _apply(row_map: RowMap, model: PreTrainedModel, tokenizer: PreTrainedTokeniz
         ) from None
     if (bias := getattr(model, "final_logits_bias", None)) is not None:  # resizing makes it a tensor in 32 bits
         model.final_logits_bias = bias.to(rows[-1].dtype)
+    if (per_layer := _per_layer(model)) is not None:  # transformers before 5.24 does not resize it
+        per_layer.weight = torch.nn.Parameter(rows[-1], requires_grad=per_layer.weight.requires_grad)
+        per_layer.num_embeddings = len(rows[-1])
+        for one in (model.config.get_text_config(), *model.modules()):
+            if hasattr(one, PER_LAYER_SIZE):
+                setattr(one, PER_LAYER_SIZE, len(rows[-1]))
     with torch.no_grad():
         for table, new in zip(tables_of(model), rows, strict=True):
             table.copy_(new)
+    embeddings = [model.get_input_embeddings().weight, *([] if per_layer is None else [per_layer.weight])]
     for module in model.modules():
         # The row of padding_idx gets no gradient.
-        if getattr(module, "weight", None) is model.get_input_embeddings().weight and hasattr(module, "padding_idx"):
+        if any(getattr(module, "weight", None) is one for one in embeddings) and hasattr(module, "padding_idx"):
             module.padding_idx = None if module.padding_idx is None else tokenizer.pad_token_id
 
 
 def tables_of(model: PreTrainedModel) -> list[torch.Tensor]:
-    """Return the tensors with a row for each id: the embedding, the output unless it is tied, and the output's biases."""
+    """Return the tensors with a row for each id: the embedding, the output unless it is tied, the output's biases, and last
+    the embeddings of the layers (Gemma 3n, Gemma 4)."""
     embedding, output = model.get_input_embeddings().weight, model.get_output_embeddings()
     tables = [embedding]
     if output is not None:
@@ -113,7 +126,14 @@ def tables_of(model: PreTrainedModel) -> list[torch.Tensor]:
         tables += [output.bias] * (getattr(output, "bias", None) is not None)
     if (bias := getattr(model, "final_logits_bias", None)) is not None:  # BART's, which has one row
         tables.append(bias[0])
+    if (per_layer := _per_layer(model)) is not None:
+        tables.append(per_layer.weight)
     return tables
+
+
+def _per_layer(model: PreTrainedModel) -> Any:
+    """Return the module of the embeddings that each layer has for itself, or None."""
+    return next((one for name, one in model.named_modules() if name.split(".")[-1] == "embed_tokens_per_layer"), None)
 
 
 def moved_ids(config: Mapping[str, Any], row_map: RowMap, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from hf_sgpe.terminal.progress import without_remarks
 from hf_sgpe.weights.model_loading import auto_class, load_tokenizer
 from hf_sgpe.weights.safetensors_files import INDEX_FILE, Made, Stored, rewrite, stored, weight_files
 from trainers.model_rows.embedding_rows import RowMap
+from trainers.model_rows.table_checks import PER_LAYER_SIZE, check_ids, check_tables
 from trainers.model_rows.token_tables import fitting_rows, moved_ids, tables_of
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ _NOT_COPIED = {
     *(_CONFIG, _GENERATION, INDEX_FILE, "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"),
     *("vocab.json", "added_tokens.json", "settings.json", "tokenization_sgpe.py"),
 }
+# Parts of a configuration that describe a model of text.
+_TEXT = ("text_config", "encoder", "decoder")
 _WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors", INDEX_FILE)
 _KINDS = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "uint16"}
 
@@ -59,6 +62,7 @@ class Transplant:
         tied: Whether the output shares the embedding.
         tokenizer: The new tokenizer.
         old_tokenizer: The tokenizer before.
+        drafts: Names of tensors like the embedding that only other programs use, such as a draft head for speculation.
     """
 
     out: Path
@@ -68,6 +72,7 @@ class Transplant:
     tied: bool
     tokenizer: PreTrainedTokenizerBase
     old_tokenizer: PreTrainedTokenizerBase
+    drafts: tuple[str, ...] = ()
 
     @property
     def modules_to_save(self) -> list[str]:
@@ -95,8 +100,8 @@ def transplant(
     """Write a copy of a model for another tokenizer, with that tokenizer next to it.
 
     Rows follow their tokens, and rows of new tokens start at the mean of their pieces in the model's own tokenizer: in the
-    input embedding, in the output unless it is tied, and in its bias. Token ids in the configuration and the generation
-    configuration follow.
+    input embedding, in the output unless it is tied, in its bias, and in the layers' own embeddings (Gemma 3n, Gemma 4).
+    Token ids in the configuration and the generation configuration follow.
 
     If all old tokens keep their ids, no id of a configuration changes.
 
@@ -113,8 +118,9 @@ def transplant(
         describe: Makes additional files (name → text) for the finished model, which it gets in a temporary folder.
 
     Raises:
-        SGPEError: a file is missing or damaged, the model's rows do not fit its tokenizer, a tokenizer is not byte-level
-            BPE, or ``out`` has files that would be lost. After any error, also one of ``describe``, nothing is written.
+        SGPEError: a file is missing or damaged, the model's rows do not fit its tokenizer, the model has a table or an id
+            that cannot follow, a tokenizer is not byte-level BPE, or ``out`` has files that would be lost. After any error,
+            also one of ``describe``, nothing is written.
     """
     folder = _folder_of(model)
     target = Path(out)
@@ -125,7 +131,8 @@ def transplant(
     check_folder(out, with_chat_template=new.data.chat_template is not None)
     empty = _empty_model(folder)
     numbers = _tables_in(folder, tensors, empty)
-    tables = tuple(numbers)
+    check_tables(empty, tables_of(empty))
+    tables, drafts = tuple(numbers), tuple(_drafts_in(tensors, numbers, empty))
     present = _rows_of(tensors[tables[0]])
     try:
         old_tokenizer = load_tokenizer(os.fspath(model_tokenizer or folder))
@@ -138,26 +145,31 @@ def transplant(
         row_map = fitting_rows(present, new_tokenizer, old_tokenizer, multiple=multiple)
     except SGPEError as error:
         raise SGPEError(f"{model}: {error}") from None
+    if not row_map.changes_nothing:
+        check_ids(empty.config, row_map, present, new_tokenizer.added_tokens_decoder)
     row_map = row_map if start is None else start(row_map)
     learned = [] if learn is None or not row_map.new else learn(row_map)
     with atomic_directory(target) as temporary:
         made = {
-            name: _made(name, tensors[name], row_map, learned[number] if learned else None)
-            for name, number in numbers.items()
+            name: _made(
+                name, tensors[name], row_map, present, learned[numbers[name]] if learned and name in numbers else None
+            )
+            for name in (*tables, *drafts)
         }
         for file in weight_files(folder):
             ours = {name: one for name, one in made.items() if tensors[name].file == file}
             rewrite(file, temporary / file.name, ours)
-        grown = sum(made[name].size - tensors[name].size for name in tables)
+        grown = sum(one.size - tensors[name].size for name, one in made.items())
         _copy_others(folder, temporary, grown=grown if len(weight_files(folder)) > 1 else None)
         new.write(temporary)
-        _write(temporary / _CONFIG, _with_rows(config, row_map, new_tokenizer))
+        per_layer = next((made[name].shape[0] for name in tables if "embed_tokens_per_layer" in name), None)
+        _write(temporary / _CONFIG, _with_rows(config, row_map, new_tokenizer, present, per_layer))
         if (folder / _GENERATION).exists():
             generation = read_json(folder / _GENERATION)
             _write(temporary / _GENERATION, generation | _moved(generation, row_map, new_tokenizer))
         output = empty.get_output_embeddings()
         tied = output is not None and output.weight is empty.get_input_embeddings().weight
-        done = Transplant(target, row_map, tables, auto_class(empty.config), tied, new_tokenizer, old_tokenizer)
+        done = Transplant(target, row_map, tables, auto_class(empty.config), tied, new_tokenizer, old_tokenizer, drafts)
         for name, text in describe(replace(done, out=temporary)).items() if describe else ():
             (temporary / name).write_text(text, encoding="utf-8", newline="\n")
         # Loaders could mix up the old model's weights, in one file or in shards, with the new ones.
@@ -222,13 +234,22 @@ def _tables_in(folder: Path, tensors: Mapping[str, Stored], model: PreTrainedMod
         for stored_name in tensors
         if any(_same(stored_name, name, model) for name in ours)
     }
-    for number in sorted({*range(len(tables))} - {*found.values()}):
+    for number in sorted(set(range(len(tables))).difference(found.values())):
         # Files of an older layout have other names than transformers has now, as for Gemma 3 and GPT-NeoX.
         shape = tuple(tables[number].shape)
         alike = [stored_name for stored_name, one in tensors.items() if stored_name not in found and one.shape == shape]
+        if len(alike) > 1:
+            alike = [stored_name for stored_name in alike if _ending(stored_name) in map(_ending, names[number])]
         if len(alike) != 1:
             raise SGPEError(f"{folder}: its weights have no {names[number][0]}, so there are no rows to start from")
         found[alike[0]] = number
+    embedding, output = tables[0], model.get_output_embeddings()
+    if output is not None and output.weight is embedding:
+        # Some files have a tied output, too.
+        copies = [
+            name for name in tensors if name.endswith("lm_head.weight") and tensors[name].shape == tuple(embedding.shape)
+        ]
+        found |= dict.fromkeys(copies, 0)
     for name, number in found.items():
         table, rows = tensors[name], len(tables[number])
         if table.type not in _KINDS:
@@ -238,9 +259,34 @@ def _tables_in(folder: Path, tensors: Mapping[str, Stored], model: PreTrainedMod
     return dict(sorted(found.items(), key=lambda item: item[1]))
 
 
+def _drafts_in(tensors: Mapping[str, Stored], tables: Mapping[str, int], model: PreTrainedModel) -> Iterator[str]:
+    """Yield the stored tensors in the shape of the embedding that a model's class does not have.
+
+    Raises:
+        SGPEError: another tensor that the class does not have has as many rows or columns as there are tokens.
+    """
+    embedding = model.get_input_embeddings().weight
+    known = {id(table) for table in tables_of(model)}
+    shapes = {tuple(tensor.shape) for tensor in model.state_dict(keep_vars=True).values() if id(tensor) not in known}
+    for name, one in tensors.items():
+        shape = tuple(one.shape)
+        if name in tables or shape in shapes or len(embedding) not in (*shape[:1], *shape[-1:]):
+            continue
+        if shape != tuple(embedding.shape) or one.type not in _KINDS:
+            raise SGPEError(
+                f"{one.file}: {name} ({one.type}, shape {list(shape)}) may have an entry for each of the {len(embedding):,} "
+                f"tokens, and {type(model).__name__} has no such tensor: use another model, or remove the tensor"
+            )
+        yield name
+
+
 def _same(stored_name: str, name: str, model: PreTrainedModel) -> bool:
     prefix = f"{model.base_model_prefix}."
     return stored_name.removeprefix(prefix) == name.removeprefix(prefix)
+
+
+def _ending(name: str) -> list[str]:
+    return name.split(".")[-2:]
 
 
 def _empty_model(folder: Path) -> PreTrainedModel:
@@ -264,10 +310,11 @@ def _rows_of(table: Stored) -> int:
     return table.shape[-1] if table.shape[0] == 1 else table.shape[0]
 
 
-def _made(name: str, table: Stored, row_map: RowMap, started: torch.Tensor | None) -> Made:
+def _made(name: str, table: Stored, row_map: RowMap, present: int, started: torch.Tensor | None) -> Made:
     rows = _mapped(table)
+    row_map = row_map.within(len(rows), present)
     shape = (1, row_map.rows) if table.shape[0] == 1 else (row_map.rows, *table.shape[1:])
-    parts = _bytes_of(row_map.parts(rows, started), f"{table.file}: {name}")
+    parts = _bytes_of(row_map.parts(rows, started, ids=present), f"{table.file}: {name}")
     return Made(table.type, shape, table.size // len(rows) * row_map.rows, parts)
 
 
@@ -301,14 +348,26 @@ def _bytes_of(parts: Iterator[torch.Tensor], source: str) -> Iterator[memoryview
         yield memoryview(part.contiguous().view(torch.uint8).reshape(-1).numpy())  # type: ignore[arg-type]
 
 
-def _with_rows(config: Mapping[str, Any], row_map: RowMap, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
-    """Return a configuration with the new vocabulary size and ids, also in the text configuration of image models."""
+def _with_rows(
+    config: Mapping[str, Any], row_map: RowMap, tokenizer: PreTrainedTokenizerBase, present: int, per_layer: int | None
+) -> dict[str, Any]:
+    """Return a configuration with the new vocabulary sizes and ids, also in the configurations within it.
+
+    Args:
+        present: The number of rows before. Every size with this value follows.
+        per_layer: The number of rows of the layers' own embeddings, or None if there are none.
+    """
     changed = {**config, **_moved(config, row_map, tokenizer)}
+    for name, value in config.items():
+        if isinstance(value, dict) and name in _TEXT:
+            changed[name] = _with_rows(value, row_map, tokenizer, present, per_layer)
+        elif name.endswith("vocab_size") and value == present:
+            changed[name] = row_map.rows
     text = config.get("text_config")
-    if isinstance(text, dict):
-        changed["text_config"] = _with_rows(text, row_map, tokenizer)
     if "vocab_size" in config or not isinstance(text, dict):
         changed["vocab_size"] = row_map.rows
+    if per_layer is not None and not isinstance(text, dict):
+        changed[PER_LAYER_SIZE] = per_layer
     return changed
 
 

@@ -5,12 +5,12 @@ import json
 import pytest
 
 from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast, Splitting
-from trainers.model_rows.embedding_rows import RowMap, map_rows
+from trainers.model_rows.embedding_rows import RowMap, map_rows, token_lengths
 
 torch = pytest.importorskip("torch", reason="rows are tensors: pip install torch")
 
 from support.models import permuted  # noqa: E402
-from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: E402
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers  # noqa: E402
 from transformers import AddedToken, PreTrainedTokenizerFast  # noqa: E402
 
 BYTES = {bytes([byte]): byte for byte in range(256)}
@@ -156,3 +156,100 @@ def test_old_tokenizers_need_not_be_such_that_we_could_encode_with_them(old):
     merges = [(b"l", b"o"), (b"lo", b"w"), (b"e", b"r"), (b"low", b"er"), (b"lo", b"x")]
     row_map = map_rows(tokenizer_of(merges), strange, rows=320)
     assert row_map.pieces == {ord("x"): [], 259: [257, 258], 260: []}
+
+
+def by_characters(tokens, merges, *, prefix, added=()):
+    """Return a tokenizer as SentencePiece makes them: <unk>, bytes, characters, merges; like Llama 2's with ``prefix``."""
+    vocab = {text: id for id, text in enumerate(["<unk>", *(f"<0x{byte:02X}>" for byte in range(256)), *tokens])}
+    model = models.BPE(vocab, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True)
+    backend = Tokenizer(model)
+    replace = normalizers.Replace(" ", "▁")
+    backend.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), replace]) if prefix else replace
+    backend.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="<unk>")
+    tokenizer.add_tokens(list(added))
+    return tokenizer
+
+
+TOKENS = ["▁", "l", "o", "w", "▁l", "lo", "▁lo", "ස", "\n"]
+MERGES = [("▁", "l"), ("l", "o"), ("▁l", "o"), ("▁", "lo")]
+
+
+@pytest.mark.parametrize("prefix", [False, True], ids=["gemma", "llama-2"])
+def test_tokens_of_characters_begin_from_characters_and_bytes(prefix):
+    old = by_characters(TOKENS, MERGES, prefix=prefix, added=["\n", "<image>"])
+    more = [*TOKENS, "<image>", "▁low", "low", "ි", "සි", "▁සි"]
+    merges = [*MERGES, ("▁lo", "w"), ("lo", "w"), ("ස", "ි"), ("▁", "සි")]
+    new = by_characters(more, merges, prefix=prefix, added=["\n", "<image>"])
+    row_map = map_rows(new, old, rows=280)
+    assert row_map.keeps_ids
+    assert row_map.kept == {id: id for id in range(1 + 256 + len(TOKENS) + 1)}
+    at = old.get_vocab()
+    vowel = [at[f"<0x{byte:02X}>"] for byte in "ි".encode()]
+    assert {new.convert_ids_to_tokens(id): pieces for id, pieces in row_map.pieces.items()} == {
+        "▁low": [at["▁lo"], at["w"]],
+        "low": [at["lo"], at["w"]],
+        "ි": vowel,
+        "සි": [at["ස"], *vowel],
+        "▁සි": [at["▁"], at["ස"], *vowel],
+    }
+
+
+def test_tokens_of_characters_and_of_bytes_are_compared_by_what_they_write(old):
+    """Rows of a byte-level model begin from tokens of the other kind, and the other way round."""
+    other = by_characters([*TOKENS, "low"], [*MERGES, ("lo", "w")], prefix=False)
+    at = other.get_vocab()
+    row_map = map_rows(old, other, rows=300)
+    assert row_map.kept[256] == at["lo"]
+    assert row_map.kept[257] == at["low"]
+    assert row_map.kept[ord("w")] == at["w"]
+    assert row_map.pieces[ord("x")] == [at["<0x78>"]]
+    assert row_map.pieces[258] == [at["<0x65>"], at["<0x72>"]]
+    back = map_rows(other, old, rows=300)
+    assert back.kept[at["▁"]] == ord(" ")
+    assert back.pieces[at["<0x78>"]] == [ord("x")]
+    assert back.pieces[at["ස"]] == list("ස".encode())
+
+
+def test_lengths_of_tokens_are_those_of_the_text(old):
+    text = " low ලො\nlow"
+    for tokenizer in (old, by_characters(TOKENS, MERGES, prefix=False, added=["\n"])):
+        lengths = token_lengths(tokenizer)
+        assert sum(lengths[id] for id in tokenizer(text)["input_ids"]) == len(text.encode())
+
+
+def test_new_tokens_may_take_the_ids_of_reserved_ones():
+    merges = [(b"l", b"o")]
+    base = {f"<unused{number}>": 257 + number for number in range(4)} | {"<end>": 261}
+    splitting = Splitting("bpe", pattern="gpt2")
+    old = SGPETokenizerFast.from_bpe(BPETokenizer(BYTES | {b"lo": 256}, merges, special_tokens=base, splitting=splitting))
+    kept = {name: id for name, id in base.items() if id not in (258, 260)}
+    vocab = BYTES | {b"lo": 256, b"low": 260}
+    new = SGPETokenizerFast.from_bpe(BPETokenizer(vocab, [*merges, (b"lo", b"w")], special_tokens=kept, splitting=splitting))
+    row_map = map_rows(new, old, rows=262)
+    assert row_map.keeps_ids
+    assert row_map.pieces == {260: [256, ord("w")]}
+    table = torch.randn(262, 3)
+    rows = row_map.apply(table)
+    assert torch.equal(rows[:260], table[:260])  # the row of <unused1> stays as a spare one
+    assert torch.equal(rows[261], table[261])
+    assert torch.allclose(rows[260], (table[256] + table[ord("w")]) / 2)
+    # Another token may not be dropped.
+    del kept["<end>"]
+    other = BPETokenizer(vocab, [*merges, (b"lo", b"w")], special_tokens=kept, splitting=splitting)
+    assert not map_rows(SGPETokenizerFast.from_bpe(other), old, rows=262).keeps_ids
+
+
+def test_ids_without_a_row_read_the_first_one():
+    """Gemma 3n's layers have no rows for the ids of images and sounds."""
+    table = torch.randn(4, 3)
+    row_map = RowMap(rows=8, known=range(6), kept={id: id for id in range(6)}, pieces={6: [1, 5]})
+    rows = row_map.within(4, 6).apply(table, ids=6)
+    assert torch.equal(rows[[0, 1, 2, 3, 4, 5]], table[[0, 1, 2, 3, 0, 0]])
+    assert torch.allclose(rows[6], (table[1] + table[0]) / 2)
+    # With a row for each new token, the table keeps its size.
+    reused = RowMap(rows=6, known=[0, 1, 3, 4, 5], kept={id: id for id in (0, 1, 3, 4, 5)}, pieces={2: [1, 3]})
+    rows = reused.within(4, 6).apply(table, ids=6)
+    assert torch.equal(rows[[0, 1, 3]], table[[0, 1, 3]])
+    assert torch.allclose(rows[2], (table[1] + table[3]) / 2)
+    assert len(rows) == 4

@@ -1,0 +1,62 @@
+"""Reserved tokens: names without a meaning that vocabularies keep for later use, such as Gemma's ``<unused12>``.
+
+Their rows in a model are untrained, so new tokens may take their ids. Text that has the name of a replaced reserved token is
+then encoded like other text; all other text keeps its ids.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Container
+from dataclasses import replace
+
+from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
+
+# Gemma, BERT, Llama 3, o200k_harmony, Kimi, Phi-3, Phi-4, Mistral.
+_WORDS = r"(?:unused|reserved|reserved_special_token|reserved_token|placeholder|dummy|control|special)[ _-]?\d+"
+_FORM = re.compile(rf"<{_WORDS}>|<\|{_WORDS}\|>|\[{_WORDS}\]", re.IGNORECASE)
+
+
+def is_reserved(text: str) -> bool:
+    """Return whether the name of a token has one of the known forms of reserved tokens.
+
+    >>> [is_reserved(text) for text in ("<unused12>", "<|reserved_special_token_5|>", "[unused1]", "<unk>", "<extra_id_0>")]
+    [True, True, True, False, False]
+    """
+    return _FORM.fullmatch(text) is not None
+
+
+def reserved_ids(tokenizer: TokenizerData, *, used: Container[int] = ()) -> dict[str, int]:
+    """Return the reserved tokens of a tokenizer that nothing uses: name → id, in the order of the ids.
+
+    A reserved token is used if it has a role, if the template or the chat template names it, or if another token has its id.
+    Fine-tuned models often give a meaning to a few of them.
+
+    Args:
+        tokenizer: The tokenizer.
+        used: Ids that a model uses, such as those that its configuration names.
+    """
+    added = tokenizer.added_ids
+    named = {*tokenizer.roles.values(), *(tokenizer.template.special_tokens() if tokenizer.template else ())}
+    found = {
+        text: id
+        for text, id in added.items()
+        if is_reserved(text) and text not in named and id not in used and text not in (tokenizer.chat_template or "")
+    }
+    shared = {id for text, id in added.items() if text not in found}
+    return {text: id for text, id in sorted(found.items(), key=lambda item: item[1]) if id not in shared}
+
+
+def without_reserved(tokenizer: TokenizerData, names: Collection[str]) -> TokenizerData:
+    """Return a tokenizer without some reserved tokens, whose ids are then free. All other tokens keep their ids.
+
+    The text of such a token becomes ordinary text. No other text changes, because added tokens are matched as a whole only.
+    """
+    ids = {name: tokenizer.added_ids[name] for name in names}
+    return replace(
+        tokenizer,
+        vocab={token: id for token, id in tokenizer.vocab.items() if ids.get(token.decode(errors="replace")) != id},
+        special_tokens={name: id for name, id in tokenizer.special_tokens.items() if name not in ids},
+        added_tokens={name: id for name, id in tokenizer.added_tokens.items() if name not in ids},
+        normalized_tokens=frozenset(tokenizer.normalized_tokens) - ids.keys(),
+    )

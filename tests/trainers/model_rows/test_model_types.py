@@ -1,0 +1,151 @@
+"""Model types that are extended most, each as a small random model: all tables follow, and old text is predicted as before.
+
+The table of `docs/extend.md` lists these types.
+"""
+
+import json
+import shutil
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="rows are tensors: pip install torch accelerate")
+transformers = pytest.importorskip("transformers")
+
+from support.small_models import LAYERS, SMALL, bits, tensors_of  # noqa: E402
+
+from hf_sgpe import SGPETokenizerFast  # noqa: E402
+from trainers.model_rows.token_tables import fit_embeddings  # noqa: E402
+from trainers.model_rows.transplanting import transplant  # noqa: E402
+
+# Rows of a model for 500 tokens, and the rows of the layers' own embeddings of Gemma 3n, which has fewer.
+ROWS, FEWER = 512, 490
+LAYERS_OWN = {"hidden_size_per_layer_input": 4, "num_kv_shared_layers": 0}
+KINDS_OF_LAYERS = {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 8}
+VISION = LAYERS | {"num_hidden_layers": 1, "image_size": 28, "patch_size": 14}
+PLACES = {"image_token_id": 7, "boi_token_id": 8, "eoi_token_id": 9}
+GEMMA4 = SMALL | KINDS_OF_LAYERS | {"global_head_dim": 8}
+GEMMA4_VISION = SMALL | {"num_key_value_heads": 2, "num_hidden_layers": 1, "pooling_kernel_size": 1, "patch_size": 4}
+HEARS = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "output_proj_dims": 16}
+LAYERS_NAME = "embed_tokens_per_layer"
+
+# Class → its configuration, by the values that all have.
+TYPES = {
+    "GemmaForCausalLM": lambda same: transformers.GemmaConfig(**SMALL, **same),
+    "Gemma2ForCausalLM": lambda same: transformers.Gemma2Config(**SMALL, **same),
+    "Gemma3ForCausalLM": lambda same: transformers.Gemma3TextConfig(**SMALL, **KINDS_OF_LAYERS, **same),
+    "Gemma3ForConditionalGeneration": lambda same: transformers.Gemma3Config(
+        text_config=SMALL | KINDS_OF_LAYERS | same,
+        vision_config=VISION,
+        mm_tokens_per_image=4,
+        image_token_index=7,
+        boi_token_index=8,
+        eoi_token_index=9,
+        tie_word_embeddings=same["tie_word_embeddings"],
+    ),
+    "Gemma3nForCausalLM": lambda same: transformers.Gemma3nTextConfig(
+        **SMALL, **KINDS_OF_LAYERS, **LAYERS_OWN, vocab_size_per_layer_input=FEWER, altup_num_inputs=2, laurel_rank=4, **same
+    ),
+    "Gemma4ForCausalLM": lambda same: transformers.Gemma4TextConfig(
+        **GEMMA4, **LAYERS_OWN, vocab_size_per_layer_input=ROWS, **same
+    ),
+    "Gemma4ForConditionalGeneration": lambda same: transformers.Gemma4Config(
+        text_config=GEMMA4 | LAYERS_OWN | {"vocab_size_per_layer_input": ROWS} | same,
+        vision_config=GEMMA4_VISION,
+        audio_config=HEARS,
+        **PLACES,
+        audio_token_id=10,
+        video_token_id=11,
+        boa_token_id=12,
+        eoa_token_index=13,
+        tie_word_embeddings=same["tie_word_embeddings"],
+    ),
+    "LlamaForCausalLM": lambda same: transformers.LlamaConfig(**SMALL, **same),
+    "MistralForCausalLM": lambda same: transformers.MistralConfig(**SMALL, **same),
+    "Phi3ForCausalLM": lambda same: transformers.Phi3Config(**LAYERS, num_key_value_heads=1, **same),
+    "PaliGemmaForConditionalGeneration": lambda same: transformers.PaliGemmaConfig(
+        text_config=SMALL | {"model_type": "gemma"} | same,
+        vision_config=VISION,
+        image_token_index=7,
+        projection_dim=16,
+        tie_word_embeddings=same["tie_word_embeddings"],
+    ),
+    "Mistral3ForConditionalGeneration": lambda same: transformers.Mistral3Config(
+        text_config=SMALL | {"model_type": "mistral"} | same,
+        vision_config=VISION | {"model_type": "pixtral", "head_dim": 8},
+        image_token_index=7,
+        tie_word_embeddings=same["tie_word_embeddings"],
+    ),
+}
+
+
+def saved(name, tokenizer, folder, *, tied):
+    """Save a model with random numbers in all of its tensors, and its tokenizer."""
+    torch.manual_seed(1)
+    end = SGPETokenizerFast.from_pretrained(tokenizer).eos_token_id
+    same = {"vocab_size": ROWS, "bos_token_id": end, "eos_token_id": end, "pad_token_id": 0, "tie_word_embeddings": tied}
+    model = getattr(transformers, name)(TYPES[name](same))
+    with torch.no_grad():
+        for tensor in model.parameters():
+            tensor.normal_(std=0.3)
+    shutil.copytree(tokenizer, folder)
+    model.save_pretrained(folder)
+    return folder
+
+
+def predict(name, folder, ids):
+    model = getattr(transformers, name).from_pretrained(folder).eval()
+    with torch.no_grad():
+        return model, model(input_ids=ids).logits
+
+
+@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
+@pytest.mark.parametrize("name", TYPES)
+def test_every_table_follows_and_old_text_is_predicted_as_before(name, tied, tokenizer_folders, tmp_path, sample):
+    folder = saved(name, tokenizer_folders / "old", tmp_path / "model", tied=tied)
+    done = transplant(folder, tokenizer_folders / "extended", tmp_path / "out")
+    before, after = tensors_of(folder), tensors_of(tmp_path / "out")
+    assert list(before) == list(after)
+    assert {key for key in before if before[key].shape != after[key].shape} == set(done.tables)
+    has_layers = any(LAYERS_NAME in key for key in before)
+    assert len(done.tables) == 1 + (not done.tied) + has_layers
+    assert done.tied == tied
+    row_map = done.row_map
+    assert row_map.new == list(range(500, 600))
+    for key, table in before.items():
+        rows = after[key]
+        if key not in done.tables:
+            assert bits(table) == bits(rows)
+            continue
+        assert len(rows) == row_map.rows == 600
+        # Ids without a row read the first one.
+        old = torch.cat([table, table[:1].expand(ROWS - len(table), -1)])
+        assert bits(old[:500]) == bits(rows[:500])
+        for id, pieces in row_map.pieces.items():
+            assert torch.allclose(rows[id], old[list(pieces)].mean(0), atol=1e-6)
+
+    config, old_config = (
+        json.loads((one / "config.json").read_text(encoding="utf-8")) for one in (tmp_path / "out", folder)
+    )
+    for one in (config, old_config):
+        for part in (one, one.get("text_config", {})):
+            for size in ("vocab_size", "vocab_size_per_layer_input"):
+                assert one is old_config or part.get(size, 600) == 600
+                part.pop(size, None)
+    assert config == old_config  # and so all ids of images and sounds
+
+    # 5.5 cannot read the ids for which Gemma 3n has no row.
+    ids = torch.tensor([SGPETokenizerFast.from_pretrained(folder)(sample["en"][:200])["input_ids"]])
+    ids = ids.where((ids < FEWER) & ((ids < 7) | (ids > 13)), 20)
+    ours, theirs = (predict(name, one, ids)[1] for one in (tmp_path / "out", folder))
+    assert bits(ours[..., :500]) == bits(theirs[..., :500])
+    with torch.no_grad():
+        fitted, _ = predict(name, folder, ids)
+        names = [SGPETokenizerFast.from_pretrained(tokenizer_folders / one) for one in ("extended", "old")]
+        fit_embeddings(fitted, *names, multiple=1)
+        loaded, new = predict(name, tmp_path / "out", torch.tensor([row_map.new]))
+        assert torch.isfinite(new).all()
+        assert bits(fitted(input_ids=torch.tensor([row_map.new])).logits) == bits(new)
+    for key, tensor in fitted.state_dict().items():
+        assert bits(tensor) == bits(loaded.state_dict()[key])
+    text = fitted.config.get_text_config()
+    assert text.vocab_size == 600 == getattr(text, "vocab_size_per_layer_input", 600)

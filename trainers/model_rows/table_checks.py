@@ -1,0 +1,123 @@
+"""Checks that a model can follow its tokenizer: all its tables for tokens are known, and no id has another meaning.
+
+The tables are found by building the model without weights and with twice as many tokens: a tensor whose shape changes has an
+entry for each token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.terminal.command import one_line
+from hf_sgpe.terminal.progress import without_remarks
+from trainers.model_rows.embedding_rows import RowMap
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel
+
+PER_LAYER_SIZE = "vocab_size_per_layer_input"
+"""The number of rows of the layers' own embeddings in configurations of Gemma 3n and Gemma 4."""
+_ONE_ROW = "final_logits_bias"  # BART's; its only row is among the tables
+_ID = ("_token_id", "_token_index")
+
+
+def check_tables(model: PreTrainedModel, tables: Sequence[torch.Tensor]) -> None:
+    """Check that no tensor of a model but ``tables`` has an entry for each token, and that these grow with the vocabulary.
+
+    Args:
+        model: The model; weights are not read.
+        tables: Its tensors with a row for each token, the embedding first.
+
+    Raises:
+        SGPEError: a tensor would keep its old size, or a table has another size than the configuration asks for.
+    """
+    kind, rows = type(model).__name__, len(tables[0])
+    stored = model.state_dict(keep_vars=True)
+    names = {id(tensor): name for name, tensor in reversed(stored.items())}
+    larger = _with_twice_the_tokens(model, rows).state_dict(keep_vars=True)
+    changed = {name for name, tensor in stored.items() if name not in larger or larger[name].shape != tensor.shape}
+    known = {id(table) for table in tables}
+    for name in sorted(changed):
+        if id(stored[name]) not in known and name != _ONE_ROW:
+            shape, type_ = list(stored[name].shape), str(stored[name].dtype).removeprefix("torch.")
+            raise SGPEError(
+                f"{kind}: {name} ({type_}, shape {shape}) has an entry for each token, and only embeddings, outputs and "
+                "their biases can follow a tokenizer: use another model"
+            )
+    for table in tables:
+        name = names.get(id(table), _ONE_ROW)
+        is_per_layer = "per_layer" in name
+        if name not in changed or (len(table) != rows and not is_per_layer):
+            size = getattr(model.config.get_text_config(), PER_LAYER_SIZE if is_per_layer else "vocab_size", None)
+            raise SGPEError(
+                f"{kind}: {name} has {len(table):,} rows and not one for each of the {size:,} tokens of vocab_size in the "
+                "configuration, so it cannot follow a tokenizer: use another model"
+            )
+
+
+def _with_twice_the_tokens(model: PreTrainedModel, rows: int) -> PreTrainedModel:
+    import torch
+
+    config = deepcopy(model.config)
+    for part in _parts(config):
+        sizes = {name: size for name, size in vars(part).items() if name.endswith("vocab_size") or name == PER_LAYER_SIZE}
+        is_text = rows in sizes.values()
+        for name, size in sizes.items():
+            # A second size of the same vocabulary has some tokens fewer or more.
+            if isinstance(size, int) and (size == rows or name == PER_LAYER_SIZE or (is_text and 2 * size >= rows)):
+                setattr(part, name, 2 * size)
+    try:
+        with without_remarks(), torch.device("meta"):
+            larger: PreTrainedModel = type(model)(config)
+    except Exception as error:  # whatever its checks raise
+        raise SGPEError(f"{type(model).__name__} cannot have more tokens ({one_line(error).split('. ')[0]})") from None
+    return larger
+
+
+def _parts(config: Any) -> Iterator[Any]:
+    """Yield a configuration and those within it, such as that of an image model's text."""
+    from transformers import PreTrainedConfig
+
+    yield config
+    for value in vars(config).values():
+        if isinstance(value, PreTrainedConfig):
+            yield from _parts(value)
+
+
+def check_ids(config: Any, row_map: RowMap, present: int, added: Container[int]) -> None:
+    """Check that no new token has an id that means something else to a model, such as the place of an image.
+
+    Args:
+        config: The configuration of the model.
+        row_map: The mapping of its rows.
+        present: The number of its rows.
+        added: Ids of special and added tokens of the new tokenizer. The configuration may name these.
+
+    Raises:
+        SGPEError: it has.
+    """
+    kind = next(iter(getattr(config, "architectures", None) or ()), config.model_type)
+    offsets = [offset for part in _parts(config) if (offset := vars(part).get("vocab_offset")) is not None]
+    if offsets:  # Gemma 3n: all ids from the first offset on are images or sounds, without an end
+        first = min(offsets)
+        moved = {id for pair in row_map.kept.items() for id in pair if pair[0] != pair[1]}
+        last = max((id for id in (*row_map.pieces, *moved) if id >= first), default=None)
+        if last is not None or row_map.rows != present:
+            raise SGPEError(
+                f"{kind} takes all ids from {first:,} on for images and sounds (vocab_offset), so it cannot have "
+                f"{f'a token with the id {last:,}' if last is not None else f'{row_map.rows:,} rows'}: load the text model "
+                f"alone by {kind.replace('ForConditionalGeneration', 'ForCausalLM')}, save it and give that"
+            )
+    for part in _parts(config) if row_map.keeps_ids else ():
+        for name, value in vars(part).items():
+            ids = value if isinstance(value, (list, tuple)) else [value]
+            taken = [id for id in ids if isinstance(id, int) and id in row_map.pieces and id not in added]
+            if taken and name.endswith((*_ID, "_token_ids")):
+                raise SGPEError(
+                    f"config.json: {name} is {taken[0]}, which is the id of a new token: add the token that {name} means to "
+                    "the model's tokenizer, and extend it again"
+                )
