@@ -128,9 +128,10 @@ class RowMap:
         import torch
 
         total = torch.zeros(flat.shape[1], dtype=torch.float64, device=flat.device)
-        for first in range(0, len(self.known), _ROWS):
-            total += flat[_inside(flat, _index(self.known[first : first + _ROWS]))].double().sum(0)
-        return (total / len(self.known)).to(_wide(flat))
+        known = [id for id in self.known if id < len(flat)]
+        for first in range(0, len(known), _ROWS):
+            total += flat[_index(known[first : first + _ROWS])].double().sum(0)
+        return (total / len(known)).to(_wide(flat))
 
     def _combined(self, flat: torch.Tensor, ids: Sequence[int]) -> torch.Tensor:
         from torch import tensor
@@ -200,7 +201,7 @@ def map_rows(tokenizer: PreTrainedTokenizerBase, old: PreTrainedTokenizerBase, *
     kept |= {id: old_tokens.added[text] for text, id in new_tokens.added.items() if text in old_tokens.added}
     # Reserved tokens that gave their ids to others.
     dropped = {id for text, id in old_tokens.added.items() if text not in new_tokens.added and is_reserved(text)}
-    known = [id for id in known if id not in dropped or id in kept.values()]
+    known = sorted(set(known) - dropped.difference(kept.values()))
     for role in _ROLES:
         new_id, old_id = (getattr(one, f"{role}_token_id") for one in (tokenizer, old))
         if None not in (new_id, old_id) and new_id not in kept and old_id not in kept.values():

@@ -52,7 +52,7 @@ def check_tables(model: PreTrainedModel, tables: Sequence[torch.Tensor]) -> None
         name = names.get(id(table), _ONE_ROW)
         is_per_layer = "per_layer" in name
         if name not in changed or (len(table) != rows and not is_per_layer):
-            size = getattr(model.config.get_text_config(), PER_LAYER_SIZE if is_per_layer else "vocab_size", None)
+            size = getattr(model.config.get_text_config(), PER_LAYER_SIZE if is_per_layer else "vocab_size", 0)
             raise SGPEError(
                 f"{kind}: {name} has {len(table):,} rows and not one for each of the {size:,} tokens of vocab_size in the "
                 "configuration, so it cannot follow a tokenizer: use another model"

@@ -44,8 +44,6 @@ _NOT_COPIED = {
     *(_CONFIG, _GENERATION, INDEX_FILE, "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"),
     *("vocab.json", "added_tokens.json", "settings.json", "tokenization_sgpe.py"),
 }
-# Parts of a configuration that describe a model of text.
-_TEXT = ("text_config", "encoder", "decoder")
 _WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors", INDEX_FILE)
 _KINDS = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "uint16"}
 
@@ -359,7 +357,8 @@ def _with_rows(
     """
     changed = {**config, **_moved(config, row_map, tokenizer)}
     for name, value in config.items():
-        if isinstance(value, dict) and name in _TEXT:
+        is_text = name == "text_config" or (name in ("encoder", "decoder") and value.get("vocab_size") == present)
+        if isinstance(value, dict) and is_text:
             changed[name] = _with_rows(value, row_map, tokenizer, present, per_layer)
         elif name.endswith("vocab_size") and value == present:
             changed[name] = row_map.rows

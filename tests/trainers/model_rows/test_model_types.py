@@ -4,16 +4,21 @@ The table of `docs/extend.md` lists these types.
 """
 
 import json
+import re
 import shutil
 
 import pytest
+from support.paths import ROOT
 
 torch = pytest.importorskip("torch", reason="rows are tensors: pip install torch accelerate")
 transformers = pytest.importorskip("transformers")
 
 from support.small_models import LAYERS, SMALL, bits, tensors_of  # noqa: E402
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers  # noqa: E402
+from tokenizers.trainers import BpeTrainer  # noqa: E402
 
 from hf_sgpe import SGPETokenizerFast  # noqa: E402
+from trainers import ExtensionConfig, TokenizerExtender  # noqa: E402
 from trainers.model_rows.token_tables import fit_embeddings  # noqa: E402
 from trainers.model_rows.transplanting import transplant  # noqa: E402
 
@@ -78,11 +83,46 @@ TYPES = {
 }
 
 
+def write_small_tokenizer(folder, text, *, prefix):
+    """Save a tokenizer of 500 tokens as SentencePiece makes them; with ``prefix``, like Llama 2's, and else like Gemma's."""
+    special = ["<pad>", "<eos>", "<bos>", "<unk>", "[multimodal]", *(f"<unused{number}>" for number in range(10))]
+    byte_tokens = [f"<0x{byte:02X}>" for byte in range(256)]
+    learner = Tokenizer(models.BPE())
+    learner.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never")
+    size = {"vocab_size": 500, "show_progress": False}
+    learner.train_from_iterator([text], BpeTrainer(special_tokens=[*special, *byte_tokens], **size))
+    model = json.loads(learner.to_str())["model"]
+    merges = [tuple(pair) for pair in model["merges"]]
+    backend = Tokenizer(models.BPE(model["vocab"], merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    backend.add_special_tokens(special)
+    space = normalizers.Replace(" ", "▁")
+    backend.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), space]) if prefix else space
+    steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    backend.decoder = decoders.Sequence([*steps, decoders.Strip(" ", 1, 0)] if prefix else steps)
+    roles = {f"{role}_token": f"<{role}>" for role in ("pad", "eos", "bos", "unk")}
+    transformers.PreTrainedTokenizerFast(tokenizer_object=backend, **roles).save_pretrained(folder)
+
+
+@pytest.fixture(scope="module")
+def tokenizers_of(tmp_path_factory, sample):
+    """The folders of the old and the extended tokenizer of a class of models."""
+    folder = tmp_path_factory.mktemp("tokenizers")
+    for prefix in (False, True):
+        write_small_tokenizer(folder / f"old-{prefix}", sample["en"][:20_000], prefix=prefix)
+        extender = TokenizerExtender(ExtensionConfig(scripts=["sinhala"], new_tokens=100))
+        extender.extend(folder / f"old-{prefix}", text=sample["si"][:20_000]).save_pretrained(folder / f"extended-{prefix}")
+
+    def of(name):
+        prefix = name.startswith(("Llama", "Mistral", "Phi"))
+        return folder / f"old-{prefix}", folder / f"extended-{prefix}"
+
+    return of
+
+
 def saved(name, tokenizer, folder, *, tied):
     """Save a model with random numbers in all of its tensors, and its tokenizer."""
     torch.manual_seed(1)
-    end = SGPETokenizerFast.from_pretrained(tokenizer).eos_token_id
-    same = {"vocab_size": ROWS, "bos_token_id": end, "eos_token_id": end, "pad_token_id": 0, "tie_word_embeddings": tied}
+    same = {"vocab_size": ROWS, "bos_token_id": 2, "eos_token_id": 1, "pad_token_id": 0, "tie_word_embeddings": tied}
     model = getattr(transformers, name)(TYPES[name](same))
     with torch.no_grad():
         for tensor in model.parameters():
@@ -100,9 +140,10 @@ def predict(name, folder, ids):
 
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
 @pytest.mark.parametrize("name", TYPES)
-def test_every_table_follows_and_old_text_is_predicted_as_before(name, tied, tokenizer_folders, tmp_path, sample):
-    folder = saved(name, tokenizer_folders / "old", tmp_path / "model", tied=tied)
-    done = transplant(folder, tokenizer_folders / "extended", tmp_path / "out")
+def test_every_table_follows_and_old_text_is_predicted_as_before(name, tied, tokenizers_of, tmp_path, sample):
+    tokenizer, extended = tokenizers_of(name)
+    folder = saved(name, tokenizer, tmp_path / "model", tied=tied)
+    done = transplant(folder, extended, tmp_path / "out")
     before, after = tensors_of(folder), tensors_of(tmp_path / "out")
     assert list(before) == list(after)
     assert {key for key in before if before[key].shape != after[key].shape} == set(done.tables)
@@ -140,8 +181,7 @@ def test_every_table_follows_and_old_text_is_predicted_as_before(name, tied, tok
     assert bits(ours[..., :500]) == bits(theirs[..., :500])
     with torch.no_grad():
         fitted, _ = predict(name, folder, ids)
-        names = [SGPETokenizerFast.from_pretrained(tokenizer_folders / one) for one in ("extended", "old")]
-        fit_embeddings(fitted, *names, multiple=1)
+        fit_embeddings(fitted, *map(SGPETokenizerFast.from_pretrained, (extended, tokenizer)), multiple=1)
         loaded, new = predict(name, tmp_path / "out", torch.tensor([row_map.new]))
         assert torch.isfinite(new).all()
         assert bits(fitted(input_ids=torch.tensor([row_map.new])).logits) == bits(new)
@@ -149,3 +189,9 @@ def test_every_table_follows_and_old_text_is_predicted_as_before(name, tied, tok
         assert bits(tensor) == bits(loaded.state_dict()[key])
     text = fitted.config.get_text_config()
     assert text.vocab_size == 600 == getattr(text, "vocab_size_per_layer_input", 600)
+
+
+def test_the_table_of_the_documentation_has_these_types():
+    page = (ROOT / "docs" / "extend.md").read_text(encoding="utf-8")
+    table = page[page.index("| family | classes of transformers |") :].partition("\n\n")[0]
+    assert sorted(re.findall("`([^`]+)`", table)) == sorted(TYPES)
