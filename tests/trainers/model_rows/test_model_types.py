@@ -17,7 +17,8 @@ from support.small_models import LAYERS, SMALL, bits, tensors_of  # noqa: E402
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers  # noqa: E402
 from tokenizers.trainers import BpeTrainer  # noqa: E402
 
-from hf_sgpe import SGPETokenizerFast  # noqa: E402
+from hf_sgpe import BPETokenizer, SGPETokenizerFast  # noqa: E402
+from hf_sgpe.vocabulary.reserved_tokens import reserved_ids, without_reserved  # noqa: E402
 from trainers import ExtensionConfig, TokenizerExtender  # noqa: E402
 from trainers.model_rows.token_tables import fit_embeddings  # noqa: E402
 from trainers.model_rows.transplanting import transplant  # noqa: E402
@@ -189,6 +190,44 @@ def test_every_table_follows_and_old_text_is_predicted_as_before(name, tied, tok
         assert bits(tensor) == bits(loaded.state_dict()[key])
     text = fitted.config.get_text_config()
     assert text.vocab_size == 600 == getattr(text, "vocab_size_per_layer_input", 600)
+
+
+@pytest.mark.parametrize("name", ["Gemma3nForCausalLM", "LlamaForCausalLM"])
+def test_new_tokens_take_the_rows_of_reserved_ones(name, tokenizers_of, tmp_path, sample):
+    """The model keeps its size and its configuration, and predicts all other tokens as before."""
+    tokenizer, _ = tokenizers_of(name)
+    folder = saved(name, tokenizer, tmp_path / "model", tied=True)
+    old = BPETokenizer.from_pretrained(tokenizer)
+    names = reserved_ids(old.data)
+    assert len(names) == 10
+    SGPETokenizerFast.from_bpe(BPETokenizer.of(without_reserved(old.data, names))).save_pretrained(tmp_path / "less")
+    (tmp_path / "less" / "config.json").write_text('{"vocab_size": 500}', encoding="utf-8")
+    extender = TokenizerExtender(ExtensionConfig(scripts=["sinhala"], new_tokens=8, reuse_ids=True))
+    extender.extend(tmp_path / "less", text="මම ගම මම ගම " * 9).save_pretrained(tmp_path / "new")
+    new = BPETokenizer.from_pretrained(tmp_path / "new")
+    assert new.encode(sample["en"]) == old.encode(sample["en"])
+    assert "<unused3>" in old.decode(old.encode("<unused3>")) and new.decode(new.encode("<unused3>")).strip() == "<unused3>"
+
+    done = transplant(folder, tmp_path / "new", tmp_path / "out")
+    row_map = done.row_map
+    assert row_map.keeps_ids
+    assert row_map.rows == ROWS
+    assert 4 <= len(row_map.new) <= 8
+    assert set(row_map.new) <= set(names.values())
+    configs = [(one / "config.json").read_text(encoding="utf-8") for one in (folder, tmp_path / "out")]
+    assert json.loads(configs[0]) == json.loads(configs[1])
+    before, after = tensors_of(folder), tensors_of(tmp_path / "out")
+    for key, table in before.items():
+        assert table.shape == after[key].shape
+        kept = [id for id in range(len(table)) if id not in row_map.pieces or key not in done.tables]
+        assert bits(table[kept]) == bits(after[key][kept])
+        for id, pieces in row_map.pieces.items() if key in done.tables else ():
+            assert torch.allclose(after[key][id], table[list(pieces)].mean(0), atol=1e-6)
+    ids = torch.tensor([old.encode(sample["en"][:200])])
+    ids = ids.where(ids < FEWER, 20)
+    kept = [id for id in range(500) if id not in row_map.pieces]
+    ours, theirs = (predict(name, one, ids)[1] for one in (tmp_path / "out", folder))
+    assert bits(ours[..., kept]) == bits(theirs[..., kept])
 
 
 def test_the_table_of_the_documentation_has_these_types():
