@@ -68,7 +68,8 @@ def _with_twice_the_tokens(model: PreTrainedModel, rows: int) -> PreTrainedModel
         is_text = rows in sizes.values()
         for name, size in sizes.items():
             # A second size of the same vocabulary has some tokens fewer or more.
-            if isinstance(size, int) and (size == rows or name == PER_LAYER_SIZE or (is_text and 2 * size >= rows)):
+            is_second = is_text and isinstance(size, int) and rows / 2 <= size <= 2 * rows
+            if isinstance(size, int) and (size == rows or name == PER_LAYER_SIZE or is_second):
                 setattr(part, name, 2 * size)
     try:
         with without_remarks(), torch.device("meta"):

@@ -20,6 +20,7 @@ from tokenizers.trainers import BpeTrainer  # noqa: E402
 from hf_sgpe import BPETokenizer, SGPETokenizerFast  # noqa: E402
 from hf_sgpe.vocabulary.reserved_tokens import reserved_ids, without_reserved  # noqa: E402
 from trainers import ExtensionConfig, TokenizerExtender  # noqa: E402
+from trainers.model_rows.distillation import distil  # noqa: E402
 from trainers.model_rows.token_tables import fit_embeddings  # noqa: E402
 from trainers.model_rows.transplanting import transplant  # noqa: E402
 
@@ -228,6 +229,20 @@ def test_new_tokens_take_the_rows_of_reserved_ones(name, tokenizers_of, tmp_path
     kept = [id for id in range(500) if id not in row_map.pieces]
     ours, theirs = (predict(name, one, ids)[1] for one in (tmp_path / "out", folder))
     assert bits(ours[..., kept]) == bits(theirs[..., kept])
+
+
+def test_rows_of_the_layers_own_embeddings_are_distilled_too(tokenizers_of, tmp_path, sample):
+    """The hidden states that Gemma 3n returns have one more dimension than the last ones, which are compared."""
+    name = "Gemma3nForCausalLM"
+    tokenizers = [SGPETokenizerFast.from_pretrained(one) for one in reversed(tokenizers_of(name))]
+    model, _ = predict(name, saved(name, tokenizers_of(name)[0], tmp_path / "model", tied=True), torch.tensor([[1]]))
+    row_map = fit_embeddings(model, *tokenizers, multiple=1)
+    before = {key: tensor.clone() for key, tensor in model.state_dict().items()}
+    distil(model, *tokenizers, row_map.new, sample["si"][:2000].splitlines(), steps=2, progress=False)
+    changed = {key for key, tensor in model.state_dict().items() if not torch.equal(tensor, before[key])}
+    assert changed == {"model.embed_tokens.weight", "lm_head.weight", f"model.{LAYERS_NAME}.weight"}
+    for key in changed:
+        assert bits(model.state_dict()[key][:500]) == bits(before[key][:500])
 
 
 def test_the_table_of_the_documentation_has_these_types():
