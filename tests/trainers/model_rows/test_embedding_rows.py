@@ -247,6 +247,7 @@ def test_ids_without_a_row_read_the_first_one():
     rows = row_map.within(4, 6).apply(table, ids=6)
     assert torch.equal(rows[[0, 1, 2, 3, 4, 5]], table[[0, 1, 2, 3, 0, 0]])
     assert torch.allclose(rows[6], (table[1] + table[0]) / 2)
+    assert torch.allclose(rows[7], table.mean(0))
     # With a row for each new token, the table keeps its size.
     reused = RowMap(rows=6, known=[0, 1, 3, 4, 5], kept={id: id for id in (0, 1, 3, 4, 5)}, pieces={2: [1, 3]})
     rows = reused.within(4, 6).apply(table, ids=6)
