@@ -65,11 +65,6 @@ def why_no_tokenizer(names: Iterable[str], where: str) -> str:
     files = set(names)
     if ADAPTER_FILE in files:
         return f", {_adapter(where)}"
-    if "tokenizer.model" in files:
-        save = f"AutoTokenizer.from_pretrained({where!r}).save_pretrained({f'{Path(where).name}-hf'!r})"
-        line = f'python -c "from transformers import AutoTokenizer; {save}"'
-        measure = f"to measure it, pip install sentencepiece, then {line}"
-        return f", but SentencePiece's tokenizer.model, which cannot be extended: {measure}"
     return ""
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from hf_sgpe import kernels
-from hf_sgpe.errors import NotByteLevelError, SGPEError
+from hf_sgpe.errors import SGPEError
 from hf_sgpe.files import hub
 from hf_sgpe.files.folder_contents import export_line, vocabulary_file, why_no_tokenizer
 from hf_sgpe.files.json_files import read_json
-from hf_sgpe.formats import gguf_tokenizer, gpt2_files, tekken, tiktoken, tokenizer_json
+from hf_sgpe.formats import gguf_tokenizer, gpt2_files, sentencepiece_model, tekken, tiktoken, tokenizer_json
 from hf_sgpe.formats.tokenizer_classes import CLASSES, MODEL_FILE, class_name_of, settings_in
 from hf_sgpe.formats.tokenizer_config import CONFIG_FILE
 from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, TOKENIZER_FILE
@@ -30,7 +30,7 @@ def load(path_or_repo: str | os.PathLike[str], *, revision: str | None = None, *
         hub_options: ``token`` and ``cache_dir``, as `find` takes them.
 
     Raises:
-        SGPEError: the tokenizer cannot be found, is damaged, or is not byte-level BPE.
+        SGPEError: the tokenizer cannot be found, is damaged, or is not BPE.
     """
     kernels.is_native()  # reports a wrong HF_SGPE_KERNEL before the file is read
     return read(find(path_or_repo, revision=revision, **hub_options))
@@ -99,7 +99,7 @@ def read(path: Path) -> TokenizerData:
     """Read a file that `find` returned, with the other files of the tokenizer in its folder.
 
     Raises:
-        SGPEError: the file is damaged or not a byte-level BPE tokenizer.
+        SGPEError: the file is damaged or not a BPE tokenizer.
         FileNotFoundError: there is no such file.
     """
     if path.suffix.lower() == ".gguf":
@@ -125,6 +125,9 @@ def contents_of(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
     if is_translated(path):
         if path.name == gpt2_files.MERGES_FILE:
             return gpt2_files.translated(path.parent)
+        if is_sentencepiece(path):
+            settings = settings_in(path.with_name(CONFIG_FILE))
+            return sentencepiece_model.to_tokenizer_json(path.read_bytes(), path, settings), settings or None
         data = tekken.read(path) if tekken.is_one(path) else _of_ranks(path)
         return tokenizer_json.to_dict(data), {**data.roles, **settings_in(path.with_name(CONFIG_FILE))}
     config = path.with_name(CONFIG_FILE)
@@ -136,16 +139,17 @@ def is_translated(path: Path) -> bool:
     return path.name == gpt2_files.MERGES_FILE or path.suffix in (".tiktoken", ".model") or tekken.is_one(path)
 
 
+def is_sentencepiece(path: Path) -> bool:
+    """Return whether a file is SentencePiece's ``tokenizer.model``; Llama 3's file of that name has tiktoken's ranks."""
+    return path.suffix == ".model" and not tiktoken.holds_ranks(path)
+
+
 def _of_ranks(path: Path) -> TokenizerData:
     """Return the tokenizer of a file of tiktoken's ranks whose folder names a tokenizer class with a known split pattern.
 
     Raises:
-        SGPEError: there is no such class, or the file has another format.
+        SGPEError: there is no such class.
     """
-    if not tiktoken.holds_ranks(path) and path.suffix == ".model":
-        # The place for SentencePiece's format, a binary file of the same name.
-        reason = why_no_tokenizer([path.name], str(path.parent))
-        raise NotByteLevelError(f"{path.parent}: the folder holds no {TOKENIZER_FILE}{reason}")
     kind = CLASSES.get(class_name_of(path.parent) or "")
     if kind is None or not kind.special_tokens:
         pattern = "llama3" if path.suffix == ".model" else "cl100k"

@@ -7,22 +7,25 @@ flags of added tokens, the post-processor, several chat templates, and settings 
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from hf_sgpe.errors import SGPEError, optional
 from hf_sgpe.files import hub
 from hf_sgpe.files.unreadable import read_utf8
-from hf_sgpe.formats import loading, model_vocab, tokenizer_json
+from hf_sgpe.formats import loading, model_vocab, sentencepiece_extended, sentencepiece_model, tokenizer_json
 from hf_sgpe.formats.gpt2_files import ROLES_FILE
 from hf_sgpe.formats.tokenizer_classes import MODEL_FILE, settings_in
 from hf_sgpe.formats.tokenizer_config import CONFIG_FILE, config_files
 from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, TOKENIZER_FILE
 from hf_sgpe.terminal.progress import without_remarks
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
+
+logger = logging.getLogger(__name__)
 
 # Files to copy unchanged. vocab.json, merges.txt and added_tokens.json describe the old vocabulary and are left out.
 _KEPT = (CHAT_TEMPLATE_FILE, "generation_config.json")
@@ -41,6 +44,7 @@ class TokenizerFolder:
             none either, from the tokenizer's class in transformers.
         files: Other files of the tokenizer: name → text.
         data: The tokenizer that the files describe.
+        sentencepiece: Content of SentencePiece's ``tokenizer.model``; None without that file.
         rows: Number of embedding rows by the model's ``config.json`` in the same folder; None without a model.
     """
 
@@ -49,6 +53,7 @@ class TokenizerFolder:
     settings: Mapping[str, Any]
     files: Mapping[str, str]
     data: TokenizerData
+    sentencepiece: bytes | None = field(default=None, repr=False)
     rows: int | None = None
 
     @classmethod
@@ -58,7 +63,7 @@ class TokenizerFolder:
         Raises:
             SGPEError: the tokenizer is missing, damaged or not BPE.
         """
-        also = (CONFIG_FILE, *_KEPT, ROLES_FILE, MODEL_FILE)
+        also = (CONFIG_FILE, *_KEPT, ROLES_FILE, MODEL_FILE, sentencepiece_model.MODEL_FILE)
         path = loading.find(path_or_repo, revision=revision, also=also)
         if not Path(path_or_repo).exists() and (templates := _templates_of(os.fspath(path_or_repo), revision)):
             path = loading.find(path_or_repo, revision=revision, also=(*also, *templates))
@@ -67,6 +72,7 @@ class TokenizerFolder:
         content, own_settings = loading.contents_of(path)
         data = tokenizer_json.read(path, content, own_settings)
         folder = path.parent
+        model = folder / sentencepiece_model.MODEL_FILE
         kept = [folder / name for name in _KEPT] + sorted((folder / _MORE_TEMPLATES).glob("*.jinja"))
         settings = {**settings_in(folder / ROLES_FILE), **(own_settings or {})}
         if not loading.is_translated(path):  # the settings of other formats already have those of the class
@@ -78,6 +84,7 @@ class TokenizerFolder:
             settings,
             {file.relative_to(folder).as_posix(): read_utf8(file) for file in kept if file.is_file()},
             data,
+            model.read_bytes() if model.is_file() and loading.is_sentencepiece(model) else None,
             _rows(settings_in(folder / MODEL_FILE)),
         )
 
@@ -91,7 +98,18 @@ class TokenizerFolder:
         content = {**self.content, "model": model}
         if data.splitting.regexes != self.data.splitting.regexes:
             content["pre_tokenizer"] = tokenizer_json.to_dict(data)["pre_tokenizer"]
-        return replace(self, content=content, settings={**self.settings, "sgpe": data.metadata}, data=data)
+        settings = {**self.settings, "sgpe": data.metadata}
+        return replace(self, content=content, settings=settings, data=data, sentencepiece=self._sentencepiece_of(data))
+
+    def _sentencepiece_of(self, data: TokenizerData) -> bytes | None:
+        """Return the ``tokenizer.model`` of an extended tokenizer; None without one, or if it cannot have the same ids."""
+        if self.sentencepiece is None:
+            return None
+        try:
+            return sentencepiece_extended.extended(self.sentencepiece, Path(sentencepiece_model.MODEL_FILE), data)
+        except SGPEError as error:
+            logger.warning("%s: tokenizer.model is left out (%s)", self.name, error)
+            return None
 
     def write(self, directory: Path) -> None:
         """Write all files into an existing folder, with settings in the form that every loader reads."""
@@ -103,6 +121,8 @@ class TokenizerFolder:
         for name, text in files.items():
             (directory / name).parent.mkdir(exist_ok=True)
             (directory / name).write_text(text, encoding="utf-8", newline="\n")
+        if self.sentencepiece is not None:
+            (directory / sentencepiece_model.MODEL_FILE).write_bytes(self.sentencepiece)
 
 
 def _templates_of(name: str, revision: str | None) -> list[str]:
