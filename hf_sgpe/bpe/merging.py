@@ -1,4 +1,4 @@
-"""Applying merges to one word: encoding by byte-level BPE with a known merge list.
+"""Byte-level BPE encoding of one word: the merges of a known list are applied to the word's bytes.
 
 The rule: of all adjacent pairs that have a merge, apply the merge of lowest rank, leftmost first; repeat until no pair has a
 merge. `apply_merges` does this with a heap. `apply_merges_by_rescan` follows the rule literally.
@@ -21,7 +21,7 @@ Pair = tuple[int, int]
 
 
 class MergeTable:
-    """Merges in the order of their ranks: pair → rank, and rank → resulting token.
+    """A list of merges ordered by rank, with look-ups of the rank of a pair and of the token that a merge creates.
 
     >>> table = MergeTable([((97, 98), 256)])
     >>> apply_merges([97, 98, 97], table)
@@ -35,13 +35,13 @@ class MergeTable:
             self.add(pair, result)
 
     def add(self, pair: Pair, result: int) -> None:
-        """Append a merge after all others. If a pair has several merges, the last one counts."""
+        """Append a merge with the highest rank so far. If a pair has several merges, the last one counts."""
         self.ranks[pair] = len(self.results)
         self.results.append(result)
 
 
 def apply_merges(ids: Sequence[int], table: MergeTable) -> list[int]:
-    """Return the tokens that ``ids`` merge into. O(n log n) for n ids, on any input.
+    """Return the tokens that remain when all merges are applied to ``ids``. Takes O(n log n) time for n ids, on any input.
 
     Args:
         ids: Token ids of one word, usually its bytes.
@@ -50,7 +50,7 @@ def apply_merges(ids: Sequence[int], table: MergeTable) -> list[int]:
         return list(ids)
     ranks, results = table.ranks, table.results
     tokens: list[int] = list(ids)
-    # A merged token takes the place of its left part; -1 marks the place of the right part as dead.
+    # A merged token takes the place of its left part; -1 marks the place of the right part as empty.
     end = len(tokens)
     following = list(range(1, end + 1))
     previous = list(range(-1, end - 1))
@@ -83,7 +83,7 @@ def apply_merges(ids: Sequence[int], table: MergeTable) -> list[int]:
 
 
 def spell_tokens(tokens: Iterable[bytes], merges: Iterable[Pair]) -> list[bytes]:
-    """Return the bytes of every token by id: the given tokens, then one token for each merge.
+    """Return the bytes of all tokens, ordered by id: the given tokens, then one token for each merge.
 
     >>> spell_tokens([b"a", b"b"], [(0, 1), (2, 0)])
     [b'a', b'b', b'ab', b'aba']
@@ -103,7 +103,7 @@ def merge_words(
     """Return the tokens of each word after merging its bytes.
 
     Args:
-        results: The token that each merge creates; None: merge k creates token 256 + k.
+        results: The token that each merge creates. With None, merge k creates token 256 + k.
         characters: The tokens of single characters, if merges join characters instead of bytes. A character without a token
             becomes its bytes.
 
@@ -146,8 +146,8 @@ def symbols(word: bytes, characters: Mapping[bytes, int] | None, byte_ids: Seque
 
 
 def unreached_words(vocab: Collection[bytes], merges: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
-    """Return the tokens of whole characters that merging their bytes does not produce. Such a token encodes a whole word, or
-    is unused.
+    """Return the tokens, of whole characters, that no sequence of merges builds from bytes. Such a token is used only if it
+    is a whole word.
 
     >>> unreached_words({b"a", b"b", b"c", b"ab", b"abc"}, [(b"a", b"b")])
     [b'abc']
@@ -164,7 +164,7 @@ def unreached_words(vocab: Collection[bytes], merges: Iterable[tuple[bytes, byte
 
 
 def flat(sequences: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Return the ids of all sequences in one array, and the end of each sequence in it.
+    """Return one array with the ids of all sequences, and one with the end of each sequence in the first array.
 
     >>> [array.tolist() for array in flat([[1, 2], [], [3]])]
     [[1, 2, 3], [2, 2, 3]]
@@ -181,7 +181,9 @@ def flat(sequences: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray
 
 
 def apply_merges_by_rescan(ids: Sequence[int], table: MergeTable) -> list[int]:
-    """Apply merges by the rule of `apply_merges`, literally: scan all pairs, apply the best, start over. O(n²)."""
+    """Return the same tokens as `apply_merges`, by its rule taken literally: scan all pairs, apply the best, start over.
+    O(n²).
+    """
     tokens = list(ids)
     while True:
         best_rank, best_place = len(table.results), -1

@@ -1,9 +1,9 @@
-"""Parity-aware BPE: merges for several languages, each chosen by the language that has the most tokens at that moment.
+"""Parity-aware BPE: merges for several languages, where the language with the most tokens so far chooses the next merge.
 
 Plain BPE counts the pairs of all text together, so languages with much text get long tokens, and others get short ones. Here
 each merge is the most frequent pair of one language: the language whose held-out text has the most tokens so far. (The
 held-out texts have the same lines in every language.) The merge is then applied in all languages. The caller decides how
-text is cut into words, and with which units a word begins.
+text is cut into words, and into which units a word is cut before the first merge.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ def learn_in_parity(
 ) -> list[Pair]:
     """Learn up to ``num_merges`` merges; the k-th creates the token with id ``len(vocabulary) + k``.
 
-    A language without any sufficiently frequent pair drops out; learning ends when all languages have dropped out. Time
-    grows as for `learn_merges`, and for each merge with the number of languages.
+    A language drops out when none of its pairs is frequent enough; learning ends when all languages have dropped out. Time
+    grows as for `learn_merges`; each merge also takes time for each language.
 
     Args:
         languages: The words of each language to learn from.
         held_out: The words of each language's held-out text; the texts are translations of each other.
-        vocabulary: The bytes of every token that the words may use, by id.
-        tie_break: One of `TIE_BREAKS`. Of languages with equally many tokens, the first chooses.
-        min_frequency: A pair that occurs less often in the choosing language is never merged.
+        vocabulary: The bytes of every token that the words may use, ordered by id.
+        tie_break: One of `TIE_BREAKS`. If several languages have the same number of tokens, the first of them chooses.
+        min_frequency: A pair with a lower count in the choosing language is never merged.
         on_merge: Called at each merge with the new token's id, the pair and its count in the choosing language.
 
     Raises:
-        SGPEError: the tie rule is unknown, a number is of another type, a word has an id that is not in the vocabulary, or
-            the numbers of held-out texts and languages differ.
+        SGPEError: the tie rule is unknown, ``num_merges`` or ``min_frequency`` is not a whole number, a word has an id that
+            is not in the vocabulary, or the numbers of held-out texts and languages differ.
 
     Source: Foroutan et al. 2025, "Parity-Aware Byte-Pair Encoding" (the base variant).
 
@@ -61,7 +61,7 @@ def learn_in_parity(
     token_bytes = list(vocabulary)
     tie_key = tie_key_of(tie_break, token_bytes)
     if len(languages) != len(held_out):
-        raise SGPEError(f"give one held-out text for each language, not {len(held_out)} for {len(languages)}")
+        raise SGPEError(f"give one held-out text for each language (got {len(held_out)} for {len(languages)} languages)")
     if kernels.is_native():
         import hf_sgpe._native as _native
 

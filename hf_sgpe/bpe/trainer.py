@@ -3,7 +3,7 @@ kernel.
 
 The result equals that of recounting all pairs after every merge, but only changed counts are updated. Words are sequences of
 token ids, so training can start from bytes or from larger units. The caller decides how text is cut into words, and which
-ids their units have.
+ids the units of the words have.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from hf_sgpe.bpe.merging import Pair
 from hf_sgpe.errors import SGPEError
 
 TIE_BREAKS = ("smallest-pair-id", "greatest-pair-bytes", "greatest-pair-id")
-"""The rules for which of several equally frequent pairs merges first: the pair with the smallest ids (rustbpe, SGPE), with
-the lexicographically greatest byte strings, or with the greatest ids."""
+"""The rules that choose among equally frequent pairs. The next merge is the pair with the smallest ids (as in rustbpe and
+SGPE), the pair with the lexicographically greatest byte strings, or the pair with the greatest ids.
+"""
 
 
 _MOST = 1 << 62
 
 
 def whole_numbers(**numbers: int) -> list[int]:
-    """Limit numbers of merges or occurrences to 64 bits, the size of the native kernels' counters.
+    """Return the numbers (of merges or occurrences), limited to 64 bits, the size of the native kernels' counters.
 
     Raises:
-        SGPEError: a number is of another type.
+        SGPEError: a number is not a whole number.
     """
     for name, number in numbers.items():
         if not isinstance(number, int):
@@ -55,10 +56,11 @@ class Word:
         return pairwise(self.ids)
 
     def merge_pair(self, pair: Pair, new_id: int) -> list[tuple[Pair, int]]:
-        """Replace every occurrence of ``pair``, from the left and without overlap, by ``new_id``.
+        """Replace every occurrence of ``pair``, from the left and without overlap, with ``new_id``.
 
         Returns:
-            Changes of the counts of pairs in this word: (pair, +1 or -1), in any order, perhaps repeated.
+            The changes in the counts of this word's pairs, as (pair, +1 or -1), in any order; a pair may occur several
+            times.
 
         >>> word = Word([1, 2, 3, 1, 2])
         >>> changes = word.merge_pair((1, 2), 4)
@@ -90,7 +92,8 @@ class Word:
 
 
 class MergeJob(NamedTuple):
-    """A pair waiting in the heap. The smallest job is the next merge: the most frequent pair, ties by the rule.
+    """A pair waiting in the heap. The smallest job is the next merge: the most frequent pair, with ties broken by the tie
+    rule.
 
     The count may be stale but is never too low, because a pair's count only falls after the step that first produced it.
     """
@@ -101,7 +104,7 @@ class MergeJob(NamedTuple):
 
 
 class PairCounts:
-    """Words in their current state, the count of each pair in them, and their number of symbols, all weighted.
+    """The words after the merges so far, and the weighted counts of their pairs and symbols.
 
     Args:
         words: Token ids of each word; not changed.
@@ -136,11 +139,12 @@ class PairCounts:
 
 
 class MergeQueue:
-    """A queue of the pairs of the words, in the order of merging.
+    """A queue of the pairs in the words; the next pair to merge comes first.
 
     Args:
         state: The words. Apply each merge to it, and pass the new pairs to `add`.
-        tie_key: Pair → sort key. Of pairs with the same count, the pair with the smallest key comes first.
+        tie_key: Function from a pair to its sort key. Of pairs with the same count, the pair with the smallest key comes
+            first.
     """
 
     def __init__(self, state: PairCounts, tie_key: Callable[[Pair], Any]) -> None:
@@ -179,7 +183,7 @@ def learn_merges(
 ) -> list[Pair]:
     """Learn up to ``num_merges`` merges; the k-th creates the token with id ``len(vocabulary) + len(merged) + k``.
 
-    The result depends neither on the order of the words nor on how equal words are spread over entries. In the native
+    The result does not depend on the order of the words, or on whether a word is one entry or several. In the native
     kernel, time grows with the number of symbols, and choosing the next pair adds a logarithmic factor. In the readable
     form, each merge visits every word that contains its pair, so time grows with the sum of these words' lengths over all
     merges. This is quick for ordinary words and slow for words of many thousand symbols.
@@ -187,18 +191,18 @@ def learn_merges(
     Args:
         words: Token ids of each word; not changed.
         counts: How often each word occurs.
-        vocabulary: The bytes of every token that ``words`` may use, by id.
+        vocabulary: The bytes of every token that ``words`` may use, ordered by id.
         merged: Merges learned earlier from the same words. They are applied first; learning then continues as if it had
             never stopped.
         tie_break: One of `TIE_BREAKS`.
-        min_frequency: Stop before the first pair that occurs less often.
+        min_frequency: The lowest count of a pair that is merged. Learning stops when all remaining pairs have lower counts.
         on_merge: Called at each merge with the new token's id, the pair and its count.
 
     Returns:
         The merged pairs in order; fewer than ``num_merges`` if no pair is left.
 
     Raises:
-        SGPEError: the tie rule is unknown, a number is of another type, or ``merged`` cannot have been learned from
+        SGPEError: the tie rule is unknown, a number is not a whole number, or ``merged`` cannot have been learned from
             these words.
 
     Source: the incremental scheme of rustbpe and minbpe; Sennrich et al. 2016 for BPE itself.

@@ -2,8 +2,8 @@
 
 `order_units` lists the parts of the chosen letters and syllables in building order, and `build_unit_tier` turns them into
 merges. (Letters and syllables are chosen elsewhere.) Two facts make this work. A finished unit stays whole, because later
-merges have higher ranks. And no merge crosses a syllable boundary, because its left part begins a unit and its right part
-continues it.
+merges have higher ranks. And no merge crosses a syllable boundary, because the left part of a merge begins a unit and the
+right part continues that unit.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hf_sgpe.bpe.merging import MergeTable, Pair, apply_merges
 from hf_sgpe.splitting.syllables import LinguisTrie
 
 BYTES: tuple[bytes, ...] = tuple(bytes([byte]) for byte in range(256))
-"""The tokens that every vocabulary begins with: id = byte."""
+"""The tokens at the start of every vocabulary: token i is the byte i."""
 
 
 class ChosenUnits(NamedTuple):
@@ -30,8 +30,8 @@ class ChosenUnits(NamedTuple):
 def build_unit_tier(units: Iterable[bytes]) -> list[Pair]:
     """Return merges that build each unit as one token. Merge k creates token 256 + k.
 
-    For each unit in turn, add merges of its two leftmost pieces until it is one token. No pair and no token occurs twice.
-    Give small units first, so that large ones are built from them.
+    For each unit in turn, the unit's two leftmost pieces are merged until the unit is one token. No pair and no token occurs
+    twice. Give small units first, so that large units are built from small ones.
 
     >>> build_unit_tier([b"ab", b"abc", b"ab"])
     [(97, 98), (256, 99)]
@@ -56,10 +56,11 @@ def order_units(chosen: ChosenUnits, trie: LinguisTrie, *, characters: Iterable[
     """Return the chosen units and their parts, in the order that `build_unit_tier` needs.
 
     The order: characters, consonants with their virama (and joiner) or asat, letters, syllables, and syllables with their
-    leading space; each group by length in bytes. A syllable chosen with its leading space is also included without it.
+    leading space. Each group is sorted by length in bytes. A syllable chosen with its leading space is also included without
+    it.
 
     Args:
-        characters: Further characters that get a token.
+        characters: Other characters that get a token.
     """
     syllables, letters = chosen
     plain = {syllable.removeprefix(" ") or " " for syllable in syllables}
@@ -75,7 +76,9 @@ _HALF_FORM = re.compile("(?=(([CV][NJX]*H)[JZH]*|[CV]M*A))")
 
 
 def _half_forms(units: Iterable[str], trie: LinguisTrie) -> set[str]:
-    """Return each consonant + virama in the units, with and without joiners, and each consonant closed by asat."""
+    """Return each consonant + virama that occurs in the units, both with its joiners and without them, and each consonant
+    closed by asat.
+    """
     half_forms: set[str] = set()
     for unit in units:
         for match in _HALF_FORM.finditer(trie.shape(unit)):

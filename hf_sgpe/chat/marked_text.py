@@ -1,4 +1,4 @@
-"""Strings in which each character has a mark: whether the chat template wrote it."""
+"""Strings in which each character has a mark that records whether the chat template wrote the character."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ _PLACEHOLDER = re.compile(r"%(?:\(([^()]*)\))?([#0\- +]*(?:\*|\d+)?(?:\.(?:\*|\d
 class Written(str):
     """A string with a mark for each character. The characters of ordinary strings count as unmarked.
 
-    The usual operations of templates that join and cut text keep the marks. All other operations return an ordinary string,
-    whose marks `follow` works out. Templates can call every public method, so no public method sets marks.
+    The usual operations of templates on text, such as joining and cutting, keep the marks. All other operations return an
+    ordinary string, and `follow` works out its marks. Templates can call every public method, so no public method sets
+    marks.
 
     >>> text = by_template("<s>") + "hi"
     >>> text[2:4], marks_of(text[2:4])
@@ -128,11 +129,11 @@ class Written(str):
         return before, separator, after
 
     def _with_marks(self, pieces: Iterable[str], between: int = 0) -> list[str]:
-        """Return pieces of this text with their marks.
+        """Return the pieces with the marks that they have in this text.
 
         Args:
             pieces: Pieces in the order of the text.
-            between: Number of characters between two pieces; 0 for none or white space.
+            between: Number of characters between two pieces; 0 if there is nothing or only white space.
         """
         marked: list[str] = []
         place = 0
@@ -176,7 +177,7 @@ def by_template(text: str) -> Written:
 
 
 def as_answer(text: str) -> Written:
-    """Return ``text`` with every character also marked as part of an answer of the assistant."""
+    """Return ``text`` with an additional mark on every character: part of an answer of the assistant."""
     return Written(text, marks_of(text).translate(_AS_ANSWER))
 
 
@@ -186,7 +187,7 @@ def text_of(value: object) -> str:
 
 
 def spelled(value: object, text: str, spell: Callable[[str], str], *, sort_keys: bool = False) -> Written:
-    """Return ``text``, the ``repr`` or JSON of ``value``, with the marks of the strings in ``value``.
+    """Return ``text``, which is the ``repr`` or JSON of ``value``, with the marks of the strings in ``value``.
 
     Args:
         spell: Function that returns the ``repr`` or JSON of a single string, with quotes.
@@ -216,7 +217,8 @@ def spelled(value: object, text: str, spell: Callable[[str], str], *, sort_keys:
 
 
 def follow(result: Any, text: object, *others: object) -> Any:
-    """Return ``result``, which an operation without marks made from ``text`` and ``others``, with marks if it is a string.
+    """Return ``result`` with marks, if it is a string. An operation that drops marks made ``result`` from ``text`` and
+    ``others``.
 
     If the template wrote all arguments, the template counts as the author of the result. If the template wrote only
     ``others``, the characters of ``text`` keep their marks in two cases: the result contains ``text`` exactly once, or
@@ -239,7 +241,7 @@ def follow(result: Any, text: object, *others: object) -> Any:
 
 
 def _carried(text: str, result: str) -> bytes | None:
-    """Return the marks that ``text`` passes to ``result`` by the rule of `follow`, or None."""
+    """Return the marks of ``result`` that come from ``text`` by the rule of `follow`, or None if they cannot be derived."""
     if _is_unmarked(text):
         return None
     marks, text, result = marks_of(text), str.__str__(text), str.__str__(result)
@@ -301,7 +303,8 @@ def marks_of(text: str) -> bytes:
 
 
 class Finder:
-    """A search for special tokens by the rule of encoding: the leftmost added token, and the longest at one place.
+    """A search for special tokens by the rule of encoding: the leftmost added token, and of several at one place the
+    longest.
 
     Args:
         special: Texts of the special tokens.
@@ -323,7 +326,9 @@ class Finder:
         self._matching = matching or {}
 
     def spans(self, text: str, start: int = 0, stop: int = sys.maxsize) -> Iterator[tuple[int, int]]:
-        """Yield start and stop of each special token, without white space. Includes ``single_word`` tokens inside words."""
+        """Yield the start and stop of each special token, without white space. ``single_word`` tokens inside words are
+        included.
+        """
         for match in self._added.finditer(text, start, stop):
             if match.group() in self._special:
                 yield match.span()

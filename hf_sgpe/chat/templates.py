@@ -41,7 +41,7 @@ SPECIAL_TOKENS: dict[str, tuple[str, ...]] = {
     "chatml": ("<|im_start|>", "<|im_end|>"),
     "alpaca": (),
 }
-"""Name of a chat template → the special tokens that a tokenizer needs for it."""
+"""The special tokens that a tokenizer needs for each chat template, keyed by the template's name."""
 
 LLAMA3_SPECIAL_TOKENS: dict[str, int] = {
     "<|begin_of_text|>": 128000,
@@ -56,7 +56,9 @@ LLAMA3_SPECIAL_TOKENS: dict[str, int] = {
     "<|eot_id|>": 128009,
     "<|python_tag|>": 128010,
 }
-"""The special tokens of Llama 3.1, without most reserved ones, and their ids in Llama 3.1. The template writes five."""
+"""The special tokens of Llama 3.1, except most reserved tokens, and their ids in Llama 3.1. The template writes five of
+them.
+"""
 
 CHATML_SPECIAL_TOKENS: dict[str, int] = {"<|im_start|>": 32001, "<|im_end|>": 32002}
 """The special tokens of ChatML, with ids that follow a vocabulary of 32,000 tokens."""
@@ -92,7 +94,7 @@ def check_template(source: str) -> None:
     try:
         _compile(source)
     except TemplateError as error:
-        raise SGPEError(f"chat template, line {getattr(error, 'lineno', 1)}: {error}") from None
+        raise SGPEError(f"error in the chat template, line {getattr(error, 'lineno', 1)}: {error}") from None
 
 
 def render(
@@ -106,10 +108,10 @@ def render(
     """Render a conversation as text in which the characters that the template wrote are marked.
 
     Args:
-        messages: Each with a ``role`` and a ``content``.
+        messages: Dictionaries with a ``role`` and a ``content``.
         template: Name of a chat template, or Jinja source.
-        add_generation_prompt: End with the beginning of the assistant's answer.
-        system_prompt: The first message, unless the conversation has a system message.
+        add_generation_prompt: Whether the text ends with the beginning of an answer of the assistant.
+        system_prompt: The system message that is put first, unless the conversation has one.
         special_tokens: Special tokens as variables of the template: ``{"eos_token": "</s>"}``.
 
     Raises:
@@ -141,7 +143,7 @@ def write(
     special_tokens: Mapping[str, str] | None = None,
     variables: Mapping[str, Any] | None = None,
 ) -> Written:
-    """Render a template without checking the messages. Errors of the template are raised unchanged.
+    """Render messages with a template, without checking the messages. Errors in the template are raised unchanged.
 
     Args:
         source: Jinja source.
@@ -167,7 +169,7 @@ def _marked(value: Any, mark: Callable[[str], Written]) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return a copy of ``value`` that has only JSON's types, so that a template cannot call methods of other objects."""
+    """Return a copy of ``value`` in the types of JSON, so that a template cannot call methods of other objects."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -193,7 +195,9 @@ def plain(value: Any) -> Any:
 
 
 class _Generation(Extension):
-    """The tag ``{% generation %}…{% endgeneration %}`` around the assistant's answers, which are marked for training."""
+    """The tag ``{% generation %}…{% endgeneration %}``, which marks the text inside it as an answer of the assistant, for
+    training.
+    """
 
     tags = {"generation"}
 
@@ -207,7 +211,7 @@ class _Generation(Extension):
 
 
 class _Marking(NodeTransformer):
-    """The transformation of a template after which the template marks its own text and literals."""
+    """A transformation of a template's syntax tree: the transformed template marks its own text and literals."""
 
     def visit_TemplateData(self, node: nodes.TemplateData) -> nodes.Node:
         return nodes.MarkSafeIfAutoescape(_call("by_template", nodes.Const(node.data)))

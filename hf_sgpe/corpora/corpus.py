@@ -1,4 +1,4 @@
-"""Corpus: the places of a text, the weights of its files, and methods that read the text repeatedly; as one value."""
+"""Corpus: the files and datasets of a text, with their weights, and methods that read the text any number of times."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class Corpus:
 
     Attributes:
         files: Files of text, from `find_files`.
-        streams: Texts without weights: datasets, opened by `read_dataset`, and iterators. A stream that can only be read
-            once serves one count.
+        streams: Texts without weights: datasets, opened by `read_dataset`, and iterators. A stream that can be read only
+            once can be counted only once.
         counts: Files of word counts.
-        weights: Name, path or glob of files of text or counts → weight of their words; the default weight is 1.
+        weights: Weights of words, keyed by the name, path or glob of text or count files; the default weight is 1.
         text_field: The field with the text in JSON Lines and Parquet.
 
     Raises:
@@ -113,7 +113,9 @@ class Corpus:
         return next((weight for name, weight in self.weights.items() if _matches(file, name)), 1)
 
     def parts(self) -> dict[str, Corpus]:
-        """Return a corpus for each file of text or counts, by the file's name, or by its path if names repeat."""
+        """Return a dict with one corpus per text or count file, keyed by file name, or by path if two files have the same
+        name.
+        """
         parts = [(file, Corpus((file,), text_field=self.text_field)) for file in self.files]
         parts += [(file, Corpus(counts=(file,))) for file in self.counts]
         is_short = len({file.name for file, _ in parts}) == len(parts)
@@ -141,14 +143,14 @@ class Corpus:
                 yield str(texts), beginning_of(texts)
 
     def beginning(self) -> Iterator[str]:
-        """Yield the texts of `beginnings`, a sample for finding out in which scripts a corpus is written."""
+        """Yield the texts of `beginnings`: a sample that shows in which scripts a corpus is written."""
         return chain.from_iterable(texts for _, texts in self.beginnings())
 
     def check_apart_from(self, out: Path) -> None:
-        """Check that a file to write is not part of the corpus.
+        """Check that the output file ``out`` is not part of the corpus.
 
         Raises:
-            SGPEError: it is.
+            SGPEError: ``out`` is part of the corpus.
         """
         if out.resolve() in [file.resolve() for file in (*self.files, *self.counts) if isinstance(file, Path)]:
             raise SGPEError(f"--out {out} is part of the corpus: give another name")
@@ -159,7 +161,8 @@ class Corpus:
 
 Files = Iterable[str | os.PathLike[str] | HubFile] | str | os.PathLike[str] | Corpus
 """Files, folders and globs of .txt, .jsonl and .parquet, plain or compressed (.gz .xz .zst .bz2), here or on the Hub; or a
-corpus of them."""
+`Corpus`.
+"""
 
 
 def _matches(file: CorpusFile, name: str) -> bool:

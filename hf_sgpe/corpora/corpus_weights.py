@@ -12,7 +12,7 @@ _FINEST_WEIGHT = 10**6
 
 
 def exact_weight(weight: float) -> Fraction:
-    """Return a weight as the fraction that its decimals spell: 0.3 is 3/10.
+    """Return a weight as the exact fraction of its decimal form: 0.3 is 3/10.
 
     Raises:
         SGPEError: it is not a number above 0, or has more than six decimals.
@@ -28,7 +28,7 @@ def exact_weight(weight: float) -> Fraction:
 
 
 def checked_weights(weights: Mapping[str, float]) -> dict[str, float]:
-    """Return a copy of weights (name of a file or glob → weight) after checking them.
+    """Check weights, keyed by file name or glob, and return a copy of them.
 
     Raises:
         SGPEError: ``weights`` is not a mapping, or `exact_weight` refuses a weight.

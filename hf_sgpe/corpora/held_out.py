@@ -1,4 +1,4 @@
-"""Held-out text: the text that tokenizers and models are measured on, and its units of counting.
+"""Held-out text: the text that tokenizers and models are measured on, and the units in which it is counted.
 
 All numbers of tokens per word and of bits per byte come from this text, so a measure has the same value everywhere.
 `hf_sgpe.corpora.measured_text` defines characters and words, in NFC. This module defines texts and lines:
@@ -40,16 +40,16 @@ class HeldOut(Corpus):
         documents = read_model_texts(self.files, text_field=self.text_field)
         texts = [normalized(text if isinstance(text, str) else "".join(text)) for text in documents]
         if not any(map(str.strip, texts)):
-            raise SGPEError(f"{self}: holds no text to measure")
+            raise SGPEError(f"{self}: has no text to measure")
         return texts
 
 
 def named_files(values: Iterable[str]) -> list[tuple[str | None, CorpusFile]]:
-    """Find the files that values of ``--eval`` name, each with its given name or None.
+    """Return the files of the values of ``--eval``; each as (given name or None, file).
 
     Args:
-        values: ``FILE`` or ``NAME=FILE``; FILE may also be a folder or a glob. If a file has the value as its name, that
-            file is used.
+        values: ``FILE`` or ``NAME=FILE``; FILE may also be a folder or a glob. If the whole value is the name of a file,
+            that file is used.
 
     Raises:
         SGPEError: there is no such file, or none of a known kind.
@@ -62,12 +62,13 @@ def named_files(values: Iterable[str]) -> list[tuple[str | None, CorpusFile]]:
 
 
 def read_held_out(values: Iterable[str], *, text_field: str = "text") -> dict[str, HeldOut]:
-    """Return held-out text by name: the files of one ``NAME`` together, and each other file by itself.
+    """Return a dict from names to held-out texts: files with the same ``NAME`` form one text, and every other file is a
+    text.
 
-    A file without a given name has its file name, or its path if file names repeat.
+    The name of a file without ``NAME`` is its file name, or its path if two files have the same name.
 
     Args:
-        values: As for `named_files`, and so are the errors.
+        values: As for `named_files`, which also describes the errors.
     """
     files = named_files(values)
     names = Counter(file.name for name, file in files if name is None)

@@ -37,7 +37,7 @@ class DatasetTexts:
         return self.name
 
     def part(self, number: int, parts: int) -> DatasetTexts:
-        """Return part ``number``, from 0, of ``parts`` that together have all texts.
+        """Return part ``number`` (the first is 0) of this dataset, divided into ``parts`` parts.
 
         A streamed dataset is divided by files, so some parts may be empty.
         """
@@ -54,7 +54,7 @@ class DatasetTexts:
         return (split.num_examples or 0) if split else 0
 
     def __iter__(self) -> Iterator[str]:
-        dataset = copy.copy(self._dataset)  # its state is the reading position
+        dataset = copy.copy(self._dataset)  # the state of the dataset is the reading position
         patience = hub.Patience()
         with _one_line_errors(self._where):
             while dataset is not None:
@@ -89,11 +89,11 @@ def read_dataset(
     streaming: bool = False,
     revision: str | None = None,
 ) -> DatasetTexts:
-    """Open a dataset for its texts.
+    """Open a dataset, on the Hub or in a folder, and return its texts.
 
     Args:
-        name: A dataset on the Hub, or a local folder with Parquet, JSON Lines, CSV or text files or from ``save_to_disk``.
-            To choose one of several configurations on the Hub, put its name after a colon.
+        name: A dataset on the Hub, or a local folder. The folder has Parquet, JSON Lines, CSV or text files, or is from
+            ``save_to_disk``. To choose one of several configurations on the Hub, put its name after a colon.
         split: A split or a part of one, ``train[:10%]``.
         text_column: The column with the text; rows without text are skipped.
         streaming: Read while downloading, without a copy in the cache. Otherwise the dataset is downloaded first.
@@ -111,7 +111,7 @@ def read_dataset(
     where = f"dataset {os.fspath(name)}"
     path = Path(name)
     if path.is_file():
-        raise SGPEError(f"{path}: is a file, not a dataset: give it as a corpus file, or give its folder")
+        raise SGPEError(f"{path}: is a file, not a dataset: give it as a corpus file, or give the folder that it is in")
     if not os.fspath(name):
         raise SGPEError("the name of a dataset must not be empty: give a dataset on the Hub, or a folder")
     # A folder needs its full path, because text, json and csv are names of builders in the library.
@@ -145,17 +145,19 @@ def commit_of(name: str) -> str | None:
 
 
 def _saved(dataset: Any, split: str, where: str) -> Any:
-    """Pick the split from what ``save_to_disk`` wrote: a single dataset, which has no splits, or a dictionary of splits."""
+    """Return a split of a dataset that ``save_to_disk`` wrote: a single dataset, which has no splits, or a dictionary of
+    splits.
+    """
     if not isinstance(dataset, dict):
         return dataset
     if split not in dataset:
-        raise SGPEError(f"{where}: no split {split!r}: it has {', '.join(dataset)}")
+        raise SGPEError(f"{where} has no split {split!r}: choose from {', '.join(dataset)}")
     return dataset[split]
 
 
 @contextmanager
 def _one_line_errors(where: str) -> Iterator[None]:
-    """Turn any error of the library in the block into one line that names the dataset."""
+    """Turn any error that the library raises in the block into a one-line `SGPEError` that names the dataset."""
     try:
         yield
     except (SGPEError, KeyboardInterrupt, GeneratorExit):

@@ -19,10 +19,10 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class HubFile:
-    """A file on the Hub, with the part of `Path`'s interface that `hf_sgpe.corpora.text_files` uses.
+    """A file on the Hub, with the methods of `Path` that `hf_sgpe.corpora.text_files` uses.
 
     Attributes:
-        address: ``hf://…``; for a file in a repository, with the commit.
+        address: The address, ``hf://…``; if the file is in a repository, the address includes the commit.
         size: Size in bytes.
     """
 
@@ -43,7 +43,7 @@ class HubFile:
         """Open the file for reading. If the connection fails, reading is retried from the same place for some minutes.
 
         Raises:
-            SGPEError: the file does not exist (any more), or the Hub cannot be reached; also while reading.
+            SGPEError: the file does not exist (any more), or the Hub cannot be reached; reading raises this, too.
         """
         file = _retried(self.address, lambda: _file_system().open(self.address, "rb", block_size=_RANGE_BYTES))
         return io.BufferedReader(_RetriedFile(self.address, file), 1 << 20)
@@ -53,7 +53,7 @@ class HubFile:
 
 
 def find_hub_files(address: str) -> list[HubFile]:
-    """Find the files of an address, sorted: a file, all files below a folder or in a repository, or a glob.
+    """Return the files of an address, sorted. The address is a file, a folder or repository (all files below it), or a glob.
 
     Raises:
         SGPEError: there is nothing at the address, or the Hub cannot be reached.
@@ -74,7 +74,7 @@ def find_hub_files(address: str) -> list[HubFile]:
 
 
 def _pinned(files: Any, address: str) -> str:
-    """Add the present commit of the revision to the address, because reading may take hours."""
+    """Return the address with the revision's latest commit, so that a push during hours of reading changes nothing."""
     from huggingface_hub import HfApi
 
     resolved = files.resolve_path(address)
@@ -100,7 +100,9 @@ def _retried(address: str, work: Callable[[], Result]) -> Result:
             except NotImplementedError:
                 raise SGPEError(f"{address}: give a repository: hf://datasets/user/name") from None
             except FileNotFoundError:
-                raise SGPEError(f"{address}: no such file, folder or repository on the Hub, or you may not see it") from None
+                raise SGPEError(
+                    f"{address}: no such file, folder or repository on the Hub, or your account has no access to it"
+                ) from None
             except Exception as error:
                 patience.wait_after(error)
 

@@ -45,9 +45,9 @@ Progress = Callable[[int], None]
 
 
 def find_files(paths: Iterable[str | os.PathLike[str] | HubFile]) -> list[CorpusFile]:
-    """Find the corpus files of ``paths``: files, folders (with all files below that are not hidden) and globs.
+    """Return the corpus files of ``paths``: of files, folders (all files below them, except hidden ones) and globs.
 
-    A path that begins with ``hf://`` is on the Hub; it is read at the commit that is the latest now.
+    A path that begins with ``hf://`` is on the Hub; it is read at the commit that is the latest at the time of this call.
 
     Raises:
         SGPEError: a path does not exist or has no files of a known kind.
@@ -87,7 +87,7 @@ def size_of(file: CorpusFile) -> int:
 
 
 def source_of(file: CorpusFile) -> dict[str, Any]:
-    """Return the name and size of a file, as a file of counts records them."""
+    """Return the name and size of a file, in the form that a file of counts records."""
     # File names need not be valid UTF-8.
     return {"name": str(file).encode(errors="replace").decode(), "bytes": size_of(file)}
 
@@ -101,8 +101,8 @@ def read_texts(
 ) -> Iterator[str]:
     """Read the texts of one file.
 
-    A text file is read in parts, cut only where no split pattern is affected. After 1,048,576 characters without such a
-    place, it is cut anywhere.
+    A text file is read in parts. It is cut only where a cut does not change how any pattern splits the text; after 1,048,576
+    characters without such a place, it is cut anywhere.
 
     Args:
         text_field: Name of the field or column that holds the text.
@@ -110,7 +110,7 @@ def read_texts(
         on_progress: Called with the number of bytes read.
 
     Raises:
-        SGPEError: the file is damaged, not UTF-8 or has no such field; the message names the file and the position.
+        SGPEError: the file is damaged, is not UTF-8 or does not have the field; the message names the file and the position.
     """
     path = _file(path)
     report = on_progress or (lambda count: None)
@@ -132,13 +132,14 @@ def read_documents(
     whole: bool = False,
     on_progress: Progress | None = None,
 ) -> Iterator[tuple[str, bool]]:
-    """Read the documents of one file, whole or in parts: (text, whether the document ends with it).
+    """Yield the documents of one file, whole or in parts, as pairs of a text and whether the document ends with this text.
 
-    A text file is one document and is read in parts, cut only where no split pattern is affected, however far apart such
-    places are. So the tokens of the parts are the tokens of the whole. Empty documents are skipped.
+    A text file is one document and is read in parts. It is cut only where a cut does not change how any pattern splits the
+    text, even if such places are far apart. So the tokens of the parts are the tokens of the whole. Empty documents are
+    skipped.
 
     Args:
-        text_field: As for `read_texts`; so are ``special_tokens``, ``on_progress`` and the errors.
+        text_field: As for `read_texts`, like ``special_tokens``, ``on_progress`` and the errors.
         lines: Whether each line of a text file is a document.
         whole: Never cut a document; for unknown split patterns.
     """
@@ -162,7 +163,7 @@ def read_documents(
 def read_model_texts(
     files: Iterable[CorpusFile], *, text_field: str = "text", special_tokens: Iterable[str] = ()
 ) -> Iterator[Text]:
-    """Yield the texts of files for a model: a whole text file, or each row of JSON Lines or Parquet.
+    """Yield the texts that a model reads: each text file as a whole, and each row of a JSON Lines or Parquet file.
 
     Arguments and errors as for `trainers.read_texts`.
     """
@@ -177,12 +178,12 @@ def read_model_texts(
 def read_text_file(
     path: CorpusFile, *, special_tokens: Iterable[str] = (), on_progress: Progress | None = None
 ) -> Iterator[str]:
-    """Read one file as text, in parts, whatever its extension; arguments and errors as for `read_texts`."""
+    """Yield the parts of one file, which is read as text whatever its extension; arguments and errors as for `read_texts`."""
     return cut_stream(_decoded(path, on_progress or (lambda count: None)), special_tokens, longest=_BLOCK_BYTES)
 
 
 def beginning_of(texts: Iterable[str], characters: int = 1 << 20) -> Iterator[str]:
-    """Yield the first texts, up to about ``characters`` characters in all."""
+    """Yield the first of the texts, up to a total of about ``characters`` characters."""
     for text in texts:
         yield text[:characters]
         characters -= len(text)
@@ -221,7 +222,7 @@ def _file(path: str | os.PathLike[str] | HubFile) -> CorpusFile:
 
 
 def kind_of(path: CorpusFile) -> tuple[str, ...] | None:
-    """Return `TEXT`, `JSON_LINES` or `PARQUET` by a file's extension, compressed or not; None for any other file."""
+    """Return `TEXT`, `JSON_LINES` or `PARQUET`, depending on a file's extension, compressed or not; None for any other file."""
     name = path.name.lower()
     for compression in COMPRESSIONS:
         name = name.removesuffix(compression)
@@ -253,8 +254,9 @@ def _json_texts(path: CorpusFile, field: str, report: Progress) -> Iterator[str]
 def read_records(
     path: CorpusFile, *, text_field: str = "text", on_progress: Progress | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a JSON Lines file, each with text or null in its field; arguments and errors as for
-    `read_texts`."""
+    """Yield the objects of a JSON Lines file, after checking that the text field has text or null; arguments and errors as
+    for `read_texts`.
+    """
     field = text_field
     for number, (line, record) in enumerate(read_json_lines(path, on_progress=on_progress), 1):
         if not line.strip():
@@ -269,7 +271,8 @@ def read_records(
 
 
 def read_json_lines(path: CorpusFile, *, on_progress: Progress | None = None) -> Iterator[tuple[bytes, Any]]:
-    """Yield each line of a JSON Lines file (with its line end) and its value; the value of a blank line is None.
+    """Yield each line of a JSON Lines file, including its line end, together with the line's parsed value (None for a blank
+    line).
 
     Raises:
         SGPEError: the file is damaged, or a line is not UTF-8 or not JSON; the message names the file and the line.
@@ -320,7 +323,7 @@ def _parquet_texts(path: CorpusFile, field: str, report: Progress) -> Iterator[s
 
 
 def _lines(blocks: Iterable[AnyStr], line_end: AnyStr, where: object, *, keep_ends: bool = False) -> Iterator[AnyStr]:
-    """Split a text in blocks into lines. A line end at the end of the text does not start another line.
+    """Yield the lines of a text that is given in blocks. A line end at the end of the text does not start another line.
 
     Raises:
         SGPEError: a line is too long; the message begins with ``where``.
@@ -339,7 +342,7 @@ def _lines(blocks: Iterable[AnyStr], line_end: AnyStr, where: object, *, keep_en
 
 
 def _blocks(path: CorpusFile, report: Progress) -> Iterator[bytes]:
-    """Yield the unpacked bytes of a file, block by block."""
+    """Yield the unpacked content of a file in blocks of bytes."""
     with path.open("rb") as raw:
         position = 0
         try:
@@ -375,7 +378,7 @@ def _streams(raw: IO[bytes], new: Callable[[], Any], *, padding: bytes = b"") ->
     """Unpack compressed streams, one after another. `lzma.open` and `bz2.open` would ignore damaged data after a stream.
 
     Args:
-        new: Makes a decompressor for one stream.
+        new: Function that makes a decompressor for one stream.
         padding: Bytes to skip after a stream.
     """
     packed = raw.read(_BLOCK_BYTES)
@@ -383,7 +386,7 @@ def _streams(raw: IO[bytes], new: Callable[[], Any], *, padding: bytes = b"") ->
         stream = new()
         while not stream.eof:
             if not packed and stream.needs_input:
-                raise EOFError("it ends inside a compressed stream")
+                raise EOFError("the file ends inside a compressed stream")
             if block := stream.decompress(packed, _BLOCK_BYTES):
                 yield block
             packed = raw.read(_BLOCK_BYTES) if stream.needs_input and not stream.eof else b""
@@ -427,7 +430,7 @@ def _check_no_pointer(path: CorpusFile) -> None:
 
 
 def no_such(kind: str, name: str, names: Iterable[str]) -> str:
-    """Return the message for a missing field or column of a corpus."""
+    """Return the message for a field or column (``kind``) that a corpus does not have."""
     return f"no {kind} {name!r} (it has {', '.join(map(repr, names))}): give the name of the {kind} with the text"
 
 

@@ -1,4 +1,4 @@
-"""Burmese in the Zawgyi encoding in files: detection, and conversion to Unicode."""
+"""Files with Burmese text in the Zawgyi encoding: detection, and conversion to Unicode."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from hf_sgpe.splitting.zawgyi import encoding_of, is_zawgyi, to_unicode
 logger = logging.getLogger(__name__)
 
 _LINE_IN_BURMESE = regex.compile(r".*[\u1000-\u109F].*")
-# A smaller share has other reasons, such as lines about single characters.
+# If the share is smaller, it has other causes, such as lines about single characters.
 _LEAST_SHARE = 0.05
 
 
 def warn_of_zawgyi(*corpora: Corpus) -> None:
-    """Warn, in one line, about files and datasets whose beginning is Burmese in Zawgyi.
+    """Log a one-line warning if files or datasets begin with Burmese text in Zawgyi.
 
     The first million characters of each are read, which takes up to 0.1 s for compressed files. Text without Burmese needs
     no further work.
@@ -47,7 +47,7 @@ def warn_of_zawgyi(*corpora: Corpus) -> None:
     first, share = next(iter(found.items()))
     more = f", and more in {len(found) - 1} other{'s' * (len(found) > 2)}" if len(found) > 1 else ""
     logger.warning(
-        "%s: %.0f%% of its lines in Burmese are in Zawgyi, not in Unicode%s: convert them by hf-sgpe convert-zawgyi",
+        "%s: %.0f%% of its lines in Burmese are in Zawgyi, not in Unicode%s: convert them with hf-sgpe convert-zawgyi",
         first,
         100 * share,
         more,
@@ -55,7 +55,7 @@ def warn_of_zawgyi(*corpora: Corpus) -> None:
 
 
 def share_in_zawgyi(texts: Iterable[str]) -> float:
-    """Return the share of the lines in Zawgyi among those with characters of Unicode's block Myanmar.
+    """Return the share of the lines that are in Zawgyi, among the lines with characters of Unicode's block Myanmar.
 
     >>> share_in_zawgyi(["ျမန္မာ\\nမြန်မာ\\nMyanmar"])
     0.5
@@ -91,16 +91,19 @@ class Converted:
 def convert_zawgyi(
     path: CorpusFile | str, out: str | os.PathLike[str], *, text_field: str = "text", convert_all: bool = False
 ) -> Converted:
-    """Write a copy of a file with its Zawgyi lines converted to Unicode. All other lines and all line ends are unchanged.
+    """Write to ``out`` a copy of a file with its Zawgyi lines converted to Unicode. Other lines and all line ends stay
+    unchanged.
 
     A line that is valid in both encodings is treated like the majority of the other lines. The file is read twice for this.
     A warning names such lines, unless no line of the file is in Zawgyi.
 
     Args:
-        path: A text file, or a JSON Lines file of which only the field with the text is converted; may be compressed.
-        out: The file to write, of the same kind. Its extension sets the compression.
+        path: A text file, or a JSON Lines file, in which only the field with the text is converted. The file may be
+            compressed.
+        out: The file to write, of the same kind as ``path``. The extension of ``out`` sets the compression.
         text_field: The field with the text in JSON Lines. Lines without text in it are copied.
-        convert_all: Convert every line with characters of Unicode's block Myanmar, in whichever encoding.
+        convert_all: Convert every line with characters of Unicode's block Myanmar, whether the line is in Zawgyi or in
+            Unicode.
 
     Raises:
         SGPEError: ``out`` is the file itself or of another kind; the file is Parquet, or cannot be read twice; no line of
@@ -112,13 +115,9 @@ def convert_zawgyi(
     file = files[0]
     kind, target = kind_of(file), Path(out)
     if kind == PARQUET:
-        raise SGPEError(
-            f"{file}: only text and JSON Lines can be converted: apply hf_sgpe.splitting.zawgyi.to_unicode to its rows"
-        )
+        raise SGPEError(f"{file} is neither text nor JSON Lines: apply hf_sgpe.splitting.zawgyi.to_unicode to its rows")
     if kind_of(target) != kind:
-        raise SGPEError(
-            f"{out}: must be the same kind of file as {file}: give a name that ends in {' or '.join(kind or ())}"
-        )
+        raise SGPEError(f"{out} must be the same kind of file as {file}: give a name that ends in {' or '.join(kind or ())}")
     if isinstance(file, Path) and target.resolve() == file.resolve():
         raise SGPEError(f"{out} is the file to convert: give another name")
     if isinstance(file, Path) and not file.is_file():
@@ -128,7 +127,7 @@ def convert_zawgyi(
     decided = Counter(encoding_of(part) for line in read() for part in (line.text or "").split("\n"))
     if convert_all and decided["unicode"] > decided["zawgyi"]:
         logger.warning(
-            "%s: %d of its lines are in Unicode and %d in Zawgyi, and --all damages those in Unicode: leave it out",
+            "%s: %d of its lines are in Unicode and %d in Zawgyi, and --all damages the lines in Unicode: leave out --all",
             file,
             decided["unicode"],
             decided["zawgyi"],
@@ -147,7 +146,9 @@ def convert_zawgyi(
             if any(part.is_undecided for part in parts):
                 undecided.append(lines)
         if without_text and not with_text:
-            raise SGPEError(f"{file}: none of its lines has text in a field {text_field!r}: give the name of the field")
+            raise SGPEError(
+                f"{file}: no line has text in the field {text_field!r}: give the name of the field that holds the text"
+            )
     first, are_converted = tuple(undecided[:_MOST_NAMED]), is_zawgyi_file and bool(undecided)
     done = Converted(lines, in_zawgyi, len(undecided), first, are_converted, without_text)
     if undecided and (decided["zawgyi"] or not decided["unicode"]):
@@ -167,7 +168,7 @@ def _warn_of_undecided(file: CorpusFile, done: Converted, *, is_unicode_file: bo
 
 
 class _Line(NamedTuple):
-    """A line as in the file, its text or None, and a function that returns the line with another text."""
+    """A line as it is in the file, the line's text or None, and a function that puts another text into the line."""
 
     given: bytes
     text: str | None
@@ -200,7 +201,9 @@ class _Part(NamedTuple):
 
 
 def _converted(text: str, is_zawgyi_file: bool, convert_all: bool) -> _Part:
-    """Return a line of text in Unicode, whether it was converted, and whether that depends on the rest of the file."""
+    """Return (1) a line of text in Unicode, (2) whether the line was converted and (3) whether that depends on the rest of
+    the file.
+    """
     if _LINE_IN_BURMESE.match(text) is None:
         return _Part(text, False, False)
     encoding = "zawgyi" if convert_all else encoding_of(text)
@@ -214,7 +217,7 @@ def _converted(text: str, is_zawgyi_file: bool, convert_all: bool) -> _Part:
 
 
 def _is_utf8(record: Any) -> bool:
-    """Return whether a record has no lone surrogates, which can only be written as escapes."""
+    """Return whether a record can be written as UTF-8: it has no lone surrogates, which need escapes."""
     try:
         json.dumps(record, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -231,7 +234,7 @@ def _packed(path: Path, suffix: str) -> Iterator[IO[bytes]]:
             zstandard = optional("zstandard", "writing .zst needs zstandard", extra="corpora")
             raw = stack.enter_context(zstandard.ZstdCompressor().stream_writer(raw))
         elif suffix == ".gz":
-            # Without the time stamp, so that equal text makes equal files.
+            # The time stamp is left out, so that equal texts make equal files.
             raw = stack.enter_context(gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0))
         elif suffix == ".xz":
             raw = stack.enter_context(lzma.LZMAFile(raw, "wb"))
