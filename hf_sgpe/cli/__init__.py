@@ -26,8 +26,9 @@ from hf_sgpe.cli import check, evaluate, card, playground, push  # noqa: F401
 
 
 class _OwnPackages:
-    """A finder for the packages installed with this one. Without it, a folder ``trainers`` in the working directory would be
-    imported instead."""
+    """An import finder for the packages that are installed with this one. Without this finder, Python would import a folder
+    ``trainers`` in the working directory instead.
+    """
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
@@ -41,7 +42,7 @@ _NUMBERS = {"int": "a whole number", "integer": "a whole number", "float": "a nu
 
 
 def run_script(work: Callable[..., None], description: str | None) -> None:
-    """Run a function as a program with one command, with the help, options and errors of ``hf-sgpe``.
+    """Run a function as a command-line program of its own, with help, options and errors as in ``hf-sgpe``.
 
     Args:
         work: The function, in the form that `with_options` takes.
@@ -55,7 +56,7 @@ def run_script(work: Callable[..., None], description: str | None) -> None:
 
 
 def main(application: typer.Typer = app) -> None:
-    """Run the command line. Bad input ends with one line on stderr and exit code 2."""
+    """Run the command line. For bad input, print one line to stderr and exit with code 2."""
     # On SIGTERM, clean up as for Ctrl-C.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     sys.exit(exit_code(lambda: _run(application)))
@@ -87,7 +88,7 @@ def _run(application: typer.Typer) -> int:
 
 
 def _wrong_usage(error: Any) -> str:
-    """Return the error message, the same for all versions of Typer."""
+    """Return the message of a usage error, worded the same for all versions of Typer."""
     message, option = getattr(error, "message", ""), getattr(error, "param", None)
     if not message or option is None:
         return str(error.format_message())

@@ -1,7 +1,7 @@
 """The Typer application to which commands are added.
 
 All commands follow the same conventions. The tokenizer, model or text comes first, as an argument; ``--baseline`` names
-other tokenizers. ``--json`` prints the result as JSON. ``--quiet`` prints only results and errors. Option names of
+tokenizers to compare with. ``--json`` prints the result as JSON. ``--quiet`` prints only results and errors. Option names of
 earlier versions still work.
 """
 
@@ -50,7 +50,7 @@ _QUIET = Parameter(
 )
 
 SEVERAL = "FILE..."
-"""Metavar of options that take all values up to the next option, as when the shell expands a glob."""
+"""Metavar of options that take all values up to the next option, so that the shell can expand a glob."""
 
 
 class Command(PlainHelp, TyperCommand):
@@ -83,7 +83,7 @@ def _without_format(arguments: list[str]) -> Iterator[str]:
 
 
 def _one_value_each(arguments: list[str], names: set[str]) -> Iterator[str]:
-    """Yield the arguments with the option repeated before each of its values, as Typer expects."""
+    """Yield the arguments, with each option of ``names`` repeated before each of its values, as Typer expects."""
     option = ""
     for place, argument in enumerate(arguments):
         if argument == "--":
@@ -100,7 +100,7 @@ def _one_value_each(arguments: list[str], names: set[str]) -> Iterator[str]:
 
 
 def command(name: str | None = None, *, epilog: str, group: typer.Typer = app) -> Callable[[Work], Work]:
-    """Return a decorator that adds a function as a command (see `with_options`) with the option ``--quiet``."""
+    """Return a decorator that adds a function to ``group`` as a command with the option ``--quiet``; see `with_options`."""
 
     def add(function: Work) -> Work:
         group.command(name, cls=Command, epilog=epilog)(with_options(function, _QUIET))
@@ -125,7 +125,7 @@ def _root(
 
 
 def named_numbers(given: Iterable[str], option: str, form: str, number: Callable[[str], Number]) -> dict[str, Number]:
-    """Map names to numbers from the values of an option such as ``--weight si.txt=2``.
+    """Return a dict from names to numbers, parsed from the values of an option such as ``--weight si.txt=2``.
 
     Raises:
         SGPEError: a value has another form, or a name occurs twice.

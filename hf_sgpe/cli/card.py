@@ -15,23 +15,26 @@ from hf_sgpe.terminal.printing import report
 
 @dataclass(frozen=True, kw_only=True)
 class CardOptions:
-    """The subject of a card, the measurements on it, and its metadata."""
+    """The tokenizer or model that a card describes, and the measurements and metadata of the card."""
 
     tokenizer: str = argument(TOKENIZER_HELP)
     text: list[str] = option_list(
         "Held-out text to measure on: FILE with the language in its name, such as ntrex_si.txt, or NAME=FILE with a "
-        "language code as NAME, such as si (repeatable). Parity compares each text with the English one, which must have "
-        "the same lines.",
+        "language code as NAME, such as si (repeatable). Parity compares each text with the English text, which must be "
+        "its line-by-line translation.",
         "--eval",
     )
     baseline: list[str] = baseline_option()
     name: str | None = option("Name in the card's code example, user/name (default: the name of the tokenizer's folder).")
     license: str | None = option("Licence for the card's metadata, such as apache-2.0.")
     language: list[str] = option_list(
-        "Language for the card's metadata, such as si (repeatable; default: those of --eval without fallback to bytes)."
+        "Language for the card's metadata, such as si (repeatable; default: the languages of --eval that need no "
+        "fallback to bytes)."
     )
     dataset: list[str] = option_list("Training dataset for the card's metadata (repeatable).")
-    base_model: str | None = option("For a model: the base model, user/name (default: the one the model was made from).")
+    base_model: str | None = option(
+        "For a model: the base model, user/name (default: the model that this model was made from)."
+    )
     tag: list[str] = option_list("Additional tag on the Hub (repeatable).")
     out: str | None = option("Folder to write the card to (default: the tokenizer's).", None, "-o")
     overwrite: bool = option(
@@ -56,9 +59,9 @@ def card(given: CardOptions, as_json: Json = False) -> None:
     from hub_cards.cards.tokenizer_card import check_card, check_metadata, write_card
 
     if given.out is None and not Path(given.tokenizer).is_dir():
-        raise SGPEError(f"{given.tokenizer}: not a folder, so there is no place for the card: name a folder with --out")
+        raise SGPEError(f"{given.tokenizer}: not a folder that the card could be written to: name a folder with --out")
     if given.baseline and not given.text:
-        raise SGPEError("--baseline needs text to measure on: add --eval")
+        raise SGPEError("--baseline needs text to measure on: add --eval FILE")
     folder = given.out or given.tokenizer
     card_settings: dict[str, Any] = {
         "license": given.license,
@@ -77,7 +80,7 @@ def card(given: CardOptions, as_json: Json = False) -> None:
         report(f"{folder}: {', '.join(written)}", {"out": folder, "files": written}, as_json)
         return
     if given.base_model:
-        raise SGPEError(f"--base-model is for the card of a model, and {folder} contains none: leave it out")
+        raise SGPEError(f"--base-model is for the card of a model, and {folder} contains no model: leave out --base-model")
     loaded = BPETokenizer.from_pretrained(given.tokenizer)
     name = given.name
     if name is None:

@@ -15,13 +15,12 @@ from hf_sgpe.terminal.options import option
 
 @dataclass(frozen=True, kw_only=True)
 class ChatOptions:
-    """The input of the model."""
+    """The prompts, as options."""
 
     prompt: str | None = option("Answer this prompt and exit.", None, "-p", after="tokenizer")
     json_lines: bool = option(
-        'For scripts: read JSON lines such as {"prompt": "..."} or {"messages": [...]} from stdin, and print a JSON line '
-        "with the "
-        'answer as "text" for each.',
+        'For scripts: read JSON lines such as {"prompt": "..."} or {"messages": [...]} from stdin, and for each print a '
+        'JSON line with the answer as "text".',
         False,
         "--json",
         after="prompt",

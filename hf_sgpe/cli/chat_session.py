@@ -23,7 +23,7 @@ from hf_sgpe.terminal.command import one_line
 
 HELP = """\
 /reset          start a new conversation
-/system TEXT    start a new conversation with this system prompt, or with none
+/system TEXT    start a new conversation with this system prompt (without TEXT: with no system prompt)
 /save FILE      save the conversation as JSON
 /help           show this help
 /quit           exit, like Ctrl-D
@@ -31,7 +31,7 @@ A line that ends in \\ continues on the next line. Ctrl-C stops an answer."""
 
 
 class Conversation:
-    """A `Chat`, or a model that continues text if there is no chat template.
+    """A `Chat`, or, if there is no chat template, a model that continues text.
 
     Args:
         template: As for `TextGenerator.chat`; None for the tokenizer's own template, if any.
@@ -51,7 +51,7 @@ class Conversation:
         if system_prompt and not has_template:
             raise SGPEError("--system needs a chat template, and the tokenizer has none: name one with --template")
         if options.heal and has_template:
-            raise SGPEError("--heal is for continuing text, and this tokenizer has a chat template: leave it out")
+            raise SGPEError("--heal is for continuing text, and this tokenizer has a chat template: leave out --heal")
         self.chat: Chat | None = generator.chat(system_prompt, template=template) if has_template else None
 
     def answer(self, text: str) -> Iterator[str]:
@@ -59,7 +59,7 @@ class Conversation:
         return self.chat.say(text, self.options) if self.chat else self.generator.stream(text, self.options)
 
     def speed(self) -> str:
-        """Return a line about the length and speed of the last answer."""
+        """Return a line with the length and speed of the last answer."""
         progress = self.generator.progress
         if progress is None or progress.first is None:
             return "no tokens"
@@ -151,13 +151,13 @@ def _command(conversation: Conversation, line: str) -> bool:
 
 
 def json_lines(conversation: Conversation, lines: Iterable[str]) -> Iterator[str]:
-    """Answer JSON lines: for each object with ``prompt`` or ``messages``, yield one with ``text``, ``tokens``,
+    """Answer JSON lines. For each object with ``prompt`` or ``messages``, yield an object with ``text``, ``tokens``,
     ``prompt_tokens`` and ``seconds``.
 
-    A line may also set fields of `GenerationOptions`. Each line is a conversation of its own.
+    A line may also set fields of `GenerationOptions`. Each line starts a new conversation.
 
     Raises:
-        SGPEError: a line is not such an object; the message has its number.
+        SGPEError: a line is not such an object; the message has the line's number.
     """
     option_names = {field.name for field in fields(GenerationOptions)}
     for number, line in enumerate(lines, 1):

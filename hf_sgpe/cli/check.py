@@ -13,16 +13,18 @@ from hf_sgpe.terminal.printing import print_json, print_table
 
 @dataclass(frozen=True, kw_only=True)
 class CheckOptions:
-    """The tokenizer, and the text to test it on."""
+    """The tokenizer, and the text that runtimes are tested on."""
 
     tokenizer: str = argument(TOKENIZER_HELP)
-    text: list[str] = arguments("Files of text to test it on, line by line (default: sample lines in all scripts).")
+    text: list[str] = arguments("Files of text to test on, line by line (default: sample lines in all scripts).")
     text_field: str = text_field_option()
 
 
 @command(epilog="Example: hf-sgpe check my-tokenizer held-out.txt")
 def check(given: CheckOptions, as_json: Json = False) -> None:
-    """Show which runtimes produce the same ids as a tokenizer: tested if installed, else by their known behaviour."""
+    """Show which runtimes produce the same ids as a tokenizer: by a test if the runtime is installed, otherwise by its known
+    behaviour.
+    """
     from hf_sgpe.corpora.text_files import read_lines
     from hf_sgpe.evaluation.runtimes import check_runtimes
     from hf_sgpe.tokenizer import BPETokenizer

@@ -37,14 +37,14 @@ def compare_ids(given: CompareOptions, as_json: Json = False) -> None:
         lines = (line for line in read_lines(path, text_field=given.text_field) if line.strip())
         results[path] = compare(*tokenizers, lines)
         if not results[path].lines:
-            raise SGPEError(f"{path}: holds no text to compare")
+            raise SGPEError(f"{path}: has no text to compare")
     if as_json:
         print_json([{"file": str(path), **result.to_dict()} for path, result in results.items()])
         return
     for path, result in results.items():
         share = f"{result.same:,} of {result.lines:,} lines have the same ids"
-        print(f"{path}: {share} ({result.old_tokens:,} tokens by {given.old}, {result.new_tokens:,} by {given.new})")
+        print(f"{path}: {share} ({result.old_tokens:,} tokens with {given.old}, {result.new_tokens:,} with {given.new})")
         if difference := result.difference:
-            print(f"  line {difference.line} is the first with other ids, after {difference.place} equal tokens:")
+            print(f"  line {difference.line} is the first with different ids, after {difference.place} equal tokens:")
             for name, tokens in ((given.old, difference.old), (given.new, difference.new)):
                 print(f"    {name}: {' '.join(f'{text!r}={id}' for text, id in tokens)}")

@@ -21,13 +21,13 @@ CORPUS_HELP = "Files, folders or globs of text: .txt, .jsonl or .parquet; .txt a
 RECIPES_HELP = "; ".join(f"{name}: {recipe.meaning}" for name, recipe in RECIPES.items())
 PATTERN_HELP = f"Split pattern of the pre-tokenizer: {', '.join(SPLIT_PATTERNS)}, or a regex"
 
-WORKERS_HELP = "Number of threads that count words, or of processes without native kernels (default: one per core)."
+WORKERS_HELP = "Number of threads that count words; without native kernels, number of processes (default: one per core)."
 
 script_option = partial(
     option_list,
-    "Scripts or languages whose syllables stay whole, such as sinhala,tamil or si,hi; all takes every script that hf-sgpe "
-    "info lists. Of other Unicode scripts, such as ethiopic, arabic or hangul, and of emoji, grapheme clusters stay whole "
-    "(repeatable; default: auto, the scripts with at least 1 % of the text).",
+    "Scripts or languages whose syllables stay whole, such as sinhala,tamil or si,hi; all selects every script that "
+    "hf-sgpe info lists. In other Unicode scripts, such as ethiopic, arabic or hangul, and in emoji, grapheme clusters "
+    "stay whole (repeatable; default: auto, the scripts with at least 1 % of the text).",
 )
 runs_in_option = partial(
     option_list,
@@ -62,7 +62,8 @@ class CorpusOptions:
             weight: Values of ``--weight``.
 
         Raises:
-            SGPEError: dataset options have no dataset, weights have no files, or `find_files` or `read_dataset` raises one.
+            SGPEError: there are dataset options but no dataset, or weights but no files; or `find_files` or `read_dataset`
+                raises an error.
         """
         from trainers import Corpus, find_files, read_dataset
 

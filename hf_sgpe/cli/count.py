@@ -26,7 +26,8 @@ class CountOptions:
     out: Path = option("Parquet file to write the counts to.", ..., "-o")
     overwrite: bool = overwrite_option()
     recipe: str = option(
-        f"How text is cut into words. {RECIPES_HELP}. train --counts uses the recipe of the counts, so there is no auto.",
+        f"How text is cut into words. {RECIPES_HELP}. train --counts uses the recipe of the counts, so auto is not a "
+        "choice here.",
         "hybrid",
         choices=RECIPES,
     )
@@ -37,8 +38,8 @@ class CountOptions:
         "Special token (repeatable; default: <|endoftext|>, or for sgpe [PAD], [UNK], [CLS], [SEP] and [MASK])."
     )
     chat_template: str | None = option(
-        "Chat template of the tokenizer to train: llama3, chatml, alpaca or a .jinja file. The special tokens of a named "
-        "one are added."
+        "Chat template of the tokenizer to train: llama3, chatml, alpaca or a .jinja file. The special tokens of "
+        "llama3, chatml or alpaca are added."
     )
     memory_limit: str | None = option(
         "Maximum memory, such as 500MB or 8GB; counts beyond it go to disk, in the folder of --out (default: half of the "
@@ -46,9 +47,9 @@ class CountOptions:
         after="streaming",
     )
     min_count: int = option(
-        "Leave out words that occur less often than this in the whole text, and print what that can change.", 1
+        "Leave out words that occur less often than this in the whole text, and print how that can change merges.", 1
     )
-    source_format: str = option("With --on spark: Spark's name of the text's format.", "parquet")
+    source_format: str = option("With --on spark: Spark's name for the format of the text.", "parquet")
 
 
 @command(epilog="Example: hf-sgpe count corpora/si.txt.xz --out si.parquet --script all --memory-limit 8GB")

@@ -29,13 +29,15 @@ class AddOptions:
     out: Path = option("File to write the sum to.", ..., "-o")
     overwrite: bool = overwrite_option()
     min_count: int = option(
-        "Leave out words that occur less often than this in all files together, and print what that can change.", 1
+        "Leave out words that occur less often than this in all files together, and print how that can change merges.", 1
     )
 
 
 @command(group=_COUNTS, epilog="Example: hf-sgpe counts add monday.parquet tuesday.parquet --out both.parquet")
 def add(given: AddOptions, as_json: Json = False) -> None:
-    """Add up files of word counts into one file, using little memory. All files must have the same settings."""
+    """Add up files of word counts into one file, using little memory. All files must have been counted with the same
+    settings.
+    """
     from hf_sgpe.files.overwriting import check_new_file
     from trainers import add_files
 

@@ -33,7 +33,7 @@ def decode(given: DecodeOptions, as_json: Json = False) -> None:
     name, written, further = given.tokenizer_and_rest(given.ids)
     written = [*written, *given.older_ids]
     if further:
-        raise SGPEError("--tokenizer is given more than once: decode takes one")
+        raise SGPEError("--tokenizer is given more than once: give one tokenizer")
     loaded = BPETokenizer.from_pretrained(name)
     for number, line in enumerate([" ".join(written)] if written else stdin_lines(), 1):
         try:

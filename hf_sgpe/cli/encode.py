@@ -22,14 +22,15 @@ class EncodeOptions(TokenizerFirst):
     text: list[str] = arguments("Texts (default: read lines from stdin).")
     older_text: str | None = option("", None, "--text", hidden=True)
     file: Path | None = option("Encode this UTF-8 file as one text.")
-    show_tokens: bool = option("Print the tokens, as spelled in the vocabulary, in a line below the ids.", False)
+    show_tokens: bool = option("Print the tokens, spelled as in the vocabulary, in a line below the ids.", False)
     html: Path | None = option(
-        "Instead of ids, write an HTML page to this file that shows tokens and syllables; stdin is then one text."
+        "Instead of printing ids, write to this file an HTML page that shows tokens and syllables; stdin is then one text."
     )
     overwrite: bool = overwrite_option()
     baseline: list[str] = baseline_option()
     special: str = option(
-        "Special tokens written in the text: none encodes them as ordinary text, all as special tokens.",
+        "How to encode special tokens that are written in the text: none encodes them as ordinary text, all as special "
+        "tokens.",
         "none",
         choices=("none", "all"),
         metavar="none|all",
@@ -39,7 +40,8 @@ class EncodeOptions(TokenizerFirst):
 
 @command(epilog="Example: echo 'ශ්‍රී ලංකාව' | hf-sgpe encode my-tokenizer")
 def encode(given: EncodeOptions, as_json: Json = False) -> None:
-    """Encode text to token ids: one line of ids for each line of text, or with --json its text, ids and tokens.
+    """Encode text to token ids. Each line of text becomes a line of ids or, with --json, a line with the text, the ids and
+    the tokens.
 
     --baseline needs --html, and adds the tokens of other tokenizers to the page.
     """
@@ -49,7 +51,7 @@ def encode(given: EncodeOptions, as_json: Json = False) -> None:
     name, texts, further = given.tokenizer_and_rest(given.text)
     texts = [*texts, *([] if given.older_text is None else [given.older_text])]
     if given.file and (texts or given.html):
-        raise SGPEError("--file replaces other input: leave out --html and the texts")
+        raise SGPEError("--file cannot be combined with texts or --html: leave them out")
     if given.html:
         if given.special != "none" or given.add_special_tokens:
             raise SGPEError("--html shows only the tokens of the text: leave out --special and --add-special-tokens")
@@ -57,7 +59,7 @@ def encode(given: EncodeOptions, as_json: Json = False) -> None:
         _write_page(given.html, texts, named_tokenizers((name, *further), given.baseline), as_json)
         return
     if further or given.baseline:
-        raise SGPEError("more than one tokenizer: only --html takes several, so add --html FILE")
+        raise SGPEError("more than one tokenizer needs --html: add --html FILE, or name one tokenizer")
     loaded = BPETokenizer.from_pretrained(name)
     for line in [_text_of(given.file)] if given.file else well_formed(texts) if texts else stdin_lines():
         ids = loaded.encode(line, add_special_tokens=given.add_special_tokens, allowed_special=given.special)

@@ -24,21 +24,22 @@ class EvaluateOptions(TokenizerFirst):
     files: list[str] = arguments("Held-out text: files, folders or globs of .txt, .jsonl or .parquet.")
     baseline: list[str] = baseline_option()
     model: list[str] = option_list(
-        "Causal language model to measure in bits per byte, a folder or a Hub repository: MODEL for the first tokenizer, or "
-        "NAME=MODEL for the one of --baseline NAME=TOKENIZER (repeatable)."
+        "Causal language model to measure in bits per byte, a folder or a Hub repository: MODEL for the model of the "
+        "first tokenizer, or NAME=MODEL for the model of --baseline NAME=TOKENIZER (repeatable)."
     )
     text_field: str = text_field_option()
 
 
 @command(epilog="Example: hf-sgpe evaluate my-tokenizer si.txt en.txt --baseline llama3=llama3-hf")
 def evaluate(given: EvaluateOptions, as_json: Json = False) -> None:
-    """Measure tokenizers side by side: tokens per word, bytes per token, cut syllables, letters, clusters; more as JSON.
+    """Measure tokenizers side by side: tokens per word, bytes per token, cut syllables, letters and clusters. --json adds
+    more measures.
 
-    Clusters are grapheme clusters: a reader sees each as one character. For languages without spaces between words, tokens
-    are counted per character. Parity is the ratio of a text's tokens to those of its English translation, a file such as
-    en.txt with the same number of lines. Bits per byte (--model) can be compared between models with different tokenizers;
-    each token is predicted once. Text is normalized to NFC. Tokens are counted line by line, without line ends; bits per
-    byte are measured on whole texts.
+    Clusters are grapheme clusters: readers see each cluster as one character. For languages without spaces between words,
+    tokens are counted per character. Parity is the ratio of a text's tokens to those of its English translation, a file such
+    as en.txt with the same number of lines. Bits per byte (--model) can be compared between models with different
+    tokenizers. The model predicts each token once. Text is normalized to NFC. Tokens are counted line by line, without line
+    ends; bits per byte are measured on whole texts.
     """
     from tqdm import tqdm
 
@@ -65,7 +66,7 @@ def evaluate(given: EvaluateOptions, as_json: Json = False) -> None:
             for name, token_ends in measured.items():
                 evaluations[path, name] = measure(token_ends, text)
                 if not evaluations[path, name].lines:
-                    raise SGPEError(f"{path}: holds no text to measure")
+                    raise SGPEError(f"{path}: has no text to measure")
                 bar.update()
     bits = _bits_per_byte(names, models, {str(path): text for path, text in texts.items()})
     english = [path for path in texts if language_in_name(path.name) == REFERENCE]
@@ -81,7 +82,7 @@ def evaluate(given: EvaluateOptions, as_json: Json = False) -> None:
 
 
 def _models_of(names: Mapping[str, str], first: str, given: Sequence[str]) -> dict[str, str]:
-    """Map names of tokenizers to the models of ``--model``."""
+    """Return a dict from names of tokenizers to the models of ``--model``."""
     models: dict[str, str] = {}
     for text in given:
         name, equals, path = ("", "", "") if Path(text).exists() else text.partition("=")
@@ -101,7 +102,7 @@ def _models_of(names: Mapping[str, str], first: str, given: Sequence[str]) -> di
 def _bits_per_byte(
     names: Mapping[str, str], models: Mapping[str, str], held_out: Mapping[str, HeldOut]
 ) -> dict[tuple[str, str], float]:
-    """Map pairs of a file and a tokenizer's name to bits per byte of the tokenizer's model."""
+    """Return the bits per byte of each tokenizer's model on each file, keyed by (file, name of the tokenizer)."""
     if not models:
         return {}
     from hf_sgpe.weights.model_loading import load_tokenizer
@@ -130,7 +131,7 @@ _COLUMNS = {
 
 def _print_results(results: list[dict[str, Any]]) -> None:
     columns = {measure: column for measure, column in _COLUMNS.items() if measure in results[0]}
-    if all(row["tokens_per_word"] is not None for row in results):  # no text without spaces between words
+    if all(row["tokens_per_word"] is not None for row in results):  # all text has spaces between words
         del columns["tokens_per_character"]
     files = {row["file"] for row in results}
     is_short = len({Path(file).name for file in files}) == len(files)

@@ -37,7 +37,8 @@ class ExportOptions:
         "needed if the settings in the same folder name a known tokenizer class."
     )
     special_token: list[str] = option_list(
-        "Special token of a .tiktoken file or of merges.txt, which do not store them: TEXT=ID (repeatable)."
+        "Special token of a .tiktoken file or a merges.txt, because these files do not store special tokens: TEXT=ID "
+        "(repeatable)."
     )
     ignore_merges: bool = option(
         "With merges.txt: encode a word that is a token as that token, without applying merges, like Llama 3.", False
@@ -47,8 +48,8 @@ class ExportOptions:
         "of the model's weights)."
     )
     pre_tokenizer: str | None = option(
-        "With --format gguf: llama.cpp's name of the pre-tokenizer, or nearest for a model that is only given token ids "
-        "(default: the pre-tokenizer with this tokenizer's split, if llama.cpp has one)."
+        "With --format gguf: llama.cpp's name of the pre-tokenizer, or nearest if the model will be given only token "
+        "ids (default: the pre-tokenizer with this tokenizer's split, if llama.cpp has one)."
     )
     tokenizer: str | None = option("With --format gguf: the tokenizer (default: the one in the model's folder).", None, "-t")
 
@@ -78,7 +79,9 @@ def export(given: ExportOptions, as_json: Json = False) -> None:
     options = {"weight_type": given.weight_type, "pre_tokenizer": given.pre_tokenizer, "model": model}
     writing = _given(writer, "write_options", options)
     if reader.read is None:
-        raise SGPEError(f"{tokenizer}: export can write {reader.name} but not read it: name a tokenizer in another format")
+        raise SGPEError(
+            f"{tokenizer} is in the format {reader.name}, which export cannot read: name a tokenizer in another format"
+        )
     target = Path(given.out).resolve()
     if writer.ending and target.exists() and not given.out.endswith(writer.ending):
         for one in (given.source, tokenizer):
@@ -90,7 +93,9 @@ def export(given: ExportOptions, as_json: Json = False) -> None:
     facts = {"out": given.out, "tokens": loaded.vocab_size, "special_tokens": loaded.special_tokens, **written.facts}
     if "pattern" in reader.read_options and "pattern" not in reading:
         pattern = loaded.splitting.pattern
-        logger.warning("%s has no split pattern, so %s was taken: name another one with --pattern", tokenizer, pattern)
+        logger.warning(
+            "%s has no split pattern, so %s is used: to use another pattern, name it with --pattern", tokenizer, pattern
+        )
     report(f"{given.out}: {written.remark}", facts, as_json)
 
 
@@ -98,7 +103,7 @@ def _given(form: Format, kind: str, options: dict[str, Any]) -> dict[str, Any]:
     """Return the options that have a value.
 
     Raises:
-        SGPEError: the format does not have one of them.
+        SGPEError: the format does not have an option that has a value.
     """
     given = {name: value for name, value in options.items() if value is not None}
     for name in given:

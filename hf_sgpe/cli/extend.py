@@ -41,13 +41,14 @@ class ExtendOptions:
         after="reuse_ids",
     )
     counts: list[Path] = option_list(
-        "File of word counts from hf-sgpe count to learn from, in place of text (repeatable).", after="workers"
+        "File of word counts, written by hf-sgpe count, to learn from instead of text (repeatable).", after="workers"
     )
 
 
 @command(epilog="Example: hf-sgpe extend Qwen/Qwen3-0.6B-Base si.txt.xz --script si --new-tokens 16000 --out qwen-si")
 def extend(given: ExtendOptions, settings: Given[ExtensionConfig], text: CorpusOptions, as_json: Json = False) -> None:
-    """Add tokens for a language to the tokenizer of an existing model; old tokens and other text keep their ids.
+    """Add tokens for a language to the tokenizer of an existing model. Old tokens keep their ids, and so does text in other
+    scripts.
 
     The result is a folder that plain AutoTokenizer loads. Before the model can use the new tokens, it needs embedding rows
     for them: see hf-sgpe transplant.
@@ -68,7 +69,9 @@ def extend(given: ExtendOptions, settings: Given[ExtensionConfig], text: CorpusO
             raise SGPEError(f"--new-tokens {settings['new_tokens']}: give a number, or {AUTO}")
         settings["new_tokens"] = int(settings["new_tokens"])
     if text.corpus and given.counts:
-        raise SGPEError("text and --counts cannot be combined: count the text with hf-sgpe count")
+        raise SGPEError(
+            "text and --counts cannot be combined: count the text with hf-sgpe count, and add its counts with --counts"
+        )
     texts = {}
     if given.evaluate:
         from hf_sgpe.evaluation.comparison import texts_of

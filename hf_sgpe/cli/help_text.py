@@ -1,4 +1,4 @@
-"""Plain-text help of commands, with whole option names at any terminal width.
+"""Plain-text help of commands, with uncut option names at any terminal width.
 
 The tables of Typer cut long option names and show Python types.
 """
@@ -18,7 +18,7 @@ class PlainHelp:
     """A mixin for Typer commands and groups that formats their help."""
 
     def get_help(self, ctx: Any) -> str:
-        """Return the help, formatted to the width of the terminal, or ``max_content_width`` if that is smaller."""
+        """Return the help, wrapped at the width of the terminal, or at ``max_content_width`` if that is smaller."""
         formatter = ctx.make_formatter()
         write_paragraph, write_rows = formatter.write_text, formatter.write_dl
         formatter.write_text = lambda text: write_paragraph(_unbroken(text))
@@ -38,7 +38,7 @@ def _unbroken(text: str) -> str:
 
 
 def _named(name: str) -> str:
-    """Return the names of an option or argument, with the placeholder of an option's value.
+    """Return the names of an option or argument; an option's value is shown by its placeholder.
 
     >>> _named("--script <list[str]>"), _named("--special <none|all>"), _named("tokenizer <str>")
     ('--script TEXT', '--special none|all', 'tokenizer')

@@ -21,15 +21,15 @@ from hf_sgpe.terminal.printing import print_facts, print_json
 class InfoOptions(TokenizerFirst):
     """The tokenizer, and a sample text."""
 
-    sample_text: str | None = option("Also show the tokens of this text, and whether they decode to the same text.")
+    sample_text: str | None = option("Also show the tokens of this text, and whether decoding the tokens restores the text.")
 
 
 @command(epilog="Example: hf-sgpe info my-tokenizer")
 def info(given: InfoOptions, as_json: Json = False) -> None:
-    """Describe a tokenizer: vocabulary, splitting and training; without one, show versions and scripts."""
+    """Describe a tokenizer: vocabulary, splitting and training. Without a tokenizer, show versions and scripts."""
     names = [*([] if given.tokenizer is None else [given.tokenizer]), *given.older]
     if len(names) > 1:
-        raise SGPEError("more than one tokenizer: info takes one")
+        raise SGPEError("more than one tokenizer is given: name one")
     if given.sample_text is not None and not names:
         raise SGPEError("--sample-text needs a tokenizer: name a folder, a tokenizer.json or a Hub repository first")
     facts = _facts(names[0], given.sample_text) if names else _versions()

@@ -22,7 +22,7 @@ class ModelOptions:
     model: str = argument("The model: a folder for transformers, OpenVINO or MLX, a GGUF file, or a Hub repository.")
     tokenizer: str | None = option(f"{TOKENIZER_HELP.rstrip('.')} (default: the model's).", None, "-t")
     engine: str | None = option(
-        "Engine that runs the model, one that hf-sgpe engines lists (default: the best one installed)."
+        "Engine that runs the model, from the list of hf-sgpe engines (default: the best installed engine)."
     )
     device: str | None = option(
         "Device that runs the model: cpu, cuda or another PyTorch device for transformers; CPU, GPU, NPU or AUTO for "
@@ -34,7 +34,7 @@ class ModelOptions:
     template: str | None = option("Chat template: llama3, chatml, alpaca or a .jinja file (default: the tokenizer's).")
 
     def load(self) -> TextGenerator:
-        """Load the model and its tokenizer. An engine raises an error for settings that it does not have."""
+        """Load the model and its tokenizer. The engine raises an error for options that it does not support."""
         from hf_sgpe.generation import TextGenerator
 
         settings = {

@@ -23,19 +23,19 @@ class PushOptions:
     folder: str = argument("Folder with a tokenizer, or a model and its tokenizer.")
     repository: str = argument("Repository on the Hub, user/name; it is created if it does not exist.")
     private: bool = option("If the repository is created, make it private.", False)
-    revision: str | None = option("Branch to push to; a new one starts at main (default: main).")
+    revision: str | None = option("Branch to push to (default: main). A new branch starts at main.")
     pull_request: bool = option("Open a pull request instead of committing to the branch.", False)
     token: str | None = option(
         "Hub token with write access. Process lists and your shell history show it: it is safer to log in once with "
         "'hf auth login', or to set HF_TOKEN."
     )
-    message: str | None = option("Commit message (default: one that names the upload).", None, "-m")
+    message: str | None = option("Commit message (default: a message that names the upload).", None, "-m")
     space: str | None = option(
         "Folder written by hf-sgpe playground: also upload it as a static Space of the same name (branch main).",
         None,
         "--playground",
     )
-    dry_run: bool = option("Compare with the repository and show what would be uploaded; send nothing.", False)
+    dry_run: bool = option("Compare the folder with the repository and show what would be uploaded; upload nothing.", False)
     replace_card: bool = option(
         "Let a generated card replace a README.md on the Hub that was written or edited by hand.", False
     )
@@ -77,7 +77,9 @@ def push(given: PushOptions, as_json: Json = False) -> None:
         done = f"nothing was sent, and the repository could not be read ({pushed.unreachable})"
     elif given.dry_run:
         # Without read access, a private repository looks like a missing one.
-        done = "nothing was sent" + ("; you see no such repository, so it would be created" if pushed.created else "")
+        done = "nothing was sent" + (
+            "; no such repository is visible to you, so it would be created" if pushed.created else ""
+        )
     elif pushed.created:
         done = "created and pushed"
     else:
@@ -109,7 +111,7 @@ def _lines(pushed: Pushed) -> Iterator[str]:
     width = max(len(file.path) for file in pushed.files)
     for file in pushed.files:
         large = ", as a large file (LFS)" if file.large else ""
-        kept = ": the card on the Hub was edited by hand or has measurements; --replace-card replaces it"
+        kept = ": the card on the Hub was edited by hand or has measurements: add --replace-card to replace it"
         change = file.change + kept if file.change == "kept" else file.change
         yield f"{file.path:{width}}  {file.size / 1000:10,.1f} kB  {change}{large}"
     if pushed.left_out:

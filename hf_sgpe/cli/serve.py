@@ -19,12 +19,12 @@ from hf_sgpe.terminal.progress import is_quiet
 class ServeOptions:
     """The address of the server, and access to it."""
 
-    name: str | None = option("Name of the model in the API (default: the last part of MODEL).")
+    name: str | None = option("Name of the model in the API (default: the last part of the model's path).")
     host: str = option("Address to listen on; 0.0.0.0 for all addresses of this machine.", "127.0.0.1")
     port: int = option("Port to listen on; 0 for any free port.", 8000)
     api_key: str | None = option(
-        "Key that clients must send as Authorization: Bearer KEY (default: none). Other users of this machine can see it on "
-        "the command line, but not in the environment variable.",
+        "Key that clients must send as Authorization: Bearer KEY (default: none). Other users of this machine can see a "
+        "key on the command line, but not a key in the environment variable.",
         envvar="HF_SGPE_API_KEY",
     )
 
@@ -34,7 +34,7 @@ class ServeOptions:
     "--engine llama.cpp --host 0.0.0.0 --port 8080"
 )
 def serve(model: ModelOptions, given: ServeOptions, limits: Limits, as_json: Json = False) -> None:
-    """Serve a model over an API compatible with OpenAI's: completions, chat, streaming. Ctrl-C stops the server."""
+    """Serve a model over an OpenAI-compatible API: completions, chat, streaming. Ctrl-C stops the server."""
     try:
         from hf_sgpe.serving import server
         from hf_sgpe.serving.routes import create_app
@@ -47,7 +47,7 @@ def serve(model: ModelOptions, given: ServeOptions, limits: Limits, as_json: Jso
         has_template = template or generator.tokenizer.chat_template
         chat = generator.chat(template=template) if has_template else None
         if chat and template:
-            chat.encode([{"role": "user", "content": "?"}])  # fail now if the template has an error, not in each request
+            chat.encode([{"role": "user", "content": "?"}])  # if the template has an error, fail now and not in each request
         called = given.name or (Path(model.model).resolve().name if Path(model.model).exists() else model.model)
         url = server.url_of(bound)
         if server.is_open_to_others(bound) and not given.api_key:

@@ -15,23 +15,24 @@ from hf_sgpe.terminal.printing import report
 if TYPE_CHECKING:
     from trainers.token_files.tokenizing import Tokenized
 
-# The records are in `trainers.token_files.layouts`, which only this command imports. A test compares them.
+# The formats are defined in `trainers.token_files.layouts`, which only this command imports. A test compares them with this
+# dict.
 _FORMATS = (
     "nanogpt: ids alone, for numpy.memmap, as nanoGPT reads them; megatron: IndexedDataset of Megatron-LM; "
-    "datatrove: DatatroveFileDataset, as nanotron reads it; parquet: a row a document, for datasets."
+    "datatrove: DatatroveFileDataset, as nanotron reads it; parquet: one row for each document, for datasets."
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizeOptions:
-    """The text, and the format of its ids."""
+    """The text, and the format of the files of ids."""
 
     corpus: list[str] = arguments(CORPUS_HELP)
     tokenizer: str = option(TOKENIZER_HELP, ..., "-t")
     out: str = option("Folder to write shards and manifest.json to.", ..., "-o")
     form: str = option(_FORMATS, "nanogpt", "--format")
     end_token: str | None = option("Special token after each document (default: the tokenizer's EOS token).")
-    no_end_token: bool = option("Put no token after documents; only for formats that store where documents end.", False)
+    no_end_token: bool = option("Put no token after documents; only for formats that record where documents end.", False)
     lines: bool = option("Treat each line of a text file as a document, instead of the whole file.", False)
     text_field: str = option(
         "Field or column with the text in .jsonl and .parquet files.", "text", "--text-field", "--text-column"
@@ -42,11 +43,11 @@ class TokenizeOptions:
 
 @command(epilog="Example: hf-sgpe tokenize corpora/si.jsonl.xz --tokenizer my-tokenizer --out tokens")
 def tokenize(given: TokenizeOptions, as_json: Json = False) -> None:
-    """Encode a corpus to token ids on disk for training a model, on all cores and in bounded memory.
+    """Encode a corpus to files of token ids for training a model, on all cores and in bounded memory.
 
-    A document is a text file, a line of .jsonl or a row of .parquet. The ids are those of encode: special tokens written in
-    the text are ordinary text. After an interruption, the same command continues. The result is the same for any number of
-    workers.
+    A document is a text file, a line of .jsonl or a row of .parquet. The ids are those of hf-sgpe encode: special tokens
+    written in the text are ordinary text. After an interruption, repeat the command to continue. The result is the same for
+    any number of workers.
     """
     from trainers import tokenize_corpus
 

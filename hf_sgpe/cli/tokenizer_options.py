@@ -25,7 +25,7 @@ class TokenizerFirst:
     older: list[str] = option_list("", "--tokenizer", "-t", hidden=True)
 
     def tokenizer_and_rest(self, rest: list[str]) -> tuple[str, list[str], list[str]]:
-        """Return the tokenizer, the other arguments, and any other tokenizers of ``--tokenizer``.
+        """Return the first tokenizer, the other arguments, and any further tokenizers from ``--tokenizer``.
 
         Args:
             rest: The arguments after the first.
@@ -33,14 +33,13 @@ class TokenizerFirst:
         if self.older:
             return self.older[0], rest if self.tokenizer is None else [self.tokenizer, *rest], self.older[1:]
         if self.tokenizer is None:
-            raise SGPEError(
-                "the first argument must be a tokenizer: a folder, a tokenizer.json or a Hub repository: see --help"
-            )
+            raise SGPEError("the first argument must be a tokenizer: name a folder, a tokenizer.json or a Hub repository")
         return self.tokenizer, rest, []
 
 
 def named_tokenizers(first: Iterable[str], given: Iterable[str]) -> dict[str, str]:
-    """Map names to tokenizers: ``first`` under the names as typed, then ``--baseline`` values such as ``llama3=llama3-hf``.
+    """Return tokenizers keyed by name: each of ``first`` by its path, then ``--baseline`` values such as
+    ``llama3=llama3-hf``.
 
     Raises:
         SGPEError: a name or a tokenizer is empty, or a name occurs twice.

@@ -30,42 +30,46 @@ class TrainOptions:
     out: str = option("Folder to write the tokenizer to.", ..., "-o")
     overwrite: bool = overwrite_option()
     recipe: str = option(
-        f"How text is cut into words. {RECIPES_HELP}; auto: portable if llama.cpp then produces the same ids, and if that "
-        "costs at most 0.5 % more tokens and 0.1 % more cut syllables, else hybrid.",
+        f"How text is cut into words. {RECIPES_HELP}; auto: portable if llama.cpp then produces the same ids at a cost "
+        "of at most 0.5 % more tokens and 0.1 % more cut syllables, otherwise hybrid.",
         "auto",
         choices=("auto", *RECIPES),
         after="vocab_size",
     )
     script: list[str] = script_option(after="recipe")
     pattern: str | None = option(
-        f"{PATTERN_HELP} (default: o200k, or another one, such as bloom, if --recipe auto can then choose portable).",
+        f"{PATTERN_HELP} (default: o200k, or another pattern, such as bloom, with which --recipe auto can choose portable).",
         after="script",
     )
     runs_in: list[str] = runs_in_option(after="pattern")
     counts: list[Path] = option_list(
-        "File of word counts from hf-sgpe count to train on, in addition to any text (repeatable).", after="workers"
+        "File of word counts, written by hf-sgpe count, to train on in addition to any text (repeatable).", after="workers"
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class BalanceOptions:
-    """Options that make a tokenizer fair to all languages."""
+    """Options that balance a tokenizer, so that all languages need similar numbers of tokens."""
 
     balance: list[str] = option_list(
-        "Held-out text of each language, ideally translations of one text: choose weights with which all languages need "
-        "similar numbers of tokens. Takes all names up to the next option.",
+        "Held-out text of each language, ideally translations of one text. Training then chooses weights with which all "
+        "languages need similar numbers of tokens. The option takes all names up to the next option.",
         metavar=SEVERAL,
     )
-    balance_price: float | None = option("Increase in tokens that --balance may cost, as a share (default: 0.005).")
+    balance_price: float | None = option(
+        "Share by which --balance may increase the number of tokens (default: 0.005, which is 0.5 %)."
+    )
     balance_parity: float | None = option(
-        "Instead of --balance-price: the largest ratio between the tokens of two languages; reach it with the fewest tokens."
+        "Instead of --balance-price: the largest ratio between the token counts of two languages. Training reaches it "
+        "with as few tokens as it can."
     )
     balance_by: str | None = option(
-        "What --balance chooses: weights of the files, or merges by Parity-aware BPE (default: weights)."
+        "How --balance works: weights chooses weights of the files, merges chooses the merges by Parity-aware BPE "
+        "(default: weights)."
     )
 
     def check(self, dataset: list[str]) -> None:
-        """Check that there is held-out text to balance with, if an option of balancing is given.
+        """Check that there is held-out text if an option of balancing is given.
 
         Raises:
             SGPEError: there is no held-out text, or the corpus is a dataset.
@@ -75,7 +79,8 @@ class BalanceOptions:
                 raise SGPEError(f"--balance-{name} needs --balance with held-out text of each language")
         if self.balance and dataset:
             raise SGPEError(
-                "--balance takes files of text or of counts, not a dataset: count it first with hf-sgpe count --dataset"
+                "--balance takes files of text or of counts, not a dataset: count the dataset with hf-sgpe count "
+                "--dataset, and give the result with --counts"
             )
 
 

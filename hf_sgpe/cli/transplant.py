@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TransplantOptions:
-    """A model, its new tokenizer, and the initial values of new rows."""
+    """A model, its new tokenizer, and the way in which new embedding rows get their initial values."""
 
     model: str = argument("The model: a folder or a Hub repository.")
     tokenizer: str = option("The new tokenizer: a folder or a Hub repository.", ..., "-t")
@@ -28,7 +28,7 @@ class TransplantOptions:
     overwrite: bool = overwrite_option()
     init: str = option(
         "Initial embedding of a new token. mean: mean of the embeddings of its pieces, the old tokens that spell it; "
-        "weighted: the same with more weight on later pieces; omp: a combination of embeddings, found in a --donor model; "
+        "weighted: a mean with more weight on later pieces; omp: a combination of embeddings, found in a --donor model; "
         "distil: learned on --text, so that the hidden states after the token match those after its pieces.",
         "mean",
         choices=("mean", "weighted", "omp", "distil"),
@@ -57,20 +57,26 @@ class TransplantOptions:
         """
         for name, value, needed in (("--donor", self.donor, "omp"), ("--text", self.text, "distil")):
             if (self.init == needed) != bool(value):
-                wrong = f"needs {name}" if self.init == needed else f"has no {name}, which is for --init {needed}"
+                wrong = (
+                    f"needs {name}"
+                    if self.init == needed
+                    else f"does not take {name}, which is for --init {needed}: leave it out"
+                )
                 raise SGPEError(f"--init {self.init} {wrong}")
         if self.distil_steps is not None and self.init != "distil":
-            raise SGPEError(f"--init {self.init} has no --distil-steps, which is for --init distil")
+            raise SGPEError(f"--init {self.init} does not take --distil-steps, which is for --init distil: leave it out")
         if self.distil_steps is not None and self.distil_steps < 1:
             raise SGPEError(f"--distil-steps must be at least 1, not {self.distil_steps}")
 
 
 @command(epilog="Example: hf-sgpe transplant Qwen/Qwen3-0.6B-Base --tokenizer qwen-si --out qwen-si-model")
 def transplant(given: TransplantOptions, as_json: Json = False) -> None:
-    """Give a model the embedding rows for another tokenizer, such as an extended one; all other weights stay bit for bit.
+    """Give a model the embedding rows for another tokenizer, such as an extended one. All other weights stay the same, bit
+    for bit.
 
-    The result is a folder with model, tokenizer and card, which transformers loads like the original. The model runs at
-    once. Train it further on text in the new language: with a few hundred new tokens, it can predict worse until then.
+    The result is a folder with model, tokenizer and card, which transformers loads like the original. The new model works at
+    once, but continue its training on text in the new language: until then, a model with a few hundred new tokens can
+    predict worse than the old one.
     """
     from trainers.language_models.training_runs import require_pytorch
 
@@ -82,7 +88,7 @@ def transplant(given: TransplantOptions, as_json: Json = False) -> None:
     from trainers.model_rows.token_tables import MOST_MULTIPLE
     from trainers.model_rows.transplanting import check_is_new, transplant as write
 
-    # Check before measuring the models, which takes longest.
+    # Check first, because measuring the models takes longest.
     check_is_new(given.out, given.model, given.tokenizer, overwrite=given.overwrite)
     if not 1 <= given.pad_to_multiple <= MOST_MULTIPLE:
         raise SGPEError(f"--pad-to-multiple must be from 1 to {MOST_MULTIPLE:,}, not {given.pad_to_multiple:,}")

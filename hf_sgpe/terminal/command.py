@@ -1,4 +1,4 @@
-"""The start and end of every command and script: bad input leads to one line on stderr and exit code 2."""
+"""The start and end of every command and script. For bad input, they print one line to stderr and exit with code 2."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hf_sgpe.terminal.progress import quiet_libraries
 
 
 class ArgumentParser(argparse.ArgumentParser):
-    """The standard parser, with the description's line breaks in help texts, and with one-line errors."""
+    """The standard parser, except that help texts keep the description's line breaks and errors are one line."""
 
     def __init__(self, description: str | None) -> None:
         super().__init__(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)

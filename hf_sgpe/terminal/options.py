@@ -1,8 +1,8 @@
 """Command-line options from the fields of dataclasses, so that each option is declared only once.
 
-A field becomes an option by its metadata (`as_option`), or by a function such as `option` in place of `dataclasses.field`.
-The option has the name, type and default of the field. The parameters of a command are such dataclasses, and `with_options`
-converts the command for Typer.
+To turn a field into an option, give it metadata (`as_option`), or use a function such as `option` in place of
+`dataclasses.field`. The option has the name, type and default of the field. The parameters of a command are such
+dataclasses, and `with_options` converts the command for Typer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ Value = TypeVar("Value")
 
 
 class Given(dict[str, Any], Generic[Value]):
-    """Field → value of the options of a dataclass that are set or have a default, for a command that sets other fields."""
+    """The values of a dataclass's options, keyed by field, for a command that sets other fields itself. Options that are not
+    set and have no default are missing.
+    """
 
 
 def as_option(help: str, *names: str, **how: Any) -> dict[str, Any]:
@@ -45,17 +47,17 @@ def option_list(help: str, *names: str, **how: Any) -> Any:
 
 
 def argument(help: str, default: Any = ..., **how: Any) -> Any:
-    """Return a field that is an argument without a name."""
+    """Return a field that is a positional argument."""
     return option(help, default, is_argument=True, **how)
 
 
 def arguments(help: str, **how: Any) -> Any:
-    """Return a field for any number of arguments without names."""
+    """Return a field that takes any number of positional arguments."""
     return option_list(help, is_argument=True, **how)
 
 
 def with_options(function: Callable[..., None], *others: Parameter) -> Callable[..., None]:
-    """Return a command for Typer, with a parameter for each option.
+    """Return a function that Typer accepts as a command: ``function`` with a parameter for each option.
 
     Args:
         function: The command. Its parameters are dataclasses, `Given` of dataclasses, or parameters for Typer.

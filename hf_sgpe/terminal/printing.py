@@ -22,7 +22,7 @@ def report(sentence: str, facts: Mapping[str, Any], as_json: bool, *, is_asked_f
         sentence: The result for people.
         facts: The result for programs.
         as_json: Whether ``--json`` is on.
-        is_asked_for: Whether the result is the purpose of the command, and is printed also with ``--quiet``.
+        is_asked_for: Whether the result is the purpose of the command, so that it is printed even with ``--quiet``.
     """
     if as_json:
         print_json(facts)
@@ -55,6 +55,6 @@ def print_table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, texts: 
         table.add_row(*row)
     # Lines in a pipe are not wrapped.
     console = Console(width=None if sys.stdout.isatty() else 1000, highlight=False, markup=False)
-    with console.capture() as captured:  # rich would end the process when the pipe closes
+    with console.capture() as captured:  # when the pipe closes, rich would end the process
         console.print(table)
     print(captured.get(), end="")

@@ -1,4 +1,4 @@
-"""Switches for progress bars and warnings, of this package and of other libraries."""
+"""Switches for the progress bars and warnings of this package and of other libraries."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def somebody_watches() -> bool:
 
 
 def bar_disabled(progress: bool | None) -> bool:
-    """Return tqdm's ``disable`` for our ``progress``; None shows a bar if `somebody_watches`."""
+    """Return the value of tqdm's ``disable`` for an argument ``progress``; None shows a bar if `somebody_watches`."""
     return not (somebody_watches() if progress is None else progress)
 
 
 def quiet_libraries() -> None:
     """Turn off the logging of libraries that a command imports later.
 
-    On a terminal the Hub client still reports its retries.
+    If stderr is a terminal, the Hub client still reports its retries.
     """
     os.environ.setdefault("DATASETS_VERBOSITY", "critical")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
@@ -67,7 +67,7 @@ def bars_on_terminals_only() -> Iterator[None]:
 
 @contextmanager
 def without_remarks() -> Iterator[None]:
-    """Hide the warnings of transformers and of Python inside the block; errors are shown."""
+    """Hide warnings from transformers and from Python inside the block; errors are still shown."""
     from transformers.utils import logging
 
     before = logging.get_verbosity()
