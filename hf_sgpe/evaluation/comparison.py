@@ -28,12 +28,12 @@ from hf_sgpe.terminal.progress import bar_disabled
 from hf_sgpe.tokenizer import BPETokenizer
 from hf_sgpe.vocabulary.neighbours import is_character
 
-# Longer strings do not fit into a table, and are rarely words.
+# Strings with more characters do not fit into a table, and are rarely words.
 _LONGEST_WORD = 40
 
 
 def texts_of(values: Iterable[str], *, text_field: str = "text") -> dict[str, HeldOut]:
-    """Return held-out text by language.
+    """Return held-out texts, keyed by the code of their language.
 
     Args:
         values: ``CODE=FILE`` with the code of a language, or ``FILE`` with the code in its name.
@@ -45,7 +45,9 @@ def texts_of(values: Iterable[str], *, text_field: str = "text") -> dict[str, He
     for name, file in named_files(values):
         code = language_in_name(file.name) if name is None else language(name).code
         if code is None:
-            raise SGPEError(f"{file}: the file name has no language code: write si={file} for Sinhala")
+            raise SGPEError(
+                f"{file}: the file name has no language code: put the code before it, such as si={file} for Sinhala"
+            )
         files.setdefault(code, []).append(file)
     return {code: HeldOut(tuple(group), text_field=text_field) for code, group in files.items()}
 
@@ -61,9 +63,9 @@ def compare(
     """Measure a tokenizer and baselines on texts in several languages.
 
     Args:
-        texts: Code of a language → its lines as a list or `HeldOut`. The lines are read several times.
+        texts: The lines of each text, a list or a `HeldOut`, keyed by language code. The lines are read several times.
         name: Name of the tokenizer in the result.
-        baselines: Name → tokenizer from `hf_sgpe.evaluation.metrics.load`.
+        baselines: Other tokenizers, from `hf_sgpe.evaluation.metrics.load`, keyed by name.
         progress: As for `TokenizerTrainer`.
 
     Raises:
@@ -148,7 +150,7 @@ def with_first_merges(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer:
 
 
 def bytes_per_token(tokenizer: BPETokenizer, lines: Iterable[str]) -> float | None:
-    """Return `Evaluation.bytes_per_token` only, which is much faster than all measures."""
+    """Return `Evaluation.bytes_per_token` alone, which is much faster to compute than all measures together."""
     size = tokens = 0
     for line in lines:
         text = normalized(line)
@@ -158,7 +160,8 @@ def bytes_per_token(tokenizer: BPETokenizer, lines: Iterable[str]) -> float | No
 
 
 def frequent_words(lines: Iterable[str], most: int = 3) -> list[str]:
-    """Return the most frequent words with a conjunct or, outside the scripts of `SCRIPTS`, with at least seven letters.
+    """Return the ``most`` most frequent words that have a conjunct or, outside the scripts of `SCRIPTS`, at least seven
+    letters.
 
     >>> frequent_words(["ශ්‍රී ලංකාව", "example"]), frequent_words(["an example"])
     (['ශ්\u200dරී'], ['example'])

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 def gini(costs: Iterable[float]) -> float | None:
     """Return the Gini coefficient of costs; None if their sum is 0.
 
-    It is 0 if all costs are equal, and close to 1 if a single one of many costs is not 0. It is the mean difference of two
-    costs divided by twice the mean cost: ``Σᵢ Σⱼ |xᵢ − xⱼ| / (2 n² x̄)``. The cost of a language is its number of tokens per
-    line of line-aligned text.
+    The coefficient is 0 if all costs are equal, and close to 1 if only one of many costs is above 0. It is the mean
+    difference between two costs, divided by twice the mean cost: ``Σᵢ Σⱼ |xᵢ − xⱼ| / (2 n² x̄)``. The cost of a language is
+    its number of tokens per line of line-aligned text.
 
     >>> gini([1, 1, 1]), gini([0, 0, 3])
     (0.0, 0.6666666666666666)

@@ -1,4 +1,4 @@
-"""Languages by their codes: names from CLDR in English and in the language itself, and codes in file names."""
+"""Language codes: names of languages from CLDR, in English and in the language itself, and codes in file names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.splitting.scripts.script import Script, runs
 from hf_sgpe.splitting.scripts.script_registry import every_script
 
-# Languages that CLDR lacks, or names differently from their speakers: English name, own name.
+# Languages that CLDR lacks, or whose name in CLDR is not the one their speakers use: English name, own name.
 _OWN_NAMES = {
     "awa": ("Awadhi", "अवधी"),
     "bn": ("Bengali", "বাংলা"),
@@ -35,10 +35,11 @@ _OWN_NAMES = {
     "tcy": ("Tulu", "ತುಳು"),
 }
 
-# Codes of Tongan and Toki Pona, which are usually words in file names.
+# Codes of Tongan and Toki Pona; in file names these are usually English words.
 _NOT_IN_FILE_NAMES = ("to", "tok")
 
-# Nuosu, Japanese, Lü and Northern Thai, which are in no script's table. For other languages the table has the answer.
+# Nuosu, Japanese, Lü and Northern Thai, which no script's table lists. For other languages, the table of the script has the
+# answer.
 _WITHOUT_WORD_SPACES = frozenset(("ii", "ja", "khb", "nod"))
 
 
@@ -73,7 +74,7 @@ def letters_of(scripts: tuple[Script, ...]) -> regex.Pattern[str]:
 
 @cache
 def _in_cldr(code: str) -> tuple[str, str, str] | None:
-    """Return the short code, English name and own name of a language by its ISO 639 code; None if it is unknown."""
+    """Return the short code, English name and own name of the language with an ISO 639 code; None if the code is unknown."""
     from babel import Locale, UnknownLocaleError
     from babel.core import get_global
 
@@ -89,7 +90,8 @@ def _in_cldr(code: str) -> tuple[str, str, str] | None:
 
 
 def language(code: str) -> Language:
-    """Return the language of an ISO 639 code, with or without a BCP 47 suffix. The name of an unknown language is its code.
+    """Return the language with an ISO 639 code; the code may have a BCP 47 suffix. The name of an unknown language is its
+    code.
 
     A script in the suffix determines `Language.spaced`: Javanese has spaces between words only in Latin letters.
 

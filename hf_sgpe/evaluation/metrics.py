@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
 
 TokenEnds = Callable[[str], list[int]]
-"""Text → the end of each token, in bytes of the text's UTF-8; a token may end inside a character."""
+"""A function from a text to the ends of its tokens, as byte offsets in the text's UTF-8; a token may end inside a character.
+"""
 
 # A word of letters with their marks and joiners, and digits.
 _LETTERS = regex.compile(r"[\p{L}\p{N}][\p{L}\p{M}\p{N}\u200C\u200D]*")
@@ -56,10 +57,11 @@ RENYI_ALPHA = 2.5
 
 @dataclass(frozen=True)
 class Measurable:
-    """A tokenizer in the form of `evaluate`. Calling it with a text is a `TokenEnds`.
+    """A tokenizer in the form that `evaluate` needs. Calling it with a text returns the ends of the tokens, as `TokenEnds`
+    does.
 
     Attributes:
-        encode: Text → the ids of its tokens, and their ends as in `TokenEnds`.
+        encode: Function from a text to the ids of its tokens, and their ends as in `TokenEnds`.
         vocab_size: Number of tokens, including special tokens.
     """
 
@@ -72,20 +74,23 @@ class Measurable:
 
 @dataclass
 class Evaluation:
-    """Sums over a text, and measures computed from the sums. A measure is None if there is nothing to measure.
+    """Counts of a text's words, tokens and other units, and the measures computed from them. A measure is None if there is
+    nothing to measure.
 
     Attributes:
-        unspaced: Characters of scripts without spaces between words. If they are the majority, measures per word are None.
-        clusters: Extended grapheme clusters with a letter, mark or emoji outside ASCII.
+        unspaced: Number of characters of scripts without spaces between words. If these are the majority, measures per word
+            are None.
+        clusters: Number of extended grapheme clusters with a letter, mark or emoji outside ASCII.
         cut_clusters: Number of these clusters with a token end inside.
-        fallback_tokens: Tokens with only a part of a character: their bytes are not valid UTF-8.
+        fallback_tokens: Number of tokens with only a part of a character: their bytes are not valid UTF-8.
         vocab_size: Number of tokens in the vocabulary; 0 if it is unknown.
-        whole_words: Words of letters, marks and digits only.
+        whole_words: Number of words of letters, marks and digits only.
         single_words: Number of these words that are one token.
-        token_lengths: Length in characters → number of tokens, without the fallback tokens.
-        token_counts: Id → number of tokens; empty if the ids are unknown.
-        compared: Name of a small change (`CHANGES`) → number of tokens in the texts before the change.
-        changed: Name of a small change → number of these tokens that the change replaced.
+        token_lengths: Number of tokens of each length in characters, without the fallback tokens.
+        token_counts: Number of tokens with each id; empty if the ids are unknown.
+        compared: For each small change (keyed by its name in `CHANGES`), the number of tokens in the texts before the
+            change.
+        changed: For each small change, the number of these tokens that the change replaced.
     """
 
     lines: int = 0
@@ -147,9 +152,10 @@ class Evaluation:
     def cut_cluster_share(self) -> float | None:
         """Share of the extended grapheme clusters, in any script, with a token end inside, 0 to 1.
 
-        An extended grapheme cluster is what a reader sees as one character. Clusters of ASCII only cannot be cut and are
-        left out; otherwise the share would depend on the amount of English. Punctuation and digits are left out too. None if
-        at most one in a thousand characters begins such a cluster, as with a few accents in English.
+        An extended grapheme cluster is what a reader sees as one character. Clusters of only ASCII characters are left out,
+        because they cannot be cut and the share would depend on the amount of English in the text. Punctuation and digits
+        are left out too. The share is None if at most one in a thousand characters begins such a cluster, as in English text
+        with a few accents.
         """
         return self.cut_clusters / self.clusters if self.clusters * 1000 > self.characters else None
 
@@ -181,7 +187,7 @@ class Evaluation:
         return len(self.token_counts) / self.vocab_size if self.token_counts else None
 
     def parity(self, reference: Evaluation) -> float | None:
-        """Return the number of tokens divided by that of ``reference``, the same lines in another language.
+        """Return the number of tokens divided by the number of tokens of ``reference``, the same lines in another language.
 
         Return None if the numbers of lines differ.
         """
@@ -194,7 +200,7 @@ class Evaluation:
 
         Args:
             ends: Token ends, ascending, in the same unit as ``start`` and ``stop`` of the syllable.
-            length: Letter → its length in this unit.
+            length: Function from a letter to its length in this unit.
         """
         self.syllables += 1
         self.letters += len(letters)
@@ -206,7 +212,7 @@ class Evaluation:
         return True
 
     def add_clusters(self, text: str, ends: Sequence[int]) -> None:
-        """Count the grapheme clusters with a letter, mark or emoji outside ASCII, and the cut ones among them."""
+        """Count the grapheme clusters with a letter, mark or emoji outside ASCII, and how many of these clusters are cut."""
         if text.isascii():
             return
         stop = 0
@@ -227,7 +233,7 @@ class Evaluation:
             self.single_words += stop in boundaries and begins and not ends_inside(ends, start, stop)
 
     def add_changes(self, text: str, ids: Sequence[int], form: Measurable) -> None:
-        """Count the tokens of ``text`` (``ids``) that each of its `small_changes` replaces."""
+        """Count, for each of `small_changes`, the tokens (``ids``) of ``text`` that the change replaces."""
         before = Counter(ids)
         for change, changed in small_changes(text):
             self.compared[change] += len(ids)
@@ -253,7 +259,7 @@ def evaluate(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast, lines: Ite
 
     Args:
         tokenizer: A tokenizer of this package, or any tokenizer from `load_measurable`. A plain `TokenEnds` has no ids, so
-            measures of ids are None.
+            the measures that need ids are None.
 
     Raises:
         SGPEError: the tokenizer is of another class of transformers.
@@ -321,7 +327,7 @@ def renyi_entropy(counts: Iterable[int], alpha: float) -> float:
 
 
 def syllable_spans(trie: LinguisTrie, text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield each syllable of the trie's scripts in ``text`` with its start and stop in bytes.
+    """Yield each syllable in ``text``, in the scripts of the trie, with the syllable's start and stop in bytes.
 
     >>> list(syllable_spans(LinguisTrie(), "a කා"))
     [('කා', 2, 8)]
@@ -341,14 +347,14 @@ def ends_inside(ends: Sequence[int], start: int, stop: int) -> bool:
 
 
 class ForeignTokenizer(NamedTuple):
-    """A tokenizer that is not byte-level BPE: its ``tokenizer.json`` and the source of that file, for messages."""
+    """A tokenizer that is not byte-level BPE: the content of its ``tokenizer.json``, and the file's origin, for messages."""
 
     content: str
     where: str
 
 
 def read_tokenizer(tokenizer: Any) -> BPETokenizer | ForeignTokenizer:
-    """Return a tokenizer of any kind as a `BPETokenizer` if it is byte-level BPE, else as a `ForeignTokenizer`.
+    """Read a tokenizer of any kind. Return a `BPETokenizer` if it is byte-level BPE, otherwise a `ForeignTokenizer`.
 
     Args:
         tokenizer: A `BPETokenizer`, a fast tokenizer of transformers, a tokenizer of ``tokenizers``, or a file, folder or
@@ -383,7 +389,8 @@ def read_tokenizer(tokenizer: Any) -> BPETokenizer | ForeignTokenizer:
 def load(path_or_repo: str | os.PathLike[str]) -> BPETokenizer | Measurable:
     """Load any tokenizer with a ``tokenizer.json`` (file, folder or Hub repository) for measuring.
 
-    Special tokens are neither added nor recognized. Byte-level BPE runs in this package, other tokenizers in ``tokenizers``.
+    Special tokens are neither added nor recognized. Byte-level BPE tokenizers run in this package, other tokenizers in the
+    package ``tokenizers``.
 
     Raises:
         SGPEError: there is no such tokenizer, or it is damaged.
@@ -444,7 +451,7 @@ def _places_in(text: str, normalization: str, ends: Sequence[int]) -> list[int]:
 
 
 def foreign_backend(content: str, where: str) -> Tokenizer:
-    """Load a ``tokenizer.json`` of any kind with ``tokenizers``, without truncation, padding and special tokens.
+    """Load a ``tokenizer.json`` of any kind with the package ``tokenizers``, without truncation, padding and special tokens.
 
     Raises:
         SGPEError: the file is damaged; the message begins with ``where``.
@@ -468,7 +475,7 @@ def _foreign(content: str, where: str) -> Measurable:
         spans = encoded.offsets
         ends: list[int] = []
         for (_, end), (next_start, _) in zip(spans, [*spans[1:], (len(text), len(text))], strict=False):
-            # If two tokens share a character, the first ends somewhere inside it.
+            # If two tokens share a character, the first token ends somewhere inside the character.
             ends.append(byte_offsets[end - 1] + 1 if next_start < end else byte_offsets[end])
         return encoded.ids, ends
 

@@ -1,4 +1,4 @@
-"""Measurements of a tokenizer and its baselines, and the measures in tables."""
+"""Measurements of a tokenizer and its baselines, and the measures that tables show."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _WITH_SPACES = ("tokens_per_word", "single_token_words", "changed_tokens")
 _WITHOUT_SPACES = ("tokens_per_character",)
 
 REFERENCE = "en"
-"""The language that other languages are compared with, if there is text in it."""
+"""The language that other languages are compared with, if there is text in this language."""
 
 
 class Word(NamedTuple):
-    """A word of a text with its tokens in running text.
+    """A word of a text, with the tokens that it has inside running text.
 
     Attributes:
-        tokens: Name of a tokenizer → the text of each token, without the space before the word; None for a token with only a
-            part of a character.
+        tokens: The text of each token, without the space before the word, keyed by the tokenizer's name; None for a token
+            with only a part of a character.
     """
 
     text: str
@@ -35,11 +35,12 @@ class Comparison:
     """The result of `hub_cards.compare`.
 
     Attributes:
-        tokenizers: Name → tokenizer. The first is the compared tokenizer, the others are baselines.
-        sources: Code of a language → names of the files with its text.
-        evaluations: Code of a language → name of a tokenizer → measurements.
-        compression: Code of a language → size of the vocabulary → bytes per token with only the first merges.
-        words: Code of a language → frequent words; words with conjuncts if the text is in a script of `SCRIPTS`.
+        tokenizers: The tokenizers, keyed by name. The first is the compared tokenizer, the others are baselines.
+        sources: Names of the files with the text of each language, keyed by language code.
+        evaluations: Measurements, keyed by language code and then by the tokenizer's name.
+        compression: Bytes per token with only the first merges, keyed by language code and then by vocabulary size.
+        words: Frequent words of each language, keyed by language code; words with conjuncts if the text is in a script of
+            `SCRIPTS`.
     """
 
     tokenizers: dict[str, BPETokenizer | Measurable]
@@ -63,7 +64,8 @@ class Comparison:
         return language(code).spaced and all(evaluation.has_spaces() for evaluation in self.evaluations[code].values())
 
     def measure(self, measure: str, code: str, name: str) -> float | None:
-        """Return a measure of `Evaluation`, or ``parity`` with English; None if the measure does not apply.
+        """Return a measure of a text and a tokenizer: a measure of `Evaluation`, or ``parity`` with English; None if it does
+        not apply.
 
         A language without spaces between words has tokens per character instead of measures per word. Parity compares texts
         line by line, so it is None if their numbers of lines differ.
@@ -80,7 +82,7 @@ class Comparison:
         return value
 
     def gini(self, name: str) -> float | None:
-        """Return the Gini coefficient of tokens per line over languages.
+        """Return the Gini coefficient of the languages' tokens per line: the inequality of languages in a tokenizer.
 
         Return None for a single language, or if the numbers of lines differ.
         """
@@ -91,7 +93,7 @@ class Comparison:
 
 
 class Measure(NamedTuple):
-    """A column of a table: name of a measure of `Comparison`, its title, the format of its numbers, and its meaning."""
+    """A measure as a column of a table: its name in `Comparison`, its title, the format of its numbers, and its meaning."""
 
     key: str
     title: str
@@ -142,7 +144,7 @@ MEASURES = tuple(
             "changed_tokens",
             "changed tokens",
             "%",
-            "share of the tokens that change with a small change in one word of ten; fewer is better",
+            "share of the tokens that change if one word in ten has a small change; fewer is better",
         ),
         (
             "renyi_efficiency",

@@ -1,4 +1,6 @@
-"""Small changes of a text, such as typing errors. The share of changed tokens indicates how well a model copes with them."""
+"""Small changes of a text, such as typing errors. The share of tokens that such a change replaces indicates how well a model
+copes with the change.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ CHANGES = {
     "missing joiner": "the zero-width joiners of a word left out",
     "missing space": "the space in front of a word left out",
 }
-"""Name of a small change → its description."""
+"""Descriptions of the small changes, keyed by name."""
 
 _JOINERS = str.maketrans("", "", "\u200c\u200d")
 _WORD = re.compile(r"\S+")
@@ -19,7 +21,7 @@ _SHARE = 10
 
 
 def small_changes(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each name of `CHANGES` with the text after this change in one word of ten, and at least one word.
+    """Yield, for each of `CHANGES`, its name and the text with this change in one word of ten, and in at least one word.
 
     Changes that apply to no word are left out. The choice of words depends only on the text.
 

@@ -1,7 +1,7 @@
 """Runtimes: programs that run tokenizers, and checks of whether a runtime produces a tokenizer's ids.
 
-Each runtime has a rule, and an installed runtime is also tried on text. Most rules depend only on the splitting, so training
-applies them before it learns.
+Each runtime has a rule that predicts whether its ids are the same. An installed runtime is also run on text. Most rules
+depend only on the splitting, so training can apply them before it learns.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 from hf_sgpe.weights import gguf
 from hf_sgpe.weights.llama_log import silence
 
-EXACT, NFC_ONLY, DIFFERS, REFUSED = "exact", "exact but for text that is not in the form NFC", "not exact", "refused"
+EXACT, NFC_ONLY, DIFFERS, REFUSED = "exact", "exact except for text that is not in the form NFC", "not exact", "refused"
 
 LLAMA_CPP = "llama.cpp"
 
@@ -79,10 +79,10 @@ def verdict_of(what: TokenizerData | Splitting, runtime: str) -> Verdict:
 
 
 def find_runtimes(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names in `RUNTIMES` for names as typed by users, each once.
+    """Return the keys of `RUNTIMES` for the names that a user typed, each once.
 
     Args:
-        names: Names in any case, with spaces or hyphens, alone or separated by commas.
+        names: Names in upper or lower case, with spaces or hyphens. An item may have several names separated by commas.
 
     Raises:
         SGPEError: a name is unknown.
@@ -98,12 +98,12 @@ def find_runtimes(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _typed(name: str) -> str:
-    """Return the spelling of a runtime's name on a command line."""
+    """Return the spelling of a runtime's name for the command line."""
     return name.casefold().replace(" ", "-")
 
 
 def inexact(what: TokenizerData | Splitting, runtimes: Iterable[str], *, nfc: bool = False) -> list[str]:
-    """Return the runtimes that do not produce the ids of a tokenizer, or of a tokenizer with a splitting.
+    """Return those of ``runtimes`` that do not produce the ids of a tokenizer, or of any tokenizer with a splitting.
 
     Args:
         nfc: Whether runtimes that are exact only on text in NFC count as exact.
@@ -116,7 +116,7 @@ def inexact(what: TokenizerData | Splitting, runtimes: Iterable[str], *, nfc: bo
 
 
 def portable_patterns(runtimes: Iterable[str]) -> list[str]:
-    """Return the names of the split patterns for which all these runtimes produce exact ids.
+    """Return the names of the split patterns for which all ``runtimes`` produce exact ids.
 
     >>> portable_patterns(["llama.cpp", "tokenizers 1.0", "gigatoken"])
     ['cl100k', 'o200k', 'llama3', 'qwen2']
@@ -134,9 +134,9 @@ class RuntimeCheck:
 
     Attributes:
         name: Name of the runtime.
-        version: Version that was tried; None if the verdict is only from the rule.
+        version: Version that was run; None if the verdict is only from the rule.
         verdict: The verdict.
-        lines: Number of lines that were tried.
+        lines: Number of lines that were encoded.
         same: Number of lines with equal ids.
         different: The first line with different ids, or None.
     """
@@ -154,10 +154,10 @@ class RuntimeCheck:
 
 
 def check_runtimes(tokenizer: BPETokenizer, lines: Iterable[str] | None = None) -> Iterator[RuntimeCheck]:
-    """Check a tokenizer in all runtimes: try the installed ones, and apply the rules of the others.
+    """Check a tokenizer in all runtimes: encode text with the installed runtimes, and apply the rules of the others.
 
     Args:
-        lines: Lines to try; lines with the text of a special token are left out. None for the lines of `sample_lines`.
+        lines: Lines to encode; lines with the text of a special token are left out. None for the lines of `sample_lines`.
     """
     # Programs treat the text of special tokens differently, and reject lone surrogates.
     special = any_of(frozenset(tokenizer.special_tokens) | frozenset(tokenizer.added_tokens))
@@ -174,7 +174,7 @@ def check_runtimes(tokenizer: BPETokenizer, lines: Iterable[str] | None = None) 
 
 
 def stated(tokenizer: BPETokenizer) -> list[tuple[str, Verdict]]:
-    """Return the verdict of each runtime's rule, without trying the runtime."""
+    """Return the name of each runtime and the verdict of its rule for this tokenizer, without running the runtime."""
     return [(runtime.name, runtime.rule(tokenizer.data)) for runtime in RUNTIMES]
 
 
@@ -211,7 +211,7 @@ def _tried(
     rule = runtime.rule(tokenizer.data)
     differing = [line for line, ids, wanted in zip(lines, rows, expected, strict=True) if ids != wanted]
     if rule.what == DIFFERS or (rule.what == NFC_ONLY and not differing):
-        verdict = rule  # a few equal lines do not refute the rule
+        verdict = rule  # a few lines with equal ids do not refute the rule
     elif not differing:
         verdict = Verdict(EXACT)
     elif all(prepare(line, "nfc") != line for line in differing):
@@ -250,7 +250,7 @@ def _unless_respelled(what: TokenizerData | Splitting) -> Verdict:
 
 
 def _knowing(*names: str) -> Callable[[TokenizerData | Splitting], Verdict]:
-    """Return the rule of a program with code for some split patterns, which rejects all other regexes."""
+    """Return the rule of a program that supports only the split patterns ``names`` and rejects all other regexes."""
 
     def rule(what: TokenizerData | Splitting) -> Verdict:
         splitting = _split_of(what)

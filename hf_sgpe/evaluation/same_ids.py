@@ -10,7 +10,7 @@ from typing import Any
 from hf_sgpe.evaluation.metrics import Measurable, measurable
 from hf_sgpe.tokenizer import BPETokenizer
 
-# Lines in a batch: enough for threads to be worthwhile, with little memory.
+# Number of lines in a batch: enough to keep threads busy, but few enough to need little memory.
 _LINES = 4096
 # Number of tokens to show before and after the first difference.
 _BEFORE, _AFTER = 3, 8
@@ -42,8 +42,8 @@ class IdComparison:
     Attributes:
         lines: Number of compared lines.
         same: Number of lines with equal ids.
-        old_tokens: Number of tokens by the first tokenizer.
-        new_tokens: Number of tokens by the second tokenizer.
+        old_tokens: Number of tokens of the first tokenizer.
+        new_tokens: Number of tokens of the second tokenizer.
         difference: The first line with different ids, or None.
     """
 

@@ -1,4 +1,6 @@
-"""``apply_chat_template`` for `SGPETokenizerFast`: renders a conversation as marked text, and encodes it by the marks."""
+"""``apply_chat_template`` for `SGPETokenizerFast`: renders a conversation as marked text, and encodes the text according to
+its marks.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,14 @@ logger = logging.get_logger(__name__)
 # Names of the reasoning field in messages. Templates get the reasoning under the first two names.
 _REASONING = ("reasoning_content", "thinking", "reasoning")
 
-# The same mark as in transformers, so that a template that counts, cuts or changes texts gives the same result.
+# The same placeholder as in transformers, so that a template that counts, cuts or changes texts has the same result.
 _END = "CONTINUE_FINAL_MESSAGE_TAG "
 
 
 def prepared(conversation: Any) -> Any:
-    """Prepare a conversation, or a list of them, for a template as the newest transformers does.
+    """Prepare a conversation, or a list of conversations, for a template in the same way as the newest transformers.
 
-    With this preparation older versions render the same text.
+    With this preparation, older versions render the same text.
     """
     if isinstance(conversation, (list, tuple)) and conversation:
         first = conversation[0]
@@ -52,7 +54,7 @@ def check_continued(field: bool | str) -> None:
     """Check that the installed transformers can continue this field of a message.
 
     Raises:
-        SGPEError: it cannot, because old versions always continue ``content``.
+        SGPEError: the installed transformers cannot, because old versions always continue ``content``.
     """
     if (
         isinstance(field, str)
@@ -128,7 +130,7 @@ def is_harmless(tokenizer: PreTrainedTokenizerFast, text: Written) -> bool:
 
 
 def warn_without_answers(source: str) -> None:
-    """Warn once, as transformers does, if a template does not mark answers and every mask is zero."""
+    """Warn once, as transformers does, if a template does not mark answers, so that every mask is zero."""
     if not re.search(r"\{%[-+]?\s*generation\s*[-+]?%\}", source):
         logger.warning_once(
             "return_assistant_tokens_mask==True but chat template does not contain `{% generation %}` keyword: the mask is "
@@ -137,7 +139,9 @@ def warn_without_answers(source: str) -> None:
 
 
 def answer_mask(text: str, encoding: Encoding) -> list[int]:
-    """Return 1 for each token of ``encoding`` that overlaps an answer of the assistant in ``text``, else 0."""
+    """Return a list with 1 for each token of ``encoding`` that overlaps an answer of the assistant in ``text``, and 0 for
+    each other token.
+    """
     marks = marks_of(text)
     return [int(any(mark & ANSWER for mark in marks[start:stop])) for start, stop in encoding.offsets]
 

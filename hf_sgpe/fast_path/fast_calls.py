@@ -1,4 +1,4 @@
-"""The fast lane of `SGPETokenizerFast`: the native kernel answers calls for ids, masks, offsets and lengths.
+"""The fast lane of `SGPETokenizerFast`: calls that need only ids, masks, offsets and lengths go to the native kernel.
 
 The backend answers all other calls (pairs, overflow, text split into words), and all calls of a tokenizer that
 `BPETokenizer` cannot reproduce exactly. transformers needs the encodings of a result for ``word_ids``, ``char_to_token`` and
@@ -25,8 +25,8 @@ from hf_sgpe.tokenizer import BPETokenizer
 if TYPE_CHECKING:
     from tokenizers import Encoding
 
-# Opening the lane takes time proportional to the vocabulary. It opens once the backend has encoded this many characters per
-# token, which takes about the same time.
+# Opening the lane takes time proportional to the vocabulary. The lane opens once the backend has encoded this many
+# characters per token of the vocabulary, which takes about the same time.
 _WORTH_OPENING = 16
 # Checking that the added tokens are unchanged takes time for each token. For fewer characters than this per added token, the
 # backend is as fast.
@@ -50,7 +50,7 @@ def batch_encoding(tokenizer: PreTrainedTokenizerFast, text: Any, options: dict[
         return None
     import hf_sgpe._native as _native
 
-    if any(map(_native.has_surrogates, texts)):  # the backend raises an error for them
+    if any(map(_native.has_surrogates, texts)):  # the backend raises an error for these texts
         return None
     lane = _lane_of(tokenizer, texts)
     if lane is None:
@@ -59,7 +59,7 @@ def batch_encoding(tokenizer: PreTrainedTokenizerFast, text: Any, options: dict[
 
 
 def needs_encodings(options: Mapping[str, Any], special_tokens: int = 0) -> bool:
-    """Return whether a call needs more than ids, masks and lengths, or truncates all of the text away."""
+    """Return whether a call needs more than ids, masks and lengths, or truncates the text to nothing."""
     if any(options.get(name) for name in (*_BACKEND_ONLY, _OFFSETS)):
         return True
     truncation = options.get("truncation_strategy", TruncationStrategy.DO_NOT_TRUNCATE)
@@ -119,7 +119,7 @@ def tokens(tokenizer: PreTrainedTokenizerFast, text: Any, add_special_tokens: bo
 
 
 def open_for(tokenizer: PreTrainedTokenizerFast, bpe: BPETokenizer) -> None:
-    """Open the lane of a tokenizer made from ``bpe``, unless more tokens were added to it."""
+    """Open the lane of a tokenizer made from ``bpe``, unless tokens were added to the tokenizer since."""
     if tokenizer.get_added_vocab() == bpe.data.added_ids:
         _lanes[tokenizer] = _Lane(bpe, _fingerprint(tokenizer))
 
@@ -127,7 +127,7 @@ def open_for(tokenizer: PreTrainedTokenizerFast, bpe: BPETokenizer) -> None:
 def close_for(tokenizer: PreTrainedTokenizerFast) -> None:
     """Close the lane of a tokenizer before its tokens change. A later call opens a new lane."""
     for encodings in list(_waiting.pop(tokenizer, ())):
-        encodings.make()  # with the tokens at the time of the call
+        encodings.make()  # with the tokens at the time of that call
     _lanes.pop(tokenizer, None)
 
 
@@ -147,7 +147,7 @@ class _Lane:
             place = names.index("$A")
             self.prefix = [bpe.special_tokens[name] for name in names[:place]]
             self.suffix = [bpe.special_tokens[name] for name in names[place + 1 :]]
-            # Templates with different token type ids are left to the backend.
+            # The backend handles templates with different token type ids.
             self.is_open &= {type_id for _, type_id in bpe.template.single} == {0}
 
     def batch_encoding(
@@ -170,12 +170,12 @@ class _Lane:
             "padding_side": get("padding_side"),
         }
         # Saving a tokenizer saves the backend's settings, so set them as a call of the backend would. Skip this if another
-        # thread holds the lock: of two simultaneous calls, either may be the last to set them.
+        # thread holds the lock: when two calls run at the same time, either may be the last to set them.
         lock = backend_lock(tokenizer)
         if lock.acquire(blocking=False):
             try:
                 tokenizer.set_truncation_and_padding(**settings)
-                if tokenizer._tokenizer.encode_special_tokens != split_special:  # setting it blocks reading threads
+                if tokenizer._tokenizer.encode_special_tokens != split_special:  # setting it blocks threads that read it
                     tokenizer._tokenizer.encode_special_tokens = split_special
             finally:
                 lock.release()
@@ -184,7 +184,7 @@ class _Lane:
         allowed = "none" if split_special else "all"
         offsets: list[Offsets] | None = None
         if get(_OFFSETS):
-            # The backend computes other offsets for characters that normalization changed.
+            # For characters that normalization changed, the backend computes different offsets.
             if any(prepare(text, self.bpe.normalization or "none") != text for text in texts):
                 return None
             pairs = [self.bpe.encode_with_offsets(text, allowed_special=allowed) for text in texts]
@@ -246,18 +246,18 @@ _waiting: WeakKeyDictionary[PreTrainedTokenizerFast, WeakSet[_Encodings]] = Weak
 
 # Not attributes of the tokenizer, because tokenizers are pickled, copied and hashed with their attributes.
 _locks: WeakKeyDictionary[PreTrainedTokenizerFast, RLock] = WeakKeyDictionary()
-if hasattr(os, "register_at_fork"):  # in the child the thread that holds a lock does not exist
+if hasattr(os, "register_at_fork"):  # a forked child does not have the thread that holds a lock
     os.register_at_fork(after_in_child=_locks.clear)
 
 
 def backend_lock(tokenizer: PreTrainedTokenizerFast) -> RLock:
-    """Return the lock to hold while setting the backend's truncation and padding and encoding with them."""
+    """Return the lock to hold while setting the backend's truncation and padding, and while encoding with these settings."""
     lock = _locks.get(tokenizer)  # faster than creating a lock for setdefault in every call
     return _locks.setdefault(tokenizer, RLock()) if lock is None else lock
 
 
 def _lane_of(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]) -> _Lane | None:
-    """Return the open lane of a tokenizer in its present state, or None if the backend should answer the call."""
+    """Return a lane that matches the tokenizer's present state, or None if the backend should answer the call."""
     lane = _lanes.get(tokenizer)
     if lane is None:
         lane = _lanes[tokenizer] = _Lane(None, None)
@@ -291,7 +291,8 @@ _MODEL_OPTIONS = (
 
 
 def _fingerprint(tokenizer: PreTrainedTokenizerFast) -> tuple[Any, ...] | None:
-    """Return the state of a backend that ids depend on and that takes microseconds to read; None for parts in Python.
+    """Return the part of a backend's state that ids depend on and that takes microseconds to read; None for a backend with
+    parts in Python.
 
     The vocabulary and the merges are represented by their sizes only, so a new model of the same size goes unnoticed.
     """
