@@ -22,9 +22,9 @@ _SUFFIX = ".hf_sgpe"
 
 @contextmanager
 def atomic_directory(directory: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary folder, whose files move into ``directory`` when the block succeeds, each by one rename.
+    """Yield a temporary folder. When the block succeeds, each file in this folder is renamed into ``directory``.
 
-    ``directory`` is created if it does not exist. Other files in it stay. After a failure, nothing new is left.
+    ``directory`` is created if it does not exist. Other files in ``directory`` stay. After a failure, no new file is left.
 
     Raises:
         NotADirectoryError: ``directory`` is a file.
@@ -121,7 +121,7 @@ def check_directory(directory: str | os.PathLike[str], names: Iterable[str]) -> 
     for name in names:
         path = Path(directory) / name
         if path.is_dir():
-            raise IsADirectoryError(f"{path} is a folder, but must be a file: remove it, or choose another place")
+            raise IsADirectoryError(f"{path} is a folder, but must be a file: remove the folder, or choose another place")
         check_file(path)
 
 
@@ -155,7 +155,7 @@ def _folder_above(target: Path) -> Path:
 
 @contextmanager
 def _errors_name(target: Path) -> Iterator[None]:
-    """Make errors of the file system name ``target`` instead of its temporary files."""
+    """Change file-system errors in the block so that they name ``target`` instead of a temporary file."""
     try:
         yield
     except OSError as error:
@@ -183,7 +183,7 @@ def _temporary(place: Path, name: str, make: Callable[[Path], None]) -> Iterator
     path = place / f".{name}-{token_hex(4)}{_SUFFIX}"
     lock = FileLock(f"{path}.lock")
     try:
-        with suppress(OSError, NotImplementedError):  # without locks on the file system, leftovers stay
+        with suppress(OSError, NotImplementedError):  # if the file system has no locks, leftover files stay
             lock.acquire(timeout=0)
         make(path)
         yield path
@@ -193,7 +193,7 @@ def _temporary(place: Path, name: str, make: Callable[[Path], None]) -> Iterator
 
 
 def _make_folder(path: Path) -> None:
-    # On Windows, files would keep the owner-only permission of this folder after they move.
+    # On Windows, files that move out of this folder would keep its owner-only permission.
     path.mkdir() if os.name == "nt" else path.mkdir(0o700)
 
 
@@ -203,7 +203,7 @@ def _remove_leftovers(place: Path) -> None:
 
     for file in place.glob(f".*-????????{_SUFFIX}.lock"):
         lock = FileLock(file)
-        with suppress(OSError, NotImplementedError):  # another process is writing it, or there is no permission
+        with suppress(OSError, NotImplementedError):  # another process is writing the file, or there is no permission
             lock.acquire(timeout=0)
             _remove(file.with_suffix(""))
             release(lock)

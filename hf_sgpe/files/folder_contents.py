@@ -15,13 +15,13 @@ _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model"
 
 
 def model_file(folder: Path) -> str | None:
-    """Return the name of a file of a model in a folder, weights before ``config.json``; None without a model."""
+    """Return the name of one file of the model in a folder, weights before ``config.json``; None if there is no model."""
     files = (file.name for names in _MODEL_FILES for file in sorted(folder.glob(names)))
     return next(files, None)
 
 
 def tokenizer_file(folder: Path) -> str | None:
-    """Return the name of a file of a tokenizer in a folder, ``tokenizer.json`` first; None without a tokenizer."""
+    """Return the name of one file of the tokenizer in a folder, ``tokenizer.json`` first; None if there is no tokenizer."""
     return next((name for name in _TOKENIZER_FILES if (folder / name).is_file()), None)
 
 
@@ -69,7 +69,9 @@ def why_no_tokenizer(names: Iterable[str], where: str) -> str:
 
 
 def why_no_model(folder: Path) -> str:
-    """Return the reason why a folder has no model, with a remedy, as the end of a message, or an empty string."""
+    """Return the end of a message about a missing model: what the folder has instead, and a remedy. Empty if nothing is
+    recognised.
+    """
     return f", {_adapter(str(folder))}" if (folder / ADAPTER_FILE).is_file() else ""
 
 

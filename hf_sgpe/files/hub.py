@@ -12,20 +12,20 @@ from hf_sgpe.errors import SGPEError
 
 
 class HubUnreachableError(SGPEError):
-    """The Hub without an answer: no network, a temporary failure of the server, or offline mode."""
+    """An error for a Hub that does not answer: no network, a temporary failure of the server, or offline mode."""
 
 
 class NoSuchFileError(SGPEError):
-    """A repository without the requested file."""
+    """An error for a repository that does not have the requested file."""
 
 
-# The client retries each request for half a minute. With the waits between the tries, this takes about four minutes.
+# The client retries each request for half a minute. With the waits between the tries, all tries take about four minutes.
 _TRIES = 6
 _LOG_IN = "log in with 'hf auth login' or set HF_TOKEN"
 
 
 def split_name(name: str) -> tuple[str, str | None]:
-    """Split a name from the command line into repository and revision.
+    """Return the repository and the revision of a name ``repository@revision`` from the command line.
 
     >>> split_name("user/name@v1"), split_name("user/name")
     (('user/name', 'v1'), ('user/name', None))
@@ -60,12 +60,13 @@ def download(
     token: bool | str | None = None,
     cache_dir: str | Path | None = None,
 ) -> Path:
-    """Return the path of a file of a model repository, downloaded unless the cache has the current version.
+    """Return the local path of a file of a model repository. The file is downloaded unless the cache has its current
+    version.
 
     Args:
         repo: ``user/name``.
         filename: Path in the repository.
-        also: Other files of the same commit for the same folder. Files that do not exist are skipped.
+        also: Other files of the same commit to download into the same folder. Files that do not exist are skipped.
         revision: Branch, tag or commit.
         token: As for huggingface_hub; None uses the token of ``hf auth login``.
         cache_dir: Cache folder; None for the cache of huggingface_hub.
@@ -84,8 +85,8 @@ def download(
                 get_hf_file_metadata(hf_hub_url(repo, filename, revision=revision), token=token)
             path = Path(hf_hub_download(repo, filename, cache_dir=cache_dir, revision=revision, token=token))
         except RemoteEntryNotFoundError:
-            raise NoSuchFileError(f"{name}: the repository holds no {filename}") from None
-        # The cache has a folder for each commit. A commit does not change, so the record of a missing file stays valid.
+            raise NoSuchFileError(f"{name}: the repository has no {filename}") from None
+        # The cache has a folder for each commit. Commits do not change, so a record that a commit lacks a file stays valid.
         commit = path.parents[filename.count("/")].name
         for other in also:
             if try_to_load_from_cache(repo, other, cache_dir=cache_dir, revision=commit) is None:
@@ -112,7 +113,8 @@ def names_in(repo: str, *, revision: str | None = None, token: bool | str | None
 
 
 def download_model(name: str) -> Path:
-    """Return the folder of a model's weights, configuration and tokenizer, downloaded unless they are in the cache.
+    """Return the local folder of a model, with weights, configuration and tokenizer. Files that are not in the cache are
+    downloaded.
 
     Args:
         name: ``user/name``, or ``user/name@revision``.
@@ -150,13 +152,13 @@ def hub_errors(start: str) -> Iterator[None]:
         raise
     except Exception as error:  # the HTTP library, and so its errors, depend on the version of huggingface_hub
         if isinstance(error, OSError) and error.filename:
-            raise  # an error of the disk
+            raise  # an error of the disk, not of the Hub
         kind = HubUnreachableError if _is_unreachable(error) else SGPEError
         raise kind(f"{start} {_reason(error)}") from None
 
 
 class Patience:
-    """A policy for retries: each wait is longer than the last, and several failures in a row are an error."""
+    """A policy for retries: each wait is longer than the wait before it, and too many failures in a row are an error."""
 
     def __init__(self) -> None:
         self._failures = 0
@@ -198,7 +200,7 @@ def _is_unreachable(error: BaseException) -> bool:
 
 
 def _unwrapped(error: BaseException) -> BaseException:
-    """Return the original error, which uploads of large files and the cache wrap in other errors."""
+    """Return the original error inside ``error``: uploads of large files, and the cache, wrap errors in other errors."""
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     while isinstance(error, (RuntimeError, LocalEntryNotFoundError)) and error.__cause__:
@@ -212,10 +214,10 @@ def _reason(error: BaseException) -> str:
     error = _unwrapped(error)
     for kind, reason in (
         (errors.OfflineModeIsEnabled, "the Hub is switched off (HF_HUB_OFFLINE)"),
-        (errors.HFValidationError, "not a name of a Hub repository: write user/name"),
+        (errors.HFValidationError, "not the name of a Hub repository: write user/name"),
         (errors.LocalTokenNotFoundError, f"the Hub requires a token: {_LOG_IN}"),
         (errors.GatedRepoError, f"the repository is gated: ask for access on its page, and {_LOG_IN}"),
-        (errors.RepositoryNotFoundError, f"no such repository on the Hub (or you may not see it: {_LOG_IN})"),
+        (errors.RepositoryNotFoundError, f"no such repository on the Hub, or it is private: {_LOG_IN}"),
         (errors.RevisionNotFoundError, "the repository has no such revision"),
     ):
         if isinstance(error, kind):
@@ -226,7 +228,7 @@ def _reason(error: BaseException) -> str:
         message = " ".join((error.server_message or message).split())
         return {
             401: f"the Hub requires a valid token: {_LOG_IN}",
-            403: f"the token does not allow it ({message})",
+            403: f"the token does not permit this request ({message})",
             412: "the repository has changed in the meantime: try again",
         }.get(status, f"the Hub answers {status} ({message})")
     if isinstance(error, ValueError) and not isinstance(error, JSONDecodeError):

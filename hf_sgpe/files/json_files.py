@@ -29,7 +29,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a JSON object to a file, with one value a line.
+    """Write a JSON object to a file, with one value in each line.
 
     Raises:
         OSError: as for `hf_sgpe.files.atomic.write_text`.

@@ -1,6 +1,6 @@
 """The rule for existing files: commands replace them only with ``--overwrite``.
 
-Methods of the Python interface, such as ``save_pretrained``, replace existing files, as methods of transformers do.
+Python methods, such as ``save_pretrained``, replace existing files, as the methods of transformers do.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ def check_new_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> 
         SGPEError: the file exists, and ``overwrite`` is not set.
     """
     if not overwrite and Path(path).is_file():
-        raise SGPEError(f"{path}: exists already: give another name, or --overwrite to replace it")
+        raise SGPEError(f"{path} already exists: give another name, or add --overwrite to replace it")
 
 
 def check_new_folder(
     folder: str | os.PathLike[str], *, overwrite: bool = False, names: Iterable[str] = (), whole: bool = False
 ) -> None:
-    """Check that a command does not replace a model, a tokenizer or one of its other output files in a folder.
+    """Check that a folder has no model, no tokenizer and none of the files ``names``, which a command would replace.
 
     Other files in the folder are allowed, and stay.
 
     Args:
-        names: Names of the other files that the command writes.
+        names: Names of other files that the command writes.
         whole: Whether the folder must be empty.
 
     Raises:
@@ -42,13 +42,15 @@ def check_new_folder(
         return
     held = _held(path)
     if held or (whole and any(path.iterdir())):
-        raise SGPEError(f"{folder}: holds {held or 'files'}: give another folder, or --overwrite to replace its files")
+        raise SGPEError(
+            f"{folder} already has {held or 'files'}: give another folder, or add --overwrite to replace its files"
+        )
     for name in names:
         check_new_file(path / name)
 
 
 def _held(folder: Path) -> str:
-    """Return a phrase for the model or the tokenizer in a folder, or an empty string without one."""
+    """Return a phrase for the model or the tokenizer in a folder, or an empty string if there is neither."""
     if model := model_file(folder):
         return f"a model ({model}), which needs its own tokenizer"
     if tokenizer := tokenizer_file(folder):

@@ -1,4 +1,4 @@
-"""Folders of resumable jobs: one process at a time works in a folder, always with the same settings."""
+"""Folders of resumable jobs: only one process at a time works in a folder, and every run must have the same settings."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from hf_sgpe.files.atomic import release
 from hf_sgpe.files.json_files import read_json, write_json
 
 SETTINGS_FILE = "settings.json"
-"""The file with the settings of the results in a folder. A run with other settings must not continue the results."""
+"""Name of the file, in a folder of results, with the settings that the results were made with. A run with different settings
+must not continue them.
+"""
 
 LOCK_FILE = ".lock"
-"""The file in a folder that is locked by the process that writes to the folder."""
+"""Name of the lock file: the process that writes to a folder locks this file in the folder."""
 
 
 @contextmanager
@@ -46,15 +48,15 @@ def alone_in(directory: str | os.PathLike[str], *, patience: float = 3) -> Itera
 
 
 def keep_settings(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Write the settings of the results in a folder."""
+    """Write, into a folder of results, the settings that the results were made with."""
     write_json(folder / SETTINGS_FILE, settings)
 
 
 def check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Check that the results in a folder have the same settings.
+    """Check that the results in a folder were made with ``settings``.
 
     Raises:
-        SGPEError: some settings differ. The message names them.
+        SGPEError: some settings differ; the message names these settings.
     """
     file = folder / SETTINGS_FILE
     if not file.exists():
@@ -62,18 +64,19 @@ def check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
     try:
         kept = read_json(file)
     except SGPEError:
-        raise SGPEError(f"{file}: damaged: remove it and the results in its folder") from None
+        raise SGPEError(f"{file} is damaged: remove it and the results in its folder") from None
     if different := differing(settings, kept):
         raise SGPEError(
-            f"{folder}: was started with other settings ({', '.join(different)}): use them again, or give another folder"
+            f"{folder} was started with different settings ({', '.join(different)}): repeat those settings, or give "
+            "another folder"
         )
 
 
 def differing(settings: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings whose values in a file differ: name → value in the file, or None if it is missing.
+    """Return the settings whose value in ``kept`` differs, as a dict from name to the value there, or None if it is missing.
 
     >>> differing({"steps": 5, "files": ("a",)}, {"steps": 6, "files": ["a"]})
     {'steps': 6}
     """
-    now = json.loads(json.dumps(dict(settings)))  # as in a file, tuples become lists
+    now = json.loads(json.dumps(dict(settings)))  # tuples become lists, as in a file
     return {name: kept.get(name) for name, value in now.items() if kept.get(name) != value}

@@ -1,4 +1,4 @@
-"""Detection, by its first bytes, of an unreadable file: a Git LFS pointer, or text in UTF-16 or UTF-32."""
+"""Detection of unreadable files by their first bytes: Git LFS pointers, and text in UTF-16 or UTF-32."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def read_utf8(path: Path) -> str:
 def check_no_pointer(path: Path) -> None:
     """Check that a file, or each file of a model or a tokenizer in a folder, is not a Git LFS pointer.
 
-    Call it after a failed load, for a message that names the cause.
+    Call this function after a failed load, so that the error names the cause.
 
     Raises:
         SGPEError: one of the files is a Git LFS pointer.

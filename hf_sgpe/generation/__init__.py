@@ -1,4 +1,4 @@
-"""Generation with the same token ids on transformers, OpenVINO, MLX and llama.cpp.
+"""Text generation on transformers, OpenVINO, MLX and llama.cpp, with the same token ids on each.
 
 `TextGenerator` continues text; an engine from `load_engine` continues token ids. Modules are imported on first use.
 """

@@ -21,7 +21,7 @@ class Chat:
     Attributes:
         messages: Messages so far, each with ``role`` and ``content``, without the system prompt.
         system_prompt: Text of the system message, or None.
-        stop_ids: The token that the template writes after an answer; it ends an answer.
+        stop_ids: The token that the template writes after an answer. Generation stops at this token.
     """
 
     def __init__(
@@ -43,7 +43,8 @@ class Chat:
     def say(self, text: str, options: GenerationOptions | None = None) -> Iterator[str]:
         """Send a message of the user, and return an iterator over the pieces of the answer.
 
-        The message and the answer are added to `messages` when the answer ends or is interrupted, but not after an error.
+        The message and the answer are added to `messages` when the answer ends or is interrupted, but not if an error
+        occurs.
 
         Raises:
             SGPEError: the conversation is too long. This is checked before the model runs.
@@ -62,7 +63,7 @@ class Chat:
         return self._stream(self.encode(messages), options)
 
     def encode(self, messages: Sequence[Mapping[str, str]], *, add_generation_prompt: bool = True) -> list[int]:
-        """Return the ids of ``messages`` after the system prompt; their content is encoded as ordinary text.
+        """Return the ids of the system prompt and ``messages``. The content of messages is encoded as ordinary text.
 
         Args:
             add_generation_prompt: Whether to end with the beginning of an assistant message.

@@ -16,7 +16,7 @@ class Progress:
     Attributes:
         prompt_tokens: Number of tokens in the prompt.
         tokens: Number of generated tokens, without a stop token.
-        first: Seconds until the first generated token, which is the time of the prompt; None before that token.
+        first: Seconds until the first generated token, which is the time spent on the prompt; None before that token.
         seconds: Seconds from the start to the last token.
     """
 
@@ -27,7 +27,7 @@ class Progress:
 
     @property
     def tokens_per_second(self) -> float:
-        """Generated tokens per second, without the time of the prompt."""
+        """Generated tokens per second, not counting the time spent on the prompt."""
         spent = self.seconds - (self.first or 0.0)
         return (self.tokens - 1) / spent if self.tokens > 1 and spent > 0 else 0.0
 
@@ -51,7 +51,7 @@ class Piece(NamedTuple):
         text: Whole characters; empty in the last piece.
         generated: Number of tokens generated so far, including the tokens of a stop text.
         finish_reason: In the last piece: ``stop`` if a token or a text ended the answer, ``length`` if ``max_new_tokens`` or
-            the context did.
+            the context ended it.
         tokens: The tokens whose text begins in this piece, if they were requested. Tokens of a stop text are in no piece.
     """
 
@@ -66,13 +66,13 @@ class Score:
     """The probability of a text under a model.
 
     If the tokenizer puts a special token before a text, every token of the text is scored. Otherwise the first token has no
-    score, and the others are scored given the tokens before them.
+    score, and each other token is scored given the tokens before it.
 
     Attributes:
         ids: Ids of the scored tokens.
         tokens: Bytes of the scored tokens; a character may be spread over several tokens.
         logprobs: Natural log-probabilities of the scored tokens, each given all tokens before it.
-        given: Bytes of the first token if it has no score, else empty.
+        given: Bytes of the first token if it has no score, otherwise empty.
         bytes: Number of UTF-8 bytes of the text, without the first token if it has no score.
     """
 

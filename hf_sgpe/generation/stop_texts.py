@@ -1,4 +1,4 @@
-"""Filters for streams of text: cut off the beginning, or end the stream at a stop text."""
+"""Filters for streams of text, which remove the beginning or end the stream at a stop text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def without_beginning(pieces: Iterator[str], characters: int) -> Iterator[str]:
 def until_stop(pieces: Iterable[str], stops: Sequence[str]) -> Iterator[str]:
     """Yield the stream up to the first complete stop text, without the stop text.
 
-    Text that may be the beginning of a stop text is held back until the next characters decide. The average time for a
+    Text that may be the beginning of a stop text is held back until the next characters decide. The average time per
     character is proportional to the number of stop texts (Knuth, Morris, Pratt 1977).
 
     >>> list(until_stop(["ab", "c<", "e", "n", "<end>d"], ["<end>"]))
@@ -58,7 +58,7 @@ class _Seeker:
     def __init__(self, stop: str) -> None:
         self.stop = stop
         self.matched = 0
-        # Length of the match → length of the shorter match to try if the next character does not fit.
+        # For each length of a match: the length of the shorter match to try if the next character does not fit.
         self._back = [0]
         length = 0
         for character in stop[1:]:
@@ -68,7 +68,7 @@ class _Seeker:
             self._back.append(length)
 
     def completes(self, character: str) -> bool:
-        """Add a character, and return whether it completes the text."""
+        """Add a character of the stream, and return whether it completes the text."""
         while self.matched and self.stop[self.matched] != character:
             self.matched = self._back[self.matched - 1]
         self.matched += self.stop[self.matched] == character

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 class TextGenerator:
     """A tokenizer with an engine. The engine works on ids only, so every engine gets the same tokens.
 
-    The text of a special token in a prompt or a message is encoded as ordinary text. Use the generator in a ``with`` block,
-    or `close` it, to free the model's memory.
+    The text of a special token in a prompt or a message is encoded as ordinary text. To free the model's memory, use the
+    generator in a ``with`` block, or call `close`.
 
     Args:
-        tokenizer: A `BPETokenizer`, a byte-level BPE tokenizer of transformers (fast), or the folder or Hub repository of
+        tokenizer: A `BPETokenizer`, a fast tokenizer of transformers with byte-level BPE, or the folder or Hub repository of
             either.
         engine: An engine from `hf_sgpe.generation.load_engine`.
 
@@ -54,7 +54,10 @@ class TextGenerator:
 
     def __init__(self, tokenizer: BPETokenizer | PreTrainedTokenizerFast | str | os.PathLike[str], engine: Engine) -> None:
         if not isinstance(engine, Engine):
-            raise TypeError(f"expected an engine from load_engine, not {type(engine).__name__}: or use TextGenerator.load")
+            raise TypeError(
+                f"expected an engine from load_engine, not {type(engine).__name__}: to load a model and its "
+                "tokenizer, use TextGenerator.load"
+            )
         self.tokenizer = _as_bpe(tokenizer)
         self.engine = engine
         self.progress: Progress | None = None
@@ -79,7 +82,7 @@ class TextGenerator:
         """Load a model and its tokenizer.
 
         Args:
-            model: As for `hf_sgpe.generation.load_engine`; so are ``engine``, ``exact`` and ``settings``.
+            model: As for `hf_sgpe.generation.load_engine`, like ``engine``, ``exact`` and ``settings``.
             tokenizer: Tokenizer to use instead of the one in the model's folder or GGUF file. GGUF files written by other
                 programs have none.
 
@@ -134,7 +137,7 @@ class TextGenerator:
 
         A character is yielded as soon as all its bytes are generated. The joined pieces equal the decoded tokens, except for
         an incomplete character at the end. Closing the iterator, or Ctrl-C, ends the generation. With the option
-        ``whole_syllables`` no piece ends in a letter that the next token may change. With ``heal`` the answer still begins
+        ``whole_syllables``, no piece ends in a letter that the next token may change. With ``heal``, the answer still begins
         after the prompt, but may complete the prompt's last word with a longer token.
 
         Raises:
@@ -146,7 +149,7 @@ class TextGenerator:
         if not count:
             return self._stream(ids, options)
         kept, taken = ids[:-count], ids[-count:]
-        # The tokens chosen again are not part of the answer.
+        # Tokens of the prompt that the model chose again are not part of the answer.
         options = replace(options, max_new_tokens=options.max_new_tokens + count)
         again = len(self.tokenizer.decode(taken))
         return self._stream(kept, options, Healing(self._healer, taken), again)
@@ -163,7 +166,7 @@ class TextGenerator:
         unscored = 0 if self._before else 1
         if len(text_ids) <= unscored:
             reason = "is one token, and the tokenizer puts no token before it" if text_ids else "is empty"
-            raise SGPEError(f"no token can be scored: the text {reason}: give a longer text")
+            raise SGPEError(f"no token can be scored, because the text {reason}: give a longer text")
         predicted = text_ids[unscored:]
         logprobs = self.engine.logprobs(ids)[-len(predicted) :]
         tokens = tuple(map(self.tokenizer.token_bytes, predicted))
@@ -236,11 +239,11 @@ class TextGenerator:
         yield Piece("", generated, "length" if ran_out else "stop", () if is_cut else tuple(placed))
 
     def chat(self, system_prompt: str | None = None, *, template: str | None = None) -> Chat:
-        """Return a new conversation, which keeps its messages.
+        """Return a new conversation, which remembers its messages.
 
         Args:
             system_prompt: Text of the system message, or None.
-            template: Name of a chat template, or Jinja source; None for the tokenizer's own.
+            template: Name of a chat template, or Jinja source; None for the tokenizer's own template.
 
         Raises:
             SGPEError: neither the call nor the tokenizer has a chat template.
@@ -248,7 +251,7 @@ class TextGenerator:
         return Chat(self.tokenizer, self._stream, system_prompt, template)
 
     def encode(self, prompt: str) -> list[int]:
-        """Return the ids of a prompt, with the special tokens before a text and without those after it."""
+        """Return the ids of a prompt, including special tokens before the text but not special tokens after it."""
         if not isinstance(prompt, str):
             raise TypeError(f"the prompt must be a text, not {type(prompt).__name__}")
         return self._before + self.tokenizer.encode(prompt)
@@ -267,13 +270,15 @@ class TextGenerator:
     def _stream(
         self, ids: list[int], options: GenerationOptions, watch: Watch | None = None, again: int = 0
     ) -> Iterator[str]:
-        """Return the pieces of the answer to ids, without the first ``again`` characters, which repeat the prompt's end."""
+        """Return the pieces of the answer to ``ids``, without the first ``again`` characters, which repeat the end of the
+        prompt.
+        """
         tokens = self.engine.generate(ids, options, watch=watch)
         pieces = until_stop(without_beginning(self._pieces(self._counted(tokens, len(ids))), again), options.stop)
         return whole_letters(pieces) if options.whole_syllables else pieces
 
     def _pieces(self, ids: Iterable[int]) -> Iterator[str]:
-        # The padding rows of an embedding are not tokens.
+        # Rows that pad an embedding are not tokens.
         token_ids = (id for id in ids if id in self._token_ids)
         return self.tokenizer.decode_stream(token_ids, skip_special_tokens=True, keep_unfinished=False)
 
@@ -301,15 +306,15 @@ def chat_once(
     verbose: bool = False,
     **settings: Any,
 ) -> str:
-    """Return the answer of a model to a conversation; the implementation of `BPETokenizer.chat`.
+    """Return the answer of a model to a conversation. This function implements `BPETokenizer.chat`.
 
-    The model is loaded for this answer only. For more than one answer use `TextGenerator`.
+    The model is loaded for this answer only. For more than one answer, use `TextGenerator`.
 
     Args:
         tokenizer: Tokenizer of the model.
-        messages: As for `BPETokenizer.apply_chat_template`; so are ``template`` and ``system_prompt``.
-        model_path: As for `TextGenerator.load`; so are ``settings``, such as ``n_gpu_layers`` and ``n_ctx``.
-        max_new_tokens: As for `GenerationOptions`; so are ``temperature`` and ``top_p``.
+        messages: As for `BPETokenizer.apply_chat_template`, like ``template`` and ``system_prompt``.
+        model_path: As for `TextGenerator.load`, like ``settings``, such as ``n_gpu_layers`` and ``n_ctx``.
+        max_new_tokens: As for `GenerationOptions`, like ``temperature`` and ``top_p``.
         backend: Name of the engine, as for `TextGenerator.load`.
         verbose: Print the engine and its speed.
 

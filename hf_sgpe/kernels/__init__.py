@@ -1,7 +1,8 @@
-"""The choice of kernels for the whole package: native C++ kernels if they were built, or else readable Python.
+"""The choice of kernels for the whole package: native C++ kernels if they were built, otherwise readable Python.
 
-Code with a fast path asks `is_native`, and otherwise uses the readable path. Both paths have the same results. The
-environment variable ``HF_SGPE_KERNEL=python`` forces the readable path, and ``HF_SGPE_KERNEL=native`` forbids it.
+Code with a fast path takes that path if `is_native` returns True, and otherwise the readable path. Both paths have the same
+results. The environment variable ``HF_SGPE_KERNEL=python`` forces the readable path, and ``HF_SGPE_KERNEL=native`` forbids
+it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ CHARACTER_CLASSES = {
     6: r"[^\S\r\n]",
     7: r"[\r\n]",
 }
-"""Character class of the native scanners → the same class in split patterns. Every other character is in class 0."""
+"""The classes of characters in split patterns, keyed by their number in the native scanners. Every other character is in
+class 0.
+"""
 
 _ENVIRONMENT = "HF_SGPE_KERNEL"
 _AT_INSTALLATION = "HF_SGPE_PURE"
@@ -49,7 +52,9 @@ def is_native() -> bool:
 
 
 def has_scanners() -> bool:
-    """Return whether the native scanners can be used: their character classes are those of the installed ``tokenizers``."""
+    """Return whether the native scanners can be used, which requires that their character classes are those of the installed
+    ``tokenizers``.
+    """
     return is_native() and classes_agree()
 
 
@@ -62,10 +67,10 @@ def describe() -> str:
 
 
 def note_slow_use(characters: int) -> None:
-    """Warn once, with a remedy, if readable kernels process more than a little text although nobody chose them.
+    """Warn once, with a remedy, if readable kernels process more than a little text although the user did not choose them.
 
     Args:
-        characters: Number of characters of this call, which is added to those of earlier calls.
+        characters: Number of characters in this call. It is added to the number from earlier calls.
     """
     global _slow_characters
     if _readable_only or _slow_characters > _LITTLE_TEXT:
@@ -88,13 +93,13 @@ def note_slow_use(characters: int) -> None:
 
 
 def leave_slow_use_to_others() -> None:
-    """Turn off the warning of `note_slow_use` in a worker process, whose parent warns already."""
+    """Turn off the warning of `note_slow_use` in a worker process, because its parent already warns."""
     global _slow_characters
     _slow_characters = _LITTLE_TEXT + 1
 
 
 def stay_readable() -> None:
-    """Turn off the native kernels in a worker process, whose parent does not use them."""
+    """Turn off the native kernels in a worker process, because its parent does not use them."""
     global _readable_only
     _readable_only = True
 

@@ -1,4 +1,4 @@
-"""All uses of the ``tokenizers`` library: its regex engine, its NFC, its pre-tokenizers, and loading.
+"""All uses of the ``tokenizers`` library: its regex engine, its NFC, its pre-tokenizers, and its loading of tokenizers.
 
 Saved tokenizers run in that library, so its character classes are the reference. The library's version of Unicode may differ
 from that of the ``regex`` package. That package and Python's own Unicode data replace the library if it is not
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @cache
 def shows_its_parts() -> bool:
-    """Return whether the library is installed in a version with access to its parts."""
+    """Return whether the library is installed, in a version that gives Python access to its parts."""
     try:
         import tokenizers.normalizers
         import tokenizers.pre_tokenizers  # noqa: F401
@@ -83,7 +83,8 @@ def matching(character_class: str, characters: str) -> set[str]:
 
 
 def splitter(patterns: Sequence[str]) -> PreTokenizer:
-    """Return a pre-tokenizer of the library that splits text at the matches of the first regex, the pieces by the next.
+    """Return a pre-tokenizer of the library that splits text at the matches of the first regex, and the pieces at those of
+    the next.
 
     Raises:
         SGPEError: the library is not available, or cannot read a pattern.
@@ -100,19 +101,19 @@ def splitter(patterns: Sequence[str]) -> PreTokenizer:
 
 
 def split_at(kind: str, characters: str, nearly: str) -> set[str]:
-    """Return the characters at which a pre-tokenizer of the library splits, by its own tables.
+    """Return those of ``characters`` at which a pre-tokenizer of the library splits, according to the library's own tables.
 
     Args:
         kind: ``Digits`` or ``Punctuation``.
         characters: Characters to test.
-        nearly: Regex class of nearly the same characters, for use without the library.
+        nearly: Regex class with nearly the same characters, for use without the library.
     """
     if not shows_its_parts():
         return matching(nearly, characters)
     from tokenizers import pre_tokenizers
 
     part: Any = pre_tokenizers.Digits() if kind == "Digits" else pre_tokenizers.Punctuation("contiguous")
-    # Runs of matching and other characters alternate, and the first run begins with a letter.
+    # Runs of matching characters alternate with runs of other characters, and the first run begins with a letter.
     pieces = part.pre_tokenize_str("a" + characters)
     return {character for piece, _ in pieces[1::2] for character in piece}
 

@@ -1,4 +1,4 @@
-"""Cached conversions of models to the format of an engine."""
+"""A cache of models that were converted to the format of an engine."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ def cache_folder() -> Path:
 
 
 def load_converted(source: Path, kind: str, convert: Callable[[Path, Path], None], load: Callable[[Path], Loaded]) -> Loaded:
-    """Load a converted model from the cache; convert the model first if it is not there.
+    """Load a converted model from the cache. If the cache does not have it, convert the model first.
 
-    The cache key is the path of the source with the names, sizes and times of its files, so a model that was trained more
-    is converted again. A converted model that cannot be loaded is removed; if it came from the cache, the model is
-    converted once more. Removing the cache is safe at any time.
+    The cache key is the path of the source, together with the names, sizes and times of its files. If a model is trained
+    further, its key changes and it is converted again. A converted model that cannot be loaded is removed; if it came from
+    the cache, the model is converted once more. Removing the cache is safe at any time.
 
     Args:
         kind: Format of the conversion, part of the folder's name.
-        convert: Converts the model in the first folder into the second folder.
-        load: Loads a conversion. It raises SGPEError if the caller's arguments are wrong, and any other exception if the
-            conversion is damaged.
+        convert: Function that converts the model in the first folder into the second folder.
+        load: Function that loads a conversion. It raises SGPEError if the caller's arguments are wrong, and any other
+            exception if the conversion is damaged.
 
     Raises:
         SGPEError: the cache folder cannot be written.
@@ -58,9 +58,9 @@ def load_converted(source: Path, kind: str, convert: Callable[[Path, Path], None
         return load(target)
     except SGPEError:  # the conversion is not at fault
         raise
-    except Exception:  # libraries raise any exception for a damaged file
+    except Exception:  # for a damaged file, libraries raise exceptions of any class
         shutil.rmtree(target, ignore_errors=True)
-        if is_new or (target / DONE_FILE).exists():  # it cannot be removed
+        if is_new or (target / DONE_FILE).exists():  # the folder cannot be removed
             raise
     return load_converted(source, kind, convert, load)
 

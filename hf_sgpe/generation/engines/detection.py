@@ -1,9 +1,9 @@
-"""The engines of this machine, the choice of an engine for a model, and loading a model.
+"""The engines on this machine, the choice of an engine for a model, and the loading of models.
 
 The order of preference is that of the document on tokenizers for large language models: MLX on Apple Silicon, NVIDIA, AMD,
 OpenVINO on an Intel GPU, llama.cpp on the CPU, transformers. The format of the model counts too: only llama.cpp runs a GGUF
-file, and a model of transformers is converted only if no engine here runs it unconverted. The ranks of the engines encode
-this order.
+file, and a model of transformers is converted only if no engine here runs it unconverted. The rank of each engine is its
+place in this order.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ MODEL_KINDS: dict[str, Callable[[Path], bool]] = {
     "openvino": lambda path: (path / "openvino_model.xml").exists(),
     "gguf": lambda path: path.is_file(),
 }
-"""Kind of a model → test of a model's path. If several tests succeed, the last one decides."""
+"""Tests of a model's path, keyed by kind of model. If several tests succeed, the last of them decides."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """The installed engines and their devices. Tests pass a machine of their own.
+    """The installed engines and their devices. Unit tests pass a `Machine` of their own.
 
     Attributes:
-        versions: Installed engine → its packages with their versions.
-        why_not: Installed engine → short reason why it cannot be used.
-        devices: Engine → devices it can compute on; engines without an entry use the CPU.
+        versions: The packages of each installed engine with their versions, keyed by engine.
+        why_not: Short reasons why installed engines cannot be used, keyed by engine.
+        devices: The devices that each engine can compute on, keyed by engine; engines without an entry use the CPU.
     """
 
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -66,10 +66,10 @@ class EngineInfo(NamedTuple):
 
     Attributes:
         name: Name for `load_engine`.
-        version: Its packages with their versions; None if it is not installed.
-        devices: Devices it can compute on.
-        why_not: Reason why it cannot be used; empty if it can.
-        pip: Command that installs it.
+        version: The packages of the engine with their versions; None if the engine is not installed.
+        devices: Devices that the engine can compute on.
+        why_not: Reason why the engine cannot be used; empty if it can be used.
+        pip: Command that installs the engine.
     """
 
     name: str
@@ -80,7 +80,7 @@ class EngineInfo(NamedTuple):
 
 
 def available_engines(machine: Machine | None = None) -> list[EngineInfo]:
-    """Return all engines, usable or not."""
+    """Return a description of every engine, whether it can be used on this machine or not."""
     machine = machine or look()
     infos = []
     for name, engine in ENGINES.items():
@@ -108,13 +108,15 @@ def best_engine(model: str | os.PathLike[str], machine: Machine | None = None) -
         if machine.has(engine.name) and not engine.why_not(path):
             return engine.name
     if not engines:
-        raise SGPEError(f"{path}: no engine runs a model of {kind}")
+        raise SGPEError(f"{path}: no engine runs models in the format of {kind}")
     # The engine for the model's own format.
     wanted = min(engines, key=lambda engine: (engine.runs.index(kind), engine.rank))
     if machine.has(wanted.name):
-        raise SGPEError(f"{path}: no installed engine runs this model: {wanted.name} {wanted.why_not(path)}")
+        raise SGPEError(f"{path}: no installed engine runs this model. {wanted.name} {wanted.why_not(path)}")
     why_not = machine.why_not.get(wanted.name, "not installed")
-    raise SGPEError(f"{path}: no installed engine runs a model of {kind}: {wanted.name} is {why_not}: {wanted.pip}")
+    raise SGPEError(
+        f"{path}: no installed engine runs models in the format of {kind}. {wanted.name} is {why_not}: {wanted.pip}"
+    )
 
 
 def load_engine(model: str | os.PathLike[str], engine: str | None = None, *, exact: bool = False, **settings: Any) -> Engine:
@@ -123,12 +125,13 @@ def load_engine(model: str | os.PathLike[str], engine: str | None = None, *, exa
     Args:
         model: Folder of a model of transformers, OpenVINO or MLX, a GGUF file, or a repository on the Hub.
         engine: One of `hf_sgpe.generation.engines.engine_registry.ENGINES`; None for `best_engine`.
-        exact: Compute in 32 bits, so that all engines generate the same tokens except where rounding decides.
+        exact: Compute in 32 bits, so that all engines generate the same tokens, except where rounding decides between two
+            tokens.
         settings: ``device`` for transformers and OpenVINO; ``n_ctx`` and ``n_gpu_layers`` for llama.cpp.
 
     Raises:
-        SGPEError: there is no such model or engine, the engine is not installed, it cannot run this model, or it has no such
-            setting.
+        SGPEError: there is no such model or engine, or the engine is not installed, cannot run this model, or does not have
+            one of the settings.
     """
     path = find_model(model)
     name = best_engine(path) if engine is None else engine
@@ -137,7 +140,7 @@ def load_engine(model: str | os.PathLike[str], engine: str | None = None, *, exa
     chosen, kind = ENGINES[name], kind_of_model(path)
     if kind not in chosen.runs:
         suited = ", ".join(other.name for other in ENGINES.values() if kind in other.runs)
-        raise SGPEError(f"{path}: {name} does not run a model of {kind}: use {suited}")
+        raise SGPEError(f"{path}: {name} does not run models in the format of {kind}: use {suited}")
     if reason := chosen.why_not(path):
         raise SGPEError(f"{path}: {name} {reason}: choose another engine")
     try:
@@ -150,17 +153,17 @@ def load_engine(model: str | os.PathLike[str], engine: str | None = None, *, exa
     accepted = [setting for setting in signature(chosen).parameters if setting not in ("path", "exact")]
     for setting in settings:
         if setting not in accepted:
-            raise SGPEError(f"{name} has no setting {setting!r}: it has {', '.join(accepted) or 'none'}")
+            raise SGPEError(f"{name} has no setting {setting!r}: its settings are {', '.join(accepted) or 'none'}")
     loaded = chosen(path, exact=exact, **settings)  # type: ignore[call-arg]  # each has a constructor of its own
     length = loaded.context_length
     if length is not None and (not isinstance(length, int) or length < 1):
         loaded.close()
-        raise SGPEError(f"{path}: config.json has a context of {length!r} tokens: it must be a number above 0")
+        raise SGPEError(f"{path}: config.json has a context of {length!r} tokens: change it to a number above 0")
     return loaded
 
 
 def find_model(model: str | os.PathLike[str]) -> Path:
-    """Return the folder or file of a model. A repository on the Hub is downloaded first.
+    """Return the local folder or file of a model. A repository on the Hub is downloaded first.
 
     Raises:
         SGPEError: there is no such model.
@@ -180,7 +183,7 @@ def kind_of_model(path: Path) -> str:
     if path.is_file() and path.suffix.lower() != ".gguf":
         raise SGPEError(f"{path}: not a model: give a .gguf file, or a folder with config.json")
     if path.is_dir() and not any((path / name).exists() for name in ("openvino_model.xml", "config.json")):
-        raise SGPEError(f"{path}: holds no model{why_no_model(path) or ': there is no config.json in it'}")
+        raise SGPEError(f"{path} has no model{why_no_model(path) or ': there is no config.json in the folder'}")
     return next(kind for kind, is_of_kind in reversed(MODEL_KINDS.items()) if is_of_kind(path))
 
 
@@ -215,7 +218,9 @@ def _look_for(engines: tuple[type[Engine], ...]) -> Machine:
 
 
 def _version_conflict(engine: type[Engine]) -> str:
-    """Return which package is installed in a version that the engine's own does not go with."""
+    """Return the first conflict between the installed versions of the engine's packages and what they require; empty if
+    there is none.
+    """
     package = next(iter(engine.packages), "")
     try:
         needs = [Requirement(text) for text in requires(package) or ()] if package else []

@@ -1,4 +1,4 @@
-"""The base class of engines. An engine continues token ids, and its class describes it before a model is loaded."""
+"""The base class of engines. An engine continues token ids; its class attributes describe it before a model is loaded."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from hf_sgpe.files.unreadable import check_no_pointer
 from hf_sgpe.generation.engines.sampling_options import GenerationOptions
 
 Logits: TypeAlias = NDArray[np.float32]
-"""One number for each row of the model's embedding; a greater number is a more probable token."""
+"""An array with one number for each row of the model's embedding; the greater the number, the more probable the token."""
 
 Watch: TypeAlias = Callable[[int | None, Logits], Logits | None]
-"""A function of the previous token and the model's raw logits for the next one.
+"""A function of the previous token and the model's raw logits for the next token.
 
 The previous token is None for the first token of an answer. The engine chooses the next token from the returned logits, or
 from the raw logits if the function returns None. The function may keep or change the array. An engine may compute a few
-tokens ahead, and then calls the function with logits beyond the last token of the answer."""
+tokens ahead; the function is then also called for tokens after the last token of the answer.
+"""
 
 Step = TypeVar("Step")
 
@@ -46,7 +47,7 @@ class ScoredToken(NamedTuple):
 
 
 class Engine(ABC):
-    """A loaded model that continues token ids. Use it in a ``with`` block, or `close` it, to free the model's memory.
+    """A loaded model that continues token ids. To free its memory, use the engine in a ``with`` block, or call `close`.
 
     An engine generates one text at a time. Starting another text ends the previous one with an error.
 
@@ -60,10 +61,11 @@ class Engine(ABC):
         pip: Command that installs the packages.
         runs: Kinds of models (`hf_sgpe.generation.engines.detection.MODEL_KINDS`) that the engine runs.
         rank: Order of preference: the engine with the lowest rank is chosen.
-        rank_on_gpu: Rank on a machine with a GPU for this engine; None if it is the same.
+        rank_on_gpu: Rank on a machine with a GPU that this engine can use; None if the rank is the same.
         vocab_size: Number of rows of the model's embedding. All ids are below it.
-        context_length: Maximum number of tokens in prompt and answer together; None if the model does not state it.
-        stop_ids: Tokens that end an answer by the model's configuration.
+        context_length: Maximum number of tokens in prompt and answer together; None if the model's configuration does not
+            state the maximum.
+        stop_ids: Tokens that end an answer according to the model's configuration.
     """
 
     name: ClassVar[str]
@@ -83,7 +85,7 @@ class Engine(ABC):
 
     @classmethod
     def devices(cls) -> tuple[str, ...]:
-        """Return the names of the devices on this machine. Called only if the engine is installed."""
+        """Return the names of this machine's devices that the engine can use. Called only if the engine is installed."""
         return ("CPU",)
 
     @classmethod
@@ -101,12 +103,14 @@ class Engine(ABC):
     ) -> Generator[int, None, None]:
         """Yield at most ``options.max_new_tokens`` next tokens; the generator may end with one of ``stop_ids``.
 
-        Logits are computed for ``watch`` only, which is called before each token is yielded.
+        Logits are computed only if there is a ``watch``. It is called before each token is yielded.
         """
 
     @abstractmethod
     def _logits(self, ids: list[int]) -> Generator[Logits, None, None]:
-        """Yield the logits of the token after each id, some ids at a time, as arrays of ids by rows of the embedding."""
+        """Yield arrays of logits for the token after each id: a row for each of some ids, a column for each row of the
+        embedding.
+        """
 
     @abstractmethod
     def _release(self) -> None:
@@ -148,8 +152,8 @@ class Engine(ABC):
             top: Number of most probable tokens to return with each token.
 
         Raises:
-            SGPEError: as `generate`, or ``top`` is not a whole number of at least 0; during the iteration, if a logit is not
-                a number.
+            SGPEError: as `generate`, or ``top`` is not a whole number of at least 0; during the iteration: a logit is not a
+                number.
         """
         if not isinstance(top, int) or isinstance(top, bool) or top < 0:
             raise SGPEError(f"top must be a whole number of at least 0, not {top!r}")
@@ -164,7 +168,7 @@ class Engine(ABC):
     def logprobs(self, ids: Iterable[int]) -> NDArray[np.float64]:
         """Return the natural log-probability of each token after the first, given all tokens before it.
 
-        Memory holds the logits of a few hundred tokens at a time. A generation in progress ends.
+        The logits of only a few hundred tokens are in memory at a time. A generation in progress ends.
 
         Args:
             ids: At least one id, and at most as many as the model's context.
@@ -179,7 +183,7 @@ class Engine(ABC):
         tokens = self._checked_ids(ids, "text")
         if self.context_length is not None and len(tokens) > self.context_length:
             raise SGPEError(
-                f"the text has {len(tokens):,} tokens, more than the context of {self.context_length:,}: shorten it"
+                f"the text has {len(tokens):,} tokens, more than the context of {self.context_length:,}: shorten the text"
             )
         scores = np.empty(len(tokens) - 1)
         done = 0
@@ -194,7 +198,7 @@ class Engine(ABC):
         """Return the answer to each prompt. Engines that can batch compute all answers at once.
 
         Raises:
-            SGPEError: as `generate`, with the number of the prompt.
+            SGPEError: as `generate`; the message has the number of the prompt.
         """
         options = options or GenerationOptions()
         checked = []
@@ -229,7 +233,7 @@ class Engine(ABC):
         room = self.context_length - len(prompt)
         if room < 1:
             raise SGPEError(
-                f"the prompt has {len(prompt):,} tokens and fills the context of {self.context_length:,}: shorten it"
+                f"the prompt has {len(prompt):,} tokens and fills the context of {self.context_length:,}: shorten the prompt"
             )
         return prompt, options.with_at_most(room)
 
@@ -256,7 +260,8 @@ class Engine(ABC):
                 self._running.close()
             except ValueError:  # the generator is running
                 raise SGPEError(
-                    "this engine is in use by another thread: it generates one text at a time; load one for each thread"
+                    "this engine is in use by another thread, and generates only one text at a time: load an engine for "
+                    "each thread"
                 ) from None
             self._running = None
 
@@ -271,7 +276,7 @@ class Engine(ABC):
                     return
 
     def _alone(self, steps: Generator[Step, None, None]) -> Generator[Step, None, None]:
-        """Yield the same steps, after ending the previous text; raise an error once another text is started."""
+        """End the previous text, then yield ``steps``; raise an error once another text is started."""
         self._end()
         with closing(steps):
             self._running = steps
@@ -282,7 +287,7 @@ class Engine(ABC):
                     raise SGPEError(f"this engine {event} before this text was complete")
 
     def _in_one_line(self, steps: Iterator[Step]) -> Iterator[Step]:
-        """Yield the same steps; an exception of the engine's library becomes a one-line error with the engine's name."""
+        """Yield ``steps``; an exception of the engine's library becomes a one-line error with the engine's name."""
         try:
             yield from steps
         except (SGPEError, TypeError):

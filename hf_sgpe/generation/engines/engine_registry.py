@@ -10,17 +10,17 @@ from hf_sgpe.generation.engines.openvino import OpenVINOEngine
 from hf_sgpe.generation.engines.transformers import TransformersEngine
 
 ENGINES: dict[str, type[Engine]] = {}
-"""Name → class of the engine; `add_engine` adds one."""
+"""The classes of the engines, keyed by name; `add_engine` adds one."""
 
 
 def add_engine(engine: type[Engine]) -> None:
     """Register an engine under its name.
 
     Raises:
-        SGPEError: an engine of that name exists.
+        SGPEError: another engine has this name.
     """
     if engine.name in ENGINES:
-        raise SGPEError(f"an engine cannot be called {engine.name!r}: the name is in use")
+        raise SGPEError(f"there is already an engine called {engine.name!r}: choose another name")
     ENGINES[engine.name] = engine
 
 

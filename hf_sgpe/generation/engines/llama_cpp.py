@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from llama_cpp import llama_sampler_p
 
 LONGEST_CONTEXT = 8192
-"""Default maximum of the context, in tokens; a model's whole context is allocated when it is loaded."""
+"""Default maximum of the context, in tokens. There is a maximum because loading a model allocates memory for its whole
+context.
+"""
 
 _MODEL_FILE = "model.gguf"
 
@@ -33,14 +35,14 @@ _MODEL_FILE = "model.gguf"
 class LlamaCppEngine(Engine):
     """A model in a GGUF file.
 
-    A folder of transformers is converted to a GGUF file on first load, in the type of its weights, and the file is cached.
+    On first load, a folder of transformers is converted to a GGUF file with weights of the same type. The file is cached.
 
     Args:
         path: The GGUF file, or the folder.
-        n_ctx: Tokens in the context; None for the model's own limit, but at most `LONGEST_CONTEXT`.
+        n_ctx: Number of tokens in the context; None for the model's own limit, but at most `LONGEST_CONTEXT`.
         n_gpu_layers: Number of layers to compute on a GPU; -1 for all, 0 for none. It has no effect without a GPU.
         exact: Cache keys and values in 32 bits, and convert a folder's weights to 32 bits. The weights of a GGUF file keep
-            their type, and for GPT-2 llama.cpp still looks gelu up in a 16-bit table.
+            their type. For GPT-2, llama.cpp still looks up gelu in a 16-bit table.
 
     Raises:
         SGPEError: llama-cpp-python is missing, or it cannot load the model.
@@ -70,7 +72,7 @@ class LlamaCppEngine(Engine):
                 metadata = dict(llm.metadata)
             longest = int(metadata.get(f"{metadata['general.architecture']}.context_length", LONGEST_CONTEXT))
             if n_ctx is not None and n_ctx > longest:
-                raise SGPEError(f"n_ctx {n_ctx:,}: {path} takes no more than {longest:,} tokens: give a smaller n_ctx")
+                raise SGPEError(f"n_ctx {n_ctx:,} is more than the {longest:,} tokens of {path}: give a smaller n_ctx")
             length = n_ctx or min(longest, LONGEST_CONTEXT)
             llm = llama_cpp.Llama(str(file), n_ctx=length, n_gpu_layers=n_gpu_layers, verbose=False, **precision)
             return metadata, length, llm
@@ -104,7 +106,7 @@ class LlamaCppEngine(Engine):
 
     @classmethod
     def why_not(cls, path: Path) -> str:
-        """Return why a folder cannot be converted to a GGUF file of the same model; empty if it can.
+        """Return why a folder cannot be converted to a GGUF file of the same model; empty if it can be converted.
 
         Raises:
             SGPEError: the folder has no model.
@@ -131,7 +133,7 @@ class LlamaCppEngine(Engine):
                     (logits,) = self._computed(1)
                     if (replaced := watch(last, logits.copy())) is not None:
                         logits[:] = replaced
-                # Sampling also adds the token to the repetition penalty.
+                # Sampling also adds the token to those that the repetition penalty applies to.
                 id = llama_cpp.llama_sampler_sample(sampler, llm.ctx, -1)
                 yield id
                 last = id
@@ -150,7 +152,7 @@ class LlamaCppEngine(Engine):
             yield self._computed(len(part)).copy()
 
     def _computed(self, tokens: int) -> Logits:
-        """Return a view of the last computed logits of this number of tokens in llama.cpp's memory."""
+        """Return a view, in llama.cpp's memory, of the logits of the last ``tokens`` computed tokens."""
         import llama_cpp
 
         ctx = self._llm.ctx
@@ -158,7 +160,9 @@ class LlamaCppEngine(Engine):
         return np.ctypeslib.as_array(address, shape=(tokens, self.vocab_size))
 
     def _begin(self, ids: list[int]) -> None:
-        """Compute a prompt, reusing the beginning that it shares with the previous text, as the turns of a chat do."""
+        """Compute a prompt. The beginning that it shares with the previous text, as in the turns of a chat, is not computed
+        again.
+        """
         import llama_cpp
 
         llm = self._llm
@@ -175,13 +179,15 @@ class LlamaCppEngine(Engine):
 
 
 def _convert(source: Path, target: Path, *, exact: bool) -> None:
-    # The engine passes ids to the model, so any pre-tokenizer in the file works.
+    # The engine passes ids to the model, so the file's pre-tokenizer has no effect.
     gguf.write(source, target / _MODEL_FILE, "F32" if exact else None, pre_tokenizer=gguf.NEAREST)
 
 
 @contextmanager
 def _sampler(options: GenerationOptions, tokens: int, vocab_size: int) -> Iterator[llama_sampler_p]:
-    """Yield llama.cpp's samplers in the order of `GenerationOptions`; llama.cpp's default applies the temperature last."""
+    """Yield llama.cpp's samplers in the order of `GenerationOptions`, because llama.cpp's default order applies the
+    temperature last.
+    """
     import llama_cpp
 
     chain = llama_cpp.llama_sampler_chain_init(llama_cpp.llama_sampler_chain_default_params())

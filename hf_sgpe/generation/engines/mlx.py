@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class MLXEngine(Engine):
-    """A language model in mlx-lm, from a folder in the format of transformers or mlx-lm.
+    """A language model that mlx-lm runs, from a folder in the format of transformers or mlx-lm.
 
     Args:
         path: Folder of the model.
@@ -60,7 +60,7 @@ class MLXEngine(Engine):
 
     @classmethod
     def why_not(cls, path: Path) -> str:
-        """Return why mlx-lm might not compute the same as transformers; empty if it does.
+        """Return why mlx-lm might compute other logits than transformers; empty if it computes the same logits.
 
         Raises:
             SGPEError: the folder has no model.
@@ -73,7 +73,7 @@ class MLXEngine(Engine):
         try:
             files = weight_files(path)
         except SGPEError as error:
-            return f"reads safetensors only ({error})"
+            return f"reads only safetensors ({error})"
         if extra := [file.name for file in sorted(path.glob("model*.safetensors")) if file not in files]:
             return f"would also read {extra[0]}, which is not part of the model: move that file"
         if config.get("tie_word_embeddings"):
@@ -120,7 +120,7 @@ class MLXEngine(Engine):
             yield np.array(logits.astype(mx.float32))
 
 
-# Tokens in one pass of `_logits`. The logits of a pass are the largest array in memory.
+# Number of tokens in one pass of `_logits`. The logits of a pass are the largest array in memory.
 _TOGETHER = 256
 
 
@@ -182,13 +182,13 @@ COMPARED: Compared = {
     ),
     "starcoder2": dict(_USUAL, hidden_act=("gelu",), use_bias=_YES, sliding_window=(None,)),
 }
-"""Type of a model → the settings for which mlx-lm computes the same as transformers; a test compares each value.
+"""The settings for which mlx-lm computes the same as transformers, keyed by type of model; a test compares each value.
 
-mlx-lm silently ignores fields that it does not know."""
+The table is needed because mlx-lm silently ignores fields that it does not know."""
 
 
 def _for_mlx(config: dict[str, Any], written: dict[str, Any]) -> dict[str, Any]:
-    """Translate a configuration of transformers, defaults included, into the fields of mlx-lm.
+    """Return a configuration of transformers, defaults included, in the fields of mlx-lm.
 
     mlx-lm has other defaults, so every field has to be set. ``written`` has the fields of the file.
     """
@@ -207,7 +207,7 @@ def _for_mlx(config: dict[str, Any], written: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sampler(options: GenerationOptions, vocab_size: int) -> Any:
-    """Return a sampler with the steps of mlx-lm in the order of `GenerationOptions`; mlx-lm applies the temperature last."""
+    """Return a sampler with mlx-lm's steps in the order of `GenerationOptions`; mlx-lm would apply the temperature last."""
     import mlx.core as mx
     from mlx_lm.sample_utils import apply_min_p, apply_top_k, apply_top_p
 
@@ -221,7 +221,7 @@ def _sampler(options: GenerationOptions, vocab_size: int) -> Any:
         if options.top_p < 1:
             # apply_top_p needs log-probabilities that are normalized.
             logits = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
-            # If the sum is rounded to one, apply_top_p removes every token.
+            # If the sum of the probabilities is rounded to one, apply_top_p removes every token.
             greatest = logits >= logits.max(axis=-1, keepdims=True)
             logits = mx.where(greatest, logits, apply_top_p(logits, options.top_p))
         if options.min_p > 0:
@@ -246,7 +246,9 @@ def _show(watch: Watch) -> Any:
 
 
 def _penalty(options: GenerationOptions, prompt: list[int]) -> list[Any]:
-    """Return a repetition penalty over all tokens of the prompt; mlx-lm's own covers only the last tokens."""
+    """Return a repetition penalty for all tokens of the prompt, because mlx-lm's default penalty covers only the last
+    tokens.
+    """
     import mlx.core as mx
     from mlx_lm.sample_utils import make_repetition_penalty
 

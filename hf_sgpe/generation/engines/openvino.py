@@ -23,9 +23,9 @@ MODEL_FILE = "openvino_model.xml"
 
 
 class OpenVINOEngine(TransformersEngine):
-    """A causal language model in OpenVINO, generating through optimum-intel with the methods of transformers.
+    """A causal language model that OpenVINO runs. optimum-intel gives it the generation methods of transformers.
 
-    A folder of transformers is converted without quantization on first load, and the conversion is cached.
+    On first load, a folder of transformers is converted without quantization. The conversion is cached.
 
     Args:
         path: Folder of the model, in the format of OpenVINO or transformers.
@@ -46,14 +46,14 @@ class OpenVINOEngine(TransformersEngine):
 
     @classmethod
     def devices(cls) -> tuple[str, ...]:
-        """Return the devices that OpenVINO sees."""
+        """Return the names of the devices that OpenVINO finds on this machine."""
         import openvino
 
         return tuple(openvino.Core().available_devices)
 
     @classmethod
     def why_not(cls, path: Path) -> str:
-        """Return why optimum-intel cannot convert a model; empty if it can.
+        """Return why optimum-intel cannot convert a model; empty if it can convert the model.
 
         optimum-intel traces the code of transformers, so a conversion computes the same as transformers.
 
@@ -74,7 +74,7 @@ class OpenVINOEngine(TransformersEngine):
                 "openvino", model_type=kind, task="text-generation-with-past", library_name="transformers"
             ).func
         except (KeyError, ValueError):
-            return f"has no conversion of models of type {kind!r}"
+            return f"cannot convert models of type {kind!r}"
         newest, installed = getattr(exporter, "MAX_TRANSFORMERS_VERSION", None), version("transformers")
         if newest is not None and Version(installed) > Version(str(newest)):
             return f"converts models of type {kind!r} with transformers up to {newest} only, and {installed} is installed"
@@ -94,7 +94,7 @@ class OpenVINOEngine(TransformersEngine):
         # By default optimum-intel quantizes large models, which changes their answers.
         options = {"device": device, "ov_config": config, "quantization_config": None}
         logging.getLogger("nncf").setLevel(logging.ERROR)
-        logging.getLogger("openvino.frontend.pytorch.utils").setLevel(logging.CRITICAL)  # about an optional wrapper
+        logging.getLogger("openvino.frontend.pytorch.utils").setLevel(logging.CRITICAL)  # it is about an optional wrapper
         logging.getLogger("optimum").setLevel(logging.ERROR)
 
         def load(folder: Path) -> Any:

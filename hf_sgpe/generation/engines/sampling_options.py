@@ -1,4 +1,4 @@
-"""Options for sampling tokens, with the same meaning on every engine."""
+"""Options for generating tokens, with the same meaning on every engine."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _RANGES: dict[str, tuple[type, str, Callable[[Any], bool]]] = {
 class GenerationOptions:
     """Options of a generation.
 
-    The next token is chosen from the logits in these steps, in the order of transformers. Each step works on the result of
-    the step before:
+    These steps, in the order of transformers, choose the next token from the logits. Each step works on the result of the
+    step before:
 
     1. the repetition penalty changes the logit of each token that occurs in the prompt or the answer;
     2. with a temperature of 0 the token with the greatest logit is chosen, and the other steps are skipped;
@@ -35,22 +35,23 @@ class GenerationOptions:
     4. ``top_k`` keeps this number of the most probable tokens;
     5. ``top_p`` keeps the smallest set of most probable tokens whose probabilities sum to at least ``top_p``;
     6. ``min_p`` keeps the tokens with at least this fraction of the highest probability;
-    7. a token is drawn from the rest by its probability.
+    7. one of the remaining tokens is drawn, with its probability.
 
     Args:
         max_new_tokens: Maximum number of tokens in the answer.
-        temperature: 0 for always the most probable token. Temperatures below 1e-6 count as 0.
+        temperature: 0 always chooses the most probable token. Temperatures below 1e-6 count as 0.
         top_p: Above 0 and at most 1; 1 keeps all tokens.
         top_k: At least 0; 0 keeps all tokens.
         min_p: From 0 to 1; 0 keeps all tokens.
-        repetition_penalty: Positive logits are divided by it and negative logits multiplied; 1 changes nothing.
+        repetition_penalty: Positive logits are divided by this number and negative logits multiplied by it; 1 changes
+            nothing.
         seed: The same seed gives the same tokens on one engine, machine and version; None for a random seed. On
-            transformers, OpenVINO and MLX it seeds the engine's global generator.
+            transformers, OpenVINO and MLX, the number seeds the engine's global generator.
         stop: Texts that end the answer; they are not part of the answer.
-        stop_ids: Tokens that end the answer, in addition to those of the model's configuration.
-        whole_syllables: A stream holds back each letter until no later token can change it, in every script of this
+        stop_ids: Tokens that end the answer, in addition to the stop tokens of the model's configuration.
+        whole_syllables: Whether a stream holds back each letter until no later token can change it, in every script of this
             package (`hf_sgpe.splitting.streams.whole_letters`). The text of the answer stays the same.
-        heal: The model chooses the last tokens of a prompt again if a longer token could replace them
+        heal: Whether the model chooses the last tokens of a prompt again if a longer token could replace them
             (`hf_sgpe.generation.token_healing`). It has no effect in a conversation, where the last word is complete.
 
     Raises:
@@ -59,24 +60,30 @@ class GenerationOptions:
 
     max_new_tokens: int = field(default=512, metadata=as_option("Maximum number of tokens in an answer."))
     temperature: float = field(
-        default=0.7, metadata=as_option("Randomness of the answer; 0 takes the most probable token each time.")
+        default=0.7, metadata=as_option("Randomness of the answer; 0 always takes the most probable token.")
     )
     top_p: float = field(
         default=0.9,
-        metadata=as_option("Draw from the fewest most probable tokens that together have this probability; 1 for all."),
+        metadata=as_option(
+            "Draw from the most probable tokens, as few as together have this probability; 1 for all tokens."
+        ),
     )
-    top_k: int = field(default=0, metadata=as_option("Draw from this many of the most probable tokens; 0 for all."))
+    top_k: int = field(default=0, metadata=as_option("Draw from this number of the most probable tokens; 0 for all tokens."))
     min_p: float = field(
-        default=0.0, metadata=as_option("Draw from tokens with at least this share of the highest probability; 0 for all.")
+        default=0.0,
+        metadata=as_option("Draw from the tokens with at least this share of the highest probability; 0 for all tokens."),
     )
     repetition_penalty: float = field(
-        default=1.0, metadata=as_option("A value above 1 makes tokens that have occurred less probable.")
+        default=1.0,
+        metadata=as_option(
+            "Penalty for repetition: a value above 1 lowers the probability of tokens that have already occurred."
+        ),
     )
     seed: int | None = field(
-        default=None, metadata=as_option("Random seed: the same seed gives the same answer (default: a new one each time).")
+        default=None, metadata=as_option("Random seed: the same seed gives the same answer (default: a new seed each time).")
     )
     stop: tuple[str, ...] = field(
-        default=(), metadata=as_option("Text that ends an answer and is left out of it (repeatable).")
+        default=(), metadata=as_option("Text that ends an answer; the answer does not include this text (repeatable).")
     )
     stop_ids: tuple[int, ...] = ()
     whole_syllables: bool = field(
@@ -102,7 +109,7 @@ class GenerationOptions:
             if value is None and name == "seed":
                 continue
             if type(value) not in (int, float):
-                from numpy import generic  # not imported just to show the options of the command line
+                from numpy import generic  # imported here, because showing the options of the command line does not need it
 
                 value = value.item() if isinstance(value, generic) else value
             original = value
@@ -131,5 +138,5 @@ class GenerationOptions:
         return self.temperature < 1e-6
 
     def with_at_most(self, tokens: int) -> GenerationOptions:
-        """Return the same options with ``max_new_tokens`` of at most ``tokens``."""
+        """Return these options with ``max_new_tokens`` limited to ``tokens``."""
         return self if self.max_new_tokens <= tokens else replace(self, max_new_tokens=tokens)

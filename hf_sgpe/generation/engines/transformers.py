@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class TransformersEngine(Engine):
-    """A causal language model of transformers.
+    """A causal language model that transformers runs.
 
     Args:
         path: Folder of the model.
@@ -46,7 +46,7 @@ class TransformersEngine(Engine):
         self.context_length = getattr(config.get_text_config(), "max_position_embeddings", None)
         own = getattr(generation, "eos_token_id", None)
         self.stop_ids = frozenset(listed(getattr(config, "eos_token_id", None) if own is None else own))
-        # Otherwise the repository's generation_config.json would fill every option that ours leave unset.
+        # Otherwise the repository's generation_config.json would set every option that this engine does not set.
         from transformers import GenerationConfig
 
         self._model.generation_config = GenerationConfig()
@@ -121,7 +121,7 @@ class TransformersEngine(Engine):
         cache: Any = None
         start = 0
         while start < len(ids):
-            # A model without a cache has to compute all tokens again.
+            # Without a cache, a model has to compute all tokens again.
             stop = start + _TOGETHER if start == 0 or cache is not None else len(ids)
             first = start if cache is not None else 0
             with torch.inference_mode(), without_remarks():
@@ -213,8 +213,8 @@ def load_whole(path: Path, **options: Any) -> Any:
     options |= {"output_loading_info": True, "ignore_mismatched_sizes": True}
     model, info = AutoModelForCausalLM.from_pretrained(path, **options)
     for keys, problem in (
-        (info["missing_keys"], "the weights lack {}, which config.json asks for"),
-        (info["mismatched_keys"], "{} has another shape than config.json asks for"),
+        (info["missing_keys"], "config.json needs {}, which the weights lack"),
+        (info["mismatched_keys"], "the shape of {} differs from the shape in config.json"),
         (info["unexpected_keys"], "the weights have {}, which config.json does not describe"),
     ):
         if keys:
@@ -226,15 +226,15 @@ def load_whole(path: Path, **options: Any) -> Any:
 # Padding is always masked, so any id works.
 _PADDING = 0
 
-# Tokens in one pass of `_logits`. The logits of a pass are the largest array in memory.
+# Number of tokens in one pass of `_logits`. The logits of a pass are the largest array in memory.
 _TOGETHER = 256
 
-# On Apple GPUs transformers passes a token on only after it has chosen the next one.
+# On Apple GPUs, transformers passes on a token only after it has chosen the next token.
 _AHEAD = 3
 
 
 class _Streamer:
-    """A streamer: transformers calls it with the prompt, then with each token."""
+    """A streamer for transformers, which passes it the prompt and then each token."""
 
     def __init__(self, arrived: SimpleQueue[int | BaseException | None]) -> None:
         self._arrived = arrived
