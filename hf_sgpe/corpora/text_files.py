@@ -178,7 +178,7 @@ def read_model_texts(
 def read_text_file(
     path: CorpusFile, *, special_tokens: Iterable[str] = (), on_progress: Progress | None = None
 ) -> Iterator[str]:
-    """Yield the parts of one file, which is read as text whatever its extension; arguments and errors as for `read_texts`."""
+    """Yield the parts of one file, read as text whatever its extension; arguments and errors as for `read_texts`."""
     return cut_stream(_decoded(path, on_progress or (lambda count: None)), special_tokens, longest=_BLOCK_BYTES)
 
 
@@ -222,7 +222,7 @@ def _file(path: str | os.PathLike[str] | HubFile) -> CorpusFile:
 
 
 def kind_of(path: CorpusFile) -> tuple[str, ...] | None:
-    """Return `TEXT`, `JSON_LINES` or `PARQUET`, depending on a file's extension, compressed or not; None for any other file."""
+    """Return the kind of a file, `TEXT`, `JSON_LINES` or `PARQUET`, compressed or not; None if its extension is unknown."""
     name = path.name.lower()
     for compression in COMPRESSIONS:
         name = name.removesuffix(compression)

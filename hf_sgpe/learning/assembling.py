@@ -1,4 +1,4 @@
-"""The first and last step of learning: checks of the counted words, and the ids of the learned tokens."""
+"""The first and the last step of learning: checks of the counted words, and assignment of ids to the learned tokens."""
 
 from __future__ import annotations
 
@@ -18,22 +18,24 @@ from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 logger = logging.getLogger(__name__)
 
 Languages = Sequence[tuple[WordCounts, WordCounts]]
-"""The words of each language, and the words of its held-out text; the texts are translations of each other."""
+"""A pair for each language: its words, and the words of its held-out text. The held-out texts are translations of each
+other.
+"""
 
 
 class Learned(NamedTuple):
-    """Learned tokens in the order of their ids, without special tokens, and the merges by rank."""
+    """The learned tokens, ordered by id and without special tokens, and the merges, ordered by rank."""
 
     tokens: Sequence[bytes]
     merges: Sequence[tuple[bytes, bytes]]
 
 
 def check_counts(counts: WordCounts, config: TrainingConfig) -> None:
-    """Check that there are words to learn from, cut by the configuration's splitting. Warn about frequent scripts whose
-    syllables could be kept whole but will be cut.
+    """Check that there are words to learn from, and that the splitting of the configuration cut them. Warn about frequent
+    scripts whose syllables could be kept whole but will be cut.
 
     Raises:
-        SGPEError: there are no words, or they were cut in another way.
+        SGPEError: there are no words, or they were cut with a different splitting.
     """
     if setting := counts.splitting.difference(config.splitting):
         has, wants = (splitting.to_dict()[setting] for splitting in (counts.splitting, config.splitting))
@@ -49,7 +51,7 @@ def check_counts(counts: WordCounts, config: TrainingConfig) -> None:
         for script, count in sorted(running.items(), key=lambda item: -item[1]):
             if count and count * 100 >= total:
                 logger.warning(
-                    "%.0f %% of the words are %s, which is not among the scripts: their syllables will be cut",
+                    "%.0f %% of the words are in %s, which is not among the scripts: their syllables will be cut",
                     100 * count / total,
                     script,
                 )
@@ -63,7 +65,7 @@ def warn_of_absent(scripts: Collection[str], present: Iterable[str | None]) -> N
 
 
 def assemble(learned: Learned, config: TrainingConfig, digest: str) -> TokenizerData:
-    """Return the tokenizer of learned tokens. Special tokens get the ids that the configuration asks for; all other tokens
+    """Return the tokenizer with the learned tokens. Special tokens get the ids that the configuration sets; all other tokens
     get the remaining ids in order.
 
     Args:

@@ -13,7 +13,7 @@ from hf_sgpe.learning.two_tiers import learn_two_tiers
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 _LEARNERS = {"sgpe": learn_sgpe}
-"""Recipe → the function that learns its tokens; `learn_two_tiers` for all other recipes."""
+"""The functions that learn the tokens of a recipe, keyed by recipe; recipes without an entry use `learn_two_tiers`."""
 
 
 def learn_tokenizer(
@@ -25,15 +25,15 @@ def learn_tokenizer(
     If the words allow fewer merges than ``config.vocab_size`` asks for, the tokenizer is smaller and a warning is logged.
 
     Args:
-        languages: Learn by Parity-aware BPE: each merge is chosen by the language that has the most tokens so far, and its
-            count is the count in that language. ``counts`` are then the counts of all languages together.
+        languages: Learn with Parity-aware BPE: the language with the most tokens so far chooses each merge, and the merge's
+            count is its count in that language. ``counts`` are then the counts of all languages together.
         observer: Watches each step.
 
     Raises:
-        SGPEError: there are no words, they were cut for another configuration, the vocabulary is too small for the chosen
-            units (the message names the least size), or ``languages`` are given for the recipe ``sgpe``.
+        SGPEError: there are no words; they were cut for another configuration; the vocabulary is too small for the chosen
+            units (the message has the smallest possible size); or ``languages`` are given for the recipe ``sgpe``.
 
-    Source of the parity: Foroutan et al. 2025, "Parity-Aware Byte-Pair Encoding" (the base variant).
+    Source of Parity-aware BPE: Foroutan et al. 2025, "Parity-Aware Byte-Pair Encoding" (the base variant).
     """
     check_counts(counts, config)
     learn = _LEARNERS.get(config.recipe, learn_two_tiers)

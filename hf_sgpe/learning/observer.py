@@ -1,4 +1,4 @@
-"""Observer: the callbacks of learning, by which a caller can show progress or stop."""
+"""Observer: the callbacks of learning. With them, a caller can show progress or stop."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def _all(items: Collection[Any], what: str) -> Iterable[Any]:
 
 @dataclass(frozen=True)
 class Observer:
-    """The callbacks of learning. Learning is fastest without any.
+    """The callbacks of learning. Learning is fastest if no callback is set.
 
     Attributes:
-        steps: Takes a collection and the name of a step, and yields the items of the collection.
+        steps: Function that takes a collection and the name of a step, and yields the items of the collection.
         merged: Called at each merge of the statistical tier with the number of tokens before the merge, the pair of token
             numbers, and the pair's count in units of 1 / `WordCounts.scale`.
     """

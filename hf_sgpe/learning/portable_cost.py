@@ -1,8 +1,8 @@
-"""The cost of cutting all text, words of the scripts included, by one split pattern: the recipe ``portable``.
+"""The cost of the recipe ``portable``, which cuts all text with one split pattern, words of the scripts included.
 
-Runtimes that know split patterns by name cut text by one pattern and do not normalize the text. A pattern that cuts inside a
-word forces a token to end there, and a word with two spellings needs tokens for both. A pattern other than the one of
-``hybrid`` also changes how all other text is cut; the cost of that can only be measured by learning.
+Runtimes that know split patterns by name cut text with one pattern and do not normalize the text. A pattern that cuts inside
+a word forces a token to end there, and a word with two spellings needs tokens for both. A pattern that differs from the
+pattern of ``hybrid`` also changes how all other text is cut; that cost can only be measured by learning.
 """
 
 from __future__ import annotations
@@ -23,20 +23,23 @@ from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.splitting.syllables import LinguisTrie
 
 MOST_TOKENS = 0.005
-"""The greatest share of additional tokens, and of words that NFC respells, at which ``portable`` is the default recipe."""
+"""The limit for ``portable`` as the default recipe on two costs: the share of additional tokens, and the share of words that
+NFC respells.
+"""
 
 MOST_CUTS = 0.001
-"""The greatest share of syllables that the pattern may cut for ``portable`` to be the default recipe."""
+"""The limit for ``portable`` as the default recipe on the share of syllables that the pattern cuts."""
 
 TRIAL_TOKENS, TRIAL_CHARACTERS = 8000, 1 << 20
-"""The number of tokens learned to compare two patterns, and the number of characters of text used at most."""
+"""The number of tokens that are learned to compare two patterns, and the maximum number of characters of text used for it.
+"""
 
 
 class SplitCost(NamedTuple):
     """The cost of a split pattern on some text.
 
     Attributes:
-        tokens: Additional tokens, as a share; below 0 if the text has fewer.
+        tokens: Additional tokens, as a share; below 0 if the text has fewer tokens than with ``hybrid``.
         cuts: Share of the scripts' syllables that are cut.
         respelled: Share of words that NFC changes.
         pieces: Average number of pieces of a running word of the scripts.
@@ -66,13 +69,13 @@ class SplitCost(NamedTuple):
 
 
 def cost_of_one_split(counts: WordCounts, pattern: str | None = None) -> SplitCost:
-    """Return the cost of cutting the words of the scripts by a split pattern. Each piece of a word is at least one token.
+    """Return the cost of cutting the words of the scripts with a split pattern. Each piece of a word is at least one token.
 
     Time grows with the total length of the words.
 
     Args:
         counts: Words of the recipe ``hybrid``, without normalization.
-        pattern: Name or regex; None for the pattern with which ``counts`` cut all other text.
+        pattern: Name or regex; None for the pattern that cut all other text in ``counts``.
 
     >>> counts = WordCounts.from_texts(["ශ්‍රී ලංකාව"], Splitting(normalization="none"))
     >>> for pattern in ("bloom", "o200k"):
@@ -104,8 +107,8 @@ def cost_of_one_split(counts: WordCounts, pattern: str | None = None) -> SplitCo
 
 
 def more_tokens(texts: Sequence[str], pattern: str, instead_of: Splitting) -> float:
-    """Learn with each of two splits on every second line, and return how many more tokens the first needs, as a
-    share, on the other lines.
+    """Return the share of additional tokens that text needs if ``pattern`` cuts it instead of ``instead_of``. With each
+    split, learn on every second line and count the tokens of the other lines.
 
     Learning is plain BPE with `TRIAL_TOKENS` tokens. Lines with words of the scripts are also compared alone. The greater
     share is returned, so that the gain of one language does not hide the loss of another.

@@ -1,4 +1,4 @@
-"""Learning of a vocabulary of the SGPE document from counted words (sections 3.3 to 3.7)."""
+"""Learning of a vocabulary from counted words, as in sections 3.3 to 3.7 of the SGPE document."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ OnMerges = Callable[[Merges, int, int], None]
 def learn_sgpe(counts: WordCounts, config: TrainingConfig, *, languages: Languages, observer: Observer) -> Learned:
     """Learn a tokenizer of the recipe ``sgpe``; arguments and errors as for `hf_sgpe.learning.learn.learn_tokenizer`."""
     if languages:
-        raise SGPEError("the recipe sgpe cannot learn in parity: balance the languages by weights")
+        raise SGPEError("the recipe sgpe does not support --balance-by merges: use --balance-by weights")
     return lossless(learn_vocabulary(counts, config, observer=observer))
 
 
 def lossless(vocabulary: SGPEVocabulary) -> Learned:
-    """Return the tokens and merges of a vocabulary's lossless form. Ids equal the vocabulary's own if the configuration puts
-    special tokens at the start."""
+    """Return the tokens and merges of the lossless form of a vocabulary. The ids are those of the vocabulary if the
+    configuration puts special tokens at the start.
+    """
     data = vocabulary.to_data()
     return Learned([token for token, _ in data.get_mergeable_ranks()], data.merges)
 
@@ -46,14 +47,15 @@ def learn_vocabulary(
     on_merge: OnMerges | None = None,
     observer: Observer = NOBODY,
 ) -> SGPEVocabulary:
-    """Learn a vocabulary of the SGPE document from counted words.
+    """Learn a vocabulary from counted words, as in the SGPE document.
 
     Symbols are the boundary tokens in order, then the syllables in order. The document does not define the order of the
     syllables; sorting makes the result independent of the order of the text.
 
     Args:
-        config: A configuration of the recipe ``sgpe``. Its ``min_unit_frequency`` is the document's ``prune_freq``, and
-            ``min_frequency`` its ``min_freq``. Syllables that are not chosen are unknown and take part in no pair.
+        config: A configuration of the recipe ``sgpe``. Its ``min_unit_frequency`` is the document's ``prune_freq``, and its
+            ``min_frequency`` is the document's ``min_freq``. Syllables that are not chosen are unknown and take part in no
+            pair.
         merged: Merges learned earlier from the same words; they are applied first.
         on_merge: Called at each new merge with all merges so far, the greatest possible number of merges, and the count.
         observer: Watches each step.
@@ -79,7 +81,7 @@ def learn_vocabulary(
     runs = known_runs(observer.steps(words, "Cutting words"), times, trie, ids.keys())
     num_merges = max(config.vocab_size - len(specials) - len(symbols), 0)
     if config.vocab_size < len(specials) + len(symbols):
-        logger.warning("characters and frequent syllables alone are more than the %d tokens asked for", config.vocab_size)
+        logger.warning("characters and frequent syllables alone are more than the %d tokens requested", config.vocab_size)
     if len(merged) > num_merges:
         raise SGPEError(
             f"vocab_size {config.vocab_size} allows {num_merges:,} merges, fewer than the {len(merged):,} learned before: "
@@ -118,7 +120,7 @@ def learn_vocabulary(
     )
     if len(merges) < num_merges:
         logger.warning(
-            "the corpus has only %d of %d merges: no other pair occurs %d times",
+            "learning ended after %d of %d merges: no other pair occurs %d times",
             len(merges),
             num_merges,
             config.min_frequency,
@@ -136,8 +138,8 @@ def learn_vocabulary(
 def known_runs(
     words: Iterable[bytes], counts: Iterable[int], trie: LinguisTrie, known: Set[str]
 ) -> Counter[tuple[str, ...]]:
-    """Count the runs of known units, from which SGPE learns. An unknown unit takes part in no pair: it ends a run, and the
-    next run begins after it.
+    """Count the runs of known units in words, from which SGPE learns merges. An unknown unit takes part in no pair: it ends
+    a run, and the next run begins after it.
 
     >>> known_runs(["කකිකක".encode()], [2], LinguisTrie(), {"ක"})
     Counter({('ක',): 2, ('ක', 'ක'): 2})
@@ -157,8 +159,10 @@ def known_runs(
 
 
 def _by_frequency(vocabulary: SGPEVocabulary, runs: Mapping[tuple[str, ...], int]) -> dict[str, int]:
-    """Return the ids of section 3.7: special tokens, then all others by falling frequency. Tokens of equal frequency keep
-    their order, including tokens that no longer occur because each is part of a longer one."""
+    """Return the ids of section 3.7: special tokens come first, then all other tokens in order of falling frequency. Tokens
+    of equal frequency keep their order. Among these are tokens with frequency 0, because each is always part of a longer
+    token.
+    """
     import numpy as np
 
     ids, ends = make_codec(vocabulary.to_data()).encode_batch_to_numpy(list(map("".join, runs)))

@@ -1,4 +1,4 @@
-"""TrainingConfig: the settings that determine, together with the text, which tokenizer is learned."""
+"""TrainingConfig: the settings of a training. Together with the text, they determine the learned tokenizer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hf_sgpe.vocabulary.special_tokens import (
 )
 
 TRAINED_ROLES = ("bos_token", "eos_token", "pad_token")
-"""The roles that a special token can be given: fields of `TrainingConfig`."""
+"""The roles that a special token can have, which are fields of `TrainingConfig`."""
 
 SPECIAL_TOKENS_POSITIONS = ("end", "start", "after-bytes", "given")
 
@@ -34,52 +34,55 @@ SPECIAL_TOKENS_POSITIONS = ("end", "start", "after-bytes", "given")
 class TrainingConfig:
     """The settings that determine, together with the text, which tokenizer is learned.
 
-    Construction fills in defaults, which then count as given (also for `dataclasses.replace`). These can still be None:
-    ``chat_template``, ``model_max_length``, the special tokens of roles (see `roles`), and those of ``cut_cost``, the
-    coverages and ``min_unit_frequency`` that are not used to choose units.
+    Construction fills in defaults, which then count as given (also for `dataclasses.replace`). Some fields can still be
+    None: ``chat_template``, ``model_max_length``, the special tokens of roles (see `roles`), and those of the fields
+    ``cut_cost``, ``letter_coverage``, ``syllable_coverage`` and ``min_unit_frequency`` that are not used to choose units.
 
     Args:
-        vocab_size: Number of tokens in the finished tokenizer, special tokens included. For ``sgpe`` it is the document's:
-            special tokens, symbols and merges. The bytes, characters and letters that spell all other text are extra.
-        recipe: ``hybrid`` (words of ``scripts`` by syllable, the rest by ``pattern``), ``portable`` (all words by
-            ``pattern`` alone, which other runtimes know, and whole syllables inside them), ``sgpe`` (the SGPE document's
-            words) or ``bpe`` (``pattern`` only).
+        vocab_size: Number of tokens in the finished tokenizer, special tokens included. For ``sgpe`` it counts what the
+            document counts: special tokens, symbols and merges. The bytes, characters and letters that spell all other text
+            are added.
+        recipe: ``hybrid`` (cuts words of ``scripts`` at syllables and the rest with ``pattern``), ``portable`` (cuts all
+            words with ``pattern`` alone, which other runtimes know, and keeps syllables inside them whole), ``sgpe`` (cuts
+            words as in the SGPE document) or ``bpe`` (``pattern`` only).
         scripts: Scripts whose syllables are units, or ``("all",)``; unused by ``bpe``.
         pattern: Name of one of `SPLIT_PATTERNS`, or a regular expression; unused by ``sgpe``.
-        min_frequency: A pair that occurs less often is never merged.
+        min_frequency: The least count of a pair that is merged.
         cut_cost: The cost of a cut letter or syllable, in tokens, when units and learned tokens compete for room in the
             vocabulary: 0 gives the shortest text, higher values give fewer cuts. None means 2; but if one of the next three
-            is given, letters and syllables are chosen by these alone. For ``hybrid`` and ``portable``.
-        letter_coverage: Share of each script's running letters that get a token of their own, whatever it costs.
+            arguments is given, these alone choose letters and syllables. For ``hybrid`` and ``portable``.
+        letter_coverage: Share of each script's running letters that get a token of their own, whether it saves tokens or
+            not.
         syllable_coverage: The same for syllables. If only one of the two is given, without ``cut_cost``, the other is
             0.9999 (letters) or 0.999 (syllables), as for ``sgpe``.
-        min_unit_frequency: Instead of both coverages: the least count of a letter or syllable that gets a token (SGPE's
-            ``prune_freq``).
-        tie_break: Which of equally frequent pairs merges first, one of `TIE_BREAKS`.
+        min_unit_frequency: Instead of both coverages: the least count of a letter or syllable that gets a token
+            (``prune_freq`` in SGPE).
+        tie_break: The rule that chooses among equally frequent pairs, one of `TIE_BREAKS`.
         normalization: ``nfc`` or ``none``; None takes the recipe's default: NFC for ``hybrid`` only.
-        special_tokens: Their text, or text → id. Special tokens in the text are never learned from. None takes the recipe's
-            default.
-        special_tokens_position: Position of their ids: ``end``, ``start``, ``after-bytes``, or ``given`` if they are mapped
-            to ids. None takes ``given`` for mapped ones, and the recipe's default for others.
+        special_tokens: A list of the texts of the special tokens, or a mapping from their texts to ids. Special tokens in
+            the training text are skipped. None means the recipe's default.
+        special_tokens_position: Position of the special tokens' ids: ``end``, ``start``, ``after-bytes``, or ``given`` if
+            special tokens are mapped to ids. None means ``given`` if they are mapped to ids, otherwise the recipe's default.
         chat_template: ``llama3``, ``chatml``, ``alpaca`` or Jinja source, saved with the tokenizer. The special tokens of a
             named template are added, unless special tokens are mapped to ids.
         bos_token: The special token that begins texts. It is added to the special tokens like those of a chat template, and
-            so are the next two. None: the token of the chat template, or else one recognized by its spelling (``<s>``).
+            so are the next two. None means the token of the chat template or, without one, a special token recognized by its
+            spelling (``<s>``).
         eos_token: The same for the token that ends what a model generates.
-        pad_token: The same for the token that pads rows. None: recognized by its spelling (``<|pad|>``), or else the token
-            that ends texts (``<|endoftext|>``). Some collators exclude the padding token from the loss. With those, a model
-            that should learn to end its texts by ``<|endoftext|>`` needs a separate padding token.
+        pad_token: The same for the token that pads rows. None means a special token recognized by its spelling (``<|pad|>``)
+            or, if there is none, the token that ends texts (``<|endoftext|>``). Some collators exclude the padding token
+            from the loss. With such a collator, a model that should learn to end its texts with ``<|endoftext|>`` needs a
+            separate padding token.
         add_bos_token: Whether ``add_special_tokens=True`` puts ``bos_token`` before each text, as Llama 3 does. The recipe
             ``sgpe`` puts ``[CLS]`` and ``[SEP]`` around each text instead.
-        add_eos_token: Whether it puts ``eos_token`` after each text; the tokenizer tutorial does both.
+        add_eos_token: Whether ``add_special_tokens=True`` puts ``eos_token`` after each text. The tokenizer tutorial adds
+            both tokens.
         model_max_length: Number of ids that a model accepts, to which transformers truncates; None for no limit.
-        weights: Weight of a file's words, to balance languages whose corpora differ in size: name of a file or glob →
-            number. If several match, the file's own path is used, or else the first. The default weight is 1.
+        weights: Weights of words, keyed by file name or glob, to balance languages whose corpora differ in size. If several
+            keys match a file, the file's own path is used or, without it, the first match. The default weight is 1.
 
     Raises:
-        SGPEError: a value is out of range or unknown; the message lists the known ones.
-    Raises:
-        SGPEError: a value is out of range or unknown; the message lists the known ones.
+        SGPEError: a value is out of range or unknown; the message lists the known values.
 
     >>> TrainingConfig(vocab_size=1000).normalization
     'nfc'
@@ -98,14 +101,14 @@ class TrainingConfig:
     letter_coverage: float | None = field(
         default=None,
         metadata=as_option(
-            "Give the most frequent letters a token each until they cover this share of all letters in the text, from 0 to "
-            "1. Without --cut-cost, this share alone decides."
+            "Give a token to each of the most frequent letters, until these cover this share of all letters in the "
+            "text, from 0 to 1. Without --cut-cost, this share alone decides."
         ),
     )
     syllable_coverage: float | None = field(
         default=None,
         metadata=as_option(
-            "Give the most frequent syllables a token each until they cover this share of all syllables in the text."
+            "Give a token to each of the most frequent syllables, until these cover this share of all syllables in the text."
         ),
     )
     min_unit_frequency: int | None = field(
@@ -117,7 +120,8 @@ class TrainingConfig:
     tie_break: str = field(
         default="smallest-pair-id",
         metadata=as_option(
-            f"Which of equally frequent pairs is merged first: {', '.join(TIE_BREAKS[:-1])} or {TIE_BREAKS[-1]}."
+            f"Rule that chooses which of several equally frequent pairs is merged first: {', '.join(TIE_BREAKS[:-1])} "
+            f"or {TIE_BREAKS[-1]}."
         ),
     )
     normalization: str | None = field(
@@ -139,7 +143,8 @@ class TrainingConfig:
     chat_template: str | None = field(
         default=None,
         metadata=as_option(
-            "Chat template to save: llama3, chatml, alpaca or a .jinja file. The special tokens of a named one are added."
+            "Chat template to save: llama3, chatml, alpaca or a .jinja file. The special tokens of llama3, chatml or "
+            "alpaca are added."
         ),
     )
     bos_token: str | None = field(
@@ -197,7 +202,10 @@ class TrainingConfig:
             if getattr(self, name) is None:
                 object.__setattr__(self, name, getattr(RECIPES[self.recipe], name))
         if (self.special_tokens_position == "given") != isinstance(self.special_tokens, Mapping):
-            raise SGPEError("special_tokens_position must be 'given' if special tokens are mapped to ids, and only then")
+            raise SGPEError(
+                "special_tokens_position must be 'given' if special tokens are mapped to ids, and must not be 'given' "
+                "otherwise"
+            )
         for name in ("scripts", "special_tokens"):
             value = getattr(self, name)
             if isinstance(value, Mapping):
@@ -248,7 +256,7 @@ class TrainingConfig:
         _ = self.splitting  # raises the errors of a wrong split
 
     def _choose_by(self) -> None:
-        """Fill in how letters and syllables get their tokens: by the tokens that they save, by coverage, or by both."""
+        """Fill in the fields that choose letters and syllables: by the tokens that they save, by coverage, or by both."""
         if self.recipe == "sgpe" and self.cut_cost is not None:
             raise SGPEError(
                 "the recipe sgpe has no cut_cost, because it chooses syllables by coverage or min_unit_frequency: "
@@ -292,7 +300,7 @@ class TrainingConfig:
             if value and role not in self.roles():
                 raise SGPEError(f"{name} needs a special token that {verb} texts: give {role}, such as <{role[:3]}>")
             if value and self.recipe == "sgpe" and cls_sep_template(self.special_tokens or ()):
-                raise SGPEError(f"{name} is not for sgpe, which puts [CLS] and [SEP] around a text: leave it out")
+                raise SGPEError(f"{name} is not for the recipe sgpe, which puts [CLS] and [SEP] around a text: leave it out")
 
     def template(self) -> Template | None:
         """Return the special tokens that ``add_special_tokens=True`` puts around a text, or None.
@@ -329,7 +337,7 @@ class TrainingConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TrainingConfig:
-        """Return the configuration of a dict made by `to_dict`; unknown keys are ignored."""
+        """Return the configuration for a dict from `to_dict`; unknown keys are ignored."""
         names = {setting.name for setting in fields(cls)}
         return cls(**{name: value for name, value in values.items() if name in names})
 

@@ -1,4 +1,4 @@
-"""Learning of the two tiers of a tokenizer from counted words: the units of its scripts, then statistical merges."""
+"""Learning of a tokenizer's two tiers from counted words: first the units of its scripts, then statistical merges."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def learn_two_tiers(
 ) -> Learned:
     """Learn the unit tier and the statistical tier; arguments and errors as for `hf_sgpe.learning.learn.learn_tokenizer`."""
     specials = config.special_tokens or ()
-    # The counts of a language can have a finer scale than their sum, because the scale is reduced to lowest terms.
+    # The counts of one language can have a finer scale than the sum of all languages, because the scale is reduced to lowest
+    # terms.
     scale = lcm(counts.scale, *(one.scale for language in languages for one in language))
     unit_merges = _unit_merges(counts, config, observer) if config.unit_scripts else []
     num_merges = config.vocab_size - len(BYTES) - len(specials) - len(unit_merges)
@@ -59,7 +60,7 @@ def learn_two_tiers(
     tokens = spell_tokens(vocabulary, learned)
     if len(learned) < num_merges:
         logger.warning(
-            "the corpus has only %d tokens of the %d asked for: no further pair occurs %d times",
+            "learning ended with %d of the %d tokens requested: no other pair occurs %d times",
             len(tokens) + len(specials),
             config.vocab_size,
             config.min_frequency,
@@ -68,10 +69,11 @@ def learn_two_tiers(
 
 
 def _unit_merges(counts: WordCounts, config: TrainingConfig, observer: Observer) -> list[Pair]:
-    """Return the merges of the unit tier: promised characters, letters and syllables, and those worth a token.
+    """Return the merges of the unit tier: for promised characters, letters and syllables, and for units that are worth a
+    token.
 
-    To compare letters and syllables with learned tokens, learn once from words in which only characters are whole. The
-    counts of those merges are the tokens that a learned token would save in place of a unit.
+    To compare letters and syllables with learned tokens, learn once from words in which only characters are whole. The count
+    of each merge there is the number of tokens that a learned token would save.
     """
     words, times = counts.words(), counts.values()
     trie = LinguisTrie(config.unit_scripts, whole_clusters=True)
@@ -90,7 +92,7 @@ def _unit_merges(counts: WordCounts, config: TrainingConfig, observer: Observer)
         syllable_coverage=config.syllable_coverage or 0,
         min_unit_frequency=config.min_unit_frequency and config.min_unit_frequency * counts.scale,
     )
-    # An upper limit; with a huge vocab_size the whole text could be learned.
+    # An upper limit: with a huge vocab_size, learning could continue until each word is one token.
     taken = len(BYTES) + len(config.special_tokens or ())
     most = min(config.vocab_size - taken, int(words.lengths().sum()))
 
@@ -120,7 +122,7 @@ def _unit_merges(counts: WordCounts, config: TrainingConfig, observer: Observer)
         return tier(most_valuable(worth, gains, number))
 
     chosen = with_best(room)
-    if len(chosen) > most:  # the parts of the chosen units also take room
+    if len(chosen) > most:  # the parts of the chosen units also need room in the vocabulary
         chosen = with_best(bisect_right(range(room), most, key=lambda number: len(with_best(number))) - 1)
     return chosen
 
@@ -136,7 +138,9 @@ def _gains(
     *,
     without: Collection[str],
 ) -> list[int]:
-    """Return the tokens saved by each token learned on words in which only characters are whole, except for units."""
+    """Learn from words in which only characters are whole. Return the number of tokens that each learned token saves, except
+    for tokens that are units.
+    """
     vocabulary = spell_tokens(BYTES, characters)
     steps = iter(observer.steps(range(most), "Weighing units"))
     counts: list[int] = []

@@ -1,9 +1,9 @@
 """The choice of letters and syllables that get a token: by the tokens that each saves (`worth_of_units`), or by coverage
 (`choose_units`).
 
-A token for a unit takes the place of a token that learning would find. So units and learned tokens are ranked together by
-the tokens of the training text that each saves, and the vocabulary takes the best. The user sets the additional cost of a
-cut unit. `unit_tier` builds the chosen units.
+A token for a unit takes the place of a token that learning would otherwise add. So units and learned tokens are ranked
+together by the number of tokens of the training text that each saves, and the best are chosen. The user sets the additional
+cost of a cut unit. `unit_tier` builds the chosen units.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ CUT_COST = 2.0
 """The default cost of a cut letter or syllable, in tokens."""
 
 # The number of tokens saved by each space that is joined to its syllable: the token of the space itself, and tokens of word
-# beginnings that would otherwise be learned without it first. Measured: 2 to 16 give equally short text, 1 gives longer.
+# beginnings that would otherwise be learned without it first. Measured: values from 2 to 16 give equally short text, and 1
+# gives longer text.
 _SPACE_WORTH = 4
 
 
@@ -29,7 +30,7 @@ def check_cut_cost(value: object) -> None:
     """Check that a cut cost is a number of tokens.
 
     Raises:
-        SGPEError: it is not.
+        SGPEError: ``value`` is not a finite number of at least 0.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < inf:
         raise SGPEError(f"cut_cost must be a finite number of tokens, at least 0, not {value!r}")
@@ -49,8 +50,8 @@ def choose_units(
     running text, as SentencePiece's ``character_coverage`` does for characters.
 
     Args:
-        units: Counts of syllables, each with its leading space if it has one. Units that begin in none of the trie's scripts
-            (SGPE's single characters) are all chosen.
+        units: Counts of syllables, each with its leading space if it has one. Units that do not begin in a script of the
+            trie (SGPE's single characters) are all chosen.
         letter_coverage: Share of the running letters, 0 to 1.
         syllable_coverage: Share of the running syllables, 0 to 1.
         min_unit_frequency: Instead of both shares: the least count of a chosen unit.
@@ -74,10 +75,11 @@ def choose_units(
 
 
 def worth_of_units(units: Mapping[str, int], trie: LinguisTrie, cut_cost: float) -> dict[str, float]:
-    """Return the number of tokens of the text that each unit saves with a token of its own, cost of cuts included.
+    """Return the number of tokens of the text that each unit saves if it gets a token of its own, including the cost of
+    cuts.
 
-    Without its own token, a letter becomes at least two tokens, and a syllable becomes its letters. Characters that have a
-    token in any case are left out, and so are units that begin in none of the trie's scripts.
+    Without its own token, a letter becomes at least two tokens, and a syllable becomes its letters. Characters that always
+    have a token are left out, and so are units that do not begin in a script of the trie.
 
     Args:
         units: Counts of syllables, each with its leading space if it has one.
@@ -106,29 +108,31 @@ def worth_of_units(units: Mapping[str, int], trie: LinguisTrie, cut_cost: float)
         letter: count * (1 + cut_cost) for letter, count in letters.items() if len(letter) > 1 or trie.must_earn(letter)
     }
     worth |= {syllable: count * (parts[syllable] - 1 + cut_cost) for syllable, count in syllables.items()}
-    # At most the worth of the syllable itself, which is built first and then joined to its space.
+    # At most the worth of the syllable without its space, because that syllable is built first and then joined to the space.
     return worth | {unit: min(count * _SPACE_WORTH, worth.get(unit[1:], inf)) for unit, count in spaced.items()}
 
 
 def most_valuable(worth: Mapping[str, float], gains: Iterable[float], room: int) -> set[str]:
-    """Return the units among the ``room`` most valuable tokens, ranked together with learned tokens; O(n log n).
+    """Return the units that are among the ``room`` most valuable tokens when units and learned tokens are ranked together;
+    O(n log n).
 
     Args:
-        worth: Unit → number of tokens that it saves.
+        worth: The number of tokens that each unit saves.
         gains: Number of tokens that each learned token saves.
 
     >>> sorted(most_valuable({"a": 9, "b": 2, "c": 5}, [7, 6, 1], room=3)), sorted(most_valuable({"a": 1}, [], room=3))
     (['a'], ['a'])
     """
-    # A unit goes before a learned token of equal value, since it saves a cut. Equal units are in code point order.
+    # A unit goes before a learned token of equal value, because the unit saves a cut. Equal units are in code point order.
     units = ((-value, False, unit) for unit, value in worth.items())
     ranked = sorted(chain(units, ((-gain, True, "") for gain in gains)))
     return {unit for _, is_learned, unit in ranked[: max(room, 0)] if not is_learned}
 
 
 def cover(counts: Mapping[str, int], coverage: float, min_frequency: int | None = None) -> list[str]:
-    """Return the most frequent keys that make up a share of the counts, or all keys with at least ``min_frequency``. Keys of
-    equal count are in code point order."""
+    """Return the most frequent keys that together make up a share of the counts or, with ``min_frequency``, all keys with at
+    least this count. Keys of equal count are in code point order.
+    """
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     if min_frequency is not None:
         return [unit for unit, count in ranked if count >= min_frequency]

@@ -13,24 +13,24 @@ from hf_sgpe.generation.pieces import Piece, PlacedToken
 from hf_sgpe.serving.requests import Asked, Served
 
 _LEAST = -9999.0
-"""OpenAI's log-probability of an impossible token; JSON has no minus infinity."""
+"""The log-probability that OpenAI's API has for an impossible token, because JSON has no minus infinity."""
 
 DONE = b"data: [DONE]\n\n"
 """The event that ends a stream."""
 
 
 def to_json(value: Any) -> bytes:
-    """Return JSON in UTF-8, with lone surrogates from the client replaced."""
+    """Return the JSON of ``value`` in UTF-8, with lone surrogates replaced, which clients can send."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def event(value: Any) -> bytes:
-    """Return an event of a stream."""
+    """Return the event of a stream that sends ``value`` as JSON."""
     return b"data: " + to_json(value) + b"\n\n"
 
 
 class Completion:
-    """The answer to a completion.
+    """The answer to a request for ``/v1/completions``.
 
     Choices are numbered consecutively: all choices of the first prompt, then all choices of the second.
 
@@ -51,7 +51,7 @@ class Completion:
         self._generated = [0] * (len(asked.prompts) * asked.n)
 
     def whole(self, answers: Sequence[Sequence[Piece]]) -> dict[str, Any]:
-        """Return the whole answer, from the pieces of each choice."""
+        """Return the whole answer, joined from the pieces of each choice."""
         choices = []
         for number, pieces in enumerate(answers):
             self._generated[number] = pieces[-1].generated
@@ -106,11 +106,11 @@ class Completion:
         }
 
     def _named(self, scored: tuple[int, float]) -> tuple[str, float]:
-        """Return a token's text and its log-probability for JSON; a token without whole characters is shown by its bytes."""
+        """Return a token's text and log-probability for JSON; a token without whole characters is shown as bytes."""
         id, logprob = scored
         token = self._bytes_of(id)
         if not token:
-            name = f"token_id:{id}"  # a padding row of the embedding
+            name = f"token_id:{id}"  # a row that pads the embedding
         else:
             try:
                 name = token.decode()
@@ -137,7 +137,7 @@ class Completion:
 
 
 class ChatCompletion(Completion):
-    """The answer to a chat, with the field names of chats."""
+    """The answer to a request for ``/v1/chat/completions``, with the field names of chats."""
 
     prefix = "chatcmpl"
     whole_object = "chat.completion"

@@ -13,11 +13,11 @@ class Limits:
     """The limits for one request.
 
     Args:
-        max_new_tokens: Maximum number of tokens in an answer. A chat without a number gets this maximum, or the rest of the
-            context.
-        max_choices: Maximum number of answers: prompts times ``n``.
-        max_waiting: Maximum number of requests that wait while another is answered.
-        max_body: Maximum size of the body in bytes.
+        max_new_tokens: Maximum number of tokens in an answer. A chat request without a number of tokens gets this maximum,
+            or the rest of the context if that is less.
+        max_choices: Maximum number of answers to one request: prompts times ``n``.
+        max_waiting: Maximum number of requests that wait while another request is answered. max_body: Maximum size of the
+        body in bytes.
 
     Raises:
         SGPEError: a number is too small.
@@ -26,7 +26,7 @@ class Limits:
     max_new_tokens: int = field(default=4096, metadata=as_option("Maximum number of tokens in an answer."))
     max_choices: int = field(default=16, metadata=as_option("Maximum number of answers to one request."))
     max_waiting: int = field(
-        default=128, metadata=as_option("Maximum number of requests that wait while another is answered.")
+        default=128, metadata=as_option("Maximum number of requests that wait while another request is answered.")
     )
     max_body: int = field(default=4 << 20, metadata=as_option("Maximum size of a request's body, in bytes."))
 

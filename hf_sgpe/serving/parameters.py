@@ -1,4 +1,4 @@
-"""Parameters of a request, and errors that name them, in OpenAI's format."""
+"""Parameters of a request in OpenAI's format, and errors that name the parameter."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ class RequestError(Exception):
         self.body = {"error": {"message": message, "type": type, "param": param, "code": code}}
 
 
-# Why not pydantic: for a wrong prompt it reports an error for each alternative of the union without OpenAI's name of the
-# parameter, it accepts true as 1, and the server's limits would still need a check of their own.
+# Why not pydantic: for a wrong prompt, pydantic reports an error for each alternative of the union, without OpenAI's name
+# for the parameter; it accepts true as 1; and the server's limits would still need separate checks.
 class Parameters:
     """The parameters of a request.
 
     Args:
         record: The JSON object.
         known: Names of the supported parameters.
-        without_effect: Name of another accepted parameter → its values without effect; null never has an effect.
+        without_effect: Values without effect of other accepted parameters, keyed by parameter; null never has an effect.
         where: Prefix of names in error messages.
 
     Raises:
@@ -86,7 +86,7 @@ class Parameters:
         return value
 
     def one_of(self, names: tuple[str, ...]) -> str:
-        """Return the name that the request uses, of several names for the same parameter; the first if it uses none."""
+        """Return which of several names of the same parameter the request uses; the first name if it uses none."""
         used = [name for name in names if self.get(name) is not None]
         if len(used) > 1:
             raise RequestError(f"{' and '.join(used)} mean the same: give only one", param=used[1])
@@ -95,7 +95,7 @@ class Parameters:
 
 @contextmanager
 def about(name: str) -> Iterator[None]:
-    """Run a block, and turn its SGPEError into a RequestError about a parameter.
+    """Run a block, and turn an SGPEError in it into a RequestError about the parameter ``name``.
 
     Raises:
         RequestError: the block raised an SGPEError.

@@ -1,4 +1,4 @@
-"""The queue of an engine: requests wait in order, and one thread generates their texts one at a time."""
+"""The queue of requests for an engine. Requests wait in order, and a single thread generates one text at a time."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from hf_sgpe.errors import SGPEError
 
 
 class LineFullError(SGPEError):
-    """The maximum number of requests is waiting."""
+    """An error for a request when the maximum number of requests is already waiting."""
 
 
 class LineClosedError(SGPEError):
-    """The server is shutting down."""
+    """An error for requests while the server is shutting down."""
 
     def __init__(self) -> None:
         super().__init__("the server is shutting down")
@@ -28,7 +28,7 @@ class Ticket:
     Attributes:
         texts: Iterators that generate the texts. The line's thread runs them one after another.
         receive: Callback with the number of a text and either an item of its iterator or the error that ended the ticket.
-            Calls after an error are to be ignored. It usually runs in the line's thread, and it must not raise.
+            It must ignore calls after an error. It usually runs in the line's thread, and must not raise an exception.
     """
 
     def __init__(self, receive: Callable[[int, Any], None]) -> None:
@@ -43,10 +43,10 @@ class Ticket:
 
 
 class Line:
-    """A queue of tickets with the thread that serves them.
+    """A queue of tickets, with the thread that serves the tickets.
 
-    After one text, a ticket moves to the end of the line with its remaining texts, so that a request for many texts does not
-    delay other requests.
+    After each text, a ticket moves to the end of the line with its remaining texts, so that a request for many texts does
+    not delay other requests.
 
     Args:
         most: Maximum number of waiting tickets, not counting the ticket being served.

@@ -1,4 +1,5 @@
-"""Requests in the format of OpenAI's API: JSON → prompts and options, or an error that names the parameter.
+"""Requests in the format of OpenAI's API. Their JSON is parsed into prompts and options, or an error names the wrong
+parameter.
 
 A parameter that the server does not support is an error, except if its value has no effect on the answer.
 """
@@ -40,7 +41,7 @@ class Asked:
         prompts: Ids of each prompt.
         options: Options for all prompts.
         n: Number of answers to each prompt.
-        echo: Texts of the prompts if the answers repeat them, else None.
+        echo: Texts of the prompts if the answers repeat the prompts, otherwise None.
         top: Number of most probable tokens to return with the log-probabilities; None for no log-probabilities.
     """
 
@@ -87,7 +88,9 @@ def read_completion(record: Mapping[str, Any], served: Served) -> Asked:
     if not given.flag("echo"):
         return asked
     if asked.top is not None:
-        raise RequestError("echo cannot be used with logprobs: this server has none for prompts", param="echo")
+        raise RequestError(
+            "echo cannot be used with logprobs, because this server has no logprobs for prompts: leave one out", param="echo"
+        )
     return replace(asked, echo=[served.generator.tokenizer.decode(ids) for ids in asked.prompts])
 
 
@@ -111,7 +114,7 @@ def read_chat(record: Mapping[str, Any], served: Served) -> Asked:
 
 
 def read_tokenize(record: Mapping[str, Any], served: Served) -> tuple[list[int], bool]:
-    """Read a request for ``/tokenize``: return the ids, and whether the answer includes the text of each token.
+    """Read a request for ``/tokenize``. Return the ids, and whether the answer includes the text of each token.
 
     Raises:
         RequestError: the request is invalid.
@@ -146,7 +149,9 @@ def read_detokenize(record: Mapping[str, Any], served: Served) -> str:
 
 
 def read_prompts(given: Parameters, served: Served) -> list[list[int]]:
-    """Return the ids of each prompt of a completion. The request has a text, token ids, or a list of either."""
+    """Return the ids of each prompt of a completion. The prompt of the request is a text, a list of token ids, or a list of
+    either.
+    """
     prompt = given.get("prompt")
     prompts = [prompt] if isinstance(prompt, str) or (_are_ids(prompt) and prompt) else prompt
     if not isinstance(prompts, list) or not prompts or not all(isinstance(part, str) or _are_ids(part) for part in prompts):
@@ -201,7 +206,8 @@ def _asked(given: Parameters, served: Served, prompts: list[list[int]], max_toke
     for ids in prompts:
         if context is not None and len(ids) >= context:
             raise RequestError(
-                f"the prompt has {len(ids):,} tokens, and the context of this model has only {context:,}: shorten it",
+                f"the prompt has {len(ids):,} tokens, and the context of this model has only {context:,}: shorten the "
+                "prompt",
                 param="messages" if "messages" in given.record else "prompt",
                 code="context_length_exceeded",
             )
@@ -224,7 +230,7 @@ def _asked(given: Parameters, served: Served, prompts: list[list[int]], max_toke
     stop = given.get("stop") or []
     stops = [stop] if isinstance(stop, str) else stop
     if not isinstance(stops, list) or len(stops) > 4 or not all(isinstance(text, str) and text for text in stops):
-        raise RequestError("stop must be a non-empty text, or a list of up to 4 of them", param="stop")
+        raise RequestError("stop must be a non-empty text, or a list of up to 4 non-empty texts", param="stop")
     is_streamed = given.flag("stream")
     settings = given.get("stream_options")
     if settings is not None and (not is_streamed or not isinstance(settings, dict)):
@@ -238,7 +244,7 @@ def _are_ids(value: Any) -> bool:
 
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
-"""Role in a request → role for a template. OpenAI's newer name of ``system`` is ``developer``."""
+"""Roles for a template, keyed by role in a request. ``developer`` is OpenAI's newer name of ``system``."""
 
 _MOST_TOP = 20
 

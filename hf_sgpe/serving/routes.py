@@ -39,11 +39,11 @@ _Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def create_app(served: Served, *, api_key: str | None = None, body_seconds: float = 60.0) -> Starlette:
-    """Return the application. While it runs, its queue is ``app.state.line``.
+    """Return the ASGI application that serves a model. While it runs, its queue is ``app.state.line``.
 
     Args:
         api_key: Key that clients must send as ``Authorization: Bearer …``; None for a server without a key.
-        body_seconds: Seconds in which a request's body must arrive.
+        body_seconds: Time limit, in seconds, for the body of a request to arrive.
     """
 
     @asynccontextmanager
@@ -113,7 +113,7 @@ def create_app(served: Served, *, api_key: str | None = None, body_seconds: floa
             route("/v1/models/{name:path}", model, "GET"),
             route("/tokenize", tokenize),
             route("/detokenize", detokenize),
-            Route("/health", health),  # without a key, for monitoring
+            Route("/health", health),  # needs no key, so that monitoring can use it
         ],
         exception_handlers={
             RequestError: _refused,
@@ -138,7 +138,7 @@ def _check_key(request: Request, api_key: str | None) -> None:
 
 
 async def _body(request: Request, most: int) -> bytes:
-    # A web page can make a browser send other content types to any server without a preflight request.
+    # With other content types, a web page could make a browser send requests to any server without a preflight request.
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise RequestError("the body must be JSON: send Content-Type: application/json", status=415, headers=_CLOSE)
     body = bytearray()
@@ -156,7 +156,7 @@ async def _body(request: Request, most: int) -> bytes:
 
 
 def _queue(request: Request, asked: Asked, form: Completion, served: Served) -> Response:
-    """Add a request to the line, and return the response that waits for its answers."""
+    """Add a request to the line, and return a response that waits for the request's answers."""
     arriving = _Arriving(is_streamed=asked.is_streamed)
     ticket = Ticket(arriving.put)
     with about("messages" if isinstance(form, ChatCompletion) else "prompt"):
@@ -174,11 +174,11 @@ def _queue(request: Request, asked: Asked, form: Completion, served: Served) -> 
 
 
 class _ClientGoneError(Exception):
-    """The client has disconnected."""
+    """An error for a client that has disconnected."""
 
 
 class _Arriving:
-    """Pieces that the line's thread passes to the coroutine of a request."""
+    """Pieces of answers, on their way from the line's thread to the coroutine of a request."""
 
     def __init__(self, *, is_streamed: bool) -> None:
         self._is_streamed = is_streamed
@@ -188,20 +188,20 @@ class _Arriving:
 
     def put(self, number: int, item: Piece | Exception) -> None:
         self._items.append((number, item))
-        # An answer that is sent as a whole needs no wake-up of the event loop for each token.
+        # If the answer is sent as a whole, the event loop is not woken up for each token.
         if self._is_streamed or isinstance(item, Exception) or item.finish_reason is not None:
             self._loop.call_soon_threadsafe(self._has_items.set)
 
     def give_up(self) -> None:
-        """End `pieces` at once, without the pieces that are waiting."""
+        """End `pieces` at once; pieces that are still waiting are dropped."""
         self._items.appendleft((0, _ClientGoneError()))
         self._has_items.set()
 
     async def pieces(self, choices: int) -> AsyncIterator[tuple[int, Piece]]:
         """Yield pieces with the numbers of their choices until all choices are complete.
 
-        The queue is unbounded, so that a slow client does not block the line's thread; it holds at most the client's own
-        answers.
+        The queue of pieces is unbounded, so that a slow client does not block the line's thread. It holds at most the
+        answers to one request.
         """
         while choices:
             await self._has_items.wait()
@@ -217,7 +217,9 @@ class _Arriving:
 
 
 class _Answer(Response):
-    """A response with the answers from the line, whole or as events. If the client disconnects, the ticket is cancelled."""
+    """A response with the answers from the line, either whole or as a stream of events. If the client disconnects, the
+    ticket is cancelled.
+    """
 
     def __init__(self, line: Line, ticket: Ticket, arriving: _Arriving, form: Completion) -> None:
         super().__init__()
@@ -281,7 +283,7 @@ class _Answer(Response):
 
 
 def _error_of(error: Exception) -> RequestError:
-    """Return the client's message for an error that the client did not cause."""
+    """Return what the client gets for an error that the client did not cause."""
     if isinstance(error, LineFullError):
         code = "rate_limit_exceeded"
         return RequestError(str(error), status=429, type="rate_limit_error", code=code, headers={"Retry-After": "1"})
@@ -297,7 +299,7 @@ def _error_of(error: Exception) -> RequestError:
 # ---------------------------------------------------------------- responses
 
 _CLOSE = {"Connection": "close"}
-"""Headers of a response that leaves the rest of the body unread."""
+"""Headers of a response that is sent before the whole body of the request has been read."""
 
 
 def _json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

@@ -1,4 +1,4 @@
-"""Running the application with uvicorn until a signal."""
+"""A uvicorn server that runs the application until a signal ends it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def bind(host: str, port: int) -> socket.socket:
             bound.close()
         reason = getattr(error, "strerror", None) or error
         raise SGPEError(
-            f"{host} port {port}: cannot listen there ({reason}): choose another with --host or --port"
+            f"{host} port {port}: cannot listen there ({reason}): choose another host with --host, or another port with "
+            "--port"
         ) from None
     return bound
 
@@ -67,7 +68,9 @@ def server_of(app: Starlette, on_start: Callable[[], None] = lambda: None) -> uv
 
 
 class _Server(uvicorn.Server):
-    """A uvicorn server that ends all tickets of the line at a signal; uvicorn itself would wait for them."""
+    """A uvicorn server that ends all tickets of the line when a signal arrives; uvicorn's own server would wait for the
+    tickets.
+    """
 
     def __init__(self, config: uvicorn.Config, on_start: Callable[[], None]) -> None:
         super().__init__(config)

@@ -11,9 +11,10 @@ from hf_sgpe.splitting.syllables import LinguisTrie, is_boundary, segment_into_w
 
 
 class SGPEEncoder:
-    """The encoder of section 4 of the document, including ``[UNK]``. Its time is linear in the length of the text.
+    """The encoder of section 4 of the SGPE document, including ``[UNK]``. Its time is linear in the length of the text.
 
-    It is not lossless, because ``[UNK]`` cannot be decoded. The tokenizer of `SGPEVocabulary.to_data` is lossless.
+    The encoder is not lossless, because ``[UNK]`` cannot be decoded. The tokenizer from `SGPEVocabulary.to_data` is
+    lossless.
 
     >>> vocabulary = SGPEVocabulary({"[UNK]": 0, "ක": 1, " ල": 2, "ක ල": 3, " ලල": 4, "ල": 5}, [(" ල", "ල")])
     >>> encoder = SGPEEncoder(vocabulary)
@@ -35,7 +36,7 @@ class SGPEEncoder:
         self._merged = lru_cache(1 << 16)(self._merge)
 
     def tokenize(self, text: str) -> list[str]:
-        """Return the tokens of ``text``. Each character outside the scripts is a token, even one not in the vocabulary."""
+        """Return the tokens of ``text``. Each character outside the scripts is a token, even if it is not in the vocabulary."""
         units = self.trie.tokenize(text, leading_space=self.vocabulary.leading_space)
         tokens: list[str] = []
         for word in segment_into_words(units, self.vocabulary.scripts):

@@ -1,4 +1,5 @@
-"""SGPEVocabulary: the vocabulary of the SGPE document, of syllables and merges of syllables, and its file ``vocab.json``.
+"""SGPEVocabulary: the vocabulary of the SGPE document, which has syllables and merges of syllables, and its file
+``vocab.json``.
 
 `hf_sgpe.learning.sgpe_learning.learn_vocabulary` trains it, and `hf_sgpe.sgpe.sgpe_encoder.SGPEEncoder` encodes with it.
 """
@@ -32,7 +33,7 @@ class SGPEVocabulary:
     """The content of the document's ``vocab.json`` (section 3.7).
 
     Args:
-        vocab: Token → id, including special tokens.
+        vocab: The ids of all tokens, keyed by token, including special tokens.
         merges: Pairs of tokens in the order of their ranks.
         special_tokens: Texts of the special tokens.
         prune_freq: Minimum number of occurrences of a syllable in the vocabulary.
@@ -92,7 +93,9 @@ class SGPEVocabulary:
             raise SGPEError(f"{path}: {error}") from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a ``vocab.json``. Scripts other than Sinhala are in an entry ``scripts``, an extension of the format."""
+        """Write a ``vocab.json``. Scripts other than Sinhala are written as an entry ``scripts``, which extends the
+        document's format.
+        """
         content: dict[str, Any] = {
             "version": VERSION,
             "vocab_size": len(self.vocab),
@@ -108,10 +111,10 @@ class SGPEVocabulary:
         write_json(Path(path), content)
 
     def to_data(self) -> TokenizerData:
-        """Return a lossless byte-level BPE tokenizer with the same tokens and ids, and [CLS] and [SEP] around texts.
+        """Return a lossless byte-level BPE tokenizer with the same tokens and ids. It puts [CLS] and [SEP] around texts.
 
         Text whose units are all in the vocabulary has the same tokens as with `SGPEEncoder`. Any other unit becomes tokens
-        of its letters, characters or bytes. Their ids follow those of the vocabulary.
+        for its letters, characters or bytes. The ids of these tokens follow those of the vocabulary.
 
         Raises:
             SGPEError: the vocabulary was trained without ``leading_space``.
@@ -144,7 +147,7 @@ class SGPEVocabulary:
 
 
 def merges_in(content: dict[str, Any], path: Path) -> Merges:
-    """Return the entry ``merges`` of a file in the document's format.
+    """Return the merges in ``content``, a file in the document's format.
 
     Raises:
         SGPEError: the entry is not a list of pairs of tokens.

@@ -1,4 +1,4 @@
-"""The log of llama.cpp: its last lines are kept, and none are shown."""
+"""The log of llama.cpp: the last lines are kept for error messages, and no line is shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading of a model's ``config.json`` and ``generation_config.json``, written by any version of transformers."""
+"""Readers of a model's ``config.json`` and ``generation_config.json``, which may be from any version of transformers."""
 
 from __future__ import annotations
 
@@ -43,27 +43,30 @@ _ANY_VALUE = frozenset(" ".join([_SIZES, *_WITHOUT_EFFECT.values()]).split())
 
 
 class Like(tuple[Any, ...]):
-    """Compared values that stand for all values of the same types."""
+    """Compared values that represent all values of the same types."""
 
     def holds_type_of(self, value: Any) -> bool:
-        """Return whether a compared value has the type of ``value``; int counts as float."""
+        """Return whether one of the compared values has the type of ``value``; int counts as float."""
         kind, *kinds = (float if type(item) is int else type(item) for item in (value, *self))
         return kind in kinds
 
 
 Compared = Mapping[str, Mapping[str, Sequence[Any]]]
-"""Type of a model → field of its configuration → values for which an engine was compared with transformers."""
+"""The values for which an engine was compared with transformers, keyed by type of model and then by field of its
+configuration.
+"""
 
 
 def uncompared(config: Mapping[str, Any], compared: Compared) -> str:
-    """Return the first value of a configuration for which an engine was not compared with transformers, as half a sentence.
+    """Return half a sentence about the first value of a configuration for which an engine was not compared with
+    transformers.
 
     Args:
         config: The result of `transformers_config`.
         compared: The compared values. Fields of sizes need no entry; any other field without an entry is refused.
 
     Returns:
-        Half a sentence about the value, or an empty string if there is no such value.
+        The end of a sentence that begins with the engine's name, or an empty string if there is no such value.
 
     >>> uncompared({"model_type": "llama", "vocab_size": 5, "mlp_bias": True}, {"llama": {"mlp_bias": [False]}})
     "was not compared with transformers on models of type 'llama' with mlp_bias True"
@@ -83,9 +86,9 @@ def uncompared(config: Mapping[str, Any], compared: Compared) -> str:
 def _decisive(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values, other than sizes, that determine what the model computes.
 
-    The entry ``rope`` is the type of position scaling with the names of its parameters, for each kind of layer if the kinds
-    differ.
-    The entry ``sliding_window`` names the layers whose attention window is smaller than the context, or is None.
+    The entry ``rope`` is the type of position scaling with the names of its parameters; if the kinds of layers differ, it
+    has these for each kind. The entry ``sliding_window`` names the layers whose attention window is smaller than the
+    context, or is None.
     """
     fields = {name: value for name, value in config.items() if name not in _ANY_VALUE}
     if "quantization" in config:  # mlx-lm writes the same in both fields
@@ -136,20 +139,20 @@ def transformers_config(folder: Path) -> dict[str, Any]:
             config: dict[str, Any] = AutoConfig.from_pretrained(folder, trust_remote_code=False).to_dict()
     except Exception as error:  # the checks of transformers can raise anything
         reason = one_line(error).split(". ")[0]
-        raise SGPEError(f"{folder / 'config.json'}: transformers cannot read it ({reason})") from None
-    # Without a type, transformers guesses it from the folder's name.
+        raise SGPEError(f"{folder / 'config.json'}: transformers cannot read this file ({reason})") from None
+    # Without a type, transformers guesses the type from the folder's name.
     return config | {"model_type": kind}
 
 
 def end_ids(folder: Path, config: Mapping[str, Any]) -> list[int]:
-    """Return the ids that end a generated text, by ``generation_config.json`` or else by the configuration."""
+    """Return the ids that end a generated text, from ``generation_config.json`` or, if it has none, from the configuration."""
     generation = folder / "generation_config.json"
     own = read_json(generation).get("eos_token_id") if generation.exists() else None
     return listed(config.get("eos_token_id") if own is None else own)
 
 
 def listed(ids: int | list[int] | None) -> list[int]:
-    """Return the list of ids in a field of a configuration: one id, several or none.
+    """Return a configuration's field of one id, several ids or none as a list.
 
     Raises:
         SGPEError: the field has another value.
@@ -166,7 +169,8 @@ def listed(ids: int | list[int] | None) -> list[int]:
 def rope(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``rope_theta``, ``rope_type`` and the other parameters of position scaling.
 
-    If kinds of layers differ, these are the values of layers with full attention, and each kind has an entry with its own.
+    If the kinds of layers differ, these are the values of layers with full attention, and an entry for each kind has the
+    kind's own values.
 
     Raises:
         SGPEError: the parameters are not an object, or ``rope_theta`` is not a number.

@@ -18,13 +18,15 @@ from hf_sgpe.terminal.progress import bars_on_terminals_only
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-# Endings of the names of classes that generate text.
+# The class names of models that generate text end in one of these.
 _GENERATES = ("ForCausalLM", "LMHeadModel", "WithLMHead", "ForConditionalGeneration", "MTModel")
 _TOKENIZER_FILES = ("tokenizer*", "*vocab*", "*.model", "*.tiktoken", "*tekken*.json")
 
 
 def auto_class(config: Any) -> str:
-    """Return the name of the class that loads a model: an Auto class if the model generates text, or else its own class."""
+    """Return the name of the class that loads a model: an Auto class if the model generates text, otherwise the model's own
+    class.
+    """
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CAUSAL
 
     name: str = next(iter(getattr(config, "architectures", None) or ()), "")
@@ -39,10 +41,10 @@ def load_model(kind: Any, path_or_repo: str, *, dtype: Any = None) -> PreTrained
     Args:
         kind: The class, such as ``AutoModelForCausalLM``.
         path_or_repo: Folder, or ``user/name`` on the Hub.
-        dtype: Type of the weights; None for 32 bits, as for training, ``"auto"`` for the type in the file.
+        dtype: Type of the weights; None for 32 bits, the type for training; ``"auto"`` for the type in the file.
 
     Raises:
-        SGPEError: there is no model, or the class does not fit it.
+        SGPEError: there is no model, or ``kind`` cannot load it.
     """
     import torch
 
@@ -51,7 +53,8 @@ def load_model(kind: Any, path_or_repo: str, *, dtype: Any = None) -> PreTrained
 
 
 def load_causal_model(path_or_repo: str, *, dtype: Any = None) -> PreTrainedModel:
-    """Load a causal language model with any class. All weights must be in its files, because others would be random.
+    """Load a causal language model of any class. All its weights must be in the files, because missing weights would be
+    random.
 
     Args:
         path_or_repo: As for `load_model`.
@@ -86,7 +89,7 @@ def _loading(path_or_repo: str) -> Iterator[None]:
     if not path_or_repo:
         raise SGPEError("the name of the model is empty: give a folder, or a repository on the Hub")
     if not Path(path_or_repo).exists():
-        download(path_or_repo, "config.json")  # fails at once if there is none; transformers retries for minutes
+        download(path_or_repo, "config.json")  # fails at once if it does not exist; transformers retries for minutes
     try:
         with bars_on_terminals_only():
             yield
@@ -94,8 +97,8 @@ def _loading(path_or_repo: str) -> Iterator[None]:
         if not isinstance(error, SGPEError):
             check_no_pointer(Path(path_or_repo))
             if reason := why_no_model(Path(path_or_repo)):
-                raise SGPEError(f"{path_or_repo}: holds no model{reason}") from None
-        raise SGPEError(f"{path_or_repo}: cannot load a model from it ({_first_line(error)})") from None
+                raise SGPEError(f"{path_or_repo}: has no model{reason}") from None
+        raise SGPEError(f"{path_or_repo}: cannot load a model from this place ({_first_line(error)})") from None
 
 
 def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
@@ -145,7 +148,7 @@ def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
         if isinstance(error, SGPEError):
             raise
         check_no_pointer(path)
-        missing = f"the folder holds no {tokenizer_json.TOKENIZER_FILE}{reason}"
+        missing = f"the folder has no {tokenizer_json.TOKENIZER_FILE}{reason}"
         raise SGPEError(
             f"{path_or_repo}: {missing if reason else f'cannot load a tokenizer from it ({_first_line(error)})'}"
         ) from None

@@ -1,4 +1,4 @@
-"""Safetensors files: weights are read one at a time without PyTorch, and some can be replaced in a copy of a file."""
+"""Safetensors files: reading of single weights without PyTorch, and copying of files with some weights replaced."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ INDEX_FILE = "model.safetensors.index.json"
 
 @dataclass(frozen=True)
 class Stored:
-    """A tensor in a safetensors file: its type by GGUF's name, its shape, and the start and number of its bytes."""
+    """A tensor in a safetensors file: its type (named as in GGUF), its shape, its byte offset and its size in bytes."""
 
     file: Path
     type: str
@@ -38,7 +38,7 @@ class Stored:
     size: int
 
     def read(self) -> Weights:
-        """Return the tensor in 32 bits.
+        """Return the tensor's values as 32-bit numbers.
 
         Raises:
             SGPEError: some numbers are not finite.
@@ -66,9 +66,9 @@ def weight_files(folder: Path) -> list[Path]:
         pickled = next(iter(sorted(folder.glob("*.bin"))), None)
         if pickled is None:
             parts = f"and no {INDEX_FILE} that names its parts"
-            raise SGPEError(f"{folder}: holds no {WEIGHTS_FILE}, {why_no_model(folder).removeprefix(', ') or parts}")
+            raise SGPEError(f"{folder}: has no {WEIGHTS_FILE}, {why_no_model(folder).removeprefix(', ') or parts}")
         raise SGPEError(
-            f"{folder}: holds {pickled.name} and no {WEIGHTS_FILE}: load the model with transformers and save it again"
+            f"{folder}: has {pickled.name} but no {WEIGHTS_FILE}: load the model with transformers and save it again"
         )
     names = read_json(index).get("weight_map")
     if not isinstance(names, dict) or not all(isinstance(name, str) and name == Path(name).name for name in names.values()):
@@ -81,7 +81,7 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def stored(folder: Path, *, any_type: bool = False) -> dict[str, Stored]:
-    """Return name → location of all tensors of a model, by file and in the order of their bytes.
+    """Return a dict from the name of each tensor in a model to its location, ordered by file and then by byte offset.
 
     Args:
         any_type: Include tensors that `Stored.read` cannot read, such as those of quantized models.
@@ -104,7 +104,7 @@ def stored(folder: Path, *, any_type: bool = False) -> dict[str, Stored]:
 
 
 def tensors_in(file: Path) -> dict[str, Stored]:
-    """Return name → location of all tensors of a file, in the order of their bytes.
+    """Return a dict from the name of each tensor in a file to its location, ordered by byte offset.
 
     Raises:
         SGPEError: the file is damaged or truncated.
@@ -139,7 +139,7 @@ def _header(file: Path) -> tuple[int, dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Made:
-    """A tensor to write: its type, its shape and its bytes, which are computed in parts during the writing."""
+    """A tensor to write: its type, its shape and its bytes, which are computed in parts while they are written."""
 
     type: str
     shape: tuple[int, ...]
@@ -148,14 +148,14 @@ class Made:
 
 
 def rewrite(source: Path, target: Path, made: Mapping[str, Made]) -> None:
-    """Write a copy of a safetensors file with some tensors replaced. All other tensors keep every bit.
+    """Write a copy of a safetensors file with some tensors replaced. All other tensors stay the same, bit for bit.
 
     Only a few megabytes are in memory. Parts that are all zeros are not written, so sparse files stay sparse.
 
     Args:
         source: File to copy.
         target: File to write.
-        made: New tensors by name.
+        made: The new tensors, keyed by name.
 
     Raises:
         SGPEError: ``source`` is damaged.
@@ -170,7 +170,7 @@ def rewrite(source: Path, target: Path, made: Mapping[str, Made]) -> None:
         header[name] = {"dtype": new.type, "shape": list(new.shape), "data_offsets": [end, end + new.size]}
         end += new.size
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)  # the package safetensors aligns the data in this way
+    text += b" " * (-len(text) % 8)  # the package safetensors also aligns the data in this way
     with target.open("wb") as written:
         written.write(len(text).to_bytes(8, "little") + text)
         for name, old in tensors.items():
@@ -197,12 +197,13 @@ def check_head(folder: Path, weights: Mapping[str, Stored], config: Mapping[str,
     """Check that the stored head of a model with tied embeddings, if there is one, equals the embedding.
 
     Raises:
-        SGPEError: the head differs. transformers would use it, and other engines would ignore it.
+        SGPEError: the head differs; transformers would use this head, and other engines would ignore it.
     """
     head, rows = weights.get("lm_head.weight"), weights.get(embedding)
     if not config.get("tie_word_embeddings") or head is None or rows is None:
         return
     if head.shape != rows.shape or not np.array_equal(head.read(), rows.read()):
         raise SGPEError(
-            f"{folder}: lm_head.weight differs from {embedding}, but config.json sets tie_word_embeddings: set it to false"
+            f"{folder}: lm_head.weight differs from {embedding}, but config.json sets tie_word_embeddings to true: "
+            "change it to false"
         )
