@@ -1,4 +1,4 @@
-"""hf_sgpe: tokenizers that keep written syllables whole, for the Hugging Face world."""
+"""hf_sgpe: tokenizers that keep written syllables whole, for use with Hugging Face libraries."""
 
 from typing import TYPE_CHECKING
 

@@ -1,10 +1,10 @@
-"""The program ``hf-sgpe``, which ``python -m hf_sgpe`` runs, too."""
+"""The program ``hf-sgpe``, which can also be run as ``python -m hf_sgpe``."""
 
 import sys
 
 
 def main() -> None:
-    """Run the command line. Ctrl-C ends it with one word, also while it is being imported."""
+    """Run the command line. On Ctrl-C, even during the imports, it prints one word and ends."""
     try:
         from hf_sgpe.cli import main as run
     except KeyboardInterrupt:

@@ -1,31 +1,31 @@
-"""Errors for bad input, and import of optional modules."""
+"""Errors for bad input, and functions that import optional modules."""
 
 from importlib import import_module
 from typing import Any
 
 
 class SGPEError(ValueError):
-    """Bad input. The message is one line that names the input and the remedy.
+    """The error for bad input. Its message is one line that names the input and the remedy.
 
     Commands print the message and exit with code 2. Any other uncaught error is a bug.
     """
 
 
 class NotByteLevelError(SGPEError):
-    """A valid tokenizer with a part that `BPETokenizer` cannot reproduce exactly."""
+    """The error for a valid tokenizer with a part that `BPETokenizer` cannot reproduce exactly."""
 
 
 class NotInstalledError(SGPEError, ImportError):
-    """An optional library that the call needs, but that is not installed."""
+    """The error for an optional library that a call needs but that is not installed."""
 
 
 def not_installed(need: str, *packages: str, extra: str = "") -> NotInstalledError:
     """Return the error for a missing optional package, with the command that installs it.
 
-    The command names the package instead of the extra, so that it works even if hf_sgpe is not on an index.
+    The command installs the package itself, not the extra, so that it works even if hf_sgpe is not on a package index.
 
     Args:
-        need: The feature and the package it needs.
+        need: A clause with the feature and the package that it needs.
         packages: Packages to install.
         extra: The extra of hf_sgpe that includes them.
 
@@ -41,7 +41,7 @@ def optional(module: str, need: str, *packages: str, extra: str = "") -> Any:
     Args:
         module: Name of the module.
         need: As for `not_installed`.
-        packages: Packages to install; by default the package with the name of the module.
+        packages: Packages to install; by default, the package has the name of the module.
         extra: As for `not_installed`.
 
     Raises:
@@ -54,7 +54,7 @@ def optional(module: str, need: str, *packages: str, extra: str = "") -> Any:
 
 
 def check_matplotlib() -> None:
-    """Check that matplotlib is installed, before a script runs for an hour.
+    """Check that matplotlib is installed. Call it first in a script, so that the script does not fail after an hour.
 
     Raises:
         NotInstalledError: matplotlib is not installed.

@@ -10,7 +10,7 @@ from typing import Any
 
 try:
     __version__ = version("hf-sgpe")
-    """The version, from the repository's tag at the build."""
+    """The version of the package, set from the repository's Git tag when the package is built."""
 except PackageNotFoundError:  # the source is imported without an installation
     __version__ = "0+unknown"
 
@@ -20,7 +20,7 @@ def lazily(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], Any]
 
     Args:
         package: Name of the package.
-        names: Module → its public names in the package, separated by spaces.
+        names: The public names that each module defines, separated by spaces, keyed by module.
     """
     homes = {name: module for module, listed in names.items() for name in listed.split()}
 
@@ -33,9 +33,10 @@ def lazily(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], Any]
 
 
 def named_above(name: str, caller: str) -> Callable[..., Any]:
-    """Return the function of an entry point of this package.
+    """Return the function that an entry point of this package names.
 
-    With it, a module can call code of a higher layer without an import, such as the upload of a tokenizer.
+    Through an entry point, a module can call code of a higher layer, such as the upload of a tokenizer, without importing
+    it.
 
     Args:
         name: Name of the entry point.

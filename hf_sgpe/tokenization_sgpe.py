@@ -42,14 +42,14 @@ _OF_A_PUSH = {"repo_id", "commit_message", "commit_description", "private", "tok
 
 
 class SGPETokenizerFast(PreTrainedTokenizerFast):
-    """A byte-level BPE tokenizer for transformers with a native backend.
+    """A byte-level BPE tokenizer for transformers, with a fast (native) backend.
 
     A folder from `save_pretrained` loads with the same ids through plain ``AutoTokenizer.from_pretrained``, without this
     package and without remote code. The settings of the training are in ``tokenizer_config.json`` under ``sgpe``, and
     `train_new_from_iterator` trains a similar tokenizer from them.
 
     Several threads may encode with one tokenizer. Calls that only the backend can answer (pairs, offsets, overflow, …) run
-    one at a time, because truncation and padding are state of the backend; all other calls run in parallel.
+    one at a time, because truncation and padding are part of the backend's state; all other calls run in parallel.
 
     Raises:
         SGPEError: (`from_pretrained`) the folder has no tokenizer, or a damaged one.
@@ -80,13 +80,15 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         """Return the same tokenizer as a `BPETokenizer`, without transformers.
 
         Raises:
-            SGPEError: an added token is of a kind that a `BPETokenizer` cannot have.
+            SGPEError: an added token has options that a `BPETokenizer` does not support.
         """
         return BPETokenizer.of(tokenizer_json.from_transformers(self))
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> Any:
-        """Load a folder or a repository on the Hub; takes the arguments of transformers' ``from_pretrained``."""
+        """Load a tokenizer from a folder or a repository on the Hub; takes the arguments of transformers'
+        ``from_pretrained``.
+        """
         path = Path(pretrained_model_name_or_path)
         where = {name: kwargs[name] for name in ("revision", "subfolder", "token") if kwargs.get(name)}
         if not (kwargs.get("cache_dir") or kwargs.get("local_files_only")):
@@ -99,7 +101,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         try:
             loaded = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
             metadata = loaded.init_kwargs.get("sgpe")
-            # Tokenizers of other makers may have gaps in their ids, even after an extension by this package.
+            # Tokenizers from other programs may have gaps in their ids, even after this package has extended them.
             is_ours = metadata is not None and not (isinstance(metadata, dict) and "extensions" in metadata)
             check_loaded(loaded, gapless=is_ours)
         except (KeyboardInterrupt, SystemExit):
@@ -153,12 +155,13 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         """Return a conversation as ids, or as text; takes the arguments of transformers' ``apply_chat_template``.
 
         Unlike in transformers, only the template itself can write special tokens. The text of a special token in a content,
-        role, tool, document or other variable is encoded as ordinary text. This also holds if the template joins that text
-        from several variables, or transforms it together with text of its own so that the two cannot be separated.
+        role, tool, document or other variable is encoded as ordinary text. This is also true if the template joins that text
+        from several variables, or transforms it together with the template's own text so that the two cannot be separated.
         For conversations without such text, the ids are those of the rendered text.
 
         Args:
-            chat_template: Jinja source, or a name: also ``llama3``, ``chatml`` or ``alpaca``.
+            chat_template: Jinja source, or the name of a template: of one in the tokenizer, or ``llama3``, ``chatml`` or
+                ``alpaca``.
             sanitize_control_tokens: Whether to encode special tokens in variables as ordinary text; False for the behaviour
                 of transformers.
 
@@ -260,7 +263,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
                 the folder has a model of the Qwen family.
         """
         if isinstance(self.chat_template, str) and self.chat_template in SPECIAL_TOKENS:
-            self.chat_template = load_template(self.chat_template)  # other programs do not know its name
+            self.chat_template = load_template(self.chat_template)  # other programs do not know the name of this class
         tokenizer_json.check_folder(save_directory, with_chat_template=bool(self.chat_template))
         self._portable = portable
         push_options = {name: kwargs.pop(name) for name in _OF_A_PUSH & kwargs.keys()} if push_to_hub else {}
@@ -285,12 +288,12 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
     ) -> Any:
         """Upload the tokenizer with a model card in one commit; takes the arguments of transformers' ``push_to_hub``.
 
-        The repository is created if it does not exist. Unlike transformers' method, this one keeps an existing README.md
+        The repository is created if it does not exist. Unlike transformers' method, this method keeps an existing README.md
         that a person wrote. The card shows the settings of the tokenizer. For a card with measurements and pictures, save
         the tokenizer, and use ``hf-sgpe card`` and ``hf-sgpe push``.
 
         Args:
-            tags: More tags for the card.
+            tags: Additional tags for the card.
             kwargs: Arguments of `save_pretrained`.
 
         Returns:
@@ -345,8 +348,8 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
             text_iterator: Texts, or batches of texts.
             vocab_size: Number of tokens, including special tokens.
             length: Ignored; accepted for compatibility with transformers.
-            new_special_tokens: Special tokens to add to the present ones.
-            special_tokens_map: Present special token → its new text.
+            new_special_tokens: Special tokens to add to the special tokens of this tokenizer.
+            special_tokens_map: New texts of special tokens, keyed by their present text.
             kwargs: Other fields of `TrainingConfig`, such as ``min_frequency``.
 
         Raises:
@@ -391,10 +394,11 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
 
 
 def _settings_of(splitting: Splitting) -> dict[str, Any]:
-    """Return settings with the same splitting, for a tokenizer without a record of its training."""
+    """Return training settings that split text in the same way, for a tokenizer without a record of its training."""
     if not isinstance(splitting.pattern, str):
         raise SGPEError(
-            "this tokenizer was not trained by hf_sgpe and splits text in several steps: train with a TrainingConfig instead"
+            "this tokenizer was not trained with hf_sgpe and splits text in several steps: train with a TrainingConfig "
+            "instead"
         )
     names = ("recipe", "scripts", "pattern", "normalization")
     return {name: value for name in names if (value := getattr(splitting, name))}
@@ -411,7 +415,8 @@ def _flatten(texts: Iterable[str | list[str]]) -> Iterator[str]:
 
 
 class _SGPEConfig(PreTrainedConfig):
-    # AutoTokenizer registers tokenizer classes by the configuration of a model. No model has this type.
+    # AutoTokenizer registers tokenizer classes under the configuration class of a model. No model has the type of this
+    # class.
     model_type = "hf_sgpe"
 
 

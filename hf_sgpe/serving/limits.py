@@ -16,8 +16,8 @@ class Limits:
         max_new_tokens: Maximum number of tokens in an answer. A chat request without a number of tokens gets this maximum,
             or the rest of the context if that is less.
         max_choices: Maximum number of answers to one request: prompts times ``n``.
-        max_waiting: Maximum number of requests that wait while another request is answered. max_body: Maximum size of the
-        body in bytes.
+        max_waiting: Maximum number of requests that wait while another request is answered.
+        max_body: Maximum size of the body in bytes.
 
     Raises:
         SGPEError: a number is too small.

@@ -1,4 +1,4 @@
-"""The characters of a regex class, as matched by the regex engine of `hf_sgpe.kernels.tokenizers_library`."""
+"""The characters in regex classes, according to the regex engine of `hf_sgpe.kernels.tokenizers_library`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def every_character() -> str:
 
 @cache
 def members(character_class: str) -> frozenset[int]:
-    """Return the code points in a class.
+    """Return the code points in a regex class.
 
     >>> sorted(members("[ab]"))
     [97, 98]

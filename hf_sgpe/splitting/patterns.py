@@ -1,8 +1,8 @@
 r"""Split patterns: the regexes with which well-known models cut text into words.
 
-Each regex equals its published source, character for character. If a source has published two spellings, this is the
-spelling without possessive quantifiers: ``{1,3}+`` is possessive in the ``regex`` package and a nested repeat in the engine
-behind ``tokenizer.json``, and JavaScript has no possessive quantifiers.
+Each regex equals its published source, character for character. If a source has published two spellings, the spelling
+without possessive quantifiers is used: ``{1,3}+`` is possessive in the ``regex`` package but a nested repeat in the engine
+that reads ``tokenizer.json``, and JavaScript has no possessive quantifiers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class SplitPattern:
         name: Letters, digits, ``-`` and ``_``.
         regex: Regex in the common syntax of the ``regex`` package and ``tokenizers``.
         covers_all: Whether matches cover every character of every text, without gaps.
-        scanner: Name of the native scanner with the same splits; None if there is none, and splitting is slower.
+        scanner: Name of the native scanner with the same splits; None if there is none, which makes splitting slower.
     """
 
     name: str
@@ -32,10 +32,10 @@ class SplitPattern:
 
 
 PATTERNS: dict[str, SplitPattern] = {}
-"""Name → pattern; `add_pattern` adds one."""
+"""The patterns, keyed by name; `add_pattern` adds one."""
 
 SPLIT_PATTERNS: dict[str, str] = {}
-"""Name → regex of the pattern."""
+"""The regexes of the patterns, keyed by name."""
 
 
 def is_name(pattern: str) -> bool:
@@ -47,7 +47,7 @@ def add_pattern(pattern: SplitPattern) -> None:
     """Register a pattern under its name.
 
     Raises:
-        SGPEError: a pattern of that name exists, or the name could be read as a regex.
+        SGPEError: another pattern has this name, or the name could be read as a regex.
     """
     if pattern.name in PATTERNS or not is_name(pattern.name):
         raise SGPEError(
@@ -96,7 +96,7 @@ for _pattern in (
         scanner="qwen2",
     ),
     SplitPattern(
-        "qwen35",  # Qwen/Qwen3.5, tokenizer.json: the same with combining marks among the letters
+        "qwen35",  # Qwen/Qwen3.5, tokenizer.json: the regex of Qwen2 with combining marks among the letters
         rf"{_CONTRACTIONS}|[^\r\n\p{{L}}\p{{N}}]?[\p{{L}}\p{{M}}]+|\p{{N}}| ?[^\s\p{{L}}\p{{M}}\p{{N}}]+[\r\n]*|{_SPACES}",
         covers_all=True,
         scanner="qwen35",
@@ -121,7 +121,7 @@ for _pattern in (
         scanner="cl100k-any-space",
     ),
     SplitPattern(
-        "cl100k-typographic",  # the same, and contractions with U+2019
+        "cl100k-typographic",  # the previous regex, and contractions with U+2019
         r"(?i:'s|'t|'re|'ve|'m|'ll|'d|\u2019s|\u2019t|\u2019re|\u2019ve|\u2019m|\u2019ll|\u2019d)"
         rf"|{_REST}|\s?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{_SPACES}",
         covers_all=True,
@@ -141,7 +141,8 @@ def patterns_of(regex: str) -> list[SplitPattern]:
 
 
 def covers_all(pattern: str) -> bool:
-    r"""Return whether a regex is known to match every character, by the record of the regex or of its last alternative.
+    r"""Return whether a regex is known to match every character. It is known if the regex, or its last alternative, is a
+    named pattern that does.
 
     >>> covers_all(rf"\d|{SPLIT_PATTERNS['gpt2']}"), covers_all(r"\d"), covers_all(SPLIT_PATTERNS["bloom"])
     (True, False, False)
@@ -151,7 +152,8 @@ def covers_all(pattern: str) -> bool:
             return True
         if record.covers_all and pattern.endswith(f"|{record.regex}"):
             try:
-                # If this is not a regex, the bar is inside a group and does not begin the last alternative.
+                # If the text after the bar is not a regex, the bar is inside a group and does not begin the last
+                # alternative.
                 regex.compile(pattern.removesuffix(f"|{record.regex}"))
             except regex.error:
                 continue

@@ -1,9 +1,9 @@
-r"""RegexPreTokenizer: text → words by split regexes, exactly as the saved ``tokenizer.json`` splits it.
+r"""RegexPreTokenizer: splits text into words with regexes, exactly as the saved ``tokenizer.json`` does.
 
-The native kernels have scanners for the named patterns. Other patterns are matched by the ``regex`` package here, and by the
-engine of ``tokenizers`` wherever the saved tokenizer is used. The two engines agree on the syntax of this package's
-patterns, but classify Unicode's newest characters differently. A text with such a character is therefore split by the engine
-of ``tokenizers``, which is slower but correct by definition.
+The native kernels have scanners for the named patterns. Other patterns are matched by the ``regex`` package in this module,
+but by the engine of ``tokenizers`` wherever the saved tokenizer is used. The two engines read this package's patterns alike,
+but classify Unicode's newest characters differently. A text with such a character is therefore split by the engine of
+``tokenizers``, which is slower but correct by definition.
 """
 
 from __future__ import annotations
@@ -31,18 +31,19 @@ if TYPE_CHECKING:
 
 Cut = Callable[[str], list[str]]
 
-_MOST_STEPS = 8  # the native scanner has one bit of a byte for each
+_MOST_STEPS = 8  # the native scanner has one bit of a byte for each pattern
 
 _PROPERTY = regex.compile(r"\\[pP]\{\w+\}|\\[sS]")
-# Spaces, classes of literal characters, groups, alternatives, greedy quantifiers: the same in every engine.
+# Spaces, classes of literal characters, groups, alternatives and greedy quantifiers mean the same in every engine.
 _PLAIN_SYNTAX = regex.compile(r"(?:(?: |\[\^?(?:[^\[\]\\&]|\\[tnr])+\]|\(\?:|\)|\|)[?*+]?)+")
 
 
 class RegexPreTokenizer:
-    r"""A pre-tokenizer that splits text at the matches of one or more patterns. Each pattern splits the pieces of the last.
+    r"""A pre-tokenizer that splits text at the matches of one or more patterns. Each pattern splits the pieces of the
+    previous pattern.
 
-    Each match is a word, and so is the text between two matches. This is the ``isolated`` behaviour of ``tokenizers``'
-    ``Split``, and `to_native` returns that pre-tokenizer.
+    Each match is a word, and the text between two matches is also a word. This is the ``isolated`` behaviour of
+    ``tokenizers``' ``Split``, and `to_native` returns that pre-tokenizer.
 
     Args:
         patterns: Names of `SPLIT_PATTERNS`, or regexes.
@@ -66,7 +67,7 @@ class RegexPreTokenizer:
 
     @classmethod
     def of(cls, splitting: Splitting) -> RegexPreTokenizer:
-        """Return the pre-tokenizer of a splitting, for prepared text."""
+        """Return the pre-tokenizer that splits prepared text as ``splitting`` requires."""
         pre_tokenizer = cls.__new__(cls)
         pre_tokenizer._split_by(splitting)
         return pre_tokenizer
@@ -100,7 +101,7 @@ class RegexPreTokenizer:
             raise SGPEError(f"split pattern {self.patterns[-1]!r} takes too long on this text: simplify it") from None
 
     def segment(self, word: str) -> list[bytes]:
-        """Return the units of one word: its bytes."""
+        """Return the units of a word, which are its single bytes."""
         return [bytes([byte]) for byte in word.encode()]
 
     def pre_tokenize_str(self, text: str) -> list[tuple[str, tuple[int, int]]]:
@@ -115,13 +116,13 @@ class RegexPreTokenizer:
         """Return a pre-tokenizer of the ``tokenizers`` library with the same words.
 
         Raises:
-            SGPEError: no version of the library before 1.0 is installed, or it cannot read a pattern.
+            SGPEError: ``tokenizers`` is not installed in a version before 1.0, or cannot read a pattern.
         """
         return tokenizers_library.splitter(self.patterns)
 
 
 def in_turn(stages: Iterable[Cut], text: str) -> list[str]:
-    """Apply stages of cutting to a text. Each stage cuts the pieces of the last."""
+    """Return the pieces of a text after several stages of cutting. Each stage cuts the pieces of the previous stage."""
     words = [text]
     for stage in stages:
         words = [piece for word in words for piece in stage(word)]
@@ -144,8 +145,8 @@ def with_offsets(words: list[str]) -> list[tuple[str, tuple[int, int]]]:
 def slices(text: NormalizedString, words: list[str]) -> list[NormalizedString]:
     """Cut the library's string into ``words``, and keep its alignment with the original text.
 
-    The time of one slice is proportional to the length of its source, so the string is halved until one word is left. This
-    takes O(n log n); slicing word after word off the whole string would be quadratic.
+    A slice takes time proportional to the length of the string that it is cut from, so the string is halved until one word
+    is left. This takes O(n log n); cutting word after word off the whole string would be quadratic.
     """
     if len(words) < 2:
         return [text] if words else []
@@ -192,14 +193,14 @@ def _native_scanner(
 
 
 def _stages(splitting: Splitting) -> list[Cut] | None:
-    """Return the stages of cutting in Python; None if the two engines may differ."""
+    """Return the functions that cut text in Python, in order; None if the two engines may cut differently."""
     if splitting.recipe == "sgpe":
         return [_isolating(splitting.regexes[0])]
     if tokenizers_library.shows_its_parts() and not all(map(_reads_alike, splitting.patterns)):
         return None
     stages = list(map(_isolating, splitting.patterns))
     if splitting.recipe == "hybrid":
-        # Every later regex begins with the first one and keeps its words whole, so the patterns only split between words.
+        # Every later regex begins with the first regex and keeps its words whole, so the patterns only split between words.
         words, between = regex.compile(f"({splitting.words_regex})"), stages
 
         def cut(text: str) -> list[str]:
@@ -211,7 +212,9 @@ def _stages(splitting: Splitting) -> list[Cut] | None:
 
 
 def _reads_alike(pattern: str) -> bool:
-    """Return whether both engines are known to match a regex alike. They place empty matches differently."""
+    """Return whether both engines are known to match a regex alike. Regexes with empty matches are not, because engines
+    place these differently.
+    """
     is_tested = any(record.scanner for record in patterns_of(pattern))
     return bool(is_tested or _PLAIN_SYNTAX.fullmatch(pattern)) and not regex.match(pattern, "")
 
@@ -233,7 +236,7 @@ def _isolating(pattern: str) -> Cut:
     return cut
 
 
-# Class → the characters that both engines classify alike, and the characters that they classify differently.
+# For each class: the characters that both engines classify alike, and the characters that they classify differently.
 _trusted: dict[str, set[str]] = {}
 _disputed: dict[str, set[str]] = {}
 

@@ -1,7 +1,7 @@
-"""LinguisTriePreTokenizer: the readable implementation of splitting text into words, and words into units.
+"""LinguisTriePreTokenizer: a readable implementation that splits text into words, and words into units.
 
 A word is a span that merges never cross. A unit is the smallest part in training: a syllable in a word of a supported
-script, a byte elsewhere.
+script, or a byte elsewhere.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 class LinguisTriePreTokenizer:
     """A pre-tokenizer that splits text into words by script, and words into syllables.
 
-    This readable implementation defines words and units. Training and encoding split text by the regexes in `patterns`,
-    which are equal and faster. Units always come from this class.
+    This readable implementation defines words and units. Training and encoding split text with the regexes in `patterns`,
+    which give the same words and are faster. Units always come from this class.
 
-    With a ``pattern``, a word of a script is an optional space, then letters and marks of the script with the joiners after
-    them. The pattern splits the text between these words. Without a pattern, words are those of the SGPE document
+    With a ``pattern``, a word of a script is an optional space followed by letters and marks of the script, with any joiners
+    after them. The pattern splits the text between these words. Without a pattern, words are those of the SGPE document
     (`segment_into_words`).
 
     Args:
@@ -76,9 +76,9 @@ class LinguisTriePreTokenizer:
         return words + self._other.split(text[gap:])
 
     def segment(self, word: str) -> list[str] | list[bytes]:
-        """Return the units of a word: the syllables of a word in one of the scripts, the bytes of any other word.
+        """Return the units of a word: its syllables if the word is in one of the scripts, otherwise its bytes.
 
-        The first syllable includes the word's leading space. In SGPE's words every character of another script is a unit.
+        The first syllable includes the word's leading space. In SGPE's words, every character of another script is a unit.
         """
         if self._other is None or self.trie.script_of(word):
             return self.trie.tokenize(word, leading_space=True)

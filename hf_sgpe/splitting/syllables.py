@@ -1,4 +1,6 @@
-"""LinguisTrie: text → written syllables, by the grammars of scripts. This module does not depend on tokens or training."""
+"""LinguisTrie: cuts text into written syllables according to the grammars of scripts. This module does not depend on tokens
+or training.
+"""
 
 from __future__ import annotations
 
@@ -25,18 +27,19 @@ _GRAPHEME_CLUSTER = regex.compile(r"\X")
 
 
 class LinguisTrie:
-    """A cutter of text into syllables. A syllable is a consonant cluster or an independent vowel with signs and modifiers.
+    """A segmenter that cuts text into syllables. A syllable is a consonant cluster or an independent vowel, with its signs
+    and modifiers.
 
     Conjuncts stay whole, with or without joiners. Text outside syllables (orphaned signs, other scripts, punctuation, white
     space) is cut into characters, so the concatenation of the units is the text.
 
     For Sinhala this is the segmentation of the SGPE architecture document (sections 2.1 to 2.5), case by case. Nine more
-    scripts follow its rules. Training keeps a little more whole: see ``whole_clusters``.
+    scripts follow the document's rules. Training keeps a little more text whole: see ``whole_clusters``.
 
     Args:
         scripts: Names of the scripts with syllables, or ``all``.
-        whole_clusters: Also keep every extended grapheme cluster (UAX #29) whole that begins with a letter of the scripts.
-            Signs, joiners and accents that are orphans in the document then stay with the character before them. Scripts
+        whole_clusters: Also keep extended grapheme clusters (UAX #29) whole if they begin with a letter of the scripts.
+            Signs, joiners and accents that the document treats as orphans then stay with the character before them. Scripts
             outside the document always have whole clusters.
 
     Raises:
@@ -58,14 +61,14 @@ class LinguisTrie:
         return type(self), ([script.name for script in self.scripts], self.whole_clusters)
 
     def tokenize(self, text: str, leading_space: bool = False) -> list[str]:
-        """Return the units of ``text`` in order. Their concatenation is ``text``, and time is linear in the text.
+        """Return the units of ``text`` in order. Their concatenation is ``text``. Time is linear in the length of the text.
 
         Args:
             leading_space: Attach a space to the unit after it. In a run of white space only the last character is attached,
                 and only if it is a plain space. A space at the end of the text is a unit of its own.
         """
         if not isinstance(text, str):
-            raise TypeError(f"tokenize takes a str, not {type(text).__name__}")
+            raise TypeError(f"tokenize needs a str, not {type(text).__name__}")
         if self._native is not None:
             return self._native.tokenize(text, leading_space)
         units: list[str] = []
@@ -88,13 +91,14 @@ class LinguisTrie:
         return units
 
     def ends(self, text: str, leading_space: bool = False) -> NDArray[np.int64]:
-        """Return the end of each unit of `tokenize`, in characters. This is faster, because it creates no strings.
+        """Return the end of each unit that `tokenize` returns, in characters. `ends` is faster, because it creates no
+        strings.
 
         >>> LinguisTrie().ends("ලංකාව").tolist()
         [2, 4, 5]
         """
         if not isinstance(text, str):
-            raise TypeError(f"ends takes a str, not {type(text).__name__}")
+            raise TypeError(f"ends needs a str, not {type(text).__name__}")
         if self._native is not None:
             return self._native.ends(text, leading_space)
         import numpy as np
@@ -104,8 +108,8 @@ class LinguisTrie:
     def letters(self, unit: str) -> list[str]:
         """Return the visible letters of a unit, without its leading space.
 
-        A visible letter is what a reader sees as one sign. A syllable has several of them if a virama without a joiner is
-        visible.
+        A visible letter is what a reader sees as one sign. A syllable has several visible letters if a virama without a
+        joiner is visible.
 
         >>> LinguisTrie().letters(" න්ද")
         ['න්', 'ද']
@@ -159,7 +163,8 @@ class LinguisTrie:
         return running
 
     def shape(self, unit: str) -> str:
-        """Return the class letter of each character of ``unit``, or ``-``, in the script of its first character.
+        """Return the class letter of each character of ``unit``, or ``-`` if it has none, in the script of the first
+        character.
 
         >>> LinguisTrie().shape("ශ්‍රී")
         'CHJCS'
@@ -191,7 +196,7 @@ class LinguisTrie:
 
 @cache
 def script_of_characters(scripts: tuple[Script, ...]) -> Mapping[str, Script]:
-    """Return the script of each letter and mark. Scripts have no common letters or marks."""
+    """Return a mapping from each letter and mark to its script. No letter or mark belongs to two scripts."""
     return {character: script for script in scripts for character in script.letters_and_marks()}
 
 
@@ -205,7 +210,7 @@ class Walk(NamedTuple):
     @staticmethod
     @cache
     def to_syllables(script: Script, whole_clusters: bool) -> Walk:
-        """Return the walk to the end of a syllable."""
+        """Return the walk that ends at the end of a syllable."""
         if script.document and not whole_clusters:
             return Walk(script.document, script.document_classes(), None)
         return Walk(script.syllable, script.classes(), script.ends)
@@ -213,7 +218,7 @@ class Walk(NamedTuple):
     @staticmethod
     @cache
     def to_letters(script: Script) -> Walk:
-        """Return the walk to the end of a visible letter."""
+        """Return the walk that ends at the end of a visible letter."""
         return Walk(script.letter, script.classes_for_letters(), script.letter_ends)
 
     def next_state(self, state: str, character: str) -> str | None:
@@ -238,7 +243,9 @@ class Walk(NamedTuple):
 
 @cache
 def _syllables(scripts: tuple[Script, ...], whole_clusters: bool) -> Syllables:
-    """Return the native form of the scripts' tables. Classes are numbered from 2; 1 is for letters without a class."""
+    """Return the tables of the scripts in the form of the native kernels. Classes are numbered from 2; 1 is for letters
+    without a class.
+    """
     import hf_sgpe._native as _native
 
     walks = [Walk.to_syllables(script, whole_clusters) for script in scripts]
@@ -262,7 +269,8 @@ def _syllables(scripts: tuple[Script, ...], whole_clusters: bool) -> Syllables:
 
 
 def is_boundary(unit: str, scripts: Iterable[str] = ("sinhala",)) -> bool:
-    """Return whether a unit has no character of the scripts' blocks and no joiner of the scripts (document, section 3.1).
+    """Return whether a unit has no character of the scripts' blocks and no joiner of the scripts (SGPE document, section
+    3.1).
 
     >>> is_boundary(" a"), is_boundary(" ක")
     (True, False)
@@ -278,7 +286,7 @@ def _inside(scripts: tuple[str, ...]) -> frozenset[str]:
 
 
 def segment_into_words(syllables: Sequence[str], scripts: Iterable[str] = ("sinhala",)) -> list[list[str]]:
-    """Group the units of ``LinguisTrie.tokenize(text, leading_space=True)`` into words (document, section 3.1).
+    """Group the units of ``LinguisTrie.tokenize(text, leading_space=True)`` into words (SGPE document, section 3.1).
 
     A boundary is a word of its own. Any other unit is appended to the word before it, unless the unit begins with a space.
 

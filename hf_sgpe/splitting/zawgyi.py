@@ -2,11 +2,12 @@
 
 Zawgyi is a font encoding that uses the characters of Unicode's Myanmar block in its own way. Signs are stored in visual
 order: ``ေ`` and ``ြ`` precede their letter. A letter below another letter is one character, and a sign that is drawn in
-several widths has several characters. To a tokenizer, text in both encodings is text in two languages.
+several widths has several characters. To a tokenizer, texts in the two encodings look like two languages.
 
 The meaning of each Zawgyi character follows the common converters; see CLDR's transform ``Zawgyi-my``
 (https://github.com/unicode-org/cldr/blob/main/common/transforms/my-t-my-s0-zawgyi.xml). Unicode's order of signs follows
-https://www.unicode.org/notes/tn11/. Other converters move signs by rules for pairs; this one sorts the signs of a syllable.
+https://www.unicode.org/notes/tn11/. Other converters have rules that move pairs of signs; this converter sorts the signs of
+a syllable.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _ALL_LETTERS = (
     r"\uA9E0-\uA9FE\uAA60-\uAA7F"
 )
 
-# Burmese letters that Shan replaces by letters of its own.
+# Burmese letters that Shan replaces with letters of its own.
 _NOT_IN_SHAN = (
     r"\u1000-\u1003\u1005-\u1009\u100B-\u100F\u1012-\u1014\u1016-\u1018\u101F-\u1021\u1023-\u1027\u1029\u102A\u103F"
 )
@@ -45,7 +46,8 @@ _IN_ZAWGYI_ONLY = regex.compile(
             r"[\u102D\u1071-\u1074]\u1033|[\u1071-\u1074]\u1034",
             # Letters of Shan, in Zawgyi stacked letters and ြ, next to letters that Shan does not have.
             rf"[{_NOT_IN_SHAN}][\u1075-\u107C\u1080\u1081\u1085\u1093]|[\u107E-\u1084][{_NOT_IN_SHAN}]",
-            # A letter of Shan among letters without signs. In Shan it would end a syllable with an asat, or have a sign.
+            # A letter of Shan among letters without signs. In Shan, this letter would end a syllable with an asat, or have a
+            # sign.
             r"(?<=[\u1000-\u1021]{2})[\u1075-\u107C](?=[\u1000-\u1021](?![\u103A\u1075-\u1081]))",
             # Digits of Shan and tone marks with a sign on them; a digit of Shan after a medial sign of Mon; a tone mark of
             # Karen before a vowel sign.
@@ -65,12 +67,12 @@ _IN_UNICODE_ONLY = regex.compile(
     r"|[\u1004\u1009\u100A\u100B\u100F-\u1014\u101A\u101D]\u103A(?![\u102B-\u1034\u1036\u1039-\u103E\u1060-\u1097])"
     r"|[\u105A\u1075-\u1081]\u103A(?![\u102B-\u1032])|[\u1004\u1010\u1015\u1019\u101D]\u103A[\u1087-\u108A]"
 )
-# ေ before a sign. It should not occur in Zawgyi, but people type it, so it only decides if nothing else does.
+# ေ before a sign. This sequence should not occur in Zawgyi, but people type it, so it decides only if nothing else does.
 _IN_ORDER_OF_UNICODE = regex.compile(r"\u1031[\u102B\u102C\u1037\u1038\u104A\u104B]")
 
 
 def encoding_of(text: str) -> Literal["zawgyi", "unicode"] | None:
-    """Return the encoding of a Burmese text, by the number of sequences that occur in only one of the encodings.
+    """Return the encoding of a Burmese text, judged by the number of sequences that occur in only one of the encodings.
 
     Return None if the numbers are equal: the text has no Burmese, or is valid in both encodings. Then use the surrounding
     text to decide.
@@ -100,7 +102,7 @@ def is_zawgyi(text: str) -> bool:
 _KINZI = "\u1064"
 """Kinzi, one character in Zawgyi and three in Unicode. It is converted last."""
 
-# Zawgyi character → Unicode. All other characters are the same in both, or not Burmese.
+# The Unicode text of each Zawgyi character. All other characters are the same in both encodings, or not Burmese.
 _CHARACTERS = str.maketrans(
     {
         # Letters, and pairs of letters.
@@ -150,7 +152,7 @@ _CHARACTERS = str.maketrans(
 
 # The following patterns match text with Unicode's characters in Zawgyi's order.
 _LETTER = r"[\u1000-\u102A\u103F\u104E]"
-# At most four, more than anybody types, so that matching is linear in the length of a run.
+# At most four, which is more than anybody types, so that matching takes linear time in the length of a run.
 _BEFORE_IT = r"(?:\u1031{1,4}\u103C{0,4}|\u103C{1,4}\u1031{0,4})"
 _AFTER_IT = r"[\u102B-\u1030\u1032\u1036\u103A\u103B\u103D\u103E\u1064]"
 
@@ -164,7 +166,7 @@ _AS_IT_IS_SEEN = [
         r"(?<![\d.,])\u1040(?=[\u1000-\u1021\u1031\u103C])|(?<=[\u1000-\u1021\u102B-\u103E])\u1040(?![\d.,])": "\u101d",
         rf"(?<=[\u1031\u103C])\u1047|\u1047(?=\u1039|{_AFTER_IT})": "\u101b",
         r"(?<!\d)\u1044(?=\u1004\u103A\u1038)": "\u104e",
-        # ၎ is drawn as ၎င်း; people write both.
+        # ၎ is drawn as ၎င်း; people write both forms.
         r"\u104E(?!\u1004\u103A\u1038)": "\u104e\u1004\u103a\u1038",
         # A sign above a letter may be typed after the sign that precedes the next letter.
         rf"({_BEFORE_IT})(\u1037?\u103A\u1037?)(?={_LETTER})": r"\2\1",
@@ -200,9 +202,9 @@ _DRAWN_AS_TWO = regex.compile("|".join(_ONE_LETTER))
 
 
 def to_unicode(text: str) -> str:
-    """Convert text in Zawgyi to Unicode, without checking its encoding (`is_zawgyi` does).
+    """Convert text from Zawgyi to Unicode. The encoding of the text is not checked; to check it, use `is_zawgyi`.
 
-    The visible text stays the same. Invisible differences disappear: a sign that occurs twice on a letter is kept once.
+    The visible text stays the same. Invisible differences disappear: if a sign occurs twice on a letter, it is kept once.
 
     >>> to_unicode("ျမန္မာစာ ၂၀၁၉")
     'မြန်မာစာ ၂၀၁၉'

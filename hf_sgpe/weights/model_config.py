@@ -145,7 +145,7 @@ def transformers_config(folder: Path) -> dict[str, Any]:
 
 
 def end_ids(folder: Path, config: Mapping[str, Any]) -> list[int]:
-    """Return the ids that end a generated text, from ``generation_config.json`` or, if it has none, from the configuration."""
+    """Return the ids that end a generated text, from ``generation_config.json`` or else from ``config``."""
     generation = folder / "generation_config.json"
     own = read_json(generation).get("eos_token_id") if generation.exists() else None
     return listed(config.get("eos_token_id") if own is None else own)

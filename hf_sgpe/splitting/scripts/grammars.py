@@ -3,11 +3,12 @@
 Each character has a class, named by a letter: consonant ``C``, independent vowel ``V``, character before its consonant ``R``
 (repha, the vowels of Thai), nukta ``N``, virama or stacker ``H``, vowel sign or subjoined consonant ``S``, modifier ``M``
 (anusvara, tone mark, killer and similar), separate letter after its consonant ``W`` (Thai sara a), other letter ``O``
-(avagraha), ZWJ ``J``, ZWNJ ``Z``, mark of all scripts ``X`` (combining accents, variation selectors). Some scripts have
-more classes.
+(avagraha), ZWJ ``J``, ZWNJ ``Z``, mark that all scripts share ``X`` (combining accents, variation selectors). Some scripts
+have more classes.
 
-A grammar is a table of states. In a state, the class of the next character determines the next state; without an entry, the
-syllable ends before the character. A syllable is the longest walk to a state in which a walk may end.
+A grammar is a table of states. In each state, the class of the next character determines the next state; if the table has no
+entry for the class, the syllable ends before the character. A syllable is the longest walk to a state in which a walk may
+end.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def _row(classes: Iterable[str], state: str) -> dict[str, str]:
     return dict.fromkeys(classes, state)
 
 
-# ------------------------------------- syllables of the SGPE architecture document, and of scripts by its rules
+# ------------------------------------- syllables of the SGPE architecture document, and of scripts that follow its rules
 
 # C (H J? C)* (H J)? (S | H)? M?   |   V M?
 SGPE_SINHALA: Grammar = {

@@ -1,4 +1,4 @@
-"""Script: the table of one script, with everything needed to cut its words and syllables."""
+"""Script: the table of one script, with everything that is needed to cut text into its words and syllables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ _ALIKE = 64  # number of code points whose UTF-8 differs only in the last byte
 
 
 def characters_in(ranges: str) -> str:
-    """Return the characters of a text like ``"0915-0939 093C"``: hexadecimal code points, and ranges including both ends."""
+    """Return the characters that a text like ``"0915-0939 093C"`` lists: hexadecimal code points, and ranges including both
+    ends.
+    """
     characters: list[str] = []
     for part in ranges.split():
         first, _, last = part.partition("-")
@@ -32,7 +34,7 @@ def characters_in(ranges: str) -> str:
 
 
 def ranges_text(points: Iterable[int]) -> str:
-    """Return the inverse of `characters_in`.
+    """Return code points as a text of hexadecimal ranges, which `characters_in` reads.
 
     >>> ranges_text([0x915, 0x93c, 0x916])
     '0915-0916 093C'
@@ -57,7 +59,9 @@ def runs(points: Iterable[int]) -> Ranges:
 
 @cache
 def unicode_says() -> dict[str, dict[str, dict[str, str]]]:
-    """Return the content of unicode_scripts.json: ``abugidas``, ``others`` and ``shared``, name → class → ranges."""
+    """Return the content of unicode_scripts.json: ``abugidas``, ``others`` and ``shared``, each with ranges keyed by name
+    and class.
+    """
     text = files("hf_sgpe.splitting.scripts").joinpath("unicode_scripts.json").read_text(encoding="utf-8")
     tables: dict[str, dict[str, dict[str, str]]] = json.loads(text)
     return tables
@@ -77,7 +81,7 @@ def shared_classes() -> Mapping[str, str]:
 
 @cache
 def _of_script(name: str) -> regex.Pattern[str]:
-    """Return a regex for a character of a script by Unicode; it matches nothing if Unicode has no such script."""
+    """Return a regex for one character that Unicode assigns to a script; it matches nothing if Unicode has no such script."""
     try:
         return regex.compile(rf"\p{{Script={name}}}")
     except regex.error:
@@ -86,28 +90,30 @@ def _of_script(name: str) -> regex.Pattern[str]:
 
 @dataclass(frozen=True, eq=False)
 class Script:
-    """One script: its block, its character classes (as hexadecimal ranges), and its grammars.
+    """The table of one script: its block, its character classes (as hexadecimal ranges), and its grammars.
 
     Attributes:
         block: First and last code point of the Unicode block.
         others: Letters of the script outside all syllables; each is a unit of its own.
-        more: Further classes of the grammars (`hf_sgpe.splitting.scripts.grammars`): class letter → characters.
+        more: The characters of further classes in the grammars (`hf_sgpe.splitting.scripts.grammars`), keyed by class
+            letter.
         also: Other names: ISO 15924 code, languages of the script and their codes.
-        font: Font family with its characters.
+        font: Font family that has the characters of the script.
         greeting: A few words to try a tokenizer on.
         words: Words with a bar between syllables, which tests check.
         spaced: Whether words have spaces between them.
         joiners: Joiners inside syllables of the SGPE document's kind.
-        writes_joiners: Whether ordinary text needs joiners, in more than one running word of two hundred.
+        writes_joiners: Whether more than one in two hundred running words of ordinary text needs joiners.
         by_clusters: Whether syllables are extended grapheme clusters. Such a script may have thousands of characters, so a
             character gets a token only if it is frequent.
-        own_words: Whether runs of its letters are words in ``hybrid``. If not, the split pattern cuts its words.
+        own_words: Whether runs of the script's letters are words in ``hybrid``. If not, the split pattern cuts words of the
+            script.
         syllable: Grammar of a syllable.
         ends: States in which a syllable may end; ``None`` for all.
         letter: Grammar of a visible letter.
         letter_ends: States in which a visible letter may end; ``None`` for all.
-        letter_classes: Additional classes in the grammar of letters: class letter → characters.
-        document: Grammar of a syllable in the SGPE document's recipe, if it differs.
+        letter_classes: The characters of additional classes in the grammar of letters, keyed by class letter.
+        document: Grammar of a syllable in the SGPE document's recipe, if this grammar differs.
     """
 
     name: str
@@ -172,9 +178,10 @@ class Script:
     def characters(self) -> frozenset[str]:
         """Return every character that identifies the script in a text.
 
-        These are its letters and marks; its digits and punctuation, in its block or near its letters elsewhere; but not
-        characters that several scripts share (danda). Neighbouring unassigned code points with the same first UTF-8 bytes
-        are included. Without them, the first bytes of Thai's vowels would not be specific to Thai.
+        These are the letters and marks of the script, and its digits and punctuation, which are in its block or next to its
+        letters elsewhere. Characters that several scripts share (danda) are not included. Neighbouring unassigned code
+        points with the same first UTF-8 bytes are included. Without them, the first bytes of Thai's vowels would not be
+        specific to Thai.
         """
         letters = self.letters_and_marks()
         rows = {ord(letter) // _ALIKE * _ALIKE for letter in letters}
@@ -192,7 +199,9 @@ class Script:
         return letters.union(own, elsewhere)
 
     def specimen(self) -> str:
-        """Return a word with all assigned letters and marks of the script after a space, with joiners if it writes them."""
+        """Return a space and a word with all assigned letters and marks of the script, and with joiners if the script needs
+        joiners.
+        """
         assigned = sorted(c for c in self.letters_and_marks() if unicodedata.category(c) != "Cn" or not self.document)
         first = next((c for c in assigned if unicodedata.category(c)[0] == "L"), assigned[0])
         return f" {first}" + (self.joiners if self.writes_joiners else "").join(["", *assigned])

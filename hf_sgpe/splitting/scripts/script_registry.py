@@ -1,4 +1,4 @@
-"""The registry of scripts, with lookup by name or language, and detection in text."""
+"""The registry of scripts: look-up by name or language, and detection of the scripts of a text."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from hf_sgpe.splitting.scripts.script_tables import TEN, abugidas, others
 
 _MARKED = 0.01
 _MANY = 20
-_CODE = 4  # letters in the longest codes
-_MOST_CLASSES = 30  # the kernel has 32: one is for characters in no script, and one for letters without a class
+_CODE = 4  # number of letters in the longest codes
+_MOST_CLASSES = 30  # the kernel has 32 classes: one is for characters in no script, and one for letters without a class
 
 # Languages written in several scripts at once.
 _SEVERAL = dict.fromkeys(("ja", "jpn", "japanese", "jpan"), ("han", "hiragana", "katakana"))
 
 SCRIPTS: dict[str, Script] = {script.name: script for script in (*TEN, *abugidas())}
-"""Name → table of each script with syllables. ``all`` means these scripts."""
+"""The tables of scripts with syllables, keyed by name. ``all`` means these scripts."""
 
 
 def add_script(script: Script) -> None:
-    """Register a script. The new script replaces a script of the same name that is cut by grapheme clusters.
+    """Register a script. If a script that is cut at grapheme clusters has the same name, the new script replaces it.
 
     Raises:
-        SGPEError: its name, or one of its other names, is in use or is not one word; its ranges are not hexadecimal; a
+        SGPEError: the name, or one of the other names, is in use or is not one word; the ranges are not hexadecimal; a
             letter is in another script, ASCII or a surrogate; or a grammar names a state that it does not have.
     """
     taken = {"all": "every script", "auto": "the scripts of the text", **dict.fromkeys(_SEVERAL, "several scripts")}
@@ -72,7 +72,8 @@ def add_script(script: Script) -> None:
 
 
 def every_script() -> dict[str, Script]:
-    """Return the tables of `SCRIPTS` and of all other scripts of Unicode by name. The others are cut by grapheme clusters.
+    """Return the tables of all scripts of Unicode, keyed by name. Scripts that are not in `SCRIPTS` are cut at grapheme
+    clusters.
 
     >>> every_script()["ethiopic"].by_clusters
     True
@@ -85,7 +86,8 @@ def _names(scripts: Iterable[Script]) -> dict[str, str]:
 
 
 def resolve_scripts(names: str | Iterable[str]) -> tuple[str, ...]:
-    """Return the names of scripts, each once. The name ``all`` means all of `SCRIPTS`.
+    """Return the full names of scripts for names or codes in any form, each script once. The name ``all`` means all of
+    `SCRIPTS`.
 
     Args:
         names: Names for `resolve_script`, alone or separated by commas.
@@ -103,7 +105,8 @@ def resolve_scripts(names: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def resolve_script(name: str) -> Script:
-    """Return the table of a script by its name, its ISO 15924 code, or a language or its code. Case does not matter.
+    """Return the table of the script with a name: the script's name, its ISO 15924 code, or a language or its code. Case
+    does not matter.
 
     Raises:
         SGPEError: the name is unknown.
@@ -116,7 +119,7 @@ def resolve_script(name: str) -> Script:
     if name in SCRIPTS:
         return SCRIPTS[name]
     scripts, key = every_script(), regex.sub("[ _]", "-", name.casefold())
-    names = _names((*others(), *scripts.values()))  # a table that replaces another also has the other's names
+    names = _names((*others(), *scripts.values()))  # a table that replaces another table also has that table's names
     if (script_name := names.get(key)) is None:
         close = get_close_matches(key, [name for name in names if name in scripts or len(name) > _CODE], 3)
         raise SGPEError(
@@ -128,7 +131,7 @@ def resolve_script(name: str) -> Script:
 
 
 def names_of(scripts: Iterable[str]) -> str:
-    """Return the names of scripts for a sentence, or their number if there are many.
+    """Return the names of scripts as a phrase or, if there are many, the number of scripts.
 
     >>> names_of(["thai", "khmer"]), names_of(resolve_scripts("all"))
     ('thai, khmer', '67 scripts')
@@ -138,7 +141,8 @@ def names_of(scripts: Iterable[str]) -> str:
 
 
 def scripts_in(texts: Iterable[str], share: float = 0.01, *, any_script: bool = False) -> dict[str, float]:
-    """Return the scripts of texts that have clusters to keep whole: name → share of all letters and marks, greatest first.
+    """Return the scripts of texts, with their share of all letters and marks, greatest first. Only scripts with clusters to
+    keep whole are returned.
 
     A script without syllables counts if at least a hundredth of its letters have a mark. Otherwise each of its letters is a
     single character, which is always whole.

@@ -1,9 +1,10 @@
 """The tables of all scripts: character classes and grammars, without logic.
 
 Ten tables are written by hand: Sinhala exactly as in the SGPE architecture document, including unassigned code points in its
-ranges, and nine scripts by Unicode's IndicSyllabicCategory. The tables of all other scripts are in ``unicode_scripts.json``.
-scripts/make_script_tables.py writes that file, from the same property or, for scripts without such syllables, from the
-classes of extended grapheme clusters (UAX #29). This module adds the information that Unicode does not have.
+ranges, and nine scripts according to Unicode's IndicSyllabicCategory. The tables of all other scripts are in
+``unicode_scripts.json``. scripts/make_script_tables.py writes that file, from the same property of Unicode or, for scripts
+without this property, from the classes of extended grapheme clusters (UAX #29). This module adds the information that
+Unicode does not have.
 """
 
 from __future__ import annotations
@@ -212,7 +213,7 @@ TEN = (
 )
 """The tables written by hand."""
 
-# Fonts with another name than "Noto Sans" and the script's name.
+# Fonts whose name is not "Noto Sans" followed by the script's name.
 _FONTS = {
     "tibetan": "Noto Serif Tibetan",
     **{
@@ -235,7 +236,7 @@ _FONTS = {
     **dict.fromkeys(("latin", "greek", "cyrillic"), "Noto Sans"),
 }
 
-# Script → its languages and their codes.
+# The languages of each script and their codes.
 _LANGUAGES = {
     "arabic": "ar ara arb fa fas pes Persian ur urd Urdu ps pus pbt Pashto sd snd Sindhi ug uig Uyghur ckb",
     "armenian": "hy hye",
@@ -331,13 +332,13 @@ _MORE = {"myanmar": {"A": "103A"}, "tibetan": {"T": "0F0B-0F0C", "V": "0F00"}}
 
 @cache
 def abugidas() -> tuple[Script, ...]:
-    """Return the scripts in Unicode's IndicSyllabicCategory, without the ten written by hand."""
+    """Return the scripts in Unicode's IndicSyllabicCategory, except the ten scripts whose tables are written by hand."""
     return tuple(_script(name, classes, {}) for name, classes in unicode_says()["abugidas"].items())
 
 
 @cache
 def others() -> tuple[Script, ...]:
-    """Return all other scripts and emoji, with extended grapheme clusters as syllables."""
+    """Return all scripts that are not abugidas, and emoji, with extended grapheme clusters as syllables."""
     return tuple(_script(name, classes, _CLUSTERS) for name, classes in unicode_says()["others"].items())
 
 
