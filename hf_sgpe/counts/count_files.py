@@ -1,8 +1,8 @@
-"""Files of word counts: Parquet, sorted so that any number of files can be added up with little memory.
+"""Files of word counts, in Parquet. They are sorted, so that any number of files can be added up with little memory.
 
-A file has the columns ``word`` (bytes) and ``count``; its metadata records how the words were cut, and the sources. Words
-are sorted by a hash, then by their bytes. So equal counts make equal files, files can be added up 1/1024 of their words at a
-time, and several machines can share the work by hash.
+A file has the columns ``word`` (bytes) and ``count``; the metadata of the file records how the words were cut, and the
+sources of the text. Words are sorted by a hash, then by their bytes. So equal counts make equal files, files can be added up
+1/1024 of their words at a time, and several machines can share the work by hash.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ Source = Mapping[str, Any]
 """A source of the counted text: ``name``, and ``bytes`` or ``split`` if known."""
 
 Dropped = Mapping[str, int]
-"""The rare words that were left out: ``min_count``, the number of ``distinct`` words and their ``total`` occurrences below
-it, and ``pair``, an upper limit on the occurrences that any pair of tokens loses."""
+"""The rare words that were left out: ``min_count``, the least count of a word that was kept; the number of ``distinct`` rare
+words and their ``total`` occurrences; and ``pair``, an upper limit on the occurrences that any pair of tokens loses.
+"""
 
 MOST = 1 << 60
 """The greatest number of running words: counts of pairs and sums of files must fit 64 bits."""
@@ -42,7 +43,7 @@ MOST = 1 << 60
 _KEY = "hf_sgpe.word_counts"
 _FORMAT = 1
 _OF_DROPPED = {"min_count", "distinct", "total", "pair"}
-# Number of rows read and written together; a megabyte or two.
+# Number of rows that are read and written together, which takes a megabyte or two.
 _ROWS = 1 << 16
 
 
@@ -56,7 +57,7 @@ class CountsInfo:
         total: Number of running words.
         digest: SHA-256 (hexadecimal) of the words, the counts and the splitting; the same as `WordCounts.digest`.
         sources: The sources of the counted text.
-        versions: Packages that cut the words → their versions; several versions are separated by commas.
+        versions: Versions of the packages that cut the words, keyed by package; several versions are separated by commas.
         dropped: The rare words that were left out, or None.
     """
 
@@ -69,17 +70,17 @@ class CountsInfo:
     dropped: Dropped | None = None
 
     def summary(self) -> str:
-        """Return the number of words, their digest, and what was left out; in one or two lines."""
+        """Return one or two lines with the number of words, their digest, and the words left out."""
         size = f"{self.total:,} words ({self.distinct:,} distinct), SHA-256 {self.digest}"
         return f"{size}\n{self.loss()}" if self.dropped else size
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON values."""
+        """Return the metadata as plain JSON values."""
         values = {name: value for name, value in vars(self).items() if name != "splitting"}
         return {"counting": self.splitting.to_dict(), **values}
 
     def loss(self) -> str:
-        """Return a sentence about the words left out and its effect on merges, or an empty string if there are none."""
+        """Return a sentence about the words left out and the effect on merges, or an empty string if no words were left out."""
         dropped = self.dropped
         if not dropped:
             return ""
@@ -92,7 +93,7 @@ class CountsInfo:
 
 
 class Digest:
-    """The SHA-256 of counts that are added in the order of a file."""
+    """The SHA-256 digest of counts, which must be added in the order of a file."""
 
     def __init__(self, splitting: Splitting, scale: int = 1) -> None:
         settings = splitting.to_dict() if scale == 1 else {**splitting.to_dict(), "scale": scale}
@@ -100,7 +101,7 @@ class Digest:
         self._columns = [hashlib.sha256() for _ in range(3)]
 
     def update(self, words: bytes, lengths: Any, counts: Any) -> None:
-        """Add words: the joined words, their lengths in bytes, and their counts (both int64)."""
+        """Add words, given as the joined words, their lengths in bytes, and their counts (both int64)."""
         for column, values in zip(self._columns, (words, lengths, counts), strict=True):
             column.update(values if isinstance(values, bytes) else np.ascontiguousarray(values, "<i8").data)
 
@@ -120,7 +121,7 @@ def require_pyarrow(path: str | os.PathLike[str]) -> None:
 
 
 def table_of(words: Words, counts: Any) -> pa.Table:
-    """Return words and an int64 array of counts as a table with the columns ``word`` and ``count``, without copying."""
+    """Return a table with the columns ``word`` and ``count`` from words and an int64 array of counts, without copying."""
     import pyarrow as pa
 
     blob, starts = words.arrays()
@@ -146,9 +147,9 @@ def write(
     """Write a file of counts. Equal counts and sources give equal bytes.
 
     Args:
-        tables: Columns ``word`` and ``count``, in the order of a file.
-        versions: Packages that cut the words → their versions; None for the installed versions.
-        dropped: Called after the last table for the words left out (see `CountsInfo`).
+        tables: Tables with the columns ``word`` and ``count``, in the order of a file.
+        versions: Versions of the packages that cut the words, keyed by package; None for the installed versions.
+        dropped: Function that is called after the last table and returns the words left out (see `CountsInfo`).
 
     Raises:
         SGPEError: pyarrow is not installed, or there are too many running words.
@@ -202,9 +203,9 @@ def read_info(path: str | os.PathLike[str]) -> CountsInfo:
 
 
 def read(path: str | os.PathLike[str], buckets: range = range(BUCKETS)) -> Iterator[tuple[int, pa.Table]]:
-    """Yield the words of a file by bucket: (number of the bucket, table with the columns ``word`` and ``count``).
+    """Yield, for each bucket of a file, its number and a table of its words with the columns ``word`` and ``count``.
 
-    Memory is needed for one bucket and one batch of rows. If the whole file is read, the digest is checked.
+    Only one bucket and one batch of rows are in memory at a time. If the whole file is read, the digest is checked.
 
     Raises:
         SGPEError: the file is not a file of counts, or is damaged.
@@ -261,7 +262,7 @@ def release_unused() -> None:
 
 
 def check_total(total: int) -> None:
-    """Check that a number of running words can be added up.
+    """Check that a total of running words is small enough for counts of pairs and sums of files.
 
     Raises:
         SGPEError: the number exceeds `MOST`.
@@ -271,7 +272,7 @@ def check_total(total: int) -> None:
 
 
 def total_of(counts: Any) -> int:
-    """Return the sum of an array of counts, exactly, even if the sum exceeds 64 bits."""
+    """Return the exact sum of an array of counts, even if the sum exceeds 64 bits."""
     return int(counts.sum()) if len(counts) * int(counts.max(initial=0)) < 1 << 63 else sum(counts.tolist())
 
 
@@ -291,7 +292,7 @@ def _reading(path: str | os.PathLike[str]) -> Iterator[Any]:
             if Path(path).is_file():
                 check_no_pointer(Path(path))
             reason = " ".join((str(error) or type(error).__name__).splitlines()[0].split())
-            raise SGPEError(f"{path}: not a file of word counts, or damaged ({reason}): count the text again") from None
+            raise SGPEError(f"{path} is damaged or not a file of word counts ({reason}): count the text again") from None
 
 
 def _metadata_of(file: Any) -> tuple[CountsInfo, list[int]]:
@@ -337,14 +338,14 @@ def _metadata_of(file: Any) -> tuple[CountsInfo, list[int]]:
 
 
 def _are(values: object, of: type, kind: type) -> bool:
-    """Return whether a JSON value is a list or dictionary (``of``) of values of one type (``kind``)."""
+    """Return whether a JSON value is a list or dictionary (its type is ``of``) in which all values have the type ``kind``."""
     inside = values.values() if isinstance(values, dict) else values if isinstance(values, list) else ()
     # bool is a subclass of int, but does not count as one here.
     return isinstance(values, of) and all(isinstance(value, kind) and type(value) is not bool for value in inside)
 
 
 def _rows(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Yield the same rows in tables of `_ROWS` rows or a few more, so that row groups only depend on the rows."""
+    """Yield the rows of ``tables`` in new tables of `_ROWS` rows or a few more, so that row groups depend only on the rows."""
     import pyarrow as pa
 
     waiting: list[pa.Table] = []

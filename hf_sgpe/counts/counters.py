@@ -1,4 +1,4 @@
-"""Counting the words of texts, in readable form and with the native kernels. Reading corpora is done elsewhere."""
+"""Counters of the words in texts, in readable Python and with the native kernels. Other modules read corpora."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ logger = logging.getLogger(__name__)
 LONGEST_WORD = 1 << 16
 """The greatest length in bytes of a word that is counted whole."""
 
-# Memory of one word in the readable counter: a string, a number, and their slots in a table that may be growing.
+# Memory for one word in the readable counter: a string, a number, and their slots in a table that may be growing.
 _BYTES_PER_WORD = 300
 
 
 def only_texts(texts: Iterable[str]) -> Iterator[str]:
-    """Yield ``texts`` unchanged.
+    """Yield ``texts`` unchanged, and check each item.
 
     Raises:
         SGPEError: ``texts`` is a single text, whose characters would count as texts, or an item is not text.
@@ -63,7 +63,7 @@ def in_batches(texts: Iterable[str], characters: int = 1 << 20) -> Iterator[list
 
 
 def pieces_of(word: str, longest: int = LONGEST_WORD) -> Iterator[str]:
-    """Yield the pieces in which a word is counted: the whole word, or pieces of at most ``longest`` bytes of UTF-8.
+    """Yield the pieces that a word is counted as: the whole word, or pieces of at most ``longest`` bytes of UTF-8.
 
     >>> list(pieces_of("aකab", 4))
     ['aක', 'ab']
@@ -81,13 +81,16 @@ def pieces_of(word: str, longest: int = LONGEST_WORD) -> Iterator[str]:
 
 @cache
 def _say_that_words_are_cut() -> None:
-    logger.warning("the text has words of more than %s bytes: they are counted in pieces of this size", f"{LONGEST_WORD:,}")
+    logger.warning(
+        "the text has words of more than %s bytes: these words are counted in pieces of at most this size",
+        f"{LONGEST_WORD:,}",
+    )
 
 
 class WordCounter:
-    """A counter of the words of texts: it removes special tokens, normalizes the rest and splits it. The readable form.
+    """A counter of words, in readable Python. It removes special tokens from texts, and normalizes and splits the rest.
 
-    Words of more than `LONGEST_WORD` bytes, which no language has, are counted in pieces of this size.
+    Words of more than `LONGEST_WORD` bytes, which no language has, are counted in pieces of at most this size.
 
     Args:
         config: The configuration whose splitting cuts the text.
@@ -125,14 +128,14 @@ class WordCounter:
         return Words.of(words), np.fromiter(map(counts.__getitem__, words), np.int64, len(words))
 
     def peak(self, size: int) -> int:
-        """Return an approximate upper limit of the memory in bytes while texts of ``size`` bytes are added."""
+        """Return an approximate upper limit, in bytes, on the memory in use while texts of ``size`` bytes are added."""
         return (len(self._counts) + size // 4) * _BYTES_PER_WORD
 
     def take(self, *, threads: int = 1) -> Iterator[tuple[int, pa.Table]]:
-        """Yield the counts by bucket, as `hf_sgpe.counts.count_files.read` does; then reset the counter.
+        """Yield the counts bucket by bucket, as `hf_sgpe.counts.count_files.read` does; then reset the counter.
 
         Args:
-            threads: Number of threads for sorting, if the kernel has threads; 1 for only the caller's.
+            threads: Number of threads for sorting, if the kernel has threads; 1 for the caller's thread alone.
         """
         words, counts = self.columns()
         for bucket, (start, stop) in enumerate(pairwise(words.bucket_starts().tolist())):
@@ -177,11 +180,11 @@ class NativeWordCounter(WordCounter):
         return self._native.counts()
 
     def peak(self, size: int) -> int:
-        """Return an upper limit of the memory in bytes while texts of ``size`` bytes are added."""
+        """Return an upper limit, in bytes, on the memory in use while texts of ``size`` bytes are added."""
         return int(self._native.peak(size))
 
     def take(self, *, threads: int = 1) -> Iterator[tuple[int, pa.Table]]:
-        """Yield the counts by bucket; see `WordCounter.take`."""
+        """Yield the counts bucket by bucket; see `WordCounter.take`."""
         for first, words, counts, bucket_ends in self._parts(threads):
             start = 0
             for bucket, stop in enumerate(bucket_ends.tolist(), first):
@@ -196,9 +199,10 @@ class NativeWordCounter(WordCounter):
         return Words.joined(words for words, _ in parts), np.concatenate([counts for _, counts in parts])
 
     def _parts(self, threads: int = 1) -> Iterator[tuple[int, Words, NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield the words of several buckets at a time: (the first bucket, words, their counts, the end of each bucket among
-        the words). Each thread works one part ahead."""
-        # A part is in memory twice, so a large number of words is divided into several parts.
+        """Yield the words of several buckets at a time, as (first bucket, words, their counts, the end of each bucket among
+        the words). Each thread prepares one part in advance.
+        """
+        # Each part is in memory twice, so a large number of words is divided into several parts.
         width = BUCKETS >> min(max(len(self._native) >> 17, 1).bit_length() - 1, 5)
 
         def part(first: int) -> tuple[int, Words, NDArray[np.int64], NDArray[np.int64]]:

@@ -1,4 +1,4 @@
-"""Adding up files of word counts, with little memory for any number and size of files."""
+"""Sums of files of word counts, computed with little memory for any number and size of files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 READER_BYTES = 12 << 20
-"""The memory for reading one file while files are added up."""
+"""The memory, in bytes, for reading one file while files are added up."""
 
 MOST_FILES = 64
 """The number of files open at a time; a process may have about a thousand."""
@@ -50,7 +50,7 @@ def added(streams: Sequence[Iterator[tuple[int, pa.Table]]]) -> Iterator[pa.Tabl
 def sum_of(
     files: Iterable[Path], folder: Path, *, most: int = MOST_FILES, buckets: range = range(BUCKETS)
 ) -> Iterator[pa.Table]:
-    """Yield the sum of files, in the order of a file, with at most ``most`` files open at a time.
+    """Yield the sum of several files, in the order of a file, with at most ``most`` files open at a time.
 
     If there are more files, partial sums are written to ``folder``. Files in ``folder`` are removed once they are added.
     """
@@ -69,7 +69,7 @@ def sum_of(
 
 
 def all_dropped(parts: Iterable[Dropped | None]) -> Dropped | None:
-    """Return the combined loss of several counts that are added up.
+    """Return the words left out of a sum of counts, computed from the words left out of each part.
 
     >>> all_dropped([None, {"min_count": 2, "distinct": 5, "total": 5, "pair": 1}])
     {'min_count': 2, 'distinct': 5, 'total': 5, 'pair': 1}
@@ -82,7 +82,7 @@ def all_dropped(parts: Iterable[Dropped | None]) -> Dropped | None:
 
 
 def all_versions(infos: Iterable[CountsInfo]) -> dict[str, str]:
-    """Return the versions of the packages that cut the words of several files."""
+    """Return all versions of the packages that cut the words of several files, keyed by package."""
     found: dict[str, set[str]] = {}
     for info in infos:
         for package, versions in info.versions.items():
@@ -91,7 +91,7 @@ def all_versions(infos: Iterable[CountsInfo]) -> dict[str, str]:
 
 
 def check_same_settings(infos: Mapping[Path, CountsInfo], splitting: Splitting | None = None) -> None:
-    """Check that the words of all files were cut alike, and by ``splitting`` if given.
+    """Check that the words of all files were cut with the same splitting, which must be ``splitting`` if it is given.
 
     Raises:
         SGPEError: a setting differs (the message names it), or the files have too many running words in total.
@@ -103,4 +103,4 @@ def check_same_settings(infos: Mapping[Path, CountsInfo], splitting: Splitting |
         if setting := info.splitting.difference(wanted):
             there, here = (json.dumps(cut.to_dict()[setting], ensure_ascii=False) for cut in (info.splitting, wanted))
             owner = "the configuration" if splitting else first
-            raise SGPEError(f"{path}: counted with {setting.replace('_', ' ')} {there}, but {owner} has {here}")
+            raise SGPEError(f"{path} was counted with {setting.replace('_', ' ')} {there}, but {owner} has {here}")

@@ -1,4 +1,4 @@
-"""TaskPlan: the number of counting tasks, and where they run."""
+"""TaskPlan: the number of counting tasks, and the place where the tasks run."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ EXECUTORS = ("local", "slurm", "ray", "spark")
 
 @dataclass(frozen=True, kw_only=True)
 class TaskPlan:
-    """The number of counting tasks, and where they run. A plan with only default values means no tasks."""
+    """The number of counting tasks, and the place where the tasks run. A plan with only default values means no tasks."""
 
     on: str | None = option(
-        "Divide the counting into tasks, and run them on this machine (local), on Slurm (slurm) or on Ray (ray). To "
-        "continue after an interruption, repeat the command. spark counts text that Spark reads.",
+        "Divide the counting into tasks, and run the tasks on this machine (local), on Slurm (slurm) or on Ray (ray). "
+        "To continue after an interruption, repeat the command. With spark, Spark reads and counts the text.",
         None,
         "--on",
         "--executor",
         choices=EXECUTORS,
     )
-    tasks: int | None = option("Number of tasks that count, at most one per file (default with --on: 16).")
+    tasks: int | None = option("Number of tasks that count words, at most one per file (default with --on: 16).")
     adding_tasks: int = option("Number of tasks that add up the counts.", 4)
     work: Path | None = option("Folder for the results of finished tasks (default: --out plus .work).")
     partition: str | None = option("Slurm partition, required by --on slurm.")
@@ -45,22 +45,27 @@ class TaskPlan:
             if number is not None and not 1 <= number <= 99_999:
                 raise SGPEError(f"--{name} must be a number from 1 to 99999")
         if self.on == "slurm" and not (self.partition and shutil.which("sbatch")):
-            raise SGPEError("--on slurm needs --partition and sbatch: run it on a machine that can submit jobs")
+            raise SGPEError(
+                "--on slurm needs --partition NAME and the program sbatch: run the command on a machine that can "
+                "submit Slurm jobs"
+            )
 
     def check_alone(self, **others: Any) -> None:
-        """Check that no option is given that Spark's own settings replace.
+        """Check that no option is given for which Spark has settings of its own.
 
         Args:
             **others: Other options, by name.
 
         Raises:
-            SGPEError: such an option is given; the message names the first.
+            SGPEError: such an option is given; the message names the first such option.
         """
         changed = [setting.name for setting in fields(self) if getattr(self, setting.name) != setting.default]
         own = {name: getattr(self, name) for name in changed}
         for name, value in {**own, **others}.items():
             if value and name != "on":
-                raise SGPEError(f"--{name.replace('_', '-')} is not for --on spark: use Spark's own settings")
+                raise SGPEError(
+                    f"--{name.replace('_', '-')} is not for --on spark: leave it out, and use Spark's own settings"
+                )
 
     def work_for(self, out: Path) -> Path:
         """Return the work folder for the result ``out``."""

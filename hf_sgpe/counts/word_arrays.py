@@ -1,4 +1,6 @@
-"""Words: many distinct words in two arrays, in the order of a file of counts; and sums of counts of such words."""
+"""Words: many distinct words in two arrays, in the order of a file of counts; and functions that add up counts of such
+words.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BUCKETS = 1024
-"""The number of groups of the words of a file; see `bucket_of`."""
+"""The number of buckets into which the words of a file are divided; see `bucket_of`."""
 
 Number = TypeVar("Number", bound=np.generic)
 
-# Number of words turned into Python objects together; a megabyte or two.
+# Number of words that are turned into Python objects together, which takes a megabyte or two.
 _ROWS = 1 << 16
 
 
@@ -34,19 +36,19 @@ def bucket_of(word: bytes) -> int:
 
 
 def in_order(words: Iterable[bytes]) -> list[bytes]:
-    """Return words in the order of a file."""
+    """Return words sorted in the order of a file."""
     return sorted(words, key=lambda word: (bucket_of(word), word))
 
 
 class Words(Sequence[bytes]):
-    """Distinct words in the order of a file: by `bucket_of`, then by their bytes. Immutable.
+    """Distinct words in the order of a file: sorted by `bucket_of`, then by their bytes. Immutable.
 
-    A word takes its bytes and eight more; in a list of ``bytes`` it takes about fifty more. The native kernels read the
-    arrays.
+    A word takes its own bytes plus eight; in a list of ``bytes``, it would take its own bytes plus about fifty. The native
+    kernels read the arrays directly.
 
     Args:
         blob: The joined bytes of the words (uint8).
-        starts: The start of each word, and the end of the last (int64).
+        starts: The start of each word, and the end of the last word (int64).
 
     >>> words = Words.of([b"b", b"a"])
     >>> list(words), words.find(b"a"), words.find(b"c")
@@ -67,7 +69,7 @@ class Words(Sequence[bytes]):
 
     @classmethod
     def cut(cls, blob: bytes | bytearray, lengths: NDArray[np.int64]) -> Words:
-        """Return `Words` from joined words and the length of each in bytes."""
+        """Return `Words` from the joined bytes of words and the length of each word in bytes."""
         return cls(np.frombuffer(blob, np.uint8), _starts_of(lengths))
 
     @classmethod
@@ -104,7 +106,7 @@ class Words(Sequence[bytes]):
         return place if place < last and self[place] == word else None
 
     def bucket_starts(self) -> NDArray[np.int64]:
-        """Return the place of the first word of each bucket, and the number of words."""
+        """Return an array with the place of the first word of each bucket and, at its end, the number of words."""
         if self._bucket_starts is None:
             if len(self) <= _ROWS:
                 sizes = np.bincount(np.fromiter(map(bucket_of, self), np.int64, len(self)), minlength=BUCKETS)
@@ -158,10 +160,10 @@ class Words(Sequence[bytes]):
 
 
 def added(parts: Sequence[tuple[Words, NDArray[Any]]]) -> tuple[Words, NDArray[Any]]:
-    """Return the words of several counts, and the sum of the counts of each word. Memory is mostly that of the result.
+    """Return the words of several counts, and the sum of the counts of each word. Little memory is needed beyond the result.
 
     Args:
-        parts: Words and their counts: int64, or Python integers if 64 bits are too few.
+        parts: Pairs of words and their counts. Counts are int64, or Python integers if 64 bits are too few.
 
     >>> one, other = Words.of([b"b", b"a"]), Words.of([b"a"])
     >>> words, counts = added([(one, np.array([1, 2])), (other, np.array([5]))])

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class WordCounts:
-    """The count of each word in a text: all that training needs to know about the text. Immutable.
+    """The count of each word in a text. Training needs no other information about the text. Immutable.
 
     The counts of a text's parts add up to the counts of the whole text, in any order and from any machine. Training on the
     sum gives the same tokenizer. Counts can be weighted exactly: ``si * 2.5 + en`` is a mixture in which every word of
@@ -42,10 +42,10 @@ class WordCounts:
     its own bytes and 16 more.
 
     Args:
-        counts: Word (UTF-8) → its count, in units of 1 / ``scale``.
+        counts: Counts in units of 1 / ``scale``, keyed by word (UTF-8).
         splitting: The way in which the words were cut.
-        scale: Number of units that make one occurrence: 1, unless weights are fractions.
-        sources: The sources of the text, recorded in files. They do not matter for equality.
+        scale: Number of units in one occurrence: 1, unless weights are fractions.
+        sources: The sources of the text, recorded in files. Counts from different sources can be equal.
 
     Raises:
         SGPEError: the weighted counts are too large.
@@ -94,7 +94,7 @@ class WordCounts:
 
     @classmethod
     def of_counter(cls, counter: WordCounter, config: HasSplitting) -> WordCounts:
-        """Return the words of a counter that was made for ``config``."""
+        """Return the counts of a counter that was made for ``config``."""
         return cls._of(*counter.columns(), config.splitting)
 
     @classmethod
@@ -127,7 +127,10 @@ class WordCounts:
             if setting := first.splitting.difference(other.splitting):
                 ours, theirs = (splitting.to_dict()[setting] for splitting in (first.splitting, other.splitting))
                 name = setting.replace("_", " ")
-                raise SGPEError(f"word counts cannot be added: {name} differ: {ours!r} and {theirs!r}")
+                raise SGPEError(
+                    f"word counts with different settings cannot be added: {name} is {ours!r} in one and {theirs!r} "
+                    "in the other"
+                )
         scale = lcm(*(counts.scale for counts in parts))
         words, total = added([(counts._words, counts._times(scale // counts.scale)) for counts in parts])
         sources = chain.from_iterable(counts.sources for counts in parts)
@@ -137,7 +140,7 @@ class WordCounts:
         return WordCounts.sum([self, other]) if isinstance(other, WordCounts) else NotImplemented
 
     def __mul__(self, weight: float) -> WordCounts:
-        """Return the same words with counts multiplied by ``weight``, any number above 0 with up to six decimals.
+        """Return the same words with their counts multiplied by ``weight``, a number above 0 with up to six decimals.
 
         Raises:
             SGPEError: the weight is not such a number.
@@ -149,7 +152,7 @@ class WordCounts:
         return WordCounts._of(self._words, self._times(factor.numerator), self.splitting, scale=scale, sources=self.sources)
 
     def _times(self, factor: int) -> NDArray[Any]:
-        """Return the counts multiplied by ``factor``; as Python integers if 64 bits are too few for them or their sum."""
+        """Return the counts multiplied by ``factor``, as Python integers if 64 bits are too few for the counts or their sum."""
         if factor == 1:
             return self._counts
         return self._counts * factor if self._total * factor <= MOST else self._counts.astype(object) * factor
@@ -178,7 +181,7 @@ class WordCounts:
             TypeError: the word is not bytes; words are stored as UTF-8.
         """
         if not isinstance(word, bytes):
-            raise TypeError(f"words are bytes, not {type(word).__name__}: a word of text is word.encode()")
+            raise TypeError(f"words must be bytes, not {type(word).__name__}: pass word.encode()")
         place = self._words.find(word)
         return 0 if place is None else int(self._counts[place])
 
@@ -222,7 +225,9 @@ class WordCounts:
             SGPEError: the counts are weighted, or pyarrow is not installed.
         """
         if self.scale != 1:
-            raise SGPEError("weighted counts cannot be saved: save them without weights, and weight them in training")
+            raise SGPEError(
+                "weighted counts cannot be saved: save the counts without weights, and give the weights to training"
+            )
         tables = (table_of(self._words[block], self._counts[block]) for block in self._words.blocks())
         return write(path, tables, self.splitting, sources=self.sources)
 
@@ -235,7 +240,7 @@ class WordCounts:
             OSError: the file cannot be opened.
         """
         info = read_info(path)
-        # Growing these in place avoids fragmented memory.
+        # These grow in place, which avoids fragmented memory.
         blob, lengths, counts = bytearray(), bytearray(), bytearray()
         for _, table in read(path):
             for column, values in zip((blob, lengths, counts), columns(table), strict=True):
