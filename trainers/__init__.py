@@ -1,4 +1,6 @@
-"""Training: text in files or iterators → word counts → tokenizers; and with a tokenizer, text → files of token ids."""
+"""Training: counts the words of text in files or iterators, trains tokenizers on the counts, and tokenizes text into files
+of ids.
+"""
 
 from __future__ import annotations
 

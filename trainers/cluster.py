@@ -1,10 +1,10 @@
-"""Counting and tokenizing on many machines: pipeline steps for datatrove, which runs them locally, on Slurm or on Ray.
+"""Counting and tokenizing on many machines: pipeline steps for datatrove, which runs the steps locally, on Slurm or on Ray.
 
 Each task of `CountWords` counts its share of the texts into a file. Each task of `AddCounts` adds up a range of buckets of
 all those files, and the task of `JoinCounts` joins the sums into one file. A file gets its name only when it is complete,
 so a task that was killed can be repeated without loss or double counting. All machines must see the same folders.
 
-Tokenizing is one step, `TokenizeFiles`, and then a call of `trainers.tokenize_corpus` with the same arguments.
+To tokenize, run the step `TokenizeFiles`, and then call `trainers.tokenize_corpus` with the same arguments.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ except ImportError:
 
 
 class ReadFiles(PipelineStep):  # type: ignore[misc]
-    """A step that reads files as `trainers.count_files` does, each file in one task. datatrove's readers also work.
+    """A step that reads files as `trainers.count_files` does; each task reads whole files. datatrove's own readers also
+    work.
 
     Args:
-        files: From `trainers.find_files`.
-        config: Texts are never cut inside its special tokens.
+        files: Files from `trainers.find_files`.
+        config: Configuration with the special tokens inside which texts are never cut.
         text_field: The field with the text in JSON Lines and Parquet.
     """
 
@@ -58,7 +59,9 @@ class ReadFiles(PipelineStep):  # type: ignore[misc]
 
 
 class ReadDataset(PipelineStep):  # type: ignore[misc]
-    """A step that reads a dataset as `trainers.read_dataset` does, with the same arguments; each task reads a part."""
+    """A step that reads a dataset as `trainers.read_dataset` does, with the same arguments. Each task reads a part of the
+    dataset.
+    """
 
     name, type = "📖 Dataset", "READER"
 
@@ -75,7 +78,7 @@ class ReadDataset(PipelineStep):  # type: ignore[misc]
 
 
 class CountWords(PipelineStep):  # type: ignore[misc]
-    """A step that counts the words of each task's documents into a file.
+    """A step in which each task counts the words of its documents into a file.
 
     Args:
         folder: Folder for the files, one for each task.
@@ -108,13 +111,13 @@ class CountWords(PipelineStep):  # type: ignore[misc]
 
 
 class AddCounts(PipelineStep):  # type: ignore[misc]
-    """A step that adds up the files of all tasks of `CountWords`; each task adds a range of buckets.
+    """A step that adds up the files from all tasks of `CountWords`. Each task adds up a range of buckets.
 
     Args:
-        counted: Folder of `CountWords`.
+        counted: Folder with the files from `CountWords`.
         tasks: Number of tasks of `CountWords`.
         folder: Folder for the sums.
-        min_count: Words that occur less often in all texts together are left out.
+        min_count: The least count of a word, in all texts together; rarer words are left out.
     """
 
     name, type = "➕ Add counts", "🔢 COUNTS"
@@ -142,10 +145,10 @@ class JoinCounts(PipelineStep):  # type: ignore[misc]
     """A step that joins the sums of `AddCounts` into one file, the counts of all texts.
 
     Args:
-        summed: Folder of `AddCounts`.
+        summed: Folder with the sums from `AddCounts`.
         tasks: Number of tasks of `AddCounts`.
         path: File to write.
-        sources: Where the texts come from; recorded in the file.
+        sources: Sources of the texts, recorded in the file.
     """
 
     name, type = "🧵 Join counts", "🔢 COUNTS"
@@ -168,13 +171,13 @@ class JoinCounts(PipelineStep):  # type: ignore[misc]
 
 
 class TokenizeFiles(PipelineStep):  # type: ignore[misc]
-    """A step that tokenizes the parts of a corpus, each in one task, into the folder of `trainers.tokenize_corpus`.
+    """A step that tokenizes a corpus into a folder for `trainers.tokenize_corpus`. Each task tokenizes parts of the corpus.
 
-    The shards are the same. When all tasks are done, call `trainers.tokenize_corpus` with the same arguments: it writes the
-    totals and any missing shards. Tasks beyond the number of ``parts`` have nothing to do.
+    The shards are those of `trainers.tokenize_corpus`. When all tasks are done, call `trainers.tokenize_corpus` with the
+    same arguments, which writes the totals and any missing shards. Tasks beyond the number of ``parts`` have nothing to do.
 
     Args:
-        files: As for `trainers.tokenize_corpus`, and so are the other ``options``.
+        files: As for `trainers.tokenize_corpus`, like the other ``options``.
         tokenizer: A tokenizer, or an argument of `BPETokenizer.from_pretrained`; it is loaded once, at construction.
         out: The folder.
         workers: Threads of a task.
@@ -189,7 +192,7 @@ class TokenizeFiles(PipelineStep):  # type: ignore[misc]
 
     @property
     def parts(self) -> int:
-        """Number of parts: files of 128 MB and more, or several smaller files together."""
+        """Number of parts of the corpus. A part is a file of at least 128 MB, or several smaller files together."""
         return len(self.job.parts)
 
     def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Iterator[Any]:
@@ -213,7 +216,7 @@ def part_name(rank: int, world_size: int) -> str:
 
 
 def _parts(folder: Path, tasks: int) -> dict[Path, CountsInfo]:
-    """Return the files of all tasks, with their information."""
+    """Return the metadata of each task's file, keyed by file."""
     files = [folder / part_name(rank, tasks) for rank in range(tasks)]
     for file in files:
         if not file.exists():
@@ -224,5 +227,5 @@ def _parts(folder: Path, tasks: int) -> dict[Path, CountsInfo]:
 
 
 def _facts(infos: dict[Path, CountsInfo]) -> dict[str, Any]:
-    """Return the splitting and the versions of the first of several files, for a file made from all of them."""
+    """Return the splitting and the versions in the first of several files, for a file that is made from all of these files."""
     return {"splitting": next(iter(infos.values())).splitting, "versions": all_versions(infos.values())}

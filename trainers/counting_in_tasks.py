@@ -1,8 +1,8 @@
-"""Counting words in many tasks: locally, on Slurm or on Ray. The file is the same as that of one process, even if tasks are
-killed on the way.
+"""Counting words in many tasks: locally, on Slurm or on Ray. The file is the same as if one process had counted, even if
+tasks are killed on the way.
 
-`trainers.cluster` has the steps. Starting the same count again does not repeat finished tasks. All machines must see the
-corpus, the work folder and the folder of the result.
+`trainers.cluster` defines the steps of a task. If the same count is started again, finished tasks are not repeated. All
+machines must see the corpus, the work folder and the folder of the result.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _Step:
 
 
 def corpus_apart_from_work(corpus: Corpus, out: Path, plan: TaskPlan) -> Corpus:
-    """Return a corpus with absolute paths, without the files of a work folder inside one of its folders.
+    """Return the corpus with absolute paths, and without the work folder's files if that folder is inside the corpus.
 
     Raises:
         SGPEError: the result, or another file of the corpus, is in the work folder.
@@ -69,7 +69,7 @@ def corpus_apart_from_work(corpus: Corpus, out: Path, plan: TaskPlan) -> Corpus:
     files = [file.resolve() if isinstance(file, Path) else file for file in corpus.files]
     apart = tuple(file for file in files if not (isinstance(file, Path) and work in file.parents))
     if work in out.resolve().parents or (len(apart) < len(files) and not _is_work_folder(work)):
-        raise SGPEError(f"--work {work}: the corpus and --out must not be in this folder: give another one")
+        raise SGPEError(f"--work {work}: the corpus and --out must not be in this folder: give another work folder")
     return replace(corpus, files=apart)
 
 
@@ -88,9 +88,9 @@ def count_in_tasks(
     Args:
         corpus: From `corpus_apart_from_work`.
         out: File to write.
-        workers: Number of tasks at the same time; None for one per core locally, and for all on a cluster.
+        workers: Number of tasks that run at the same time; None for one per core on this machine, or all tasks on a cluster.
         memory_limit: Memory of each task in bytes.
-        min_count: Words that occur less often in the whole corpus are left out.
+        min_count: The least count of a word in the whole corpus; rarer words are left out.
 
     Returns:
         The metadata of the file; None on Slurm, where the file is not complete yet.
@@ -103,7 +103,7 @@ def count_in_tasks(
         check_workers(workers)
     datasets = [texts for texts in corpus.streams if isinstance(texts, DatasetTexts)]
     wanted = plan.tasks or _TASKS
-    tasks = wanted if datasets else min(wanted, len(files))  # more tasks would have nothing to do
+    tasks = wanted if datasets else min(wanted, len(files))  # further tasks would have nothing to do
     sources = list(map(source_of, files))
     reading: list[Any] = [ReadFiles(files, splitting, text_field=corpus.text_field)] if files else []
     for dataset in datasets:
@@ -176,7 +176,7 @@ def _is_work_folder(work: Path) -> bool:
 
 
 def _remove(work: Path) -> None:
-    """Remove the files of the work folder; the settings and the lock last, in case the removal is interrupted."""
+    """Remove the files of the work folder. The settings and the lock are removed last, in case the removal is interrupted."""
     for name in reversed(_CONTENT):
         path = work / name
         if path.is_dir():
@@ -191,7 +191,7 @@ def _remove(work: Path) -> None:
 
 def _run_here(steps: list[_Step], workers: int | None) -> None:
     """Run each task in its own process, and restart tasks that are killed."""
-    # Imported once here, so that forked processes already have the modules; the second one imports pandas.
+    # Imported once here, so that forked processes already have these modules; the second module imports pandas.
     import datatrove.executor  # noqa: F401
     import pyarrow.acero  # noqa: F401
     from tqdm import tqdm
@@ -211,7 +211,7 @@ def _run_here(steps: list[_Step], workers: int | None) -> None:
                         process = new_process(target=_run_task, args=(step, rank))
                         process.start()
                         running[process.sentinel] = process, rank, tries
-                    # With a timeout, because children of a killed process can keep its sentinel open.
+                    # There is a timeout because children of a killed process can keep its sentinel open.
                     multiprocessing.connection.wait(list(running), timeout=1)
                     for ended in [sentinel for sentinel, (process, _, _) in running.items() if not process.is_alive()]:
                         process, rank, tries = running.pop(ended)
@@ -237,7 +237,7 @@ def _run_task(step: _Step, rank: int) -> None:
     from datatrove.executor import LocalPipelineExecutor
     from datatrove.utils.logging import logger
 
-    # On Ctrl-C the parent process sends SIGTERM to this one; exiting by sys.exit removes half-written files.
+    # On Ctrl-C the parent process sends SIGTERM to this one; exiting with sys.exit removes half-written files.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
     logger.remove()  # the task writes a log file
@@ -247,7 +247,7 @@ def _run_task(step: _Step, rank: int) -> None:
         os.dup2(null, stream.fileno())
 
     class OneTask(LocalPipelineExecutor):  # type: ignore[misc]
-        # The executor's own run starts another process, which would survive if this process is killed.
+        # The executor's own method starts another process, which would survive if this process is killed.
         def run(self) -> Any:
             return self._run_for_rank(rank)
 
@@ -258,7 +258,7 @@ def _run_task(step: _Step, rank: int) -> None:
 
 
 def _submit(steps: list[_Step], plan: TaskPlan, workers: int | None, memory: int) -> None:
-    """Submit three jobs; each starts when the previous one has finished."""
+    """Submit a Slurm job for each of the three steps. Each job starts when the previous job has finished."""
     from datatrove.executor import SlurmPipelineExecutor
     from datatrove.utils.logging import logger
 
@@ -287,7 +287,8 @@ def _submit(steps: list[_Step], plan: TaskPlan, workers: int | None, memory: int
 
 
 def _run_on_ray(steps: list[_Step], workers: int | None, memory: float) -> None:
-    """Run the steps in turn on the Ray cluster of this machine, or on a local cluster if there is none.
+    """Run the steps one after another on the Ray cluster that this machine belongs to, or on a local cluster if there is
+    none.
 
     Args:
         memory: Memory of each task in gigabytes.

@@ -1,4 +1,6 @@
-"""Counting words into a file within a memory limit: words that do not fit go to disk and are added at the end. Exact."""
+"""Exact counting of words into a file within a memory limit: words that do not fit into memory go to disk and are added at
+the end.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ from trainers.counting.parallel_counting import check_workers, read_corpus, shar
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Characters in a batch. Before a counter adds a batch, it must have room for all words of the batch.
+# Number of characters in a batch. Before a counter adds a batch, it must have room for all words of the batch.
 _BATCH_CHARACTERS = 1 << 18
 # Memory for reading, waiting texts and scratch space of each worker, and for writing.
 _WORKER_BYTES = 12 << 20
@@ -58,17 +60,18 @@ def count_to_file(
     workers: int | None = None,
     min_count: int = 1,
 ) -> CountsInfo:
-    """Count the words of texts into one file. The file is the same for any memory limit and any number of workers.
+    """Count the words of texts and write them to one file. The file is the same for any memory limit and any number of
+    workers.
 
-    Whenever the memory is full, all words counted so far are written to disk, and read again at the end. This takes extra
-    time.
+    Whenever the memory limit is reached, all words counted so far are written to disk, and read again at the end. This takes
+    additional time.
 
     Args:
-        texts: Texts, read once and lazily; or a corpus, without its files of counts.
+        texts: An iterable of texts, read once and lazily; or a corpus, whose files of counts are not used.
         path: File to write; temporary files are written next to it.
         sources: The sources of the texts, recorded in the file; for a corpus, its own sources.
         memory_limit: Memory of the whole process in bytes; None for its current memory plus half of the free memory.
-        workers: Number of threads; None for one per core. Without the native kernels there is always one.
+        workers: Number of threads; None for one per core. Without the native kernels, there is always one thread.
         min_count: Words that occur less often in all texts together are left out.
 
     Raises:
@@ -78,7 +81,7 @@ def count_to_file(
         sources = texts.sources
         texts = read_corpus(texts, config)
     rare = RareWords(min_count)
-    require_pyarrow(path)  # import it before the memory in use is measured
+    require_pyarrow(path)  # imported before the memory in use is measured
     counters = [make_word_counter(config) for _ in range(_workers(workers, config))]
     room = _room(memory_limit, len(counters))
     with scratch_directory(path) as folder:
@@ -94,12 +97,12 @@ def count_to_file(
 
 
 def add_files(paths: Sequence[str | os.PathLike[str]], path: str | os.PathLike[str], *, min_count: int = 1) -> CountsInfo:
-    """Add up files of counts into one file, with one bucket of words in memory at a time.
+    """Add up files of counts and write the sum to one file, with one bucket of words in memory at a time.
 
     Args:
-        paths: Files to add; a file may be named twice.
+        paths: Files to add; a file that is given twice is added twice.
         path: File to write, which may be one of ``paths``.
-        min_count: Words that occur less often in all files together are left out.
+        min_count: The least count of a word, in all files together; rarer words are left out.
 
     Raises:
         SGPEError: a file is not a file of counts, the files were counted with different settings, or the total is too large.
@@ -109,7 +112,7 @@ def add_files(paths: Sequence[str | os.PathLike[str]], path: str | os.PathLike[s
         raise SGPEError("nothing to add up: give files of counts")
     rare = RareWords(min_count)
     check_same_settings(infos)
-    all_infos = [infos[Path(file)] for file in paths]  # repeats a file that is named twice
+    all_infos = [infos[Path(file)] for file in paths]  # repeats a file that is given twice
     check_total(sum(info.total for info in all_infos))
     with scratch_directory(path) as folder:
         return write(
@@ -133,11 +136,13 @@ def _count(texts: Iterable[str], counters: Sequence[WordCounter], runs: _Runs, r
 
 
 def _merged(counters: Sequence[WordCounter], room: int) -> list[WordCounter]:
-    """Add counters to the first one, which is fastest, while they fit into memory; return it and the remaining ones."""
+    """Add counters to the first counter (the fastest way) while the sum fits into memory. Return the first counter and the
+    counters that were not added.
+    """
     first, *left = counters
     for other in counters[1:]:
         assert isinstance(first, NativeWordCounter) and isinstance(other, NativeWordCounter)
-        # `peak` allows for at most 16 bytes per word, whatever the length of the words.
+        # `peak` allows for at most 16 bytes per word, for words of any length.
         if sum(counter.peak(0) for counter in left) + first.peak(16 * len(other)) <= room:
             first.update(other)
             left.remove(other)
@@ -155,7 +160,7 @@ class _Runs:
         self._lock = threading.Lock()
 
     def take(self, counter: WordCounter) -> None:
-        """Write the words of a counter to a file and empty the counter."""
+        """Write the words of a counter to a file, and reset the counter."""
         with self._lock:
             file = self._folder / f"{self._number}.parquet"
             self._number += 1
@@ -203,10 +208,11 @@ def check_min_count(min_count: int) -> int:
 
 
 class RareWords:
-    """A filter of words that occur less often than ``min_count``. It computes a bound on the effect on training.
+    """A filter that removes words with a count below ``min_count``. It also computes a limit on the effect on training.
 
     Wherever a pair of tokens occurs, the pair of bytes at their border also occurs. So no pair of tokens loses more
-    occurrences than the byte pair that loses most, and a merge can only change if its lead over the next pair is smaller.
+    occurrences than the byte pair that loses most, and a merge can change only if its count exceeds the count of the next
+    pair by less than that.
     """
 
     def __init__(self, min_count: int) -> None:
@@ -229,7 +235,7 @@ class RareWords:
             yield table.filter(pc.invert(is_rare))
 
     def report(self) -> Dropped | None:
-        """Return what was left out so far, or None if ``min_count`` is 1."""
+        """Return the numbers of words left out so far, or None if ``min_count`` is 1."""
         if self._min_count == 1:
             return None
         most = int(self._pairs.max())

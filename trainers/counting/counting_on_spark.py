@@ -14,7 +14,7 @@ from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.splitting.splitting import HasSplitting
 from trainers.counting.counting_on_disk import RareWords
 
-# Memory for the distinct words of a worker, after which it passes its counts on.
+# Memory for a worker's distinct words; when it is full, the worker passes on its counts.
 _WORKER_BYTES = 512 << 20
 
 
@@ -27,12 +27,12 @@ def count_on_spark(
     text_field: str = "text",
     min_count: int = 1,
 ) -> CountsInfo:
-    """Count the words of a column into a file of the same form as that of `trainers.count_to_file`.
+    """Count the words of a column on Spark, and write a file in the form that `trainers.count_to_file` writes.
 
     Args:
         sources: Files, folders or globs that Spark reads.
         source_format: Spark's name for the format of the sources.
-        min_count: Words that occur less often are left out.
+        min_count: The least count of a word; rarer words are left out.
 
     Raises:
         SGPEError: pyspark is not installed, Spark cannot read a source, or there is no such column.
@@ -60,7 +60,8 @@ def count_on_spark(
 
 
 def word_counts(frame: Any, column: str, config: HasSplitting) -> Any:
-    """Return a data frame of ``word``, ``count`` and ``bucket``, sorted like a file of counts across its partitions.
+    """Return a data frame with columns ``word``, ``count`` and ``bucket``. Across its partitions, it is sorted like a file
+    of counts.
 
     Args:
         frame: A Spark data frame.

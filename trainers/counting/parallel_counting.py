@@ -32,11 +32,11 @@ from hf_sgpe.vocabulary.codec import available_cores
 # For smaller corpora, starting processes takes longer than counting.
 _WORTH_WORKERS_BYTES = 8 << 20
 
-# Every worker has its own table of words. No machine has more cores.
+# There is a limit because every worker has its own table of words. No machine has more cores.
 _MOST_WORKERS = 1024
 
 MOST_PROCESSES = 61 if sys.platform == "win32" else _MOST_WORKERS
-"""The number of processes that one process can wait for."""
+"""The maximum number of processes that one process can wait for."""
 
 Batch = TypeVar("Batch")
 Result = TypeVar("Result")
@@ -62,7 +62,7 @@ def count_files(
         counts: Files of word counts, which are added.
         weights: As for `TrainingConfig`; None for the weights of ``config``, if it has any.
         text_field: The field with the text in JSON Lines and Parquet.
-        workers: Number of threads, or of processes without the native kernels; None for one per core, but a single one for
+        workers: Number of threads, or of processes without the native kernels; None for one per core, or a single worker for
             small corpora.
         progress: Whether to show a bar on stderr; None shows it only on a terminal.
 
@@ -103,12 +103,12 @@ def count_corpus(
 def read_files(
     files: Iterable[CorpusFile], config: HasSplitting, *, text_field: str = "text", progress: bool | None = None
 ) -> Iterator[str]:
-    """Read the texts of files as `count_files` does; arguments and errors as for it."""
+    """Yield the texts of files as `count_files` reads them; arguments and errors as for `count_files`."""
     return read_corpus(Corpus(tuple(files), text_field=text_field), config, progress=progress)
 
 
 def read_corpus(corpus: Corpus, config: HasSplitting, *, progress: bool | None = None) -> Iterator[str]:
-    """Read the texts of a corpus as `count_corpus` does; arguments and errors as for it."""
+    """Yield the texts of a corpus as `count_corpus` reads them; arguments and errors as for `count_corpus`."""
     if corpus.files:
         with reading_bar(corpus.size, progress) as bar:
             yield from _texts(corpus, config, bar)
@@ -121,7 +121,7 @@ def _texts(corpus: Corpus, config: HasSplitting, bar: tqdm) -> Iterator[str]:
 
 
 def reading_bar(size: int, progress: bool | None, *, done: int = 0) -> tqdm:
-    """Return a progress bar for bytes read, counted on disk; ``done`` bytes were read before this run."""
+    """Return a progress bar for bytes read from disk; ``done`` bytes were already read before this run."""
     disable = bar_disabled(progress)
     return tqdm(total=size, initial=done, unit="B", unit_scale=True, desc="Reading", disable=disable, leave=False)
 
@@ -134,7 +134,7 @@ def count_texts(
 
 
 def read_iterator(texts: Iterable[str], *, progress: bool | None = None) -> Iterator[str]:
-    """Yield the texts of an iterator and show a bar as `count_files` does; errors as for `only_texts`."""
+    """Yield the texts of an iterator, and show the progress bar of `count_files`; errors as for `only_texts`."""
     options = {"unit": " texts", "unit_scale": True, "desc": "Reading", "disable": bar_disabled(progress), "leave": False}
     with tqdm(total=length_hint(texts) or None, **options) as bar:
         for text in only_texts(texts):
@@ -143,7 +143,7 @@ def read_iterator(texts: Iterable[str], *, progress: bool | None = None) -> Iter
 
 
 def _count(batches: Iterable[list[str]], config: HasSplitting, workers: int | None) -> WordCounts:
-    """Count batches of texts, in threads with the native kernels (which release the GIL), else in processes."""
+    """Count batches of texts: in threads with the native kernels, which release the GIL, and otherwise in processes."""
     counter = make_word_counter(config)
     native = isinstance(counter, NativeWordCounter)
     if workers is None:
@@ -175,10 +175,10 @@ def check_workers(workers: int) -> int:
 def share_out(
     batches: Iterable[list[str]], counters: Sequence[WordCounter], add: Callable[[WordCounter, list[str]], None]
 ) -> None:
-    """Add each batch to one of the counters, in one thread per counter; a single counter works in the caller's thread.
+    """Add each batch to one of the counters. Each counter has a thread; a single counter works in the caller's thread.
 
     Args:
-        add: Adds a batch to a counter; no other thread uses that counter meanwhile.
+        add: Function that adds a batch to a counter, which no other thread uses at that time.
     """
     if len(counters) == 1:
         for batch in batches:
@@ -216,14 +216,16 @@ def _count_in_processes(batches: Iterable[list[str]], config: HasSplitting, work
                 total.update(counts)
         except BrokenProcessPool:
             raise SGPEError(
-                "a counting process ended early: use fewer workers if memory is short, and in a script, call training "
-                "under if __name__ == '__main__':"
+                "a counting process ended early: use fewer workers if memory is short; in a script, call training under "
+                "if __name__ == '__main__':"
             ) from None
     return WordCounts(total, config.splitting)
 
 
 def in_turn(pool: Executor, work: Callable[[Batch], Result], batches: Iterable[Batch], ahead: int) -> Iterator[Result]:
-    """Yield the results of ``work`` in order. At most ``ahead`` batches wait, so reading cannot fill the memory."""
+    """Yield the results of ``work`` on each batch, in order. At most ``ahead`` batches wait, so that reading cannot fill the
+    memory.
+    """
     running: deque[Future[Result]] = deque()
     try:
         for batch in batches:
@@ -237,7 +239,8 @@ def in_turn(pool: Executor, work: Callable[[Batch], Result], batches: Iterable[B
 
 
 def process_context() -> multiprocessing.context.BaseContext:
-    """Return the way to start worker processes: by forking on Linux, the only system where this is safe enough.
+    """Return the context in which worker processes start: forking on Linux, the only system where forking is safe enough,
+    and the default elsewhere.
 
     A forked process starts at once and needs no importable main module.
     """
@@ -245,12 +248,12 @@ def process_context() -> multiprocessing.context.BaseContext:
 
 
 def start_worker(native: bool) -> None:
-    """Prepare a worker process; call this first.
+    """Prepare a worker process. This must be the first call in the process.
 
     Args:
         native: Whether the main process uses the native kernels. A spawned process would otherwise choose for itself.
     """
-    # Ctrl-C reaches every process of a terminal. The main process ends the others.
+    # Ctrl-C reaches every process of a terminal. The main process ends the worker processes.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     kernels.leave_slow_use_to_others()

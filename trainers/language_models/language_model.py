@@ -1,4 +1,4 @@
-"""Language models: rows of ids for training from texts, and a small model to train.
+"""Language models: conversion of texts to rows of ids for training, and a small model to train.
 
 This module is shared by the training scripts. A text is a string, or its parts in order if it is too large for one string.
 """
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     import torch
     from transformers import LlamaConfig, PreTrainedTokenizerBase
 
-# Enough to occupy all threads of the kernel, and small compared with the ids.
+# Enough text to occupy all threads of the kernel, and small compared with the ids.
 _BATCH_CHARACTERS = 1 << 20
 
 
 def pack(texts: Iterable[Text], tokenizer: PreTrainedTokenizerBase, length: int) -> Iterator[list[int]]:
-    """Yield rows of exactly ``length`` ids for training: all texts in a row, each preceded by the token that ends texts, and
-    by the token that begins texts if the tokenizer puts it before each text.
+    """Yield rows of exactly ``length`` ids for training. The rows contain all texts one after another. Before each text is
+    the token that ends texts, then the token that begins texts if the tokenizer puts it before each text.
 
     A row can begin and end anywhere; an incomplete last row is dropped. Memory is bounded: the ids of about a megabyte of
     text are in memory at a time. The text of a special token counts as that token.
@@ -53,7 +53,7 @@ def pack(texts: Iterable[Text], tokenizer: PreTrainedTokenizerBase, length: int)
 
 def collate(rows: Sequence[Sequence[int]]) -> dict[str, torch.Tensor]:
     """Return a batch of rows from `pack`, with all tokens as labels. transformers' collator would exclude the padding token
-    from the loss, which may be the token that ends texts.
+    from the loss, and the padding token may be the token that ends texts.
 
     >>> collate([[1, 2], [3, 4]])["labels"].tolist()
     [[1, 2], [3, 4]]
@@ -69,7 +69,7 @@ def text_start(tokenizer: PreTrainedTokenizerBase) -> list[int]:
     each text.
 
     Raises:
-        SGPEError: the tokenizer has neither.
+        SGPEError: the tokenizer has neither eos nor bos.
     """
     bos = tokenizer.bos_token_id
     separator = bos if tokenizer.eos_token_id is None else tokenizer.eos_token_id
@@ -99,7 +99,7 @@ def _batches(texts: Iterable[Text]) -> Iterator[list[str | None]]:
 
 
 def encode_texts(texts: list[str], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
-    """Return the ids of texts, without the special tokens of the tokenizer's template."""
+    """Return the ids of each text, without the special tokens that the tokenizer's template adds."""
     if not texts:
         return []
     well_formed = [prepare(text, "none") for text in texts]
@@ -109,11 +109,11 @@ def encode_texts(texts: list[str], tokenizer: PreTrainedTokenizerBase) -> list[l
 
 
 def check_shape(*, width: int, heads: int, width_of_head: int = 1, **others: int) -> None:
-    """Check that numbers can be the shape of a model.
+    """Check that a model can have the given width, number of heads and other sizes.
 
     Args:
         width_of_head: The width of a head must be a multiple of this.
-        **others: Other numbers of at least 1, by name.
+        **others: Other sizes, which must be at least 1, keyed by name.
 
     Raises:
         SGPEError: a number is below 1, or the heads do not divide the width.
@@ -126,10 +126,11 @@ def check_shape(*, width: int, heads: int, width_of_head: int = 1, **others: int
 
 
 def small_llama(vocab_size: int, *, layers: int, width: int, heads: int, length: int) -> LlamaConfig:
-    """Return the configuration of a Llama that trains in minutes: tied embeddings, a hidden layer of 8/3 of the width.
+    """Return the configuration of a Llama model that trains in minutes: tied embeddings, and hidden layers of 8/3 of the
+    width.
 
     Args:
-        length: The greatest number of tokens of its context, ``max_position_embeddings``.
+        length: The maximum number of tokens in the context of the model, ``max_position_embeddings``.
 
     Raises:
         SGPEError: a number is below 1, or the heads do not divide the width evenly.
@@ -149,6 +150,6 @@ def small_llama(vocab_size: int, *, layers: int, width: int, heads: int, length:
         num_key_value_heads=heads,
         max_position_embeddings=length,
         tie_word_embeddings=True,
-        bos_token_id=None,  # the defaults are Llama 2's
+        bos_token_id=None,  # the defaults are those of Llama 2
         eos_token_id=None,
     )

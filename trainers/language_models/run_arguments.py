@@ -31,10 +31,10 @@ class RunArguments(TrainingRun):
 
     tokenizer: str | None = option("Folder, tokenizer.json or Hub repository (default: the tokenizer of --model).")
     model: str | None = option("Model to train further, a folder or Hub repository (default: a new model).")
-    model_tokenizer: str | None = option("Tokenizer of --model, if it is not in the same folder.")
-    layers: int | None = option(f"Layers of a new model (default: {NEW_MODEL['layers']}).")
+    model_tokenizer: str | None = option("Tokenizer that --model was trained with, if it is not in the folder of --model.")
+    layers: int | None = option(f"Number of layers of a new model (default: {NEW_MODEL['layers']}).")
     width: int | None = option(f"Width of a new model (default: {NEW_MODEL['width']}).")
-    heads: int | None = option(f"Heads of a new model (default: {NEW_MODEL['heads']}).")
+    heads: int | None = option(f"Number of attention heads of a new model (default: {NEW_MODEL['heads']}).")
     overwrite: bool = option("Replace an existing model or tokenizer in --out.", False)
 
     def __post_init__(self) -> None:
@@ -50,16 +50,18 @@ class RunArguments(TrainingRun):
                 ``resume``, or a model or tokenizer without ``overwrite``.
         """
         if not (self.tokenizer or self.model):
-            raise SGPEError("give a tokenizer by --tokenizer, or a model with a tokenizer by --model")
+            raise SGPEError("give a tokenizer with --tokenizer, or a model that has a tokenizer with --model")
         if self.model_tokenizer and not self.model:
-            raise SGPEError("--model-tokenizer needs --model: name the model by --model")
+            raise SGPEError("--model-tokenizer needs a model: name the model with --model")
         for name in NEW_MODEL:
             if self.model and getattr(self, name) is not None:
-                raise SGPEError(f"--{name} is for a new model, and --model {self.model} has its own shape: leave it out")
+                raise SGPEError(
+                    f"--{name} is for a new model, and --model {self.model} has a shape already: leave out --{name}"
+                )
         if self.push:
             check_name(self.push)
         elif self.private:
-            raise SGPEError("--private needs --push")
+            raise SGPEError("--private needs --push USER/NAME")
         if self.model and self.out.exists() and self.out.resolve() == Path(self.model).resolve():
             raise SGPEError(f"--out {self.out} is the model to train: give another folder")
         if self.out.exists() and not self.out.is_dir():
@@ -98,14 +100,14 @@ def load_tokenizers(args: RunArguments) -> tuple[PreTrainedTokenizerBase, PreTra
     except SGPEError as error:
         if args.model_tokenizer or not Path(args.model).is_dir() or why_no_model(Path(args.model)):
             raise
-        raise SGPEError(f"{error}: name the tokenizer that the model was trained with by --model-tokenizer") from None
+        raise SGPEError(f"{error}: with --model-tokenizer, name the tokenizer that the model was trained with") from None
     return load_tokenizer(args.tokenizer) if args.tokenizer else own, own
 
 
 def fit_to_tokenizer(
     args: RunArguments, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, own: PreTrainedTokenizerBase
 ) -> RowMap:
-    """Fit ``--model`` to the tokenizer to train with, and return how its rows were mapped.
+    """Fit ``--model`` to the tokenizer to train with, and return how the model's embedding rows were mapped.
 
     Raises:
         SGPEError: the model cannot be fitted; see `trainers.model_rows.token_tables.fit_embeddings`.

@@ -1,6 +1,6 @@
-"""Scores of a causal language model on text: bits per byte, tokens, time and cache.
+"""Measurement of causal language models on text: bits per byte, tokens, time and cache size.
 
-`hf_sgpe.corpora.held_out` defines the texts, and the form in which their bytes are counted.
+`hf_sgpe.corpora.held_out` defines the texts, and the normalization in which their bytes are counted.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-# Tokens in one forward pass of a measurement. Their logits take most of the memory.
+# Number of tokens in one forward pass of a measurement. The logits of these tokens take most of the memory.
 _MEASURED_TOKENS = 2048
 _LONGEST_WINDOW = 1024
-# Enough to make the fixed part of a cache negligible, and less than any sliding window.
+# Number of tokens that makes the fixed part of a cache negligible, and is less than any sliding window.
 _CACHED_TOKENS = 16
 
 
@@ -37,10 +37,10 @@ class Score:
     Attributes:
         bits: Bits that the model needs for all texts.
         bytes: Bytes of the texts in UTF-8, line ends included.
-        tokens: Number of predicted tokens, each counted once, tokens of line ends included.
-        seconds: Time of reading the texts once.
-        cache_bytes: Bytes of the texts' keys and values in the model's cache; None if the model keeps none.
-        watched: Mean probability of the watched tokens in total, 0 to 1.
+        tokens: Number of predicted tokens, including tokens of line ends; each token is counted once.
+        seconds: Time that the model takes to read the texts once.
+        cache_bytes: Bytes of the texts' keys and values in the model's cache; None if the model caches no keys and values.
+        watched: Mean of the total probability of the watched tokens, 0 to 1.
     """
 
     bits: float
@@ -55,7 +55,7 @@ class Score:
         return self.bits / self.bytes
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all values as JSON values."""
+        """Return all attributes as JSON values."""
         return vars(self) | {"bits_per_byte": self.bits_per_byte}
 
 
@@ -80,16 +80,16 @@ def score_texts(
     The measure is exact: each token of each text is predicted once, and the bits of all tokens are added up. Texts follow
     each other as in `pack`, so the first token of a text is predicted only from the tokens between texts. These separators
     are context, and their bits are not counted. The model sees a window of ``length`` tokens, which moves by half its
-    length. Each token is therefore predicted from at least ``length / 2`` tokens before it, or from all of them. Text that
-    spells a special token is scored as that token. Bytes are those of the texts in NFC, even if the tokenizer changes the
-    texts.
+    length. Each token is therefore predicted from at least ``length / 2`` tokens before it or, near the start, from all
+    tokens before it. Text that spells a special token is scored as that token. Bytes are counted in the NFC form of the
+    texts, even if the tokenizer changes the texts.
 
     Args:
         texts: As from `hf_sgpe.corpora.held_out.HeldOut.texts`.
         length: Length of the window in tokens; None for the model's greatest length, but at most 1,024. All commands use
-            None, because another length gives other bits per byte for the same model.
+            None, because the bits per byte of a model depend on the length.
         watched: Ids whose total probability is measured.
-        progress: Label of a bar on stderr, which is only shown on a terminal.
+        progress: Label of a progress bar on stderr, which is only shown on a terminal.
 
     Raises:
         SGPEError: there is no text, or the tokenizer has ids beyond the model's rows.
@@ -107,14 +107,15 @@ def score_texts(
     rows, largest = len(model.get_input_embeddings().weight), int(windows.max())
     if largest >= rows:
         raise SGPEError(
-            f"the tokenizer has id {largest:,}, but the model only {rows:,} rows: give the tokenizer of the model"
+            f"the tokenizer has the id {largest:,}, but the model has only {rows:,} rows: give the tokenizer that the "
+            "model was trained with"
         )
 
     was_training = model.training
     model.eval()
     nats = share = 0.0
     index = torch.tensor(list(watched), dtype=torch.long, device=model.device)
-    kept = cache_bytes(model)  # before the clock starts, because the very first pass takes longer
+    kept = cache_bytes(model)  # run before the clock starts, because the very first pass takes longer
     started = time.perf_counter()
     per_pass = max(_MEASURED_TOKENS // length, 1)
     with torch.inference_mode():
@@ -129,7 +130,7 @@ def score_texts(
                 share += (logits[:, index].logsumexp(1) - logits.logsumexp(1)).exp().double().sum().item()
     model.train(was_training)
     tokens = int(counted.sum())
-    # Windows overlap, so most tokens are read twice.
+    # Windows overlap, so the model reads most tokens twice.
     all_tokens = sum(len(start) + len(text) for text in encoded)
     seconds = (time.perf_counter() - started) * all_tokens / (len(windows) * length)
     if not isfinite(nats):
@@ -145,7 +146,9 @@ def score_texts(
 
 
 def _windows(encoded: list[list[int]], start: list[int], length: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return windows of ``length + 1`` ids of the texts, and a mask of the ids after the first that count in each window."""
+    """Return windows of ``length + 1`` ids over the texts, and a mask that shows which ids after the first are counted in
+    each window.
+    """
     import torch
 
     stride = max(length // 2, 1)
@@ -156,7 +159,7 @@ def _windows(encoded: list[list[int]], start: list[int], length: int) -> tuple[t
     beyond = starts[-1] + length + 1 - len(ids)
     windows = torch.tensor(ids + start[:1] * beyond).unfold(0, length + 1, stride)
     counted = torch.tensor(counts + [False] * beyond).unfold(0, length + 1, stride)[:, 1:].clone()
-    counted[1:, : length - stride] = False  # these count in the previous window
+    counted[1:, : length - stride] = False  # these ids are counted in the previous window
     return windows, counted
 
 
@@ -181,9 +184,10 @@ def score_model(
     *,
     watched: Sequence[int] = (),
 ) -> dict[str, Score]:
-    """Measure a causal model from a folder or the Hub on texts by name; see `score_texts`.
+    """Load a causal model from a folder or the Hub, and return its score on each named text; see `score_texts`.
 
-    On a CPU, computes in 32 bits, so that rounding does not cause small differences; on a GPU, in the type of the file.
+    On a CPU, the model computes in 32 bits, so that rounding does not cause small differences; on a GPU, it computes in the
+    type of the file.
 
     Raises:
         SGPEError: there is no such model, it is not causal, or it has too few rows for the tokenizer.

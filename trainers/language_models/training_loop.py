@@ -1,6 +1,6 @@
-"""A plain training loop for comparisons: the caller sees every step, and nothing is written.
+"""A plain training loop for comparisons. It calls the caller after every step, and writes no files.
 
-`trainers.language_models.training_runs` trains models to keep, with transformers' ``Trainer``.
+To train a model and save it, use `trainers.language_models.training_runs`, which uses transformers' ``Trainer``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
 
-# Usual for small models: the share of steps in which the learning rate rises, and its last value relative to the peak.
+# Usual values for small models: the share of steps in which the learning rate rises, and the last learning rate relative to
+# the peak.
 _WARM_UP = 0.05
 _LEAST_RATE = 0.1
 
@@ -30,7 +31,7 @@ def train_on(
     """Train one step on each batch of ids (rows by tokens). The learning rate rises, then falls along a cosine.
 
     Args:
-        mixed: Whether to multiply in bfloat16; None for yes if a CUDA GPU supports it.
+        mixed: Whether to multiply in bfloat16; None for bfloat16 if a CUDA GPU supports it.
     """
     import torch
 

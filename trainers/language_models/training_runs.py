@@ -1,4 +1,4 @@
-"""Training of language models with transformers' ``Trainer``: settings next to the results, checkpoints, saving, pushing."""
+"""Training of language models with transformers' ``Trainer``, with recorded settings, checkpoints, saving and pushing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingRun:
-    """Length and speed of a training, and the folder for the result and its last two checkpoints.
+    """Options of a training: its length, batch size and learning rate, and the folder for the result and the last two
+    checkpoints.
 
     Raises:
         SGPEError: a number is too small.
@@ -39,7 +40,8 @@ class TrainingRun:
     steps: int = option("Total steps of training.", 500)
     batch_size: int = option("Rows per step on each device.", 8)
     learning_rate: float | None = option(
-        "Peak, reached after 5 % of the steps; then it falls as a cosine (default: 1e-3 for a new model, 5e-5 with --model)."
+        "Peak of the learning rate, reached after 5 % of the steps; then the rate falls along a cosine (default: 1e-3 "
+        "for a new model, 5e-5 with --model)."
     )
     seed: int = option("Seed of the weights, the order of rows and dropout.", 1)
     save_every: int | None = option("Steps between checkpoints (default: a tenth of all steps).")
@@ -75,15 +77,15 @@ def train(
 
     Args:
         rows: A sequence of examples; it is shuffled again for each pass.
-        collator: Makes a batch from examples.
-        settings: Settings of model and rows. They are recorded in the folder; a run with other settings cannot resume.
+        collator: Function that makes a batch from examples.
+        settings: Settings of model and rows, which are recorded in the folder. A run with different settings cannot resume.
         parts: The part of the model to train, one of `trainers.model_rows.token_tables.PARTS`.
         new_rows: Ids of the tokens that are new to the model, for ``parts`` and ``rows_learning_rate``.
-        rows_learning_rate: Learning rate of the new rows; None for the same as all others.
+        rows_learning_rate: Learning rate of the new rows; None for the learning rate of all other parameters.
 
     Raises:
-        SGPEError: ``parts`` is unknown, the folder has checkpoints without ``resume`` or with other settings, or the Hub
-            refuses.
+        SGPEError: ``parts`` is unknown; the folder has checkpoints, and ``resume`` is not set or the settings differ; or the
+            Hub refuses the upload.
     """
     import torch
     from accelerate import PartialState
@@ -154,7 +156,7 @@ def train(
 
 @contextmanager
 def _nothing_left(out: Path) -> Iterator[None]:
-    """If the block fails before there is a checkpoint, remove the files of the run from ``out``."""
+    """Run a block. If it fails before there is a checkpoint, remove the files of the run from ``out``."""
     try:
         yield
     except BaseException:
@@ -166,14 +168,14 @@ def _nothing_left(out: Path) -> Iterator[None]:
 
 
 def check_length(model: PreTrainedModel, length: int, where: str) -> None:
-    """Check that a model has room for rows of a length.
+    """Check that the context of a model has room for rows of ``length`` tokens.
 
     Raises:
         SGPEError: the model has fewer positions.
     """
     most = getattr(model.config, "max_position_embeddings", None)
     if most is not None and length > most:
-        raise SGPEError(f"{where}: has room for {most} tokens: give a --length of at most {most}, not {length}")
+        raise SGPEError(f"{where} has room for {most} tokens: give a --length of at most {most}, not {length}")
 
 
 _PUBLISHED = (
@@ -185,7 +187,7 @@ _PUBLISHED = (
 _CARD = """\
 # {name}
 
-Trained by the scripts of `hf_sgpe`. The Auto classes load it:
+Trained with the scripts of `hf_sgpe`. The Auto classes load it:
 
 ```python
 from transformers import {kind}, AutoTokenizer
@@ -205,7 +207,7 @@ def _make_repository(name: str, *, private: bool) -> str:
 
 
 def _push(folder: Path, repo: str, *, pairs: bool) -> None:
-    """Upload the files in ``folder`` in one commit; an existing card in the repository is kept."""
+    """Upload the files in ``folder`` in one commit. If the repository already has a card, that card is kept."""
     from huggingface_hub import CommitOperationAdd, HfApi, ModelCardData
 
     kind, task = ("AutoModelForSeq2SeqLM", None) if pairs else ("AutoModelForCausalLM", "text-generation")
@@ -216,7 +218,7 @@ def _push(folder: Path, repo: str, *, pairs: bool) -> None:
     with hub_errors(f"{repo}:"), bars_on_terminals_only():
         added = [CommitOperationAdd(file.relative_to(folder).as_posix(), file) for file in files]
         if api.file_exists(repo, "README.md"):
-            logging.warning(f"{repo}: already has a README.md, which is kept")
+            logging.warning(f"{repo} already has a README.md, which is kept")
         else:
             added.append(CommitOperationAdd("README.md", card.encode()))
         api.create_commit(repo, added, commit_message="Upload model and tokenizer")
@@ -272,7 +274,7 @@ def require_pytorch(*, to_train: bool = True) -> None:
 
 
 def digest(tokenizer: PreTrainedTokenizerBase) -> str:
-    """Return the SHA-256 of the tokens with their ids."""
+    """Return the SHA-256 of a tokenizer's tokens with their ids."""
     return digest_of([sorted(tokenizer.get_vocab().items())])
 
 

@@ -1,4 +1,4 @@
-"""Layouts of files of token ids that training programs read; each layout is one record.
+"""The formats of files of token ids that training programs read; each format is one record.
 
 A corpus is written as several shards. A shard is one file, or a few files with a common stem. A writer takes the tokens of
 one shard in blocks and only keeps the lengths of its documents in memory.
@@ -30,7 +30,7 @@ _ROW_GROUP_TOKENS = 1 << 20
 
 
 class FlatFile:
-    """Tokens in a row, little-endian, and nothing else. The other flat layouts add an index.
+    """A writer of a file with nothing but token ids, one after another, little-endian. The other flat layouts add an index.
 
     Args:
         stem: The path without its extension.
@@ -58,8 +58,8 @@ class FlatFile:
         """Write a block.
 
         Args:
-            tokens: Ids of the writer's type.
-            ends: The positions in this block at which documents end, as numbers of tokens, in order.
+            tokens: Ids, in the type that the writer has.
+            ends: The positions in this block at which documents end, in order, as numbers of tokens.
         """
         # NumPy's own writing to files does not report a full disk.
         self.file.write(np.ascontiguousarray(tokens, np.dtype(self.dtype).newbyteorder("<")).data)
@@ -67,7 +67,7 @@ class FlatFile:
         self.tokens += len(tokens)
 
     def finish(self) -> None:
-        """Write the parts that need all tokens to be known."""
+        """Write the parts of the file that depend on all tokens."""
 
     def close(self) -> None:
         """Close the file, finished or not."""
@@ -78,7 +78,7 @@ class FlatFile:
 
 
 class EndsFile(FlatFile):
-    """datatrove's layout: the tokens, and a second file with the end of each document as a number of tokens, as uint64."""
+    """A writer of datatrove's layout: a file with the tokens, and one with the end of each document, in tokens, as uint64."""
 
     ending = ".ds"
 
@@ -88,8 +88,9 @@ class EndsFile(FlatFile):
 
 
 class IndexedFile(FlatFile):
-    """Megatron-LM's layout: ``IndexedDataset`` of ``megatron/core/datasets/indexed_dataset.py``; each document a
-    sequence."""
+    """A writer of Megatron-LM's layout: ``IndexedDataset`` of ``megatron/core/datasets/indexed_dataset.py``, where each
+    document is a sequence.
+    """
 
     # Megatron's codes for the types of ids.
     _CODES = {"int32": 4, NARROW: 8}
@@ -107,7 +108,8 @@ class IndexedFile(FlatFile):
 
 
 class ParquetRows:
-    """One row for each document, with its ids in the column ``input_ids``; arguments and methods as for `FlatFile`.
+    """A writer of Parquet with a row for each document and the ids in the column ``input_ids``; arguments and methods as for
+    `FlatFile`.
 
     Rows wait in memory until their row group is complete: a million tokens, or the longest document.
     """
@@ -122,7 +124,7 @@ class ParquetRows:
 
     def write(self, tokens: NDArray[Any], ends: NDArray[np.int64]) -> None:
         """Add a block."""
-        # The end of a row group must only depend on the documents, not on the ends of blocks.
+        # The end of a row group must depend only on the documents, not on the ends of blocks.
         while (last := int(np.searchsorted(ends, _ROW_GROUP_TOKENS - self._tokens))) < len(ends):
             cut = int(ends[last])
             self._take(tokens[:cut], ends[: last + 1])
@@ -174,9 +176,10 @@ class TokenFormat:
     Attributes:
         name: Name for ``hf-sgpe tokenize --format``.
         endings: Extensions of the files of a complete shard.
-        holds: Purpose of the layout, as a phrase.
-        writer: Path without extension, and type of the ids → an object with the methods of `FlatFile`.
-        keeps_ends: Whether the layout records the ends of documents, so that they need no end token.
+        holds: Phrase about the content of the layout and the programs that read it.
+        writer: Function that takes a path without extension and the type of the ids, and returns an object with the methods
+            of `FlatFile`.
+        keeps_ends: Whether the layout records the ends of documents, so that documents need no end token.
         wide: The type of ids that do not fit `NARROW`.
         packages: Required packages in addition to NumPy.
     """
@@ -199,7 +202,7 @@ class TokenFormat:
 
 
 TOKEN_FORMATS: dict[str, TokenFormat] = {}
-"""Name → layout; `add_token_format` adds to it."""
+"""The layouts, keyed by name; `add_token_format` adds one."""
 
 
 def add_token_format(form: TokenFormat) -> None:
@@ -234,6 +237,6 @@ for _form in (
     TokenFormat("nanogpt", (".bin",), "ids alone, for numpy.memmap, as nanoGPT reads them", FlatFile, keeps_ends=False),
     TokenFormat("megatron", (".bin", ".idx"), "IndexedDataset of Megatron-LM", IndexedFile, wide="int32"),
     TokenFormat("datatrove", (".ds", ".ds.index"), "DatatroveFileDataset, as nanotron reads it", EndsFile),
-    TokenFormat("parquet", (".parquet",), "a row a document, for datasets", ParquetRows, packages=("pyarrow",)),
+    TokenFormat("parquet", (".parquet",), "one row for each document, for datasets", ParquetRows, packages=("pyarrow",)),
 ):
     add_token_format(_form)

@@ -1,8 +1,9 @@
-"""Tokenizing a corpus in parts, each into its own shards: the work of one worker, and the records in a folder of tokens.
+"""Tokenizing a corpus in parts, where each part gets its own shards: the work of one worker, and the records in a folder of
+tokens.
 
-A part is one large file or a few small ones; it does not depend on the worker. A shard ends at the end of a document, gets
-its final name when it is complete, and is then noted in the progress of its part. So a continued run skips the documents of
-the existing shards and makes the next shard as an uninterrupted run would.
+A part is one large file or a few small files; the parts do not depend on the number of workers. A shard ends at the end of a
+document. When it is complete, it gets its final name and is noted in the progress of its part. So a continued run skips the
+documents of the existing shards and makes the same next shard as an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -36,15 +37,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MANIFEST = "manifest.json"
-"""The file in a folder of tokens that records their settings and, when all shards are complete, their totals."""
+"""Name of the file, in a folder of tokens, that records the settings and, when all shards are complete, the totals."""
 
 SHARD_TOKENS = 100_000_000
 """The default number of tokens after which a shard ends with the next end of a document."""
 
 _PROGRESS = ".progress"
-# Bytes of a part on disk. Processes share a corpus by parts, and the threads of a process share a part.
+# Size of a part on disk, in bytes. Each process works on parts of its own, and the threads of a process share a part.
 _PART_BYTES = 128 << 20
-# Characters of text that are encoded at a time.
+# Number of characters of text that are encoded at a time.
 _BATCH_CHARACTERS = 1 << 20
 
 
@@ -53,11 +54,11 @@ class Shard:
     """A complete shard.
 
     Attributes:
-        name: Common stem of its files: the number of the part, and of the shard in the part.
+        name: Common stem of the shard's files: the number of the part, and of the shard in the part.
         documents: Number of documents.
-        tokens: Number of tokens, tokens that end documents included.
+        tokens: Number of tokens, including tokens that end documents.
         text_bytes: Bytes of the text, in UTF-8.
-        files: Name of each file → its size in bytes.
+        files: Sizes of the files in bytes, keyed by file name.
     """
 
     name: str
@@ -69,7 +70,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class PartProgress:
-    """The complete shards of a part, and whether these are all."""
+    """The complete shards of a part, and whether these are all shards of the part."""
 
     shards: tuple[Shard, ...] = ()
     complete: bool = False
@@ -82,7 +83,7 @@ class PartProgress:
 
 @dataclass(frozen=True)
 class _Batch:
-    """Texts, the indices of texts that begin a document, and the indices of texts that end one."""
+    """A batch of texts, with the indices of texts that begin a document and of texts that end a document."""
 
     texts: list[str]
     first: list[int]
@@ -91,7 +92,7 @@ class _Batch:
 
 @dataclass(frozen=True)
 class _Piece:
-    """Tokens; the ends of documents among them; the bytes of text up to each of these ends; and all bytes of text."""
+    """Tokens, the ends of documents among them, the number of bytes of text up to each of these ends, and of all text."""
 
     tokens: NDArray[Any]
     ends: NDArray[np.int64]
@@ -99,7 +100,7 @@ class _Piece:
     text_bytes: int
 
     def cut_after(self, document: int) -> tuple[_Piece, _Piece]:
-        """Split the tokens after a document that ends among them."""
+        """Split the piece into two after the document with index ``document``."""
         tokens, size, following = self.ends[document], int(self.bytes_at_ends[document]), document + 1
         return (
             _Piece(self.tokens[:tokens], self.ends[:following], self.bytes_at_ends[:following], size),
@@ -142,7 +143,7 @@ class TokenizingJob:
             raise SGPEError("nothing to tokenize: give at least one file, folder or glob")
         for file in corpus.files:
             if isinstance(file, Path) and not file.is_file():
-                raise SGPEError(f"{file}: not a regular file, which can be read again: save its text to a file first")
+                raise SGPEError(f"{file}: not a regular file, which could be read again: save its text to a file first")
         here = self.out.resolve()
         others = [file for file in corpus.files if not (isinstance(file, Path) and here in file.resolve().parents)]
         if not others:
@@ -178,8 +179,10 @@ class TokenizingJob:
         if end_token is True:
             if self.tokenizer.eos_token_id is None:
                 has = ", ".join(known) or "it has no special tokens"
-                none = ", or go without by --no-end-token" if self.form.keeps_ends else ""
-                raise SGPEError(f"the tokenizer has no eos token to end documents: name one by --end-token ({has}){none}")
+                none = ", or use no end token with --no-end-token" if self.form.keeps_ends else ""
+                raise SGPEError(
+                    f"the tokenizer has no eos token to end documents: name a special token with --end-token ({has}){none}"
+                )
             return int(self.tokenizer.eos_token_id)
         if end_token not in known:
             raise SGPEError(
@@ -188,7 +191,9 @@ class TokenizingJob:
         return int(known[end_token])
 
     def _begin_id(self) -> int | None:
-        """Return the token that begins texts, if the tokenizer puts it before each text and it does not end documents."""
+        """Return the id of the token that begins texts, if the tokenizer puts it before each text and it does not also end
+        documents; otherwise None.
+        """
         template, bos = self.tokenizer.template, self.tokenizer.bos_token_id
         is_put = template is not None and template.begins_with(self.tokenizer.bos_token)
         return bos if is_put and bos != self.end_id else None
@@ -217,7 +222,7 @@ class TokenizingJob:
                 noted[int(shard["name"].partition("-")[0])].append(shard)
             parts = [self._there_is(shards, complete=True) for shards in noted]
         except (KeyError, IndexError, TypeError, AttributeError):
-            raise SGPEError(f"{manifest}: damaged: remove the folder, or give another one") from None
+            raise SGPEError(f"{manifest} is damaged: remove the folder, or give another folder") from None
         if not all(part.complete for part in parts):  # a file is missing
             for number, part in enumerate(parts):
                 self._note(number, part)
@@ -246,7 +251,7 @@ class TokenizingJob:
                 other = next(one or other for one, other in zip_longest(wanted, found) if one != other)
                 difference = f"of another corpus ({other['name']} is another file, or has changed)"
             elif name == "tokenizer":
-                difference = "by another tokenizer"
+                difference = "with another tokenizer"
             else:
                 difference = f"with {name} {json.dumps(found)}, but {json.dumps(wanted)} is requested"
             raise SGPEError(f"{self.out}: has tokens made {difference}: give another --out, or remove this folder")
@@ -262,7 +267,7 @@ class TokenizingJob:
         write_json(self._note_of(part), asdict(progress))
 
     def _there_is(self, noted: Iterable[Mapping[str, Any]], complete: bool) -> PartProgress:
-        """Return the shards before the first one with a missing or incomplete file."""
+        """Return the shards that are noted before the first shard with a missing or incomplete file."""
         shards: list[Shard] = []
         for entry in noted:
             shard = Shard(**entry)
@@ -285,7 +290,8 @@ class TokenizingJob:
 
         Args:
             progress: The existing shards of the part.
-            threads: Number of threads that encode, in addition to the one that reads and writes; 1 for only that one.
+            threads: Number of threads that encode, in addition to the thread that reads and writes; with 1, that thread also
+                encodes.
             on_progress: Called with the number of bytes read, counted on disk; if it raises an error, the work ends.
         """
         shards = list(progress.shards)
@@ -301,7 +307,7 @@ class TokenizingJob:
 
     def _batches(self, part: int, skip: int, on_progress: Progress | None) -> Iterator[_Batch]:
         """Yield batches of the texts of a part without its first ``skip`` documents."""
-        # It is unknown where text can be cut for other patterns.
+        # For other patterns, it is unknown where text can be cut.
         known = self.tokenizer.splitting.recipe == "sgpe" or self.tokenizer.splitting.base is not None
         texts: list[str] = []
         first: list[int] = []
@@ -356,7 +362,7 @@ class TokenizingJob:
         return _Piece(tokens, ends, sizes[last], int(sizes[-1]))
 
     def _in_shards(self, pieces: Iterable[_Piece]) -> Iterator[tuple[_Piece, bool]]:
-        """Yield the pieces, cut at the ends of shards, each with whether a shard ends after it."""
+        """Yield the pieces, cut at the ends of shards, and with each piece whether a shard ends after it."""
         tokens = 0
         for piece in pieces:
             while (last := int(np.searchsorted(piece.ends, self.shard_tokens - tokens))) < len(piece.ends):
@@ -385,7 +391,7 @@ class TokenizingJob:
 
 
 def _parts_of(files: Iterable[CorpusFile]) -> list[list[CorpusFile]]:
-    """Return the files in their order, grouped into parts: a large file alone, small files together."""
+    """Return the files, in their order, grouped into parts. A large file is a part, and so are several small files."""
     parts: list[list[CorpusFile]] = []
     size = 0
     for file in files:

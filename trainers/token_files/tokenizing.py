@@ -1,5 +1,6 @@
-"""Tokenizing a corpus into packed token ids on disk, on all cores, in bounded memory; an interrupted run can be
-continued."""
+"""Tokenizing a corpus into packed token ids on disk, on all cores and in bounded memory. An interrupted run can be
+continued.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ from trainers.token_files.token_shards import MANIFEST, SHARD_TOKENS, PartProgre
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-# Seconds between progress checks of the worker processes.
+# Number of seconds between checks of the worker processes' progress.
 _LOOK = 0.2
 
 
@@ -48,7 +49,7 @@ class Tokenized:
         dtype: Type of the ids.
         shards: Number of shards.
         documents: Number of documents in all shards.
-        tokens: Number of tokens, tokens that end documents included.
+        tokens: Number of tokens, including tokens that end documents.
         text_bytes: Bytes of the text, in UTF-8.
         new_text_bytes: Bytes of the text that this run tokenized; 0 if the folder was complete before.
         seconds: Duration of this run.
@@ -80,16 +81,16 @@ def tokenize_corpus(
 ) -> Tokenized:
     """Write the token ids of a corpus into a folder, document by document, in the order of the corpus.
 
-    The ids of a document are those of `BPETokenizer.encode`, after the token that begins texts if the tokenizer puts it
-    before each text. The text of a special token is ordinary text. Documents without text are left out. The written bytes do
-    not depend on the number of workers. They also do not change if a run is interrupted, even by kill -9, and continued:
+    The ids of a document are those of `BPETokenizer.encode`. The token that begins texts comes first if the tokenizer puts
+    it before each text. The text of a special token is ordinary text. Documents without text are left out. The written bytes
+    do not depend on the number of workers. They also do not change if a run is interrupted, even by kill -9, and continued:
     complete shards are kept. Memory: about 100 MB for each worker, plus the longest documents of .jsonl and .parquet; a text
     file can be of any length.
 
     Args:
         files: Files, or a corpus of files. A text file is one document, and so is each line of .jsonl and row of .parquet.
         tokenizer: A tokenizer, or an argument of `BPETokenizer.from_pretrained`.
-        out: Folder for the shards and ``manifest.json``, which records how they were made.
+        out: Folder for the shards and ``manifest.json``, which records how the shards were made.
         format: Name of one of `trainers.token_files.layouts.TOKEN_FORMATS`.
         end_token: The special token that ends each document; True for the tokenizer's eos token; False for none, if the
             format records the ends of documents.
@@ -146,7 +147,7 @@ def _text_bytes(parts: Iterable[PartProgress]) -> int:
 
 
 def _run(job: TokenizingJob, parts: Sequence[PartProgress], workers: int, progress: bool | None) -> list[PartProgress]:
-    """Complete the incomplete parts and return all parts."""
+    """Tokenize the parts that are incomplete, and return the progress of all parts."""
     sizes = [sum(map(size_of, part)) for part in job.parts]
     waiting = {number: part for number, part in enumerate(parts) if not part.complete}
     done = list(parts)
@@ -168,7 +169,7 @@ def _run_in_processes(
     job: TokenizingJob, waiting: dict[int, PartProgress], processes: int, threads: int, bar: tqdm
 ) -> dict[int, PartProgress]:
     context = process_context()
-    # Without locks, which a killed process would keep. Each number has only one writer.
+    # There are no locks, because a killed process would keep its lock. Each number has only one writer.
     read = context.RawArray("q", len(job.parts))
     stopped = context.RawValue("b", 0)
     pool = ProcessPoolExecutor(
@@ -194,7 +195,7 @@ def _run_in_processes(
             ) from None
         finally:
             stopped.value = 1
-            pool.shutdown(cancel_futures=True)  # afterwards no process writes to the folder
+            pool.shutdown(cancel_futures=True)  # after this, no process writes to the folder
 
 
 _job: TokenizingJob

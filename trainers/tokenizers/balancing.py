@@ -1,8 +1,9 @@
-"""Tokenizers that are fair to their languages, by weights for the text of each, or by a language's turn at each merge.
+"""Tokenizers that are fair to their languages: each language's text gets a weight, or the costliest language chooses each
+merge.
 
 Held-out texts measure the cost of each language. If they are translations of each other (with equal numbers of lines), the
 cost is the number of tokens. Otherwise it is the ratio to the tokens of a tokenizer of the same size that learned from this
-language alone. Shared words show which corpora are in the language of a held-out text.
+language alone. A corpus is taken to be in the language of the held-out text with which it shares the most words.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ PRICE = 0.005
 """The default limit on the share of additional tokens, over all held-out texts, that fairness may cost."""
 
 WAYS = ("weights", "merges")
-"""The ways to balance: by weights for the corpora of each language, or by the merges of Parity-aware BPE."""
+"""The ways to balance: weights for the corpora of each language, or the merges of Parity-aware BPE."""
 
 _ROUNDS = 12
 # In each round, a language's weight is multiplied by this power of its cost relative to the mean. Doubling a weight saves
 # the language about two to four per cent of its tokens, so weights have to move much further than costs.
 _FIRST_STEP = 6.0
 _SMALLEST_STEP = 0.5
-# With three digits it has the six decimals that weights can have.
+# With three digits, it has the six decimals that weights can have.
 _LEAST_WEIGHT = 0.0001
 # The least share of a text's running words, relative to the best corpus. English in source code has about 0.8.
 _SHARE_OF_BEST = 0.9
@@ -50,12 +51,12 @@ _LEAST_SHARE = 0.3
 
 
 class Trial(NamedTuple):
-    """One set of weights, and the cost of each held-out text with it.
+    """One set of weights, and the cost of each held-out text in a tokenizer that was trained with these weights.
 
     Attributes:
-        weights: Name of a corpus → weight of its words.
-        tokens: Name of a held-out text → its tokens.
-        costs: Name of a held-out text → its cost, which `gini` and `parity` compare.
+        weights: Weights of words, keyed by corpus.
+        tokens: Number of tokens of each held-out text, keyed by the name of the text.
+        costs: Costs of the held-out texts, which `gini` and `parity` compare, keyed by the name of the text.
     """
 
     weights: dict[str, float]
@@ -84,7 +85,7 @@ class Balanced(NamedTuple):
     Attributes:
         tokenizer: The trained tokenizer; its ``metadata`` records how it was balanced.
         words: The words of all corpora that it was trained on, weighted.
-        languages: Name of a held-out text → the corpora in its language.
+        languages: The corpora in the language of each held-out text, keyed by the name of the text.
         trials: All trials in order; the first has the given weights.
         best: The chosen trial.
     """
@@ -106,28 +107,28 @@ def train_balanced(
     parity: float | None = None,
     progress: bool | None = None,
 ) -> Balanced:
-    """Train a tokenizer that is fair to languages: by weights for their corpora, or by Parity-aware BPE.
+    """Train a tokenizer that is fair to languages, with weights for their corpora or with Parity-aware BPE.
 
-    By weights, the result is the fairest tokenizer within a price, or the cheapest within a parity. The search starts with
-    the weights of ``config`` (1 by default). In each of up to 12 rounds it trains, then raises the weights of languages that
-    cost more than the mean. By merges, the result is that of `train_from_counts` with languages. The same input gives the
-    same tokenizer.
+    With ``by="weights"``, the result is the fairest tokenizer within a price, or the cheapest within a parity. The search
+    starts with the weights of ``config`` (1 by default). Each of up to 12 rounds trains a tokenizer, then raises the weights
+    of languages that cost more than the mean. With ``by="merges"``, the result is that of `train_from_counts` with
+    languages. The same input gives the same tokenizer.
 
     Args:
-        counts: Name of a corpus → its words. A language can have several corpora, whose weights then move together.
-        texts: Name of a held-out text → its lines; one text for each language.
+        counts: Word counts, keyed by corpus. A language can have several corpora, whose weights then change together.
+        texts: Lines of the held-out texts, keyed by the name of the text; one text for each language.
         config: Settings of the tokenizer.
         by: One of `WAYS`.
         price: For weights: the greatest share of additional tokens, over all texts, compared with the start; None for
             `PRICE`.
-        parity: Instead of a price: the greatest ratio of two texts' costs; of the trials within it, the one with the fewest
-            tokens is chosen.
+        parity: Instead of a price: the greatest ratio of two texts' costs. Of the trials within this ratio, the trial with
+            the fewest tokens is chosen.
         progress: Whether to show a bar on stderr; None shows it only on a terminal.
 
     Raises:
         SGPEError: there are fewer than two texts, a text is empty or no corpus is in its language, no weights reach
-            ``parity``, a weight of ``config`` matches no corpus, or a corpus shares no word with any text, so that no
-            language can learn from it by merges.
+            ``parity``, a weight of ``config`` matches no corpus, or (with ``by="merges"``) a corpus shares no word with any
+            text, so that it belongs to no language.
     """
     texts = {name: lines if isinstance(lines, str) else list(lines) for name, lines in texts.items()}
     _check(texts, by, price, parity)
@@ -137,7 +138,9 @@ def train_balanced(
     nearest, languages = _languages(counts, texts, config)
     foreign = [corpus for corpus in counts if corpus not in nearest]
     if by == "merges" and foreign:
-        raise SGPEError(f"{foreign[0]}: shares no word with any held-out text, so no language learns from it: leave it out")
+        raise SGPEError(
+            f"{foreign[0]}: shares no word with any held-out text, so no language learns from it: leave this file out"
+        )
     rounds = _ROUNDS if by == "weights" else 2
     with tqdm(total=rounds, unit=" rounds", desc="Balancing", disable=bar_disabled(progress), leave=False) as bar:
         alone = dict.fromkeys(texts, 1.0)
@@ -198,10 +201,10 @@ def balance_corpus(
     """Count each file of a corpus, and train a tokenizer that is fair to the languages of the held-out files.
 
     Args:
-        by: As for `train_balanced`, and so are ``how`` and the errors; None for weights.
+        by: As for `train_balanced`, like ``how`` and the errors; None for weights.
     """
     texts = {str(file): list(read_lines(file, text_field=held_out.text_field)) for file in held_out.files}
-    # Weights are published with the tokenizer, so folders are only named if file names repeat.
+    # Weights are published with the tokenizer, so folder names are included only if two files have the same name.
     words = {name: count_corpus(part, config, workers=workers) for name, part in corpus.parts().items()}
     return train_balanced(words, texts, config, by=by or WAYS[0], **how)
 
@@ -234,10 +237,11 @@ def _translations(texts: Mapping[str, Sequence[str]]) -> bool:
 
 
 def _search(first: Trial, trial: Callable[[Mapping[str, float]], Trial], price: float, parity: float | None) -> list[Trial]:
-    """Try weights, as logarithms of their ratio to the first weights; each trial is a step towards equal costs.
+    """Return all trials of a search for fair weights. Weights are logarithms of their ratio to the first weights, and each
+    trial is a step towards equal costs.
 
-    If a step is no fairer, exceeds the price, or is fairer than ``parity`` requires, return to the last good weights and
-    halve the step.
+    If the result of a step is no fairer, exceeds the price, or is fairer than ``parity`` requires, the search goes back to
+    the last good weights and halves the step.
     """
     trials, at, step = [first], first, _FIRST_STEP
     logs = dict.fromkeys(first.costs, 0.0)
@@ -260,7 +264,10 @@ def _best(trials: Sequence[Trial], price: float, parity: float | None) -> Trial:
     fair = [one for one in trials if one.parity <= parity]
     if not fair:
         least = min(one.parity for one in trials)
-        raise SGPEError(f"no weights make all texts cost within {parity:g} times of each other: the best reach {least:.3f}")
+        raise SGPEError(
+            f"no weights bring the ratio of two texts' costs down to {parity:g}: the best ratio is {least:.3f}, so "
+            "give a larger parity"
+        )
     return min(fair, key=lambda one: one.total)
 
 
@@ -282,8 +289,10 @@ def _weights(
 def _languages(
     counts: Mapping[str, WordCounts], texts: Mapping[str, Sequence[str]], config: TrainingConfig
 ) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """Return corpus → the text that shares the most words with it, and text → the corpora in its language: of the corpora
-    nearest to the text, those that have nearly as many of its words as the best one."""
+    """Return two dicts: from each corpus to the text that shares the most words with it, and from each text to the corpora
+    in its language. These are the corpora whose nearest text this is and that have nearly as many of its words as the best
+    such corpus.
+    """
     words = {name: WordCounts.from_texts(lines, config) for name, lines in texts.items()}
     needed = set(chain.from_iterable(words.values()))
     there = {corpus: {word: counts[corpus][word] for word in needed} for corpus in counts}
@@ -304,8 +313,8 @@ def _languages(
         shares = {corpus: known(name, corpus) for corpus, its in nearest.items() if its == name}
         if max(shares.values(), default=0) < _LEAST_SHARE:
             raise SGPEError(
-                f"{name}: no corpus is in its language, or another text has it: give each language one held-out text, and "
-                "its training text in separate files"
+                f"{name}: no corpus is in the language of this text, or another text has the same language: give each "
+                "language one held-out text, and its training text in separate files"
             )
         languages[name] = [corpus for corpus, share in shares.items() if share >= _SHARE_OF_BEST * max(shares.values())]
     return nearest, languages

@@ -1,4 +1,4 @@
-"""Progress bars of learning a tokenizer."""
+"""Progress bars for the learning of a tokenizer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def learning_bars(progress: bool | None, what: str, total: int | None, *, from_f
         progress: Whether to show bars; None shows them only on a terminal.
         what: Label of the bar for merging.
         total: Expected number of tokens of the vocabulary or of its new part; None if learning decides it.
-        from_first: Whether the bar starts at the number of tokens before the first merge, and not at 0.
+        from_first: Whether the bar starts at the number of tokens before the first merge instead of 0.
     """
     if bar_disabled(progress):
         yield NOBODY

@@ -1,4 +1,6 @@
-"""The steps of BPE training, for teaching with small texts: each merge with its count and the words before and after."""
+"""The steps of BPE training, for teaching with small texts: each merge with its count, and the words before and after the
+merge.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ class MergeStep:
         id: Id of the new token.
         pair: The two merged tokens.
         count: Number of occurrences of the pair.
-        before: Each word as its tokens → its count, before the merge.
-        after: The same after the merge. Words that the merge changed come last.
+        before: The words before the merge: a mapping from each word, as a sequence of tokens, to its count.
+        after: The words after the merge, in the same form. Words that the merge changed come last.
     """
 
     id: int
@@ -47,9 +49,9 @@ def merge_steps(
     tie_break: str = "smallest-pair-id",
     min_frequency: int = 1,
 ) -> Iterator[MergeStep]:
-    """Yield the first merges that BPE learns from words; fewer if no pair is left.
+    """Yield the first ``num_merges`` merges that BPE learns from words, or fewer if no pair is left.
 
-    Every step contains all words, so time and memory grow with words times merges.
+    Every step contains all words, so time and memory grow with the number of words times the number of merges.
 
     Args:
         words: Words with their counts, or a text to split into words.

@@ -1,5 +1,6 @@
-"""The choice of a split by the runtimes of a tokenizer: recipe and split pattern of a new tokenizer, split of an extended
-one."""
+"""The choice of a split that suits the runtimes of a tokenizer: recipe and split pattern of a new tokenizer, or split of an
+extended tokenizer.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ PATTERN = "o200k"
 """The default split pattern of a new tokenizer."""
 
 LEAST_TEXT = 100_000
-"""The least number of characters of text for choosing a pattern other than `PATTERN`, unless runtimes are named."""
+"""The least number of characters of text with which a pattern other than `PATTERN` can be chosen, unless runtimes are named.
+"""
 
 
 @dataclass(frozen=True)
@@ -36,9 +38,9 @@ class RecipeChoice:
     Attributes:
         recipe: ``portable`` or ``hybrid``.
         pattern: Name or regex.
-        runtimes: The named runtimes, or llama.cpp if none are named.
-        is_exact: Whether all of them return the tokenizer's ids.
-        nfc_only: Whether that only holds for text in NFC, to which the tokenizer normalizes.
+        runtimes: The named runtimes, or llama.cpp if no runtimes are named.
+        is_exact: Whether all ``runtimes`` return the tokenizer's ids.
+        nfc_only: Whether ``is_exact`` is true only for text in NFC, to which the tokenizer normalizes.
         portable: The pattern with which the recipe ``portable`` costs least, and its cost compared with ``hybrid``; None if
             the cost was not estimated.
         instead: For an inexact choice: how to get an exact tokenizer.
@@ -75,17 +77,17 @@ def choose_recipe(
     normalization: str | None = None,
     runs_in: Iterable[str] = (),
 ) -> RecipeChoice:
-    """Choose ``portable`` if llama.cpp returns the same ids and the recipe costs almost nothing on ``texts``
-    (`SplitCost.is_small`), else ``hybrid``. If runtimes are named, choose a recipe that is exact in all of them, whatever
-    it costs.
+    """Choose ``portable`` if llama.cpp then returns the same ids and the recipe costs almost nothing on ``texts``
+    (`SplitCost.is_small`), otherwise ``hybrid``. If runtimes are named, choose a recipe that is exact in all of these, at
+    any cost.
 
     The costs of ``portable`` are first counted with `PATTERN`. If they are not small, other patterns that keep the words of
     the scripts whole are evaluated by learning (`more_tokens`).
 
     Args:
-        texts: A sample, such as `Corpus.beginning`.
+        texts: A sample of the text, such as `Corpus.beginning`.
         scripts: The scripts whose syllables stay whole.
-        pattern: The only pattern to try; None for `PATTERN`, and any pattern that makes ``portable`` cheaper.
+        pattern: The only pattern to try; None to try `PATTERN`, and other patterns that may make ``portable`` cheaper.
         normalization: None for the recipe's default. With ``nfc``, a runtime only has to be exact on text in NFC.
         runs_in: Names of runtimes.
 
@@ -145,14 +147,14 @@ def choose_recipe(
 def check_recipe(
     splitting: Splitting, recipe: str, runs_in: Iterable[str], *, nfc: bool = False, counted: str = ""
 ) -> RecipeChoice:
-    """Check that runtimes return the ids of a given recipe, and return it as a `RecipeChoice`.
+    """Check that runtimes return the same ids for a recipe that was given, and return the recipe as a `RecipeChoice`.
 
     Args:
         counted: Name of a file of word counts that has the recipe.
         nfc: Whether it is enough that the runtimes are exact on text in NFC.
 
     Raises:
-        SGPEError: a runtime does not return them, or is unknown.
+        SGPEError: a runtime does not return the same ids, or is unknown.
     """
     runtimes = find_runtimes(runs_in)
     if inexact(splitting, runtimes, nfc=nfc):
@@ -183,8 +185,8 @@ def find_recipe(
     normalization: str | None = None,
     runs_in: Sequence[str] = (),
 ) -> tuple[dict[str, Any], RecipeChoice | None]:
-    """Return the recipe (resolving ``auto`` for the corpus) with its pattern and the scripts from `find_scripts`; and the
-    choice, if one was made.
+    """Return (1) the recipe, its pattern and the scripts from `find_scripts`, where ``auto`` is resolved for the corpus, and
+    (2) a `RecipeChoice` if a recipe had to be chosen or checked, otherwise None.
 
     Raises:
         SGPEError: as for `find_scripts` and `choose_recipe`; the recipe is not exact in a named runtime; or the words of a
@@ -199,7 +201,7 @@ def find_recipe(
                 f"{counted}: these words can be used with two recipes: choose one with --recipe portable or --recipe bpe"
             )
         if recipe == "hybrid":
-            do = "count the words by --recipe portable"
+            do = "count the words with --recipe portable"
             choice = RecipeChoice(recipe, first, (LLAMA_CPP,), is_exact=False, instead=do)
     found = find_scripts(corpus, scripts, "hybrid" if recipe == "auto" else recipe)
     if recipe == "auto" and found:
@@ -217,13 +219,14 @@ def find_recipe(
 def find_scripts(
     corpus: Corpus, scripts: Iterable[str], recipe: str, *, other_way: str = ", or give --recipe bpe"
 ) -> dict[str, Any]:
-    """Return the scripts as an argument ``scripts``; an empty dict for the recipe ``bpe``.
+    """Return the scripts of a corpus, as a dict with the argument ``scripts`` of a configuration; the dict is empty for the
+    recipe ``bpe``.
 
-    Without names, or for the name ``auto``, return the scripts of the first file of counts, or else the scripts of the
-    corpus's beginning.
+    Without names, or for the name ``auto``, these are the scripts of the first file of counts or, if there is none, the
+    scripts at the beginning of the corpus.
 
     Args:
-        scripts: Names; a name can also be several, separated by commas.
+        scripts: Names of scripts; an item can also be several names separated by commas.
         other_way: The command's remedy for text in other scripts, for the message.
 
     Raises:
@@ -235,9 +238,9 @@ def find_scripts(
         return {"scripts": named}
     if recipe == "bpe":
         return {}
-    resolve_scripts(named)  # before the corpus is read
+    resolve_scripts(named)  # checked before the corpus is read
     if corpus.counts and recipe != "portable":
-        # Counts without scripts have another recipe, which reading them reports.
+        # Counts without scripts have another recipe; the code that reads the counts reports this.
         counted = read_info(corpus.counts[0]).splitting.scripts
         return {"scripts": (*counted, *named)} if counted else {}
 
@@ -253,7 +256,7 @@ def find_scripts(
         seen = ", ".join(scripts_in(beginning(), any_script=True))
         raise SGPEError(
             f"{[*corpus.files, *corpus.counts, 'the dataset'][0]}: begins with text in {seen or 'no script'}, which has "
-            "neither syllables nor letters with marks to keep whole: name the scripts of the whole corpus by "
+            "neither syllables nor letters with marks to keep whole: name the scripts of the whole corpus with "
             f"--script{other_way}"
         )
     if somebody_watches():
@@ -266,13 +269,13 @@ def find_scripts(
 
 
 def choose_split(base: TokenizerData, config: ExtensionConfig, runs_in: Iterable[str]) -> ExtensionConfig:
-    """Return the configuration with which an extended tokenizer has the same ids in some runtimes. If they do not support a
-    split for the words of the scripts in front, the configuration keeps the tokenizer's own split.
+    """Return a configuration with which an extended tokenizer has the same ids in the named runtimes. If these do not
+    support a split for words of the scripts in front, the configuration keeps the tokenizer's own split.
 
     If the tokenizer normalizes to NFC, runtimes only have to be exact on text in NFC.
 
     Raises:
-        SGPEError: a runtime is unknown, or the extended tokenizer would not have the same ids there; the message names a
+        SGPEError: a runtime is unknown, or the extended tokenizer would not have the same ids in it; the message names a
             remedy.
     """
     runtimes, nfc = find_runtimes(runs_in), base.normalization == "nfc"
@@ -282,19 +285,21 @@ def choose_split(base: TokenizerData, config: ExtensionConfig, runs_in: Iterable
     if unfit := inexact(base, runtimes, nfc=nfc):
         raise SGPEError(f"the tokenizer does not have the same ids in {', '.join(unfit)}: {_instead(config, unfit)}")
     if splitting != base.splitting and config.own_split:
-        raise SGPEError(f"a split in front does not have the same ids in {', '.join(runtimes)}: leave --own-split out")
+        raise SGPEError(
+            f"a tokenizer with a split in front does not have the same ids in {', '.join(runtimes)}: leave --own-split out"
+        )
     return replace(config, own_split=False) if splitting != base.splitting else config
 
 
 def where_it_runs(extension: Extension, config: ExtensionConfig, runs_in: Iterable[str], texts: Iterable[str]) -> str:
-    """Return a sentence on whether runtimes return the ids of an extended tokenizer, with the cost or a remedy. The runtimes
-    are the named ones, or llama.cpp if none are named.
+    """Return a sentence about whether runtimes return the ids of an extended tokenizer, with the cost or a remedy. The
+    runtimes are the named runtimes, or llama.cpp if none are named.
 
     Args:
-        texts: A sample to estimate the cost; it is only read if there can be a cost.
+        texts: A sample of text from which the cost is estimated; it is read only if there can be a cost.
 
     Raises:
-        SGPEError: a named runtime does not return them.
+        SGPEError: a named runtime does not return the same ids.
     """
     asked = find_runtimes(runs_in)
     runtimes, base, data = asked or (LLAMA_CPP,), extension.base, extension.tokenizer
@@ -340,7 +345,9 @@ _FEW_PIECES = 1.005
 
 
 def _pieces_per_word(texts: Iterable[str], base: TokenizerData, scripts: Iterable[str]) -> float | None:
-    """Return how many pieces a tokenizer's split makes of a running word of the scripts, on average; None without text."""
+    """Return the average number of pieces into which a tokenizer's split cuts a running word of the scripts; None without
+    text.
+    """
     splitting = Splitting("hybrid", tuple(scripts), base.splitting.pattern, base.normalization)
     counts = WordCounts.from_texts(texts, splitting)
     return cost_of_one_split(counts).pieces if len(counts) else None

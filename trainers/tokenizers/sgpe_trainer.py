@@ -1,4 +1,6 @@
-"""SGPETrainer: the training of the SGPE document, with its files, log and checkpoints, and resuming from a checkpoint."""
+"""SGPETrainer: training as in the SGPE document, with the document's files, log and checkpoints, and resuming from a
+checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -29,19 +31,21 @@ from trainers.counting.parallel_counting import count_corpus
 logger = logging.getLogger(__name__)
 
 SETTINGS_FILE = "training.json"
-"""The file that records the settings of the checkpoints next to it, so that a run with other settings cannot resume them."""
+"""Name of the file, next to checkpoints, that records their settings, so that a run with different settings cannot resume
+from them.
+"""
 
 
 class SGPETrainer:
-    """A trainer of syllable vocabularies by sections 3.2 to 3.9 of the SGPE document.
+    """A trainer of syllable vocabularies, as in sections 3.2 to 3.9 of the SGPE document.
 
     The tokenizer equals that of `TokenizerTrainer` with the recipe ``sgpe`` and the same settings. This trainer also writes
     the document's files, its vocabulary and checkpoints, and can resume from a checkpoint.
 
     Args:
         vocab_size: Intended number of tokens, special tokens included.
-        prune_freq: Syllables that occur less often become ``[UNK]``.
-        min_freq: Merging stops at the first pair that occurs less often.
+        prune_freq: The least count of a syllable in the vocabulary; rarer syllables become ``[UNK]``.
+        min_freq: The least count of a pair that is merged.
         checkpoint_every: Number of merges between checkpoints.
         scripts: Scripts whose syllables are used; the document only covers Sinhala.
         workers: As for `TokenizerTrainer`.
@@ -88,7 +92,7 @@ class SGPETrainer:
     ) -> SGPEVocabulary:
         """Train on files and write ``vocab.json``, ``checkpoint_N.json`` and a folder that plain ``AutoTokenizer`` loads.
 
-        A killed run can resume from its last checkpoint; it then writes the same files as an uninterrupted run.
+        A run that was killed can be resumed from its last checkpoint. It then writes the same files as an uninterrupted run.
 
         Args:
             files: As for `TokenizerTrainer.count`; the document uses ``.jsonl``.
@@ -98,14 +102,14 @@ class SGPETrainer:
 
         Raises:
             SGPEError: a file cannot be read; there are checkpoints and ``resume`` is not set; or the checkpoints were made
-                from other text or settings.
+                from different text or with different settings.
         """
         folder = Path(output_dir)
         tokenizer_json.check_folder(output_dir)
         check_directory(output_dir, (VOCAB_FILE, SETTINGS_FILE))
         earlier = checkpoints(folder)
         if earlier and not resume:
-            raise SGPEError(f"{earlier[-1]}: left by an earlier run: resume it, or choose another folder")
+            raise SGPEError(f"{earlier[-1]} is from an earlier run: resume that run, or choose another folder")
         merged: Merges = []
         before = 0.0
         start = (earlier[-1] if earlier else None) if isinstance(resume, bool) else Path(resume)
@@ -171,7 +175,7 @@ def _check_same(settings: dict[str, Any], path: Path) -> None:
     """Check that the checkpoints to resume were made with the same settings, if the folder records them."""
     for name, value in differing(settings, read_json(path)).items() if path.exists() else ():
         difference = "the text is not the same" if name == "word_counts" else f"{name} was {value!r}"
-        raise SGPEError(f"{path}: the run to resume differs: {difference}")
+        raise SGPEError(f"{path}: the run to resume has different settings: {difference}")
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> tuple[Merges, float]:

@@ -1,4 +1,4 @@
-"""TokenizerTrainer: from files or an iterator to a tokenizer, with progress bars. And `train_bpe`, for one text file."""
+"""TokenizerTrainer: training of a tokenizer on files or an iterator, with progress bars. And `train_bpe`, for one text file."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 class TokenizerTrainer:
-    """A trainer of tokenizers with one configuration.
+    """A trainer that counts words and trains tokenizers, always with the same configuration.
 
     Args:
         config: Settings of the tokenizer.
-        workers: Number of threads that count words (processes, without the native kernels); None for one per core, but a
-            single one for small corpora.
+        workers: Number of threads that count words (processes, without the native kernels); None for one per core, or a
+            single worker for small corpora.
         progress: Whether to show progress on stderr; None shows it only on a terminal.
 
     >>> trainer = TokenizerTrainer(TrainingConfig(vocab_size=270, recipe="bpe", pattern="gpt2"))
@@ -69,7 +69,7 @@ class TokenizerTrainer:
         return count_corpus(corpus, self.config, workers=self.workers, progress=self.progress)
 
     def learn(self, counts: WordCounts) -> BPETokenizer:
-        """Train on counted words.
+        """Train a tokenizer on counted words.
 
         Raises:
             SGPEError: there are no words, they do not fit the configuration, or the vocabulary is too small.
@@ -86,7 +86,8 @@ class TokenizerTrainer:
         text: str | None = None,
         text_field: str = "text",
     ) -> SGPETokenizerFast:
-        """Count a corpus (arguments as for `count`) and train on it. Without transformers, call `count` and `learn` instead.
+        """Count a corpus (arguments as for `count`) and train a tokenizer on it. Without transformers, call `count` and
+        `learn` instead.
 
         Raises:
             SGPEError: as for `count` and `learn`, or transformers is not installed.
@@ -101,13 +102,14 @@ class TokenizerTrainer:
 def train_bpe(
     path: str | os.PathLike[str], vocab_size: int, special_tokens: Sequence[str] = ()
 ) -> tuple[dict[int, bytes], list[tuple[bytes, bytes]]]:
-    """Train byte-level BPE on one whole text file: GPT-2's split pattern, ties to the greatest byte strings.
+    """Train byte-level BPE on one whole text file, with GPT-2's split pattern. Of equally frequent pairs, the pair with the
+    greatest byte strings merges first.
 
     No merge crosses a special token, which can be any text. Ids are the 256 bytes, then the special tokens, then one id for
     each merge.
 
     Returns:
-        The vocabulary (id → bytes, special tokens included) and the merges in order.
+        The vocabulary (a dict from ids to bytes, special tokens included) and the merges in order.
 
     Raises:
         SGPEError: the file is empty or not UTF-8, or the vocabulary is smaller than bytes and special tokens.
@@ -118,8 +120,8 @@ def train_bpe(
     if isinstance(special_tokens, str):
         raise SGPEError(f"special_tokens must be a list, not the text {special_tokens!r}: write [{special_tokens!r}]")
     check_special_texts(special_tokens)
-    # A special token cannot be spelled like an ordinary token, so stand-ins take their place in training. The text is cut at
-    # the special tokens, so it does not contain the stand-ins.
+    # A special token cannot be spelled like an ordinary token, so placeholders replace special tokens in training. The text
+    # is cut at the special tokens, so it does not contain the placeholders.
     stand_ins = tuple(f"‹{number}›{token}" for number, token in enumerate(special_tokens))
     config = TrainingConfig(
         vocab_size=vocab_size,

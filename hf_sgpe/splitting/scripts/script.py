@@ -81,7 +81,7 @@ def shared_classes() -> Mapping[str, str]:
 
 @cache
 def _of_script(name: str) -> regex.Pattern[str]:
-    """Return a regex for one character that Unicode assigns to a script; it matches nothing if Unicode has no such script."""
+    """Return a regex for one character of a script of Unicode; it matches nothing if Unicode has no such script."""
     try:
         return regex.compile(rf"\p{{Script={name}}}")
     except regex.error:
