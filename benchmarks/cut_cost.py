@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def report(results: dict[str, Any], out: Path) -> None:
-    """Print and draw the tokens, compared with plain BPE, and the shares of cut syllables and letters."""
+    """Print and draw the number of tokens relative to plain BPE, and the shares of cut syllables and letters."""
     shown = {name: summary(result["files"], results[PLAIN]["files"]) for name, result in results.items()}
     print("cut cost    tokens  against plain BPE (worst file)       cut syllables (worst)  cut letters (worst)")
     for name, one in shown.items():
@@ -104,7 +104,9 @@ def report(results: dict[str, Any], out: Path) -> None:
 
 
 def summary(files: dict[str, Any], plain: dict[str, Any]) -> dict[str, Any]:
-    """Return the total tokens, their increase over plain BPE, the largest increase in a file, and the shares per file."""
+    """Return the total number of tokens, its increase over plain BPE, the largest increase in a file, and the shares for
+    each file.
+    """
     tokens, plain_tokens = (sum(measures["tokens"] for measures in one.values()) for one in (files, plain))
     most = max(measures["tokens"] / plain[name]["tokens"] - 1 for name, measures in files.items())
     shares = {share: [one[share] for one in files.values() if one[share] is not None] or [0.0] for share in SHARES}

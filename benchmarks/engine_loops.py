@@ -1,8 +1,8 @@
 """Measure the overhead of this package over an engine's own generation loop, in tokens per second.
 
-Both loops continue the same ids greedily, with the same loaded model, in turns. Printed are the medians and the median of
-the ratios, which is robust against other work on the machine. The model has random weights, because the speed does not
-depend on them.
+Both loops continue the same ids greedily, with the same loaded model, in turns. The script prints the medians, and the
+median of the ratios, on which other work on the machine has little effect. The model has random weights, because the speed
+does not depend on them.
 
 Example: python benchmarks/engine_loops.py --width 512 --layers 8
 """
@@ -69,7 +69,8 @@ def report(results: dict[str, Any], out: Path | None = None) -> None:
         )
 
 
-# ---------------------------------------------------------------- the engines' own loops; each returns the number of tokens
+# ---------------------------------------------------------------- the engines' own loops; each function returns the number
+# of tokens
 
 
 def transformers_loop(engine: Any, tokens: int) -> int:

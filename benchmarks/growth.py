@@ -36,7 +36,7 @@ MEGABYTE = 1_000_000
 MADE_UP, ADDING = "made up", "adding up"
 _BLOCK_CHARACTERS = 1 << 18
 _TASK_BYTES = 10_000 * MEGABYTE
-"""The text of one counting task on a cluster."""
+"""The size of the text of one counting task on a cluster."""
 _CORES = 16
 _ROUNDS = 9
 _LEAST = (2, 10, 100)
@@ -47,17 +47,21 @@ _ENOUGH_BYTES = 50 * MEGABYTE
 
 def main() -> None:
     with command(__doc__, run) as option:
-        option("corpus", nargs="*", help="files of real text, one for each language; several are also measured as a mix")
+        option(
+            "corpus",
+            nargs="*",
+            help="files of real text, one for each language; if you give several, their mix is measured too",
+        )
         option("--vocab-size", default=32_000, help="number of tokens")
         option("--synthetic", default=0, help="largest made-up text in megabytes")
         option("--exponent", default=1.35, help="exponent of Zipf's law")
         option("--memory", default=400, help="memory limit for made-up text in megabytes")
-        option("--cores", type=int, help="only compare one counting thread with this number of threads")
+        option("--cores", type=int, help="only compare counting in one thread with counting in this number of threads")
         option("--out", default=Path("growth"), help="folder to write to")
 
 
 def run(args: Any) -> None:
-    """Measure everything, each in a process of its own."""
+    """Run all measurements, each in a process of its own."""
     files = [str(file) for file in find_files(args.corpus)] if args.corpus else []
     if not files and not args.synthetic:
         raise SGPEError("nothing to measure: name files, or use --synthetic")
@@ -84,7 +88,7 @@ def run(args: Any) -> None:
             points = measured(_real, group)
             records.add(Path(group[0]).name.partition(".")[0] if len(group) == 1 else "mixed", trained(points))
         if len(files) > 1:
-            # These files share most words, like those of tasks on a cluster.
+            # These files share most words, like the files of tasks on a cluster.
             records.add(ADDING, measured(_adding, [point["counts"] for point in points]))
         made_up: list[dict[str, Any]] = []
         while 4 ** len(made_up) <= args.synthetic:
@@ -165,7 +169,9 @@ def _real(files: list[str], folder: str) -> list[dict[str, Any]]:
 
 
 def _blocks(files: list[str]) -> Iterator[str]:
-    """Yield the text in parts of similar size, to stop close to each mark; parts of several files are shuffled together."""
+    """Yield the text in parts of similar size, so that counting can stop close to each mark; parts of several files are
+    shuffled together.
+    """
     parts = (
         text[start : start + _BLOCK_CHARACTERS]
         for file in files
@@ -242,7 +248,9 @@ def _zipf_texts(size: int, exponent: float) -> Iterator[str]:
 
 
 def _spelled(numbers: Any) -> str:
-    """Spell numbers from 1 as words in letters; small numbers are short words, like frequent words of a language."""
+    """Return numbers (from 1) spelled as words of letters. Small numbers are short words, like the frequent words of a
+    language.
+    """
     letters = np.frombuffer(b"etaoinsrhldcumfpgwybvkxjqz", np.uint8)
     places = [np.full(len(numbers), ord(" "), np.uint8)]
     while numbers.any():
@@ -275,7 +283,9 @@ def heaps(points: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def at(fit: dict[str, float], words: float) -> tuple[float, float]:
-    """Return the predicted number of distinct words in ``words`` words, and the factor of two standard errors."""
+    """Return the predicted number of distinct words in ``words`` running words, and its error as a factor (two standard
+    errors).
+    """
     distance = log(words) - fit["mean"]
     error = fit["spread"] * (1 + 1 / fit["points"] + distance**2 / fit["width"]) ** 0.5
     return fit["k"] * words ** fit["beta"], exp(2 * error)
@@ -320,7 +330,7 @@ def report(results: dict[str, Any], out: Path) -> None:
 
 
 def plan(name: str, points: list[dict[str, Any]], fit: dict[str, float], adding: float) -> str:
-    """Return a table of the estimated cost of 1 and 10 TB of such text, on machines with `_CORES` cores.
+    """Return a table of the estimated cost of counting 1 and 10 TB of text like this, on machines with `_CORES` cores.
 
     Args:
         adding: Rows of counts that one core adds up per second.

@@ -1,7 +1,7 @@
-"""Measurements in turns and in separate processes, and records of results as JSON lines.
+"""Tools for benchmarks: measurements in turns and in separate processes, and records of results as JSON lines.
 
-`package_worker.py` also runs in interpreters without this package, so the module imports only the standard library;
-functions import the rest.
+`package_worker.py` also runs in interpreters without this package, so this module imports only the standard library; other
+imports are inside functions.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ T = TypeVar("T")
 
 @contextlib.contextmanager
 def command(description: str | None, run: Callable[[Any], None]) -> Iterator[Callable[..., Any]]:
-    """Yield a function that declares options; after the block, parse the command line, run, and exit.
+    """Yield a function that declares options. After the block, parse the command line, call ``run`` with the options, and
+    exit.
 
     The function is `argparse`'s ``add_argument``, except that it takes the type from the default and shows the default in
     help.
@@ -64,7 +65,9 @@ class Sample(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Medians over the turns of one way: wall-clock and CPU seconds, and speed relative to the first way, with its range."""
+    """Medians over the turns of one way: wall-clock and CPU seconds, and the speed relative to the first way, with the range
+    of this speed.
+    """
 
     seconds: float
     cpu: float
@@ -74,7 +77,9 @@ class Comparison(NamedTuple):
 
 
 def timed(work: Callable[[], object], pid: int | None = None) -> Callable[[], Sample]:
-    """Return a function that does the work and returns its time; CPU time is that of process ``pid``, or of this process."""
+    """Return a function that does the work and returns the time it took. CPU time is that of process ``pid``, by default
+    this process.
+    """
 
     def cpu() -> float:
         if pid is None:
@@ -96,11 +101,11 @@ def timed(work: Callable[[], object], pid: int | None = None) -> Callable[[], Sa
 def take_turns(
     ways: Mapping[str, Callable[[], T]], turns: int, *, warm_up: bool = True, enough: Callable[[T], bool] = lambda _: False
 ) -> dict[str, list[T]]:
-    """Run all ways in turns, in alternating order, and return the results of each way.
+    """Run all ways in turns, in alternating order, and return the results of each way, keyed by its name.
 
     Args:
         warm_up: Run a first turn whose results are discarded.
-        enough: Whether to stop a way after this result, because it took too long.
+        enough: Function that returns whether a way gets no more turns after a result, because the result took too long.
     """
     taken: dict[str, list[T]] = {name: [] for name in ways}
     for turn in range(-warm_up, turns):
@@ -113,7 +118,7 @@ def take_turns(
 
 
 def compare(taken: Mapping[str, Sequence[Sample]]) -> dict[str, Comparison]:
-    """Compare each way with the first."""
+    """Return the comparison of each way with the first way."""
     first = next(iter(taken.values()))
     compared = {}
     for name, samples in taken.items():
@@ -178,11 +183,11 @@ class Records:
 
     @property
     def results(self) -> dict[str, Any]:
-        """Subject → result."""
+        """The results, keyed by subject."""
         return {about: record["result"] for about, record in self._records.items()}
 
     def add(self, about: str, result: Any, order: Iterable[str] = ()) -> None:
-        """Write a result, replacing one with the same subject; subjects in ``order`` come first, in that order."""
+        """Write a result. It replaces a result with the same subject. Subjects in ``order`` come first, in that order."""
         from hf_sgpe.files.atomic import write_text
 
         record = {"question": self.path.stem, "about": about, "result": result, **surroundings()}
@@ -193,7 +198,7 @@ class Records:
         write_text(self.path, "".join(lines))
 
     def once(self, about: str, work: Callable[[], Any]) -> bool:
-        """Do the work and write its result, unless there is one already; return whether the work was done."""
+        """Do the work and write its result, unless the subject already has a result; return whether the work was done."""
         if about in self._records:
             return False
         self.add(about, work())
@@ -225,7 +230,7 @@ def surroundings() -> dict[str, Any]:
 
 
 def command_line(words: Sequence[str]) -> str:
-    """Return a command line without the folders of its files.
+    """Return a command line in which files have no folders.
 
     >>> command_line(["/here/benchmarks/speed.py", "out", "--text", "si=/there/si.txt"])
     'python benchmarks/speed.py out --text si=si.txt'
@@ -249,7 +254,7 @@ def machine() -> str:
 
 
 def beginning(texts: Iterable[str], megabytes: float | None) -> Iterator[str]:
-    """Yield texts up to a number of megabytes of UTF-8; all for None."""
+    """Yield the first texts, up to a number of megabytes of UTF-8; None for all texts."""
     size = 0
     for text in texts:
         yield text
@@ -259,7 +264,7 @@ def beginning(texts: Iterable[str], megabytes: float | None) -> Iterator[str]:
 
 
 def lines_of(paths: Sequence[str], without: Iterable[str] = ()) -> list[str]:
-    """Return the lines of files in NFC, except blank lines and those of ``without``."""
+    """Return the lines of files in NFC, except blank lines and the lines in ``without``."""
     from hf_sgpe.corpora.measured_text import normalized
     from trainers import find_files, read_lines
 
@@ -269,7 +274,7 @@ def lines_of(paths: Sequence[str], without: Iterable[str] = ()) -> list[str]:
 
 
 def held_out_lines(values: Sequence[str], most: int | None = None) -> dict[str, list[str]]:
-    """Return held-out lines by name.
+    """Return the lines of each held-out text, keyed by the name of the text.
 
     Raises:
         SGPEError: a file has no text.
@@ -280,14 +285,15 @@ def held_out_lines(values: Sequence[str], most: int | None = None) -> dict[str, 
     held_out = {name: list(one)[:most] for name, one in read_held_out(values).items()}
     for name, lines in held_out.items():
         if not lines:
-            raise SGPEError(f"{name}: holds no text to measure")
+            raise SGPEError(f"{name}: has no text to measure")
     return held_out
 
 
 @contextlib.contextmanager
 def small_model(rows: int, args: Any, *, heads: int, length: int) -> Iterator[tuple[str, int]]:
-    """Save a model of ``args.layers`` and ``args.width`` with random weights, and a tokenizer; yield the folder and the
-    number of parameters."""
+    """Save a tokenizer and a model with random weights, of ``args.layers`` and ``args.width``; yield the folder and the
+    number of parameters.
+    """
     import torch
     from transformers import LlamaForCausalLM
 

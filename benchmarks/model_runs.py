@@ -27,7 +27,7 @@ _SEED = ", seed "
 
 
 def add_options(option: Callable[..., Any], out: str, **defaults: float) -> None:
-    """Add the options of training, with their defaults, by name: seeds, steps, batch, length and learning_rate."""
+    """Add the options of training: seeds, steps, batch, length and learning_rate. ``defaults`` has their default values."""
     about = {"seeds": "runs per model", "steps": "training steps", "batch": "tokens per step", "length": "tokens per row"}
     for name, default in defaults.items():
         option(f"--{name.replace('_', '-')}", default=default, help=about.get(name, "peak learning rate"))
@@ -56,7 +56,7 @@ def run_all(
     settings: Mapping[str, Any],
     args: Namespace,
 ) -> dict[str, Any]:
-    """Train each of ``names`` with each seed, except finished runs; return the results.
+    """Train each of ``names`` with each seed, except for finished runs, and return the results of all runs.
 
     Args:
         train: A function of a name and a seed. It returns a dict with ``points``, each with ``bits_per_byte`` by held-out
@@ -79,7 +79,7 @@ def run_all(
 
 
 def by_name(results: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """Group the runs by name, in the order of seeds."""
+    """Return the runs, keyed by name and ordered by seed."""
     runs: dict[str, list[dict[str, Any]]] = {}
     for about, result in results.items():
         runs.setdefault(about.rpartition(_SEED)[0], []).append(result)
@@ -87,7 +87,7 @@ def by_name(results: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
 
 
 def places_of(runs: Mapping[str, Sequence[Any]]) -> list[str]:
-    """Return the names of held-out texts."""
+    """Return the names of the held-out texts in runs."""
     return list(next(iter(runs.values()))[0]["points"][0]["bits_per_byte"])
 
 

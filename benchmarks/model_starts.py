@@ -1,10 +1,10 @@
 """Train a model in a new language from several initializations of new rows, and measure bits per byte during training.
 
-The initializations: the unchanged model; an extended tokenizer with random new rows; new rows as the mean of their pieces;
-as a mean with more weight on later pieces; distilled; and, with a donor, by matching pursuit (omp). All runs train on the
-same number of tokens of the same text in the same order, mixed with text in a language that the model knows. Results are
-shown against tokens, which determine the compute, and against bytes of text. Finished runs are kept in --out and not
-repeated.
+The initializations: the unchanged model; and an extended tokenizer with new rows that are random, the mean of their pieces,
+a mean with more weight on later pieces, distilled or, with a donor, computed by matching pursuit (omp). All runs train on
+the same number of tokens of the same text in the same order, mixed with text in a language that the model knows. Results are
+shown against the number of tokens, which determines the compute, and against bytes of text. Finished runs are kept in --out
+and not repeated.
 
 Example: python benchmarks/model_starts.py smollm2 smollm2-si si.txt.xz --keep en.txt.xz --eval si=si.txt en=en.txt
 """
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 AS_IT_IS = "as it is"
 STARTS = (AS_IT_IS, "random", "mean", "weighted", "distilled", "omp")
 POINTS = 8
-"""Number of measurements during a run, more frequent at the beginning."""
+"""Number of measurements during a run; they are more frequent at the beginning."""
 
 
 @dataclass
@@ -88,7 +88,7 @@ def main() -> None:
         option("--rows-learning-rate", type=float, help="learning rate of new rows (default: --learning-rate)")
         option("--distil-steps", default=300, help="steps of distillation before training")
         option("--distil-batch", default=32, help="texts per step of distillation")
-        option("--bfloat16", action="store_true", help="multiply in bfloat16 on CPUs too, which is faster with AMX")
+        option("--bfloat16", action="store_true", help="multiply in bfloat16 on CPUs, too, which is faster on CPUs with AMX")
         option("--lines", type=int, help="lines of each held-out text to use (default: all)")
         add_options(option, "transplant", seeds=1, steps=1200, batch=16384, length=512, learning_rate=3e-4)
 
@@ -102,7 +102,9 @@ def run(args: Namespace) -> None:
     measured = {line for lines in held_out.values() for line in lines}
     texts = Texts(lines_of(args.corpus, measured), lines_of(args.keep, measured), held_out, args.keep_share)
     if not texts.new:
-        raise SGPEError("nothing to train on: all lines of the corpus are also held out")
+        raise SGPEError(
+            "nothing to train on, because all lines of the corpus are also held out: give other text to train on"
+        )
     new, old = load_tokenizer(args.tokenizer), load_tokenizer(args.model)
     others = ("model", "tokenizer", "corpus", "keep", "eval", "starts", "donor", "seeds", "out")
     settings = {name: value for name, value in vars(args).items() if name not in others} | {
@@ -138,7 +140,7 @@ class Starts:
         return torch.tensor(rows).reshape(steps, -1, length), read.tolist()
 
     def train(self, start: str, seed: int) -> dict[str, Any]:
-        """Train from a start, and return the measurements."""
+        """Train from one of the initializations, and return the measurements."""
         import torch
         from transformers import AutoModelForCausalLM
 
@@ -160,7 +162,7 @@ class Starts:
         return {"points": [point | {"bytes": read[point["step"] - 1] if point["step"] else 0} for point in points]}
 
     def begin(self, start: str, model: PreTrainedModel, seed: int) -> list[int]:
-        """Fit a model to the extended tokenizer, and return the ids of the new rows."""
+        """Fit a model to the extended tokenizer in the way that ``start`` names, and return the ids of the new rows."""
         import torch
 
         from trainers.model_rows.distillation import distil
@@ -186,8 +188,8 @@ class Starts:
 def report(results: dict[str, Any], out: Path) -> None:
     """Write a table and a chart.
 
-    The table has bits per byte before training, after equal compute, and after equal text, the bytes of the run that read
-    the least; then the share of probability on new tokens.
+    The table has bits per byte before training, after equal compute, and after equal text (the number of bytes of the run
+    that read the least); then the share of probability on new tokens.
     """
     runs = by_name(results)
     places, last = places_of(runs), [run["points"][-1] for run in results.values()]
@@ -211,7 +213,7 @@ def report(results: dict[str, Any], out: Path) -> None:
 
 
 def at(points: list[dict[str, Any]], size: int | None, place: str) -> float:
-    """Return bits per byte after ``size`` bytes of text, interpolated linearly; None for all text."""
+    """Return bits per byte after ``size`` bytes of text, interpolated linearly; with None, after all text."""
     sizes = [point["bytes"] for point in points]
     return float(np.interp(sizes[-1] if size is None else size, sizes, [point["bits_per_byte"][place] for point in points]))
 

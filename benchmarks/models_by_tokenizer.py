@@ -1,9 +1,9 @@
-"""Compare tokenizers by the models trained with them: train the same small Llama with each, and measure bits per byte.
+"""Compare tokenizers by models: train the same small Llama with each tokenizer, and measure bits per byte.
 
 All runs use the same compute: models of the same size, and the same number of steps and tokens. If a tokenizer needs fewer
 tokens for a text, its model sees more text; this advantage is reported. Text is normalized to NFC, and each line is one
-text. The seed determines the initial weights and the order of the lines, the same for all tokenizers. Lines that also occur
-in a held-out file are not used for training.
+text. The seed determines the initial weights and the order of the lines, which are the same for all tokenizers. Lines that
+also occur in a held-out file are not used for training.
 
 Writes the trained tokenizers, a record of each run, and a chart, bits-per-byte.png. Finished runs are not repeated.
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 POINTS = 7
-"""Number of measurements during a run, the last one at its end."""
+"""Number of measurements during a run; the last measurement is at the end."""
 SHAPE = ("layers", "width", "heads", "length")
 
 
@@ -70,7 +70,10 @@ def run(args: Namespace) -> None:
     held_out = held_out_lines(args.eval)
     lines = lines_of(args.corpus, without=(line for lines in held_out.values() for line in lines))
     if not lines:
-        raise SGPEError("nothing to train on: all lines of the corpus are also in the held-out files")
+        raise SGPEError(
+            "nothing to train on, because all lines of the corpus are also in the held-out files: give other text to "
+            "train on"
+        )
     existing = {Path(folder).name: load_tokenizer(folder) for folder in args.tokenizer}
     settings = {name: getattr(args, name) for name in ("recipe", "vocab_size", "script", "steps", "batch", "learning_rate")}
     settings |= shape(args) | {
@@ -124,7 +127,7 @@ def train_and_measure(
     rows = list(islice(pack(order, tokenizer, args.length), args.steps * args.batch // args.length))
     if len(rows) * args.length < args.steps * args.batch:
         raise SGPEError(
-            f"the corpus gives only {len(rows) * args.length:,} tokens for {args.steps} steps of {args.batch}: "
+            f"the corpus has only {len(rows) * args.length:,} tokens for {args.steps} steps of {args.batch}: "
             "add text, or use fewer --steps"
         )
     torch.manual_seed(seed)

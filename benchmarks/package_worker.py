@@ -26,8 +26,9 @@ from harness import forget_peak, peak_bytes
 from packages import PACKAGES, TRAINERS, Lacks, Package, Rows, Task, Texts, as_it_is
 
 MEASURES = ("batch", "lists", "5000", "200", "tok", "map", "decode")
-"""Batches in the cheapest form, batches as lists, single texts of 5,000 or 200 characters as lists, a list of texts in
-transformers, `datasets.map(batched=True)`, and decoding of batches."""
+"""The measures of encoding: batches in the form that costs least, batches as lists, single texts of 5,000 or 200 characters
+as lists, a list of texts in transformers, `datasets.map(batched=True)`, and decoding of batches.
+"""
 ONE_THREAD_ONLY = ("5000", "200")
 # These packages have no cache across texts, so a second pass is no faster.
 WITHOUT_CACHE = ("tokenizers", "tiktoken", "kitoken")
@@ -41,9 +42,9 @@ class Worker:
     """The process of one package.
 
     Args:
-        row: The name of its row in tables.
+        row: The name of the package's row in tables.
         python: The interpreter.
-        **job: The job for `work`. It goes through the pipe, because texts may be long.
+        **job: The job for `work`. It is sent through the pipe, because texts may be long.
     """
 
     def __init__(self, row: str, python: str, **job: Any) -> None:
@@ -60,7 +61,7 @@ class Worker:
             self._questions.send(job)
 
     def ask(self, what: str, measure: str) -> Any:
-        """Ask the process, and return its answer; None after a failure in this measure."""
+        """Ask the process a question, and return its answer; None after a failure in this measure."""
         if measure in self.failures:
             return None
         answer: Any = f"no answer after {_TIMEOUT} s"
@@ -76,7 +77,7 @@ class Worker:
         return answer
 
     def turn(self, measure: str) -> dict[str, tuple[float, float]]:
-        """Measure a first pass and, if it may be faster, a second one."""
+        """Measure a first pass and, if a second pass may be faster, a second pass."""
         once = measure in ("train", "decode") or self._job["name"] in WITHOUT_CACHE
         answers = {how: self.ask(how, measure) for how in (("cold",) if once else ("cold", "warm"))}
         return {how: answer for how, answer in answers.items() if answer is not None}
@@ -105,7 +106,7 @@ def work(questions: Connection) -> None:
 
     The first message is the job: a dict with ``name``, ``texts`` (or a file of texts, if the whole process is measured),
     ``threads``, ``core`` (the only core to run on, or None), and ``folder`` for encoding, or ``pattern`` and ``size`` for
-    training. A string as an answer is the reason of a failure.
+    training. If an answer is a string, it is the reason for a failure.
     """
     job = questions.recv()
     if job["core"] is not None:
@@ -181,7 +182,9 @@ def task_of(package: Package, measure: str, texts: Texts) -> Task:
 
 
 def mapped(package: Package, texts: Texts) -> Callable[[], Any]:
-    """Return a `datasets.map` in memory, with the package's tokenizer for transformers or else with lists of ids."""
+    """Return a function that runs `datasets.map` in memory, with the package's tokenizer for transformers or, if it has
+    none, with lists of ids.
+    """
     import datasets
 
     datasets.disable_progress_bars()

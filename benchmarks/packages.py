@@ -1,4 +1,4 @@
-"""Adapters for the encoding and training of this package and of others.
+"""Adapters that call this package and others for encoding and training.
 
 The module also runs in interpreters without this package, so it imports only the standard library; each adapter imports its
 package.
@@ -21,7 +21,7 @@ from typing import Any
 Texts = list[str]
 Rows = list[list[int]]
 Task = tuple[Callable[[], Any], Callable[[Any], Iterable[Any]]]
-"""The function to time, and a function that makes its result comparable."""
+"""A pair of functions: the function to time, and a function that makes its result comparable."""
 
 
 class Lacks(Exception):
@@ -44,12 +44,12 @@ class Package:
     """A package with one tokenizer.
 
     Attributes:
-        lists: Encodes many texts to lists of ids.
-        one: Encodes one text.
-        decode: Decodes many rows of ids to texts, or to bytes if the package has only these.
-        batch: Encodes many texts in the cheapest form of the package; None for ``lists``.
-        rows: Converts the result of ``batch`` to lists. Not timed.
-        caller: Returns the tokenizer as a class of transformers, or a replacement for it.
+        lists: Function that encodes many texts to lists of ids.
+        one: Function that encodes one text.
+        decode: Function that decodes many rows of ids to texts, or to bytes if the package can decode only to bytes.
+        batch: Function that encodes many texts to the form that costs the package least; None for ``lists``.
+        rows: Function that converts the result of ``batch`` to lists. It is not timed.
+        caller: Function that returns the tokenizer as a class of transformers, or as a replacement for that class.
     """
 
     lists: Callable[[Texts], Any]
@@ -81,7 +81,7 @@ def hf_sgpe(folder: str, threads: int) -> Package:
 
 
 def tokenizers(folder: str, threads: int, *, is_version_1: bool = False) -> Package:
-    """Load with tokenizers; version 1.0 has no batch decoding, and transformers does not support it yet."""
+    """Load with tokenizers. Version 1.0 has no batch decoding, and transformers does not support this version yet."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(f"{folder}/tokenizer.json")
@@ -141,7 +141,7 @@ def fastokens(folder: str, threads: int) -> Package:
         return split(np.frombuffer(batch[0], np.uint32), np.frombuffer(batch[1], np.uint64)[1:-1].astype(int))
 
     def caller() -> Callable[[Texts], Any]:
-        with contextlib.redirect_stdout(io.StringIO()):  # it prints a message if patched before
+        with contextlib.redirect_stdout(io.StringIO()):  # the package prints a message if it was patched before
             fastokens.patch_transformers()
         return standard_tokenizer(folder)
 
@@ -180,7 +180,7 @@ def kitoken(folder: str, threads: int) -> Package:
 
 
 def quicktok(folder: str, threads: int) -> Package:
-    """Load with quicktok-v1; another package on PyPI is also imported as quicktok."""
+    """Load with quicktok-v1. (Another package on PyPI is also imported as quicktok.)"""
     quicktok = importlib.import_module("quicktok")
     with tempfile.TemporaryDirectory() as temporary, contextlib.redirect_stdout(io.StringIO()):
         quicktok.import_tokenizer(f"{folder}/tokenizer.json", "imported", temporary)
@@ -205,8 +205,9 @@ PACKAGES: dict[str, Callable[[str, int], Package]] = {
     "kitoken": kitoken,
     "quicktok": quicktok,
 }
-"""Name → function of a folder with ``tokenizer.json`` and ``tiktoken.json``, and of the number of threads, for packages that
-take it with each call. Other packages use RAYON_NUM_THREADS."""
+"""Functions that load a package, keyed by its name. They take a folder with ``tokenizer.json`` and ``tiktoken.json``, and
+the number of threads, for packages that need this number with each call. Other packages use RAYON_NUM_THREADS.
+"""
 
 
 def split(ids: Any, ends: Any) -> Rows:
@@ -223,13 +224,14 @@ def standard_tokenizer(folder: str) -> Callable[[Texts], Any]:
     return tokenizer
 
 
-# ---------------------------------------------------------------- training with each package: the tokens in order of merges
+# ---------------------------------------------------------------- training with each package; the result is the tokens in
+# the order of merges
 
 
 def train_hf_sgpe(texts: Texts | Path, pattern: str, size: int, threads: int) -> Task:
     from trainers import TokenizerTrainer, TrainingConfig
 
-    # Other packages have no minimum frequency, or get this one.
+    # Other packages have no minimum frequency, or get this minimum.
     config = TrainingConfig(vocab_size=size, recipe="bpe", pattern=pattern, special_tokens=(), min_frequency=1)
     trainer = TokenizerTrainer(config, workers=threads, progress=False)
 
@@ -286,7 +288,7 @@ def train_ffbpe(texts: Texts, pattern: str, size: int, threads: int) -> Task:
 def train_gigatoken(texts: Texts | Path, pattern: str, size: int, threads: int) -> Task:
     import gigatoken
 
-    # Documents are lines, as for other packages, but gigatoken drops the line breaks.
+    # Each document is a line, as for other packages, but gigatoken drops the line breaks.
     data = texts if isinstance(texts, Path) else "<|doc|>".join(texts).encode()
     separator = b"\n" if isinstance(texts, Path) else b"<|doc|>"
     train = partial(gigatoken.train_bpe, data, size, [], separator=separator)

@@ -31,7 +31,7 @@ def main() -> int:
 def run(path: Path, out: Path) -> None:
     records = read_records(path)
     if not records:
-        raise SGPEError(f"{path}: has no records")
+        raise SGPEError(f"{path} has no records: give a file that a benchmark wrote")
     import_module(records[0]["question"]).report({record["about"]: record["result"] for record in records}, out)
 
 
@@ -59,7 +59,7 @@ def signed(share: float, digits: int = 1) -> str:
 
 
 def in_words(difference: str) -> str:
-    """Put the result of `signed` into words.
+    """Return the result of `signed` in words.
 
     >>> in_words(signed(-0.0112))
     '1.1 % fewer'
@@ -72,10 +72,12 @@ def bold(texts: Iterable[str]) -> list[str]:
 
 
 def write_pages(root: Path, tables: Mapping[str, tuple[str, Callable[[Any], str]]], figures: Any) -> list[Path]:
-    """Write tables into pages, each between ``<!-- measured: NAME -->`` and ``<!-- end -->``; return the pages.
+    """Write tables into pages, and return the pages. Each table goes between ``<!-- measured: NAME -->`` and ``<!-- end
+    -->``.
 
     Args:
-        tables: Name of a table → its page, under ``root``, and a function of the figures that writes it.
+        tables: The page of each table, under ``root``, and the function that writes the table from the figures, keyed by the
+            table's name.
 
     Raises:
         SGPEError: a page has no place for a table.
@@ -86,7 +88,10 @@ def write_pages(root: Path, tables: Mapping[str, tuple[str, Callable[[Any], str]
         before, opening, rest = path.read_text(encoding="utf-8").partition(first)
         _, closing, after = rest.partition(last)
         if not (opening and closing):
-            raise SGPEError(f"{path}: has no place for a table: write <!-- measured: {name} --> and <!-- end -->")
+            raise SGPEError(
+                f"{path} has no place for the table {name}: write <!-- measured: {name} --> and <!-- end --> where it "
+                "belongs"
+            )
         write_text(path, f"{before}{first}\n{write(figures)}\n{last}{after}")
     return list(dict.fromkeys(root / page for page, _ in tables.values()))
 
@@ -96,9 +101,10 @@ def write_pages(root: Path, tables: Mapping[str, tuple[str, Callable[[Any], str]
 
 @contextmanager
 def chart(path: Path, size: tuple[float, float], rows: int = 1, columns: int = 2, **more: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield a matplotlib figure and its rows of axes, and save the drawing as PNG or SVG, depending on the file name.
+    """Yield a matplotlib figure and its rows of axes. After the block, save the drawing as PNG or SVG, depending on the file
+    name.
 
-    The same drawing results in the same bytes. SVG keeps text as text.
+    The same drawing results in the same bytes. In SVG, text stays text.
     """
     check_matplotlib()
     import matplotlib

@@ -1,10 +1,10 @@
-"""Measure a server under load, and its overhead over the engine.
+"""Measure a server under load, and the overhead of the server over the engine.
 
-Load: clients send requests concurrently for some minutes, and break off a third of them at random moments. Printed are the
-numbers of answered, broken-off and wrong requests, and the memory of the server over time. Overhead: tokens per second for
-one text at a time, through the server and by `TextGenerator` in this process, in turns. Printed are the median, the median
-of the ratios, and the CPU time, on which other work has the least effect. The model has random weights, because the speed
-does not depend on them.
+Load: clients send requests concurrently for some minutes, and break off a third of the requests at random moments. The
+script prints the numbers of answered, broken-off and wrong requests, and the memory of the server over time. Overhead: the
+script measures tokens per second for one text at a time, through the server and with `TextGenerator` in this process, in
+turns. It prints the median, the median of the ratios, and the CPU time, on which other work has the least effect. The model
+has random weights, because the speed does not depend on them.
 
 Example: python benchmarks/server_load.py --minutes 2 --clients 64
 """
@@ -147,7 +147,7 @@ def load(args: argparse.Namespace, pid: int, host: str, answers: list[str]) -> d
         while thread.is_alive():
             thread.join(1)
             if len(megabytes) == 1 and time.monotonic() > end - args.minutes * 54:
-                megabytes.append(memory(pid))  # by then, PyTorch and the allocator have reached their steady size
+                megabytes.append(memory(pid))  # by that time, PyTorch and the allocator have reached their steady size
     counts = {outcome: done[outcome] for outcome in ("answered", "broken off", "wrong")}
     megabytes = [*megabytes, memory(pid)]
     return {"clients": args.clients, "minutes": args.minutes, **counts, "megabytes": [megabytes[0], *megabytes[-2:]]}
@@ -161,7 +161,7 @@ def memory(pid: int) -> float:
 
 
 def speeds(args: argparse.Namespace, generator: TextGenerator, pid: int, host: str) -> dict[str, Any]:
-    """Compare the speed of the engine alone with that of the server."""
+    """Compare the speed of the engine alone with the speed of the server."""
     options = GenerationOptions(max_new_tokens=args.tokens, temperature=0)
     served = partial(request, host, 600, max_tokens=args.tokens, temperature=0)
     ways = {

@@ -1,8 +1,8 @@
-"""Compare training, encoding and decoding with other installed packages: the same bytes, in one run, in turns.
+"""Compare training, encoding and decoding with other installed packages, on the same bytes, in one run, in turns.
 
 Every package runs in its own process (`package_worker.py`), which reports its peak memory. Results are compared with a
-reference before speeds are printed: `tokenizers` for ids, and `rustbpe` for merges (of equally frequent pairs, the one with
-the smallest ids first). Different results are marked. Writes speed.md and speed.jsonl.
+reference before speeds are printed: `tokenizers` for ids, and `rustbpe` for merges (of equally frequent pairs, the pair with
+the smallest ids merges first). Different results are marked. Writes speed.md and speed.jsonl.
 
     python benchmarks/speed.py out/ --text english=en.txt.xz --text code=code.jsonl.xz --text sinhala=si.txt.xz \\
         --text hindi=hi.txt.xz --text tamil=ta.txt.xz --text mixed=en.txt.xz,si.txt.xz,hi.txt.xz,ta.txt.xz,code.jsonl.xz
@@ -53,7 +53,7 @@ RECIPES = {
     "sinhala": ("hybrid", ONE_REGEX),
     **dict.fromkeys(("hindi", "tamil", "mixed"), ("hybrid",)),
 }
-"""Kind of text → the recipe ``hybrid``, or split patterns for the recipe ``bpe``; other texts use gpt2."""
+"""The recipe ``hybrid``, or split patterns for the recipe ``bpe``, keyed by kind of text; other texts use gpt2."""
 SCRIPTS = {"sinhala": ("sinhala",), "hindi": ("devanagari",), "tamil": ("tamil",), "mixed": ("all",)}
 PARTS = (*MEASURES, "training", "processes", "growth", "syllables")
 PROCESSES = ("hf_sgpe", "rustbpe", "gigatoken", "tokenizers")
@@ -76,8 +76,9 @@ _FORMS = "`hybrid` normalizes to NFC and tiktoken does not, so their ids differ 
 
 Docs = list[str]
 Results = dict[str, dict[str, Any]]
-"""Row of a table, a package or PACKAGE@BUILD → medians of ``cold`` and ``warm`` (MB/s, or seconds of whole processes), all
-turns, ``peak`` (bytes) and ``differs`` (share); or ``failure``."""
+"""The results of a table, keyed by row, which is a package or PACKAGE@BUILD: medians of ``cold`` and ``warm`` (MB/s, or
+seconds of whole processes), all turns, ``peak`` (bytes) and ``differs`` (share); or ``failure``.
+"""
 
 
 def main() -> None:
@@ -92,10 +93,19 @@ def main() -> None:
         option("--threads", type=int, help="threads to measure with, in addition to one (default: one for each core)")
         option("--skip", default="", help="packages to leave out, separated by commas")
         option("--only", action="append", choices=PARTS, help="a part to run (repeatable; default: all)")
-        option("--recipe", action="append", help="hybrid or a split pattern, instead of those for the text (repeatable)")
+        option(
+            "--recipe",
+            action="append",
+            help="hybrid or a split pattern to measure, instead of the recipes for the kind of text (repeatable)",
+        )
         builds = "interpreter with this package, or with another build of it (repeatable)"
         option("--python", action="append", default=[], metavar="NAME[@BUILD]=FILE", help=builds)
-        option("--cpu-time", action="store_true", help="use CPU time for one thread, on machines with other work")
+        option(
+            "--cpu-time",
+            action="store_true",
+            help="time single-threaded runs by CPU time instead of wall-clock time; for machines that are also doing other "
+            "work",
+        )
         option("--long", default=3.0, help="seconds of a turn after which a package gets no more turns")
         option("--pin", action="store_true", help="pin measurements with one thread to one core (Linux)")
         option(
@@ -110,11 +120,11 @@ def run(args: argparse.Namespace) -> None:
     for name, value in [("--text", value) for value in args.text] + [("--python", value) for value in args.python]:
         row, _, path = value.partition("=")
         if not (row and path):
-            raise SGPEError(f"{name} takes NAME=FILE, not {value!r}")
+            raise SGPEError(f"{name} needs NAME=FILE, not {value!r}")
         if name == "--python" and package_of(row) not in known:
-            raise SGPEError(f"--python knows no package {package_of(row)!r}, but {', '.join(known)}")
+            raise SGPEError(f"--python: unknown package {package_of(row)!r}: choose from {', '.join(known)}")
     if args.pin and not hasattr(os, "sched_setaffinity"):
-        raise SGPEError("--pin works on Linux only")
+        raise SGPEError("--pin works only on Linux: leave it out")
     args.python = dict(value.split("=", 1) for value in args.python)
     args.threads = args.threads or available_cores()
     args.core = max(os.sched_getaffinity(0)) if args.pin else None
@@ -217,7 +227,7 @@ def mark_differences(results: Results, outputs: dict[str, list[bytes]], referenc
 def measure_encoding(
     rows: Sequence[str], docs: Docs, kind: str, recipe: str, measures: Sequence[str], args: argparse.Namespace, most: int
 ) -> dict[str, Results]:
-    """Return the results of each column, a measure with one thread or with ``most`` threads."""
+    """Return the results of each column of a table. A column is a measure with one thread or with ``most`` threads."""
     columns: dict[str, Results] = {}
     with tempfile.TemporaryDirectory() as folder:
         save_trained(docs, Path(folder), kind, recipe, args.vocab_size)
@@ -267,7 +277,7 @@ def measure_processes(rows: Sequence[str], docs: Docs, pattern: str, args: argpa
 
 
 def syllables_per_second(docs: Docs) -> dict[str, float]:
-    """Return words per second of the native LinguisTrie, for the ends of syllables and for strings."""
+    """Return the words per second that the native LinguisTrie cuts, into ends of syllables and into strings."""
     trie, text = LinguisTrie(), "".join(docs)
     ways: dict[str, Callable[[], object]] = {
         "ends": lambda: trie.ends(text, True),
@@ -284,7 +294,9 @@ def megabytes(docs: Docs) -> float:
 
 
 def read_documents(paths: str, megabytes: float) -> Docs:
-    """Read the beginning of a corpus in documents of a few thousand characters; of several corpora, equal parts in turns."""
+    """Return the beginning of a corpus as documents of a few thousand characters. For several corpora, equal parts of each
+    alternate.
+    """
     names = paths.split(",")
     mixed: list[Docs] = []
     for name in names:
@@ -302,7 +314,7 @@ def pieces(text: str, characters: int = 4000) -> Iterator[str]:
 
 
 def save_trained(docs: Docs, folder: Path, kind: str, recipe: str, vocab_size: int) -> None:
-    """Train and save a tokenizer, also in the form of tiktoken."""
+    """Train a tokenizer and save it, as a folder and as the pattern and ranks that tiktoken needs."""
     # No special tokens: packages differ in whether they recognise them in text, and some of the code contains them.
     hybrid = {"recipe": "hybrid", "scripts": SCRIPTS.get(kind, ("all",)), "pattern": "o200k"}
     options: dict[str, Any] = hybrid if recipe == "hybrid" else {"recipe": "bpe", "pattern": recipe}
@@ -383,7 +395,7 @@ def section(title: str, result: dict[str, Any]) -> str:
 
 
 def encoding_table(columns: dict[str, Results]) -> str:
-    """Return a table; its cells have the speeds of the first and second pass, and the speed of hf_sgpe relative to them."""
+    """Return a table. Its cells have the speeds of the first and second pass, and the speed of hf_sgpe relative to these."""
     rows, notes = [], []
     for row in dict.fromkeys(chain.from_iterable(columns.values())):
         results = {column: columns[column][row] for column in columns}
@@ -397,7 +409,7 @@ def encoding_table(columns: dict[str, Results]) -> str:
             measures = dict.fromkeys(measure_label(column.split(", ")[0]) for column in where)
             affected = "" if len(where) == len(columns) else f", {', '.join(measures)}"
             shown = textwrap.shorten(reason.replace("|", "¦"), 160, placeholder=" …")
-            brackets = shown.replace("[", r"\[")  # which Markdown may take for a link
+            brackets = shown.replace("[", r"\[")  # Markdown may read this as a link
             notes.append(f"- {row}{affected}: {brackets}")
     heading = ("package", *map(head, columns), "peak memory", "same result")
     text = table(heading, rows, f"l{'r' * (len(columns) + 1)}l")

@@ -1,8 +1,8 @@
 """Train, extend and measure the tokenizers of the documentation, and write the tables of its pages.
 
-Writes docs/measured/tokens.jsonl, a record of each tokenizer with its text, settings, weights and measures in every
-language; and from these records the tables in README.md and docs/, each between two comments. Word counts are kept in
---work and reused: remove that folder after a change to the splitting of text.
+The script writes docs/measured/tokens.jsonl, a record of each tokenizer with its text, settings, weights and measures in
+every language. From these records, it writes the tables in README.md and docs/, each between two comments. Word counts are
+kept in --work and reused. Remove that folder after a change to the splitting of text.
 
 The folder of corpora has si.txt.xz, code.jsonl.xz and so on; the folder of held-out text has ntrex_si.txt and so on; the
 folder of vocabularies has gpt2, llama3, cl100k_base and o200k_base, each with vocab.json and merges.txt.
@@ -56,14 +56,15 @@ TEN = ("si", "hi", "mr", "ne", "bn", "gu", "ta", "te", "kn", "ml")
 
 @dataclass(frozen=True)
 class Recipe:
-    """A tokenizer to measure, a line of tokenizers.jsonl: existing, trained or extended.
+    """A tokenizer to measure (existing, trained or extended), from a line of tokenizers.jsonl.
 
     Attributes:
         languages: The languages to measure in.
         base: Name of an existing tokenizer; its ids are compared with those of the extended tokenizer.
-        corpora: Language → megabytes to which its text is weighted; None for its own size.
+        corpora: The number of megabytes to which the text of each language is weighted, keyed by language; None for the size
+            that the text has.
         settings: Arguments of `TrainingConfig` or, with a ``base``, of `ExtensionConfig`.
-        first: Number of new tokens of the extended tokenizer to measure with; None for all.
+        first: The extended tokenizer is measured with only this number of its new tokens; None for all.
     """
 
     languages: tuple[str, ...]
@@ -74,13 +75,13 @@ class Recipe:
 
 
 def read_recipes(path: Path) -> dict[str, Recipe]:
-    """Read recipes by name from JSON lines."""
+    """Return the recipes in a file of JSON lines, keyed by name."""
     lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
     return {line.pop("name"): Recipe(tuple(line.pop("languages").split()), **line) for line in lines}
 
 
 RECIPES = read_recipes(Path(__file__).with_name("tokenizers.jsonl"))
-"""Name of a tokenizer → recipe."""
+"""The recipes, keyed by the tokenizer's name."""
 
 
 def main() -> None:
@@ -116,7 +117,10 @@ def run(args: argparse.Namespace) -> None:
     records = Records(args.record, keep=True)
     missing = [name for name in RECIPES if name not in {*names, *records.results}]
     if missing and not args.no_pages:
-        raise SGPEError(f"{args.record}: the pages also need {', '.join(missing)}: leave out --only, or add --no-pages")
+        raise SGPEError(
+            f"{args.record} has no results for {', '.join(missing)}, which the pages need: leave out --only to "
+            "measure them, or add --no-pages"
+        )
     for name in names:
         began = time.perf_counter()
         records.add(name, measured(RECIPES[name], args), order=RECIPES)
@@ -186,10 +190,10 @@ def learned(recipe: Recipe, args: argparse.Namespace) -> tuple[BPETokenizer, dic
 
 
 def corpus_files(folder: Path, code: str) -> list[CorpusFile]:
-    """Find the corpora of a language: si.txt.xz, and my_more.txt.xz with my.txt.xz."""
+    """Return the files of a language's corpora: those with names such as si.txt.xz and, for more text, si_more.txt.xz."""
     found = sorted(path for pattern in (f"{code}.*", f"{code}_more.*") for path in folder.glob(pattern))
     if not found:
-        raise SGPEError(f"{folder}: has no corpus {code}.txt.xz")
+        raise SGPEError(f"{folder} has no corpus {code}.txt.xz")
     return find_files(found)
 
 
@@ -200,7 +204,7 @@ def texts_of(files: Sequence[CorpusFile], megabytes: float | None) -> Iterator[s
 
 
 def size_of(files: Sequence[CorpusFile], args: argparse.Namespace) -> int:
-    """Return the size of the text of a language, in bytes."""
+    """Return the size of a language's text, in bytes."""
     kept = args.work / f"{files[0].name}-{args.megabytes}.size"
     if not kept.exists():
         write_text(kept, str(sum(len(text.encode()) for text in texts_of(files, args.megabytes))))
@@ -217,7 +221,7 @@ def counts_of(code: str, files: Sequence[CorpusFile], splitting: Splitting, args
 
 
 def held_out(folder: Path, code: str, most: int | None) -> list[str]:
-    """Read held-out text; Burmese in Zawgyi is converted to Unicode."""
+    """Return the lines of held-out text; Burmese in Zawgyi is converted to Unicode."""
     lines = (line for line in read_lines(folder / f"ntrex_{code}.txt") if line.strip())
     return [to_unicode(line) if code == "my" and is_zawgyi(line) else line for line in islice(lines, most)]
 
@@ -226,7 +230,7 @@ def held_out(folder: Path, code: str, most: int | None) -> list[str]:
 
 
 class Figures:
-    """The figures of records, formatted for tables."""
+    """The numbers in records, formatted for tables."""
 
     def __init__(self, results: Mapping[str, Any]) -> None:
         self.tokenizers = results
@@ -245,7 +249,7 @@ class Figures:
         return sum(self.value(name, code, measure) for code in codes)
 
     def more(self, name: str, other: str, codes: Sequence[str], digits: int = 1) -> str:
-        """Return the relative difference in tokens between two tokenizers, over several languages together."""
+        """Return the relative difference between two tokenizers in the total number of tokens for several languages."""
         return signed(self.tokens(name, codes) / self.tokens(other, codes) - 1, digits)
 
     def thousands(self, name: str) -> str:
@@ -372,7 +376,7 @@ TABLES: dict[str, tuple[str, Callable[[Figures], str]]] = {
     "recipes": ("docs/train.md", recipes),
     "many languages": ("docs/scripts.md", many_languages),
 }
-"""Name of a table → its page, and the function that writes it."""
+"""The page of each table, and the function that writes the table, keyed by the table's name."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Measurements, pictures and cards of tokenizers and models, and pushing them to the Hub."""
+"""Measurements, pictures and cards of tokenizers and models, and uploads to the Hub."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
     "write_playground",
 ]
 
-# Writing and pushing a card must not need `trainers`, since a project's own folder may hide that name.
+# Code that writes and pushes a card must not import `trainers`, because a folder of the user's project may have that name.
 __getattr__, __dir__ = lazily(
     __name__,
     {

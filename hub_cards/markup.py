@@ -1,6 +1,6 @@
-"""Text as Markdown and HTML: escaping and templates.
+"""Conversion of text to Markdown and HTML: escaping and templates.
 
-Text between backticks is code; there is no other markup.
+In such text, backticks enclose code; there is no other markup.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ COLOURS = {
     "baseline-4": ("#8a6100", "#d9b24c"),
     "baseline-5": ("#56606d", "#a9b4c2"),
 }
-"""Class of a shape, and custom property of CSS → colour in light mode and in dark mode."""
+"""Colours in light mode and in dark mode, keyed by the class of a shape, which is also the name of a custom property in CSS.
+"""
 
 
 def render(template: str, **values: Any) -> str:
-    """Fill in a file of ``hub_cards/templates``."""
+    """Return a template from ``hub_cards/templates``, filled in with the given values."""
     return _environment().get_template(template).render(values)
 
 
@@ -66,14 +67,15 @@ def font_stack(text: str) -> str:
     """
     shown = "".join(sorted(set(text)))
     fonts = {name: f"'{script.font}'" for name, script in every_script().items() if letters_of((script,)).search(shown)}
-    # Japanese comes before Han, whose characters it writes in its own forms; emoji come last, since their font has digits.
+    # Japanese comes before Han, because it writes Han characters in its own forms; emoji come last, because their font has
+    # digits.
     han, emoji = (([fonts.pop(name)] if name in fonts else []) for name in ("han", "emoji"))
     elsewhere = ("system-ui", "'Segoe UI'", "'Nirmala UI'", "'Helvetica Neue'", "Arial", "sans-serif")
     return ", ".join(dict.fromkeys(["'Noto Sans'", *fonts.values(), *han, *elsewhere, *emoji]))
 
 
 def listed(names: Iterable[str]) -> str:
-    """Return names in a sentence.
+    """Return names joined for a sentence, with commas and "and".
 
     >>> listed(["a", "b", "c"]), listed(["a"]), listed([])
     ('a, b and c', 'a', '')
@@ -93,7 +95,7 @@ def code(text: str) -> str:
 
 
 def _json_in_script(value: Any) -> Markup:
-    """Return JSON for a script element of HTML; ``<`` is escaped, since ``</script`` would end the element."""
+    """Return JSON for a script element of HTML; ``<`` is escaped, because ``</script`` would end the element."""
     return Markup(as_json(value, separators=(",", ":")).replace("<", "\\u003c"))
 
 
@@ -108,7 +110,7 @@ def _longest_run(text: str) -> int:
 
 
 def _cell(text: str) -> str:
-    """Return text for a cell of a Markdown table; bars are escaped, since they end a cell even in code."""
+    """Return text for a cell of a Markdown table; bars are escaped, because a bar ends a cell even in code."""
     return text.replace("|", "\\|").replace("\n", " ")
 
 

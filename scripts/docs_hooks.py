@@ -1,4 +1,4 @@
-"""Hooks of the MkDocs build: append the help of all commands to the page about the command line."""
+"""Hooks of the MkDocs build, which append the help of all commands to the page about the command line."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _EXAMPLE = re.compile(r"^>>> .*(?:\n.+)*", re.MULTILINE)
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Append the help of each command to the page cli.md."""
+    """Return the Markdown of a page; the page cli.md gets the help of each command at its end."""
     return markdown + commands() if page.file.src_uri == "cli.md" else markdown
 
 
 def commands() -> str:
-    """Return the help of all commands as Markdown, written by Typer."""
+    """Return the help of all commands as Markdown that Typer writes."""
     import typer
     from typer.cli import get_docs_for_click
 
@@ -36,7 +36,7 @@ def _as_code(examples: re.Match[str]) -> str:
 
 
 class Doctests(griffe.Extension):
-    """An extension that turns the examples of docstrings into code blocks; Markdown reads ``>>>`` as a quotation."""
+    """An extension that turns the examples of docstrings into code blocks, because Markdown reads ``>>>`` as a quotation."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         if obj.docstring:

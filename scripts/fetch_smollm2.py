@@ -76,7 +76,7 @@ def save_model(file: Path, folder: Path, dtype: str) -> None:
 
     # The settings of transformers do not turn off the progress bar of its GGUF reader.
     silence = nullcontext() if somebody_watches() else redirect_stderr(StringIO())
-    # Newer versions keep the weights quantized unless told otherwise.
+    # Newer versions keep the weights quantized by default.
     unpacked = {}
     if hasattr(transformers, "GgufConfig"):
         unpacked["quantization_config"] = transformers.GgufConfig(dequantize=True)
@@ -84,7 +84,8 @@ def save_model(file: Path, folder: Path, dtype: str) -> None:
         read = AutoModelForCausalLM.from_pretrained(
             file.parent, gguf_file=file.name, dtype=getattr(torch, dtype), **unpacked
         )
-        # transformers does not save a model read from GGUF, dequantized or not, but saves a new model with the same weights.
+        # transformers cannot save a model that was read from GGUF, dequantized or not, but it can save a new model with the
+        # same weights.
         config = read.config
         if hasattr(config, "quantization_config"):
             del config.quantization_config
@@ -95,7 +96,9 @@ def save_model(file: Path, folder: Path, dtype: str) -> None:
 
 
 def save_tokenizer(file: Path, folder: Path) -> None:
-    """Write a tokenizer equal to llama.cpp's for ``tokenizer.ggml.pre`` = smollm: split digits, then by GPT-2's pattern."""
+    """Write a tokenizer equal to llama.cpp's for ``tokenizer.ggml.pre`` = smollm, which splits off digits and then splits
+    with GPT-2's pattern.
+    """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 

@@ -25,7 +25,7 @@ CODE_POINTS = [*range(0xD800), *range(0xE000, 0x110000)]
 
 
 def engine_classes() -> dict[int, int]:
-    """Map code points to their class in the regex engine of ``tokenizers``."""
+    """Return a dict from code points to their class in the regex engine of ``tokenizers``."""
     text = "".join(map(chr, CODE_POINTS))
     table: dict[int, int] = {}
     for number, pattern in CHARACTER_CLASSES.items():
@@ -39,10 +39,10 @@ def engine_classes() -> dict[int, int]:
 
 
 def normalization_classes() -> dict[int, tuple[int, int]]:
-    """Map code points that NFC may change to a pair: the kind of change, and the combining class.
+    """Return a dict from each code point that NFC may change to the kind of change and the combining class.
 
     Kinds: 1, NFC always replaces the character; 2, it may compose with the previous character; 3, it can only be reordered.
-    A superfluous character does no harm: text with it takes the slower check.
+    A superfluous character does no harm: text with this character gets the slower check.
     """
     library = NFC()
     seconds = {second for _, second in compositions()} | {*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)}
@@ -60,7 +60,9 @@ def normalization_classes() -> dict[int, tuple[int, int]]:
 
 
 def decomposing(table: dict[int, tuple[int, int]]) -> Iterator[int]:
-    """Yield characters that have a decomposition but that NFC keeps: a following mark may compose with a part of them."""
+    """Yield characters that have a decomposition but that NFC keeps, because a following mark may compose with a part of the
+    character.
+    """
     for point in CODE_POINTS:
         if point not in table and unicodedata.normalize("NFD", chr(point)) != chr(point):
             yield point
@@ -78,7 +80,9 @@ def compositions() -> Iterator[tuple[int, int]]:
 
 
 def canaries(classes: dict[int, int]) -> list[int]:
-    """Return about 200 code points whose class depends on the version of Unicode: ends of runs newer than Unicode 3.2."""
+    """Return about 200 code points whose class depends on the version of Unicode: the ends of runs that are newer than
+    Unicode 3.2.
+    """
     newer = [
         point for point in CODE_POINTS if (point in classes) != (unicodedata.ucd_3_2_0.category(chr(point))[0] in "LMNZ")
     ]

@@ -21,7 +21,7 @@ from hf_sgpe.cli import run_script
 from hf_sgpe.files.atomic import atomic_file
 from hf_sgpe.splitting.scripts.script import ranges_text
 
-# Property value → class, for characters that attach to the previous one in UAX #29; other characters get W.
+# Classes of characters that attach to the previous character in UAX #29, keyed by property value; other characters get W.
 _ATTACHED = {
     "Nukta": "N",
     "Virama": "H",
@@ -49,17 +49,17 @@ _ATTACHES = regex.compile(r"[\p{GCB=Extend}\p{GCB=SpacingMark}\p{GCB=ZWJ}]")
 _PREPENDED = regex.compile(r"\p{GCB=Prepend}")
 _IS_WRITTEN = regex.compile(r"[\p{L}\p{M}\p{GCB=Extend}\p{GCB=SpacingMark}]")
 _GAP = 16
-_TATWEEL = 0x640  # lengthens Arabic letters and carries marks like a letter; a few other scripts share it
+_TATWEEL = 0x640  # this character lengthens Arabic letters and carries marks like a letter; a few other scripts share it
 # Accents of the Samaveda, which the table of Devanagari lacks, so that older word counts can still be added up.
 _SAMAVEDIC = [*range(0xA8E0, 0xA8F2), 0xA8FF]
-_ARROWS = 0x2190  # most emoji below this point are other characters too: ©, ™, digits
+_ARROWS = 0x2190  # most emoji below this code point are also ordinary characters: ©, ™, digits
 _BY_HAND = {"Sinhala", "Devanagari", "Bengali", "Gurmukhi", "Gujarati", "Oriya", "Tamil", "Telugu", "Kannada", "Malayalam"}
 _JOINERS = "\u200c\u200d"
 _SHARED = ("Common", "Inherited")
 
 
 def property_of(file: Path) -> Iterator[tuple[int, str]]:
-    """Yield the code points in a file of the database, each with its value."""
+    """Yield the code points in a file of the Unicode Character Database, each with its property value."""
     for line in file.read_text(encoding="utf-8").splitlines():
         if match := regex.match(r"([0-9A-F]+)(?:\.\.([0-9A-F]+))?\s*;\s*(\w+)", line):
             for point in range(int(match[1], 16), int(match[2] or match[1], 16) + 1):
@@ -67,7 +67,7 @@ def property_of(file: Path) -> Iterator[tuple[int, str]]:
 
 
 def classes_of(points: Iterable[int], syllabic: dict[int, str]) -> dict[str, list[int]]:
-    """Group the letters and marks of a script by the letter of their class; "" is for other letters."""
+    """Return the letters and marks of a script, keyed by the letter of their class; "" is for other letters."""
     classes: dict[str, list[int]] = defaultdict(list)
     for point in points:
         character, category = chr(point), syllabic.get(point, "")
@@ -84,7 +84,7 @@ def classes_of(points: Iterable[int], syllabic: dict[int, str]) -> dict[str, lis
 
 
 def clusters_of(points: Iterable[int]) -> dict[str, list[int]]:
-    """Group the letters and marks of a script by their role in extended grapheme clusters."""
+    """Return the letters and marks of a script, keyed by the letter for their role in extended grapheme clusters."""
     classes: dict[str, list[int]] = defaultdict(list)
     for point in points:
         character = chr(point)
@@ -111,7 +111,9 @@ def block_of(points: Iterable[int]) -> str:
 
 
 def tables(folder: Path) -> dict[str, dict[str, dict[str, str]]]:
-    """Return the content of the file: ``abugidas`` and ``others`` map name → class → ranges; ``shared`` has common marks."""
+    """Return the content of the file. ``abugidas`` and ``others`` have ranges keyed by script and then by class; ``shared``
+    has common marks.
+    """
     syllabic = dict(property_of(folder / "IndicSyllabicCategory.txt"))
     points: dict[str, list[int]] = defaultdict(list)
     for point, script in property_of(folder / "Scripts.txt"):
@@ -130,7 +132,7 @@ def tables(folder: Path) -> dict[str, dict[str, dict[str, str]]]:
         if not named:  # Braille has no letters
             continue
         kind[script.lower().replace("_", "-")] = {"block": block_of(points[script]), **named}
-    # Without the halves of flags: in a row of flags, merges of two halves would reach from one flag into the next.
+    # The halves of flags are left out: in a row of flags, merges of two halves would reach from one flag into the next.
     pictographs = [point for point in emoji if not regex.match(r"\p{Regional_Indicator}", chr(point)) and point not in marks]
     result["others"]["emoji"] = {"block": block_of(pictographs), "C": ranges_text(pictographs)}
     result["shared"]["marks"] = {"X": ranges_text(marks)}

@@ -35,7 +35,7 @@ from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
 from hf_sgpe.terminal.options import option, option_list
 from trainers import SAMPLE, CorpusFile, TokenizerTrainer, TrainingConfig, find_files, read_lines
 
-# Loads the tokenizer with transformers alone, without this package.
+# This program loads the tokenizer with transformers alone, without this package.
 PLAIN_LOADER = """
 import json, sys
 sys.modules["hf_sgpe"] = None
@@ -75,10 +75,8 @@ def run(args: Arguments) -> None:
 
     tokenizers = {name: BPETokenizer.from_pretrained(folder) for name, folder in folders.items()}
     sizes = " and ".join(f"{name} ({len(tokenizer):,} tokens)" for name, tokenizer in tokenizers.items())
-    print(f"Two tokenizers have learned from nine of every ten lines: {sizes}.")
-    print(
-        f"Every tenth line is held out, so that neither has learned from it. Below are {len(held_out):,} of these lines.\n"
-    )
+    print(f"Two tokenizers were trained on nine of every ten lines: {sizes}.")
+    print(f"Neither was trained on every tenth line, which is held out. Below are {len(held_out):,} of these lines.\n")
     console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 160)
     words = example_words(held_out)
     if words:
@@ -122,7 +120,7 @@ def command_line(program: str, *words: object) -> str:
 
 
 def shown_path(path: Path) -> str:
-    """Return a path relative to the current folder if it is inside, else the absolute path."""
+    """Return a path relative to the current folder if the path is inside it, otherwise the absolute path."""
     absolute, here = path.absolute(), Path.cwd()
     return str(absolute.relative_to(here)) if absolute.is_relative_to(here) else str(absolute)
 
@@ -133,7 +131,7 @@ def check_is_folder(out: Path) -> None:
 
 
 def held_out_lines(files: list[CorpusFile]) -> list[str]:
-    """Return every tenth line, with the same limit for each file."""
+    """Return every tenth line of the files, with the same limit on the number of lines for each file."""
     share = -(-HELD_OUT_LINES // len(files))
     held_out = [line for file in files for line in islice(filter(str.strip, islice(read_lines(file), 9, None, 10)), share)]
     if not held_out:
@@ -148,7 +146,9 @@ def training_lines(files: list[CorpusFile]) -> Iterator[str]:
 
 
 def check_with_auto_tokenizer(folder: Path, lines: list[str]) -> str:
-    """Encode ``lines`` in a process that cannot import this package, compare the ids with ours, and return the result."""
+    """Encode ``lines`` in a process that cannot import this package, compare the ids with those of this package, and return
+    a sentence about the result.
+    """
     from hf_sgpe import SGPETokenizerFast
 
     ours = SGPETokenizerFast.from_pretrained(folder)
@@ -159,7 +159,7 @@ def check_with_auto_tokenizer(folder: Path, lines: list[str]) -> str:
         raise SGPEError(f"{folder}: plain AutoTokenizer cannot load it: {process.stderr.strip().splitlines()[-1]}")
     name, ids = json.loads(process.stdout)
     if ids != expected:
-        raise SGPEError(f"{folder}: the ids of plain AutoTokenizer differ")
+        raise SGPEError(f"{folder}: the ids of plain AutoTokenizer differ from those of hf_sgpe")
     return f"Plain AutoTokenizer loads it as {name}, without hf_sgpe, with the same ids on {len(lines):,} held-out lines."
 
 
@@ -202,7 +202,7 @@ def shape_of(trie: LinguisTrie, unit: str) -> str:
 
 
 def pieces(tokenizer: BPETokenizer, word: str) -> list[str]:
-    """Return the tokens of a word in running text; ◌ marks a part of a character."""
+    """Return the tokens that a word has in running text; ◌ marks a part of a character."""
     tokens = [tokenizer.token_bytes(id).decode(errors="replace") for id in tokenizer.encode(f" {word}")]
     return [token.strip().replace("\ufffd", "◌") or "␣" for token in tokens]
 

@@ -37,7 +37,8 @@ from trainers.language_models.scoring import score_model
 
 FOLDER = Path(__file__).parent
 QUESTION = "What is the capital of France?"
-# All tokens that occur twice in the sample. Before training, each new token costs about the same bits, so fewer gain less.
+# This number covers all tokens that occur twice in the sample. Before training, each new token costs about the same bits, so
+# fewer new tokens gain less.
 NEW_TOKENS = 1500
 PROMPT_WORDS, LINES_BEFORE = 4, 3
 CONTINUED = GenerationOptions(max_new_tokens=24, temperature=0, repetition_penalty=1.3)
@@ -63,7 +64,7 @@ def run(args: Arguments) -> None:
     tokenizer, rows, trained = folders = [out / name for name in ("tokenizer", "model", "trained")]
     for folder in folders:
         if folder.exists():
-            raise SGPEError(f"{folder} exists already: delete it, or choose another --out")
+            raise SGPEError(f"{folder} already exists: delete it, or choose another folder with --out")
     files = find_files(args.corpus or [SAMPLE / "si.txt"])
     held_out = held_out_lines(files)[:200]
     out.mkdir(parents=True, exist_ok=True)
@@ -117,7 +118,7 @@ def show_text(lines: list[str], models: dict[str, Path]) -> None:
     """Print each model's continuation of a held-out line, and its answer to a question in English."""
     line = example_line(lines)
     beginning = " ".join(line.split()[:PROMPT_WORDS])
-    # Other lines come first: without them, a model with little training may not write the language.
+    # Other lines come first, because without them a model with little training may not write the language.
     prompt = "\n".join([*[text for text in lines if text != line][:LINES_BEFORE], beginning])
     written = []
     for name, folder in models.items():
@@ -137,13 +138,13 @@ def show_text(lines: list[str], models: dict[str, Path]) -> None:
 
 
 def example_line(lines: list[str]) -> str:
-    """Return the first line with at least twice the words of a prompt, or else the line with most words."""
+    """Return the first line with at least twice the words of a prompt or, if there is none, the line with the most words."""
     long = (line for line in lines if len(line.split()) >= 2 * PROMPT_WORDS)
     return next(long, max(lines, key=lambda line: len(line.split())))
 
 
 def show_measures(held_out: list[Path], rows: Path, trained: Path | None, args: Arguments) -> None:
-    """Print the bits per byte of each held-out text: before, with the new rows, and after training."""
+    """Print the bits per byte of each held-out text for the old model, for the model with new rows, and after training."""
     texts = read_held_out(map(str, held_out))
     report = read_json(rows / REPORT_FILE)["texts"]
     measured = {name: [report[name][when]["bits_per_byte"] for when in ("before", "after")] for name in texts}
@@ -201,7 +202,7 @@ def call(program: str, *words: object) -> None:
     print(f"\n$ {shown}", flush=True)
     module = ["-m", "hf_sgpe"] if program == "hf-sgpe" else []
     if subprocess.run([sys.executable, *module, *map(str, words)]).returncode:
-        raise SGPEError(f"this command failed: {shown}")
+        raise SGPEError(f"this command failed; it printed the reason above: {shown}")
 
 
 if __name__ == "__main__":

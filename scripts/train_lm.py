@@ -37,7 +37,7 @@ KEEP_SHARE = 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments(RunArguments):
-    """The options of all training scripts, and those for the text."""
+    """The options of all training scripts, and the options for the text."""
 
     corpus: list[str] = arguments("Text to train on: files, folders or globs of .txt, .jsonl or .parquet.")
     text_field: str = option(
@@ -52,10 +52,12 @@ class Arguments(RunArguments):
     length: int = option("Number of tokens in a row, the context length of training.", 256)
     parts: str = option("Parts of --model to train: " + ", ".join(PARTS) + ".", "all", choices=PARTS)
     rows_learning_rate: float | None = option(
-        "Learning rate of the embedding rows of new tokens (default: that of all other weights)."
+        "Learning rate of the embedding rows of new tokens (default: the learning rate of all other weights)."
     )
     keep: list[str] = option_list(
-        "Text in languages that --model knows, mixed into the training text so that it keeps them.", metavar=SEVERAL
+        "Text in languages that --model knows. It is mixed into the training text, so that the model does not forget "
+        "these languages.",
+        metavar=SEVERAL,
     )
     keep_share: float | None = option(f"Share of the training rows that come from --keep (default: {KEEP_SHARE}).")
     eval: list[str] = option_list("Held-out text on which to measure bits per byte: FILE or NAME=FILE.", metavar=SEVERAL)
@@ -67,12 +69,12 @@ def run(args: Arguments) -> None:
     from transformers import AutoModelForCausalLM, LlamaForCausalLM, set_seed
 
     if bool(args.corpus) == bool(args.dataset):
-        raise SGPEError("training needs text: name either files or a dataset with --dataset")
+        raise SGPEError("training needs text: name files, or a dataset with --dataset")
     for name, is_given in {"--streaming": args.streaming, "--split": args.split is not None}.items():
         if is_given and not args.dataset:
             raise SGPEError(f"{name} needs a dataset: name one with --dataset")
     if args.length < 2:
-        raise SGPEError(f"--length must be at least 2, a token and the next one, not {args.length}")
+        raise SGPEError(f"--length must be at least 2, a token and the next token, not {args.length}")
     args.check()
     options = {"parts": args.parts, "rows_learning_rate": args.rows_learning_rate}
     chosen: dict[str, Any] = {name: value for name, value in options.items() if value not in (None, "all")}

@@ -35,7 +35,7 @@ SHOWN = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments(RunArguments):
-    """The options of all training scripts, and those for pairs."""
+    """The options of all training scripts, and the options for pairs of texts."""
 
     pairs: list[Path] = arguments("A file of pairs, or a file of sources and a file of targets.")
     batch_size: int = option("Number of pairs in a training step.", 16)
@@ -88,7 +88,7 @@ def run(args: Arguments) -> None:
 
 
 def read_pairs(paths: list[Path]) -> list[Pair]:
-    """Read the pairs of one file or two, without pairs that have an empty side.
+    """Return the pairs of texts in one file or in two files. Pairs with an empty side are left out.
 
     Raises:
         SGPEError: a file cannot be read or has no pairs; the message names the file and the line.
@@ -98,7 +98,10 @@ def read_pairs(paths: list[Path]) -> list[Pair]:
     if len(paths) == 2:
         sources, targets = map(lines_of, paths)
         if len(sources) != len(targets):
-            raise SGPEError(f"{paths[0]} has {len(sources)} lines, {paths[1]} has {len(targets)}: they must be aligned")
+            raise SGPEError(
+                f"{paths[0]} has {len(sources)} lines, {paths[1]} has {len(targets)}: give two files with the same "
+                "number of lines"
+            )
         pairs = list(zip(sources, targets, strict=True))
     else:
         path = paths[0]
@@ -106,7 +109,7 @@ def read_pairs(paths: list[Path]) -> list[Pair]:
         pairs = [read(line, f"{path}, line {number}") for number, line in enumerate(lines_of(path), 1) if line.strip()]
     pairs = [(source.strip(), target.strip()) for source, target in pairs]
     if not (pairs := [pair for pair in pairs if all(pair)]):
-        raise SGPEError(f"{' and '.join(map(str, paths))}: no pairs of texts in the file")
+        raise SGPEError(f"{' and '.join(map(str, paths))}: no pairs of texts")
     return pairs
 
 
@@ -133,7 +136,7 @@ def from_json(line: str, where: str) -> Pair:
 
 
 def small_t5(tokenizer: PreTrainedTokenizerBase, *, layers: int, width: int, heads: int) -> T5Config:
-    """Return the configuration of a small T5; ``layers`` is the number in the encoder, and in the decoder."""
+    """Return the configuration of a small T5; ``layers`` is the number of layers in the encoder, and also in the decoder."""
     from transformers import T5Config
 
     return T5Config(
@@ -149,7 +152,7 @@ def small_t5(tokenizer: PreTrainedTokenizerBase, *, layers: int, width: int, hea
 
 
 def encoded(pairs: list[Pair], tokenizer: PreTrainedTokenizerBase, length: int) -> list[dict[str, list[int]]]:
-    """Encode the pairs; sources and targets have at most ``length`` ids, including the EOS token."""
+    """Return the ids of the pairs. Sources and targets are truncated to ``length`` ids, including the EOS token."""
     columns = []
     for side in zip(*pairs, strict=True):
         rows = tokenizer(list(side), add_special_tokens=False, verbose=False)["input_ids"]

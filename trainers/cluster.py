@@ -227,5 +227,5 @@ def _parts(folder: Path, tasks: int) -> dict[Path, CountsInfo]:
 
 
 def _facts(infos: dict[Path, CountsInfo]) -> dict[str, Any]:
-    """Return the splitting and the versions in the first of several files, for a file that is made from all of these files."""
+    """Return the splitting and the versions in the first of several files, for a file that is made from all of them."""
     return {"splitting": next(iter(infos.values())).splitting, "versions": all_versions(infos.values())}

@@ -176,7 +176,7 @@ def _is_work_folder(work: Path) -> bool:
 
 
 def _remove(work: Path) -> None:
-    """Remove the files of the work folder. The settings and the lock are removed last, in case the removal is interrupted."""
+    """Remove the files of the work folder; the settings and the lock are last, in case the removal is interrupted."""
     for name in reversed(_CONTENT):
         path = work / name
         if path.is_dir():

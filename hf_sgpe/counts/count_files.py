@@ -80,7 +80,9 @@ class CountsInfo:
         return {"counting": self.splitting.to_dict(), **values}
 
     def loss(self) -> str:
-        """Return a sentence about the words left out and the effect on merges, or an empty string if no words were left out."""
+        """Return a sentence about the words left out and the effect on merges, or an empty string if there are no such
+        words.
+        """
         dropped = self.dropped
         if not dropped:
             return ""
@@ -338,14 +340,14 @@ def _metadata_of(file: Any) -> tuple[CountsInfo, list[int]]:
 
 
 def _are(values: object, of: type, kind: type) -> bool:
-    """Return whether a JSON value is a list or dictionary (its type is ``of``) in which all values have the type ``kind``."""
+    """Return whether a JSON value is a list or dictionary (of type ``of``) in which all values have the type ``kind``."""
     inside = values.values() if isinstance(values, dict) else values if isinstance(values, list) else ()
     # bool is a subclass of int, but does not count as one here.
     return isinstance(values, of) and all(isinstance(value, kind) and type(value) is not bool for value in inside)
 
 
 def _rows(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Yield the rows of ``tables`` in new tables of `_ROWS` rows or a few more, so that row groups depend only on the rows."""
+    """Yield the rows of ``tables`` in tables of `_ROWS` rows or a few more, so that row groups depend only on the rows."""
     import pyarrow as pa
 
     waiting: list[pa.Table] = []

@@ -152,7 +152,7 @@ class WordCounts:
         return WordCounts._of(self._words, self._times(factor.numerator), self.splitting, scale=scale, sources=self.sources)
 
     def _times(self, factor: int) -> NDArray[Any]:
-        """Return the counts multiplied by ``factor``, as Python integers if 64 bits are too few for the counts or their sum."""
+        """Return the counts multiplied by ``factor``, as Python integers if 64 bits are too few for them or their sum."""
         if factor == 1:
             return self._counts
         return self._counts * factor if self._total * factor <= MOST else self._counts.astype(object) * factor

@@ -24,7 +24,8 @@ MODEL_CONFIG_FILE, REPORT_FILE = "config.json", "transplant.json"
 _INHERITED = ("license", "license_name", "license_link", "language")
 
 
-# Title → measure, its format and its unit. Languages without spaces between words have no tokens per word.
+# The measures, their formats and their units, keyed by title. Languages without spaces between words have no tokens per
+# word.
 _PAIRS: dict[str, tuple[str, str, float]] = {
     "bits per byte": ("bits_per_byte", ".4f", 1),
     "tokens per word": ("tokens_per_word", ".3f", 1),
@@ -35,13 +36,15 @@ _PAIRS: dict[str, tuple[str, str, float]] = {
 
 
 def holds_model(folder: Path) -> bool:
-    """Return whether a folder holds a model: its configuration, and weights in any form."""
+    """Return whether a folder has a model: a configuration, and weights in any format."""
     weights = (WEIGHTS_FILE, INDEX_FILE, "*.bin")
     return (folder / MODEL_CONFIG_FILE).is_file() and any(any(folder.glob(name)) for name in weights)
 
 
 def model_rows(config: Mapping[str, Any]) -> int | None:
-    """Return the number of rows of a model's embedding by its configuration; None if the configuration does not name it."""
+    """Return the number of rows of a model's embedding, as in its configuration; None if the configuration has no such
+    number.
+    """
     text = config.get("text_config")
     rows = config.get("vocab_size", text.get("vocab_size") if isinstance(text, Mapping) else None)
     return rows if type(rows) is int else None
@@ -49,16 +52,16 @@ def model_rows(config: Mapping[str, Any]) -> int | None:
 
 @dataclass(frozen=True)
 class ModelCard:
-    """The values for the template of a model's card.
+    """The values that the template of a model's card shows.
 
     Attributes:
         name: Heading of the card.
-        source: Path or ``user/name`` in code that loads the model.
+        source: Path or ``user/name`` that the code in the card loads.
         auto_class: The class of transformers that loads the model.
         tokenizer: The model's own tokenizer.
         report: The content of ``transplant.json``; empty if the model was not transplanted.
         metadata: Known fields of the Hub's metadata: ``language``, ``license``, ``base_model``, ….
-        tags: Further tags.
+        tags: Additional tags.
     """
 
     name: str
@@ -70,12 +73,12 @@ class ModelCard:
     tags: Sequence[str] = ()
 
     def readme(self) -> str:
-        """Return the card as Markdown with its YAML metadata, sealed as the generated card of this tokenizer."""
+        """Return the card as Markdown with YAML metadata, and with a seal that marks it as generated for this tokenizer."""
         table = table_of(self.report.get("texts", {}))
         return seal(render("model.md.jinja", card=self, table=table, mark=CARD_MARK), self.tokenizer)
 
     def yaml(self) -> str:
-        """Return the metadata that the Hub reads."""
+        """Return the card's metadata, which the Hub reads, as YAML."""
         from huggingface_hub import ModelCardData
 
         own = ("vocabulary-extension",) if self.report else ()
@@ -89,7 +92,9 @@ class ModelCard:
 
 
 def table_of(texts: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[list[str]]:
-    """Return a heading and a row for each text: name → ``before`` and ``after`` → measures, as in ``transplant.json``."""
+    """Return the rows of a table, the heading first, then one row per text. Texts are as in ``transplant.json``: measures
+    ``before`` and ``after``, keyed by name.
+    """
     rows = [["text", *_PAIRS, "on new tokens"]]
     for name, scores in texts.items():
         both = scores["before"], scores["after"]
@@ -116,7 +121,7 @@ def inherited_metadata(base: str, texts: Iterable[str] = ()) -> dict[str, Any]:
     try:
         card = Path(base) / CARD_FILE if is_folder else download(repo, CARD_FILE, revision=revision)
         known = metadata_load(card) or {}
-    except (SGPEError, ValueError, OSError):  # no card, or a card in another form
+    except (SGPEError, ValueError, OSError):  # there is no card, or its metadata has another form
         known = {}
     metadata |= {name: known[name] for name in _INHERITED if name in known}
     languages = metadata.get("language") or []
@@ -128,7 +133,7 @@ def inherited_metadata(base: str, texts: Iterable[str] = ()) -> dict[str, Any]:
 
 
 def missing_metadata(folder: Path) -> list[str]:
-    """Return the usual fields of a model's metadata that the card in a folder lacks; none if the folder holds no model."""
+    """Return the usual metadata fields that the model card in a folder lacks; an empty list if the folder has no model."""
     from huggingface_hub import metadata_load
 
     if not holds_model(folder):
@@ -154,19 +159,19 @@ def write_model_card(
     """Write README.md into the folder of a model: a summary, code to load it, and the measurements in ``transplant.json``.
 
     Args:
-        name: ``user/name`` in code that loads the model; None for the folder itself.
-        license: Licence identifier of the Hub; None for that of the base model's card.
-        languages: Codes of the model's languages; empty for those of the base model and of the measured texts.
+        name: ``user/name`` that the code in the card loads; None for the folder itself.
+        license: Licence identifier of the Hub; None for the licence in the base model's card.
+        languages: Codes of the model's languages; if empty, the languages of the base model and of the measured texts.
         datasets: Hub names of the training data.
-        base_model: Hub name of the base model; None for the one in ``transplant.json``.
-        tags: Further tags.
+        base_model: Hub name of the base model; None for the base model in ``transplant.json``.
+        tags: Additional tags.
         replace: Overwrite a README.md that a person wrote or changed.
 
     Returns:
         The names of the files written.
 
     Raises:
-        SGPEError: a README.md there would be lost (see ``replace``), or a field of the metadata is not valid.
+        SGPEError: a README.md in the folder would be lost (see ``replace``), or a field of the metadata is not valid.
     """
     path = Path(folder)
     tokenizer = BPETokenizer.from_pretrained(path)
@@ -177,7 +182,7 @@ def write_model_card(
     report = read_json(path / REPORT_FILE) if (path / REPORT_FILE).exists() else {}
     known = inherited_metadata(base_model, report.get("texts", ())) if base_model else report.get("metadata", {})
     chosen = {"license": license, "language": list(languages), "datasets": list(datasets)}
-    if license is not None:  # the name and the link are those of the base's licence
+    if license is not None:  # the name and the link belong to the licence of the base model
         known = {field: value for field, value in known.items() if field not in ("license_name", "license_link")}
     metadata = known | {field: value for field, value in chosen.items() if value}
     source = name or path.as_posix()
@@ -188,7 +193,7 @@ def write_model_card(
 
 
 def _auto_class(folder: Path) -> str:
-    """Return the class of transformers that loads a model, by the name of the architecture in its configuration."""
+    """Return the class of transformers that loads a model, chosen by the architecture in the model's configuration."""
     config = read_json(folder / MODEL_CONFIG_FILE)
     name = str(next(iter(config.get("architectures") or ()), ""))
     if config.get("is_encoder_decoder"):

@@ -1,4 +1,4 @@
-"""Facts of a tokenizer that need no text to measure: its parts, how it was made, and its limits."""
+"""Facts about a tokenizer that need no measurement on text: its parts, its training, and its limits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RETRAINED = (
     "merges that keep syllables whole: in one measurement it cut 6.87 % of the syllables, against 0.96 % with these merges. "
     "Call `SGPETokenizerFast.from_pretrained({name}).train_new_from_iterator` instead, or use `hf-sgpe train`."
 )
-# Roles that programs look up by name.
+# Roles of special tokens that programs look up by name.
 _ROLES = ("bos_token", "eos_token", "pad_token", "unk_token")
 _NORMALIZATIONS = {
     "nfc": "Unicode's form NFC",
@@ -44,13 +44,13 @@ _TIES = {
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts of one tokenizer, for the templates."""
+    """The facts about one tokenizer, for the templates."""
 
     tokenizer: BPETokenizer
 
     @property
     def training(self) -> dict[str, Any]:
-        """The configuration of its training; empty if this package did not train it."""
+        """The configuration of the tokenizer's training; empty if this package did not train it."""
         return dict(self.tokenizer.metadata.get("training", {}))
 
     @property
@@ -79,13 +79,13 @@ class Facts:
 
     @property
     def sample(self) -> str:
-        """A few words in its first script."""
+        """A few words in the tokenizer's first script."""
         greetings = (every_script()[script].greeting for script in self.scripts if script in every_script())
         return next(filter(None, greetings), SAMPLE)
 
     @property
     def sample_ids(self) -> list[int]:
-        """The ids of the sample in the loaded tokenizer."""
+        """The ids that the loaded tokenizer gives for the sample text."""
         return self.tokenizer.encode(self.sample, add_special_tokens=True)
 
     @property
@@ -95,11 +95,11 @@ class Facts:
 
     @property
     def word_counts(self) -> str:
-        """The hash of the counted words of its training; empty if unknown."""
+        """The hash of the word counts that the tokenizer was trained on; empty if unknown."""
         return str(self.tokenizer.metadata.get("word_counts", ""))
 
     def table(self) -> list[tuple[str, str]]:
-        """Return the facts of the tokenizer: name and value."""
+        """Return the facts about the tokenizer as pairs of name and value."""
         tokenizer, training = self.tokenizer, self.training
         longest = tokenizer_json.config(tokenizer.data).get("model_max_length")
         template = [name for name, _ in tokenizer.template.single] if tokenizer.template else []
@@ -136,7 +136,7 @@ class Facts:
         return "including all 256 bytes, so it can encode any text"
 
     def _parts(self) -> Iterator[str]:
-        """Yield the special token of each role, roles without a token, and the token that ends a turn in chats."""
+        """Yield one phrase for each role, with its special token or "none", and one for the token that ends a chat turn."""
         tokenizer = self.tokenizer
         if not tokenizer.special_tokens:
             return
@@ -184,7 +184,7 @@ class Facts:
         )
 
     def composition(self) -> list[tuple[str, int]]:
-        """Return each script and the number of tokens whose first letter is in it, the most frequent script first."""
+        """Return each script with the number of tokens whose first letter is in it, the most frequent script first."""
         vocab = self.tokenizer.vocab
         counts = Counter(map(_script_of, vocab))
         few = [script for script, count in counts.items() if count < len(vocab) / 200 and script not in _NO_SCRIPT]
@@ -193,7 +193,7 @@ class Facts:
         return sorted(counts.items(), key=lambda item: (item[0] in _NO_SCRIPT, -item[1], item[0]))
 
     def making(self, datasets: Sequence[str] = ()) -> list[str]:
-        """Return paragraphs about how the tokenizer was made."""
+        """Return paragraphs about the training and the extensions of the tokenizer."""
         training = self.training
         if self.extensions:
             return [*self._extending(), *([f"The text was {listed(map(code, datasets))}."] if datasets else ())]
@@ -227,7 +227,7 @@ class Facts:
             )
 
     def limits(self, name: str) -> Iterator[str]:
-        """Yield the limits of the tokenizer; ``name`` is the name that loads it."""
+        """Yield sentences about the limits of the tokenizer; ``name`` is the path or ``user/name`` that loads it."""
         tokenizer = self.tokenizer
         if self.scripts and not self.extensions:
             yield _RETRAINED.format(name=as_json(name))

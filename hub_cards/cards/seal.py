@@ -1,4 +1,4 @@
-"""The files of a card, and a seal that shows whether a card was generated, edited, or made for another tokenizer."""
+"""The files of a card, and a seal that shows whether a card was generated, was edited, or belongs to another tokenizer."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ PICTURES = {
     "token_lengths": "Length of tokens in characters",
     "compression": "Bytes per token by size of the vocabulary",
 }
-"""Name of each picture's file, without its ending → what it shows."""
+"""Descriptions of the pictures, keyed by file name without extension."""
 
 CARD_MARK = "<!-- card: hf_sgpe -->"
-"""A line after the metadata of each generated card."""
+"""The line that follows the metadata in each generated card."""
 
 _SEAL = re.compile(
     re.escape(CARD_MARK) + r"\n<!-- of: (?P<tokenizer>[0-9a-f]{64}) -->\n<!-- text: (?P<text>[0-9a-f]{64}) -->"
@@ -30,13 +30,13 @@ _RESULTS = "\nmodel-index:"
 
 
 def seal(card: str, tokenizer: BPETokenizer) -> str:
-    """Add the hashes of a card's tokenizer and text below its `CARD_MARK`."""
+    """Return a card with the hashes of its tokenizer and its text added below `CARD_MARK`."""
     hashes = f"<!-- of: {_digest_of(tokenizer)} -->\n<!-- text: {_digest(card)} -->"
     return card.replace(CARD_MARK, f"{CARD_MARK}\n{hashes}", 1)
 
 
 def is_generated(card: str) -> bool:
-    """Return whether a card was generated and not edited since."""
+    """Return whether a card was generated and has not been edited since."""
     seal = _SEAL.search(card)
     return seal is not None and _digest(card.replace(seal.group(), CARD_MARK, 1)) == seal["text"]
 
@@ -48,7 +48,7 @@ def is_of_another(card: str, tokenizer: object) -> bool:
 
 
 def is_measured(card: str) -> bool:
-    """Return whether a card holds measurements."""
+    """Return whether a card has measurements."""
     return _RESULTS in card
 
 

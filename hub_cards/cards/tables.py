@@ -1,4 +1,4 @@
-"""Measurements of a card: tables of numbers and words, notes below them, and limits."""
+"""The measurements in a card: tables of numbers and words, notes below the tables, and limits of the tokenizer."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _COMPARED = (
     "cut_letter_share",
     "cut_cluster_share",
 )
-# Coloured measures: less is better.
+# Measures that are coloured, because less is better.
 _COSTS = (*_COMPARED, "fallback_rate")
 # Languages with a higher fallback rate are not languages of the tokenizer.
 _HIGH_FALLBACK = 0.01
-# Heat grows with the logarithm of a cost; smaller shares than this make no difference.
+# Heat (the colour of a cell) grows with the logarithm of a cost; smaller shares than this have no heat.
 _LEAST_COST = 0.001
 _GINI = (
     "Gini of the cost: how unequally languages are treated, from 0 (all take the same number of tokens per line) towards 1. "
@@ -53,7 +53,9 @@ _INVISIBLE = {"\u200c": "ZWNJ", "\u200d": "ZWJ"}
 
 @dataclass(frozen=True)
 class Tables:
-    """A comparison for the templates; ``given`` are codes of the languages for which the tokenizer was made."""
+    """A comparison in the form that templates show; ``given`` has the codes of the languages that the tokenizer is meant
+    for.
+    """
 
     comparison: Comparison
     given: tuple[str, ...] = ()
@@ -62,7 +64,7 @@ class Tables:
         "The line is this tokenizer with only as many of its first merges as fit a vocabulary of each size. If the first "
         "merges build letters and syllables, script by script, a tokenizer trained with a small vocabulary is better."
     )
-    """A note on the picture ``compression``."""
+    """A note about the picture ``compression``."""
 
     @property
     def measured(self) -> list[Language]:
@@ -71,26 +73,30 @@ class Tables:
 
     @property
     def languages(self) -> list[Language]:
-        """The languages of the tokenizer: the given ones, or measured ones without fallback to bytes."""
+        """The languages of the tokenizer: the given languages or, without any, the measured languages that need no fallback
+        to bytes.
+        """
         rates = self.fallback_rates()
         return [*map(language, self.given)] or [known for known in self.measured if known.code not in rates]
 
     def fallback_rates(self) -> dict[str, float]:
-        """Return language code → fallback rate for high rates, the highest first."""
+        """Return the fallback rates that are high, keyed by language code, the highest first."""
         rows, name = self.comparison.evaluations, self.comparison.name
         rates = {code: row[name].fallback_rate or 0.0 for code, row in rows.items()}
         return {code: rate for code, rate in sorted(rates.items(), key=lambda item: -item[1]) if rate > _HIGH_FALLBACK}
 
     def value(self, measure: Measure, known: Language, name: str | None = None) -> float | None:
-        """Return one number, by default of the tokenizer itself."""
+        """Return the value of a measure in a language, by default for the tokenizer itself."""
         return self.comparison.measure(measure.key, known.code, name or self.comparison.name)
 
     def show(self, measure: Measure, known: Language, name: str) -> str:
-        """Return one number as text for the card."""
+        """Return the value of a measure as text for the card."""
         return measure.show(self.value(measure, known, name))
 
     def heat(self, measure: Measure, known: Language, name: str) -> str:
-        """Return a cost's position between the least and the greatest of its tables, 0 to 1; empty for other measures."""
+        """Return how costly a value is: its place between the least and the greatest cost in the table, 0 to 1, or "" if the
+        measure is no cost.
+        """
         value = self.value(measure, known, name)
         if measure.key not in _COSTS or value is None:
             return ""
@@ -107,7 +113,7 @@ class Tables:
         return best if len(best) < len(costs) else []
 
     def measures_of(self, name: str) -> list[Measure]:
-        """Return the available measures of a tokenizer: some need ids, one needs English."""
+        """Return the measures that are available for a tokenizer. Some measures need ids, and parity needs English text."""
         return [each for each in MEASURES if any(self.value(each, known, name) is not None for known in self.measured)]
 
     def compared(self) -> list[Measure]:
@@ -115,7 +121,7 @@ class Tables:
         return [measure for measure in self.measures_of(self.comparison.name) if measure.key in _COMPARED]
 
     def tiles(self) -> Iterator[tuple[str, str]]:
-        """Yield the numbers at the top of the page, each with a label."""
+        """Yield the numbers at the top of the page, each as (number, label)."""
         measured, gini = self.comparison.evaluations, self.comparison.gini
         languages = [known for known in self.languages if known.code in measured]
         if len(languages) == 1:
@@ -142,11 +148,11 @@ class Tables:
             yield f"{own:.3f}", f"{what} ({others})" if others else what
 
     def examples(self) -> list[tuple[Language, list[Word]]]:
-        """Return example words by language."""
+        """Return example words for each language."""
         return [(known, words) for known in self.measured if (words := self.comparison.words.get(known.code))]
 
     def word_html(self, word: Word, name: str) -> Markup:
-        """Return a word as coloured tokens."""
+        """Return the HTML of a word as coloured tokens."""
         tokenizer = self.comparison.tokenizers[name]
         if isinstance(tokenizer, BPETokenizer):
             return Markup(tokens_html(f" {word.text}", tokenizer))
@@ -155,7 +161,7 @@ class Tables:
         return Markup(f'<span class="sgpe-tokens">{shown}</span>')
 
     def word_markdown(self, word: Word, name: str) -> str:
-        """Return a word as tokens between backticks."""
+        """Return the Markdown of a word as tokens between backticks."""
         return " ".join(map(code, _joined(word.tokens[name])))
 
     def measured_on(self) -> str:
@@ -188,7 +194,7 @@ class Tables:
             )
 
     def limits(self) -> Iterator[str]:
-        """Yield the limits of the tokenizer that the numbers show."""
+        """Yield sentences about limits of the tokenizer that the measurements show."""
         if rates := self.fallback_rates():
             languages = listed(f"{language(code).english} ({FALLBACK.show(rate)})" for code, rate in rates.items())
             yield f"It is not for {languages}: the percentage is the share of tokens that are only a part of a character."
@@ -207,13 +213,13 @@ class Tables:
         yield "These numbers are for this text; they differ for other kinds of text."
 
     def _worst(self, measure: Measure) -> tuple[float, str]:
-        """Return the greatest value and its language."""
+        """Return the greatest value of a measure and the name of its language."""
         values = [(self.value(measure, known) or 0.0, known.english) for known in self.measured]
         return max(values, key=lambda pair: pair[0])
 
 
 def _joined(pieces: Iterable[str | None]) -> Iterator[str]:
-    """Yield tokens as text, with ◌ for a part of a character and ◌×9 for nine of them in a row.
+    """Yield tokens as text, with ◌ for a part of a character and ◌×9 for nine such parts in a row.
 
     >>> list(_joined(["a", None, None, "\u200d"]))
     ['a', '◌×2', 'ZWJ']

@@ -1,4 +1,4 @@
-"""The card of a tokenizer, as README.md and as a page: summary, code to load it, measurements and limits."""
+"""The card of a tokenizer, as README.md and as a page: summary, code that loads the tokenizer, measurements and limits."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 TAGS = ("tokenizer", "bpe", "byte-level-bpe", "sgpe", "hf_sgpe", "syllable")
 
-# Heading, language of the code, and code.
+# Heading, programming language, and code.
 _LOADING = (
     (
         "In transformers",
@@ -93,25 +93,27 @@ def write_card(
     tags: Sequence[str] = (),
     replace: bool = False,
 ) -> list[str]:
-    """Write README.md, index.html and the pictures of a tokenizer into its folder, all of them or none.
+    """Write README.md, index.html and the pictures of a tokenizer into its folder. If writing fails, no file is written.
 
     The page is self-contained. The same input makes the same bytes.
 
     Args:
-        name: ``user/name`` in code that loads the tokenizer; None for the name of the folder.
-        evaluations: Measurements, from `hub_cards.compare`; without them the card has only the facts of the tokenizer.
+        name: ``user/name`` that the code in the card loads; None for the name of the folder.
+        evaluations: Measurements, from `hub_cards.compare`; without measurements, the card has only the facts about the
+            tokenizer.
         license: Licence identifier of the Hub, such as ``apache-2.0``.
-        languages: Codes of the languages for which it was made; by default the measured languages that do not fall back to
-            bytes.
-        datasets: Hub names of the training data, each with an optional colon and configuration.
-        tags: More tags.
-        replace: Overwrite a README.md that a person wrote or changed, or a card with measurements by one without.
+        languages: Codes of the languages that the tokenizer is meant for; by default, the measured languages that need no
+            fallback to bytes.
+        datasets: Hub names of the training data; a colon and a configuration may follow each name.
+        tags: Additional tags.
+        replace: Overwrite a README.md that a person wrote or changed, or replace a card that has measurements with one that
+            has none.
 
     Returns:
         The files written, as paths below ``folder``.
 
     Raises:
-        SGPEError: a README.md there would be lost (see ``replace``); the licence or a language is not valid.
+        SGPEError: a README.md in the folder would be lost (see ``replace``); the licence or a language is not valid.
     """
     check_card(folder, tokenizer, measured=evaluations is not None, replace=replace)
     check_metadata(license, languages)
@@ -136,18 +138,18 @@ def write_card(
             (temporary / path).parent.mkdir(exist_ok=True)
             (temporary / path).write_text(text, encoding="utf-8", newline="\n")
     for picture in PICTURES:
-        if picture not in pictures:  # left by an earlier card
+        if picture not in pictures:  # files of an earlier card
             (Path(folder) / "pictures" / f"{picture}.svg").unlink(missing_ok=True)
     return sorted(files)
 
 
 def check_card(folder: str | os.PathLike[str], tokenizer: BPETokenizer, *, measured: bool, replace: bool = False) -> None:
-    """Make sure that a new card in ``folder`` overwrites no README.md that a person wrote or changed, and no measurements
-    of the same tokenizer unless the new card is also ``measured``.
+    """Check that a new card in ``folder`` overwrites no README.md that a person wrote or changed, and no measurements of the
+    same tokenizer, unless the new card is also ``measured``.
 
     Raises:
-        SGPEError: it would overwrite them, and ``replace`` is not set.
-        OSError: the folder is not writable, or a folder there has the name of a file of the card.
+        SGPEError: the new card would overwrite one of these, and ``replace`` is not set.
+        OSError: the folder is not writable, or it has a subfolder with the name of one of the card's files.
     """
     others = (PAGE_FILE, *(f"pictures/{name}.svg" for name in PICTURES))
     check_directory(folder, (CARD_FILE, *others))
@@ -161,13 +163,13 @@ def check_card(folder: str | os.PathLike[str], tokenizer: BPETokenizer, *, measu
     text = path.read_text(encoding="utf-8", errors="replace")
     if not is_generated(text):
         what = "changed" if CARD_MARK in text else "written"
-        raise SGPEError(f"{path}: {what} by hand and would be lost: give --overwrite, or another folder with --out")
+        raise SGPEError(f"{path}: {what} by hand and would be lost: add --overwrite, or name another folder with --out")
     if is_measured(text) and not measured and not is_of_another(text, tokenizer):
-        raise SGPEError(f"{path}: holds measurements that would be lost: give --eval, or --overwrite")
+        raise SGPEError(f"{path} has measurements that would be lost: add --eval FILE, or --overwrite")
 
 
 def check_metadata(license: str | None, languages: Iterable[str]) -> None:
-    """Make sure that the licence and the language codes are valid in a card's metadata.
+    """Check that the licence and the language codes are valid in a card's metadata.
 
     Raises:
         SGPEError: one of them is not valid.
@@ -180,7 +182,7 @@ def check_metadata(license: str | None, languages: Iterable[str]) -> None:
 
 @dataclass(frozen=True)
 class Card:
-    """The values for the templates. Arguments are those of `write_card`."""
+    """The values that the templates of a tokenizer's card show. Arguments as for `write_card`."""
 
     name: str
     facts: Facts
@@ -191,7 +193,7 @@ class Card:
     tags: tuple[str, ...] = ()
 
     def readme(self, pictures: Container[str] = ()) -> str:
-        """Return the card in Markdown with its YAML; ``pictures`` are the names of the pictures in its folder."""
+        """Return the card in Markdown with YAML metadata; ``pictures`` are the names of the pictures in the folder."""
         values = {"captions": PICTURES, "pictures": pictures, "mark": CARD_MARK}
         return seal(self._render("model_card.md.jinja", **values), self.facts.tokenizer)
 
@@ -204,31 +206,31 @@ class Card:
 
     @property
     def title(self) -> str:
-        """The name without its owner."""
+        """The name of the tokenizer without the owner's name."""
         return self.name.rpartition("/")[2]
 
     def tiles(self) -> list[tuple[str, str]]:
-        """Return the numbers at the top of the page, each with a label."""
+        """Return the numbers at the top of the page, each as (number, label)."""
         vocabulary = (f"{self.facts.tokenizer.vocab_size:,}", "tokens in the vocabulary")
         return [vocabulary, *(self.tables.tiles() if self.tables else ())]
 
     def loading(self) -> list[tuple[str, str, str]]:
-        """Return ways to load the tokenizer: heading, language of the code, and code."""
+        """Return ways to load the tokenizer, each as (heading, programming language, code)."""
         facts = self.facts
         values = {"name": as_json(self.name), "sample": as_json(facts.sample), "ids": facts.sample_ids}
         return [(where, kind, code.format(**values, tokens=facts.sample_tokens)) for where, kind, code in _LOADING]
 
     def chatting(self) -> str:
-        """Return code that writes a chat with the tokenizer's template."""
+        """Return Python code that renders a chat with the tokenizer's chat template."""
         return _CHATTING.format(name=as_json(self.name), sample=as_json(self.facts.sample))
 
     def limits(self) -> list[str]:
-        """Return the limits of the tokenizer that can be computed."""
+        """Return sentences about the limits of the tokenizer: those that its facts or the measurements show."""
         measured = self.tables.limits() if self.tables else ["It has not been measured on any text."]
         return [*measured, *self.facts.limits(self.name)]
 
     def yaml(self) -> str:
-        """Return the metadata that the Hub reads."""
+        """Return the card's metadata, which the Hub reads, as YAML."""
         from huggingface_hub import ModelCardData
 
         results = self._results(self.tables) if self.tables else None

@@ -1,4 +1,4 @@
-"""The report on a transplanted model: numbers in transplant.json, and the model's card, README.md."""
+"""The report on a transplanted model: transplant.json with the numbers, and README.md, the model's card."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 def measure(
     model: str, tokenizer: PreTrainedTokenizerBase, held_out: Mapping[str, HeldOut], *, watched: Sequence[int] = ()
 ) -> dict[str, dict[str, Any]]:
-    """Measure a model, from a folder or from the Hub, and its tokenizer on named texts.
+    """Measure a model (from a folder or from the Hub) and its tokenizer on named texts.
 
     Args:
         watched: As for `trainers.language_models.scoring.score_texts`.
 
     Returns:
-        Name of a text → the sums of the model, and the ratios of both, as JSON values.
+        For each text, keyed by name: the sums of the model, and the ratios of model and tokenizer, as JSON values.
 
     Raises:
         SGPEError: as `trainers.language_models.scoring.score_model`, or the tokenizer is not byte-level BPE.
@@ -59,9 +59,9 @@ def report_on(
     Args:
         base: The base model, as the user named it.
         tokenizer: The new tokenizer, as the user named it.
-        init: The method for new rows.
+        init: The method that gave new rows their initial values.
         before: Measurements with the old tokenizer.
-        after: The same with the new one.
+        after: Measurements with the new tokenizer.
     """
     row_map = done.row_map
     return {
@@ -82,12 +82,14 @@ def report_on(
 
 
 def report_files(report: Mapping[str, Any], out: Path, auto_class: str, tokenizer: str) -> dict[str, str]:
-    """Return the files for the model's folder ``out``, by name: the report and the model's card."""
+    """Return the contents of the report and the model's card, keyed by file name, for the model's folder ``out``."""
     learned = BPETokenizer.from_pretrained(tokenizer)
     card = ModelCard(out.resolve().name, out.as_posix(), auto_class, learned, report, report["metadata"])
     return {REPORT_FILE: json.dumps(report, indent=1, ensure_ascii=False) + "\n", CARD_FILE: card.readme()}
 
 
 def _published_name(source: str) -> str:
-    """Return the name of a source; of a local folder only the last part, since its path is private."""
+    """Return the name of a source for a public report: a Hub name, or only the last part of a local path, because local
+    paths are private.
+    """
     return Path(source).resolve().name if Path(source).exists() else source

@@ -1,8 +1,8 @@
 """Pictures of bars, marks and lines: inside a page, or as a separate SVG file.
 
-Horizontal positions are in per cent of the available width, vertical ones in pixels. So text keeps its size in every window,
-and one drawing fits all. Text stays text, which the reader's browser shapes. The same input makes the same bytes on every
-machine. Colour-blind readers can also tell the colours apart, and each tokenizer has its own mark.
+Horizontal positions are in per cent of the available width, vertical positions in pixels. So text keeps its size in every
+window, and one drawing fits all windows. Text stays text, and the reader's browser shapes it. The same input makes the same
+bytes on every machine. Colour-blind readers can distinguish the colours, and each tokenizer also has its own mark.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LINE = 18
 LEAST_WIDTH = 260
 """Width of a picture in the narrowest window."""
 NUMBER = 62
-"""Width of a number and its mark, in a file."""
+"""Width of a number and its mark in a picture file."""
 
 # A circle, a diamond, a square, triangles and a cross.
 _MARKS = (
@@ -38,17 +38,19 @@ _LONGEST_LABEL, _LONGEST_NAME, _LONGEST_KEY = 27, 64, 22
 
 
 def look_of(place: int) -> int:
-    """Return the number of a tokenizer's colour and mark by its place; more than five baselines share them."""
+    """Return the number of the colour and mark of the tokenizer at a place; with more than five baselines, some share a
+    colour and mark.
+    """
     return 1 + (place - 1) % (len(_MARKS) - 1) if place else 0
 
 
 def colour_of(place: int) -> str:
-    """Return the class of a tokenizer's colour."""
+    """Return the CSS class for the colour of the tokenizer at a place."""
     return [*COLOURS][4 + look_of(place)]
 
 
 def line(x: float, y: float, to_x: float, to_y: float, look: str = "faint", width: float = 1) -> Markup:
-    """Return a line."""
+    """Return a straight line between two points."""
     shape = '<line class="{}" x1="{:.5g}%" y1="{:.5g}" x2="{:.5g}%" y2="{:.5g}" stroke-width="{}"/>'
     return Markup(shape).format(look, x, y, to_x, to_y, width)
 
@@ -66,19 +68,19 @@ def bar(x: float, y: float, width: float, height: float, look: str) -> Markup:
 
 
 def mark(place: int, x: float, y: float, look: str = "solid") -> Markup:
-    """Return the mark of a tokenizer."""
+    """Return the mark of the tokenizer at a place."""
     shape = '<svg x="{:.5g}%" y="{:.5g}" overflow="visible"><path class="mark {} {}" d="{}"/></svg>'
     return Markup(shape).format(x, y, colour_of(place), look, _MARKS[look_of(place)])
 
 
 def curve(points: Iterable[tuple[float, float]], place: int) -> Markup:
-    """Return lines from point to point, in a tokenizer's colour."""
+    """Return lines from point to point, in the colour of the tokenizer at a place."""
     points = list(points)
     return join(line(*a, *b, colour_of(place), 1.8) for a, b in pairwise(points))
 
 
 def tick(x: float, y: float, label: str) -> Markup:
-    """Return a label of a scale, kept inside the edges."""
+    """Return a label of a scale, moved so that it does not cross the edges."""
     return text(x, y, label, anchor="start" if x < 1.4 * len(label) else "end" if x > 100 - 1.4 * len(label) else "middle")
 
 
@@ -87,10 +89,10 @@ join = Markup("").join
 
 @dataclass(frozen=True)
 class Row:
-    """Shapes, with a label before and numbers after them.
+    """A row of a picture: shapes, with a label before them and numbers after them.
 
     Attributes:
-        numbers: One for each tokenizer, in order.
+        numbers: One number for each tokenizer, in order.
         native: The label in its own language.
     """
 
@@ -121,11 +123,11 @@ class Panel:
 
     @property
     def numbers(self) -> int:
-        """The number of numbers in a row."""
+        """How many numbers a row has."""
         return max((len(row.numbers) for row in self.rows), default=0)
 
     def placed(self, width: float) -> tuple[Markup, float]:
-        """Return the shapes of the panel for a width, and its height."""
+        """Return the shapes of the panel at a given width, and the height of the panel."""
         y, parts = 0.0, []
         if self.title:
             y += 15
@@ -161,13 +163,13 @@ class Panel:
 
 @dataclass(frozen=True)
 class Picture:
-    """Panels, and a description for readers who cannot see them."""
+    """A picture of several panels, with a description for readers who cannot see it."""
 
     panels: tuple[Panel, ...]
     description: str
 
     def svg(self) -> str:
-        """Return the picture as a file."""
+        """Return the content of an SVG file with the picture."""
         numbers = max(panel.numbers for panel in self.panels)
         width = max(_INNER, (_LABEL + LEAST_WIDTH + _GAP + NUMBER * numbers) if numbers else 0)
         small = (width + _GAP) / _COLUMNS - _GAP
@@ -191,5 +193,5 @@ def _inside(x: float, y: float, width: float, height: float, shapes: Markup) -> 
 
 
 def _shortened(name: str, most: int) -> str:
-    """Return a name, with its middle replaced by … if it is too long."""
+    """Return a name, with … in place of its middle if it is too long."""
     return name if len(name) <= most else f"{name[: most // 2]}…{name[-(most // 2) + 1 :]}"

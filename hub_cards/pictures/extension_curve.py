@@ -1,4 +1,6 @@
-"""The length of text by the number of new tokens of an extended tokenizer: a curve, as numbers and as a picture."""
+"""How the length of a text (in tokens) falls as an extended tokenizer gets more new tokens: a curve, as numbers and as a
+picture.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,12 @@ _POINTS = 8
 
 @dataclass(frozen=True)
 class ExtensionCurve:
-    """Tokens per word by the number of new tokens, and per character in languages without spaces between words.
+    """Tokens per word (or per character, in languages without spaces between words) at several numbers of new tokens.
 
     Attributes:
         sizes: Numbers of new tokens, 0 first.
-        tokens_per_word: Code of a language → tokens per word at each of the sizes.
-        tokens_per_character: The same per character, for languages without spaces between words.
+        tokens_per_word: Tokens per word at each of the sizes, keyed by language code.
+        tokens_per_character: Tokens per character, in the same form, for languages without spaces between words.
     """
 
     sizes: tuple[int, ...]
@@ -35,7 +37,7 @@ class ExtensionCurve:
     tokens_per_character: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, object]:
-        """Return the curve as JSON values; without ``tokens_per_character`` if it is empty."""
+        """Return the curve as JSON values. ``tokens_per_character`` is left out if it is empty."""
         values = {
             name: {code: [round(value, 4) for value in row] for code, row in rows.items()}
             for name, rows in (
@@ -61,7 +63,9 @@ class ExtensionCurve:
         return Picture(panels, f"{titles} against the number of new tokens, in {len(codes)} languages").svg()
 
     def _lines(self, rows: Mapping[str, tuple[float, ...]], low: float, codes: list[str]) -> Row:
-        """Return the lines of the languages, and the scales; the position in ``codes`` sets the colour."""
+        """Return a row with a line for each language, and the scales. The position of a language in ``codes`` sets its
+        colour.
+        """
         values = [value for row in rows.values() for value in row]
         least, most = min(low, *values), max(2 * low, *values)
         last, left, right, head, floor = self.sizes[-1], 6.0, 70.0, 8.0, max(240.0, LINE * len(rows))
@@ -78,7 +82,7 @@ class ExtensionCurve:
             shapes += [line(left, y, right, y), text(left - 1, y + 4, f"{2.0**power:g}", anchor="end")]
         for size in (last * part // 4 for part in range(5)):
             shapes.append(text(x_of(size), floor + LINE, thousands(size), anchor="middle"))
-        # Names from the bottom up, each on its own line.
+        # The names are placed from the bottom up, each on its own line.
         free = floor + LINE
         for code in sorted(rows, key=lambda code: rows[code][-1]):
             place = codes.index(code)
@@ -93,14 +97,14 @@ class ExtensionCurve:
 def extension_curve(
     extension: Extension, texts: Mapping[str, Iterable[str]], *, progress: bool | None = None
 ) -> ExtensionCurve:
-    """Measure the old tokenizer, and the new one with more and more of its new tokens, from one training run.
+    """Measure the old tokenizer, and the new tokenizer with more and more of its new tokens. All come from one training run.
 
     Args:
-        texts: Language code → lines, which are read once.
+        texts: The lines of each text, keyed by language code. They are read once.
         progress: Show a bar on stderr; None shows it only on a terminal.
 
     Raises:
-        SGPEError: a text holds no word.
+        SGPEError: a text has no words.
     """
     lines = {code: list(map(normalized, rows)) for code, rows in texts.items()}
     spaced = {code: language(code).spaced for code in lines}
@@ -108,7 +112,7 @@ def extension_curve(
     units_of = {code: sum(len(words_of(line) if spaced[code] else line) for line in rows) for code, rows in lines.items()}
     for code, rows in lines.items():
         if not any(map(words_of, rows)):
-            raise SGPEError(f"the text in {language(code).english} holds no word to measure on")
+            raise SGPEError(f"the {language(code).english} text has no words to measure")
     units, last = extension.unit_tokens, extension.new_tokens
     sizes = sorted({units, last, *(size for part in range(1, _POINTS) if (size := last * part // _POINTS) > units)})
     measured: dict[str, list[float]] = {code: [] for code in lines}

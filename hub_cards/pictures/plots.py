@@ -25,16 +25,18 @@ from hub_cards.pictures.drawing import (
 )
 
 LONGEST = 12
-"""Tokens with this number of characters or more share a bar."""
+"""Tokens with at least this number of characters share one bar."""
 
 _LANE = 10
-"""The distance in pixels at which two marks do not touch."""
+"""The least distance, in pixels, at which two marks do not touch."""
 
 _BINS = (None, *range(1, LONGEST + 1))
 
 
 def draw(comparison: Comparison) -> dict[str, Picture]:
-    """Draw the pictures of a comparison, by name. Languages without spaces have tokens per character, not per word."""
+    """Return the pictures of a comparison, keyed by name. For languages without spaces, they show tokens per character, not
+    per word.
+    """
     fertility: dict[str, dict[str, dict[str, float]]] = {FERTILITY.key: {}, PER_CHARACTER.key: {}}
     lengths: dict[str, Counter[int | None]] = {name: Counter() for name in comparison.tokenizers}
     baselines: dict[str, dict[str, tuple[int, float]]] = {}
@@ -57,12 +59,12 @@ def draw(comparison: Comparison) -> dict[str, Picture]:
 def tokens_per_word(
     values: Mapping[str, Mapping[str, float]], per_character: Mapping[str, Mapping[str, float]] | None = None
 ) -> Picture:
-    """Draw a row for each language, with a mark and a number for each tokenizer.
+    """Draw tokens per word: a row for each language, with a mark and a number for each tokenizer.
 
     Args:
-        values: Code of a language → name of a tokenizer → tokens per word.
-        per_character: The same in tokens per character, for languages without spaces between words. They are drawn below,
-            with a separate scale.
+        values: Tokens per word, keyed by language code and then by the tokenizer's name.
+        per_character: Tokens per character, in the same form, for languages without spaces between words. They are drawn
+            below the other rows, with a separate scale.
     """
     groups = [
         (what, rows, low, about)
@@ -88,7 +90,7 @@ def tokens_per_word(
 
 
 def _costs(values: Mapping[str, Mapping[str, float]], names: Sequence[str], low: float, what: str) -> tuple[Row, ...]:
-    """Return the rows of the languages and the scale below them."""
+    """Return the rows of the languages, and the scale below the rows."""
     costs = [value for row in values.values() for value in row.values()]
     least, most = 0.93 * min(low, *costs), 1.06 * max(2 * low, *costs)
     powers = range(ceil(log2(least)), floor(log2(most)) + 1)
@@ -115,7 +117,7 @@ def _costs(values: Mapping[str, Mapping[str, float]], names: Sequence[str], low:
 
 
 def _lanes(places: Sequence[float]) -> list[int]:
-    """Return the lane of each mark in a row: the lowest lane in which it touches no earlier mark.
+    """Return the lane of each mark in a row: the lowest lane in which the mark touches no earlier mark.
 
     >>> _lanes([10, 15, 30, 17])
     [0, 1, 0, 2]
@@ -128,10 +130,12 @@ def _lanes(places: Sequence[float]) -> list[int]:
 
 
 def token_lengths(lengths: Mapping[str, Mapping[int | None, int]]) -> Picture:
-    """Draw the lengths of tokens in running text: for each tokenizer the share of its tokens by length in characters.
+    """Draw the lengths of tokens in running text: for each tokenizer, the share of its tokens that has each length in
+    characters.
 
     Args:
-        lengths: Name of a tokenizer → length in characters → number of tokens, with None for parts of a character.
+        lengths: Numbers of tokens, keyed by the tokenizer's name and then by length in characters, where None stands for
+            parts of a character.
     """
     shares = {name: _shares(counts) for name, counts in lengths.items()}
     most = max(share for row in shares.values() for share in row.values())
@@ -139,7 +143,7 @@ def token_lengths(lengths: Mapping[str, Mapping[int | None, int]]) -> Picture:
     step = 100 / len(_BINS)
     panels = []
     for place, (name, row) in enumerate(shares.items()):
-        # All panels have one scale; each is as high as its highest bar.
+        # All panels have the same scale; each panel is as high as its highest bar.
         floor = LINE + 95 * max(row.values()) / most
         shapes = []
         for number, share in enumerate(row.values()):
@@ -158,7 +162,7 @@ def token_lengths(lengths: Mapping[str, Mapping[int | None, int]]) -> Picture:
 
 
 def _percent(share: float) -> str:
-    """Format a share in per cent with at most three characters, since thirteen bars are side by side.
+    """Format a share in per cent with at most three characters, because thirteen bars are side by side.
 
     >>> _percent(0.123), _percent(0.0123), _percent(0.0001), _percent(0)
     ('12', '1.2', '0.0', '0')
@@ -178,11 +182,12 @@ def _shares(counts: Mapping[int | None, int]) -> dict[int | None, float]:
 def compression(
     curves: Mapping[str, Mapping[int, float]], baselines: Mapping[str, Mapping[str, tuple[int, float]]] | None = None
 ) -> Picture:
-    """Draw a panel for each language: bytes per token by the size of the vocabulary, and a point for each baseline.
+    """Draw a panel for each language: a curve of bytes per token against vocabulary size, and a point for each baseline.
 
     Args:
-        curves: Code of a language → number of tokens in the vocabulary → bytes per token.
-        baselines: Language code → name of a tokenizer → its number of tokens, and its bytes per token.
+        curves: Bytes per token, keyed by language code and then by vocabulary size.
+        baselines: Vocabulary size and bytes per token of each baseline, keyed by language code and then by the tokenizer's
+            name.
     """
     baselines = baselines or {}
     names = list(dict.fromkeys(name for row in baselines.values() for name in row))
@@ -209,7 +214,7 @@ def compression(
         shapes += [curve(map(place_of, values.items()), 0), mark(0, *place_of([*values.items()][-1]))]
         for place, name in enumerate(names, 1):
             if name in baselines.get(code, {}):
-                # Hollow, so that two marks at one place are both visible.
+                # The marks are hollow, so that two marks at the same place are both visible.
                 shapes.append(mark(place, *place_of(baselines[code][name]), "hollow"))
         known, last = language(code), [*values.values()][-1]
         label = str(known) if len(str(known)) <= 14 else known.english

@@ -2,7 +2,7 @@
 
 The page makes no requests to other servers, so any web server can serve it, for example a static Space of the Hub. The
 tokenizers run in tokenizers.js, a part of transformers.js that ships with this package. The scripts are in
-``hub_cards/playground/page``; they show the same as `hub_cards.TokenView`.
+``hub_cards/playground/page``; they show texts in the same way as `hub_cards.TokenView`.
 """
 
 from __future__ import annotations
@@ -41,27 +41,28 @@ def write_playground(
     title: str = "Tokens as you type",
     text: str | None = None,
 ) -> list[str]:
-    """Write a folder for a web server: ``index.html``, its scripts, and each tokenizer's ``tokenizer.json``.
+    """Write a playground into a folder, for any web server: ``index.html``, its scripts, and each tokenizer's
+    ``tokenizer.json``.
 
-    Its ``README.md`` makes it a static Space of the Hub.
+    With the ``README.md`` in the folder, it can be a static Space of the Hub.
 
     Args:
-        folder: Output folder; an existing one must be empty, or a playground, which is replaced.
-        tokenizers: Name to show → a `BPETokenizer`, a fast tokenizer of transformers, one of ``tokenizers``, or a file,
-            folder or Hub repository with a ``tokenizer.json``.
+        folder: Output folder. If it exists, it must be empty or have a playground, which is replaced.
+        tokenizers: Tokenizers, keyed by the name to show: a `BPETokenizer`, a fast tokenizer of transformers, a tokenizer of
+            the package ``tokenizers``, or a file, folder or Hub repository with a ``tokenizer.json``.
         text: Initial text of the page; None for a few words in the first tokenizer's script.
 
     Returns:
         The names of the files.
 
     Raises:
-        SGPEError: no tokenizer is given, or one cannot be read; or the folder holds other files.
+        SGPEError: no tokenizer is given, or a tokenizer cannot be read; or the folder has other files.
     """
     if not tokenizers:
         raise SGPEError("no tokenizer to show: give at least one")
     target = Path(folder)
     if target.is_dir() and any(target.iterdir()) and not _is_playground(target):
-        raise SGPEError(f"{target}: holds files that are not a playground: give a new folder")
+        raise SGPEError(f"{target} has files that are not a playground: give a new folder")
     loaded = {name: _loaded(tokenizer) for name, tokenizer in tokenizers.items()}
     contents = {name: content for name, (content, _) in loaded.items()}
     names = {name: f"tokenizer-{number}.json" for number, name in enumerate(contents, 1)}
@@ -91,7 +92,7 @@ def write_playground(
             (there / name).write_text(content, encoding="utf-8", newline="\n")
     for file in target.glob(_TOKENIZERS):
         if file.name not in written:
-            file.unlink()  # left by an earlier playground
+            file.unlink()  # files of an earlier playground
     return sorted(written)
 
 
@@ -114,8 +115,8 @@ def push_playground(
         The address of the Space.
 
     Raises:
-        SGPEError: the folder holds no playground, or the Space holds other files; the Hub refused a request, or the
-            connection failed.
+        SGPEError: the folder has no playground, or the Space has other files; the Hub refused a request, or the connection
+            failed.
     """
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 
@@ -125,7 +126,7 @@ def push_playground(
         url = api.create_repo(repo_id, repo_type="space", space_sdk="static", private=private, exist_ok=True)
         there = api.list_repo_files(repo_id, repo_type="space")
         if PAGE in there and not _is_playground(Path(api.hf_hub_download(repo_id, PAGE, repo_type="space")).parent):
-            raise SGPEError(f"Space {repo_id}: holds files that are not a playground: give another name")
+            raise SGPEError(f"Space {repo_id} has files that are not a playground: give another name")
         old = [name for name in there if fnmatch(name, _TOKENIZERS) and name not in names]
         changes = [CommitOperationAdd(name, str(Path(folder) / name)) for name in names]
         removals = [CommitOperationDelete(name) for name in old]
@@ -134,13 +135,13 @@ def push_playground(
 
 
 def playground_files(folder: str | os.PathLike[str]) -> list[str]:
-    """Return the names of the files in a folder that belong to its playground.
+    """Return the names of the files that belong to the playground in a folder.
 
     Raises:
-        SGPEError: the folder holds no playground.
+        SGPEError: the folder has no playground.
     """
     if not _is_playground(Path(folder)):
-        raise SGPEError(f"{folder}: holds no playground: write one with hf-sgpe playground")
+        raise SGPEError(f"{folder} has no playground: write one with hf-sgpe playground")
     scripts = (each.name for each in files("hub_cards.playground").joinpath("page").iterdir())
     tokenizers = (file.name for file in Path(folder).glob(_TOKENIZERS))
     return sorted([PAGE, CARD, *scripts, *tokenizers])
@@ -163,7 +164,7 @@ def _loaded(tokenizer: Any) -> tuple[dict[str, Any], BPETokenizer | None]:
 
 
 def _script(script: Script) -> dict[str, Any]:
-    """Return a script's table for the page."""
+    """Return the table of a script in the form that the page reads."""
     classes = script.classes()
     return {
         "name": script.name,
@@ -174,7 +175,7 @@ def _script(script: Script) -> dict[str, Any]:
 
 
 def _in_ranges(classes: Mapping[str, str]) -> dict[str, Ranges]:
-    """Return class → its characters."""
+    """Return the characters of each class as ranges, keyed by class."""
     members: dict[str, list[int]] = {}
     for character, letter in classes.items():
         members.setdefault(letter, []).append(ord(character))

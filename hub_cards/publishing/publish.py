@@ -1,4 +1,4 @@
-"""Publishing a tokenizer with a card of its facts, for `SGPETokenizerFast.push_to_hub`."""
+"""Publishing of a tokenizer with a card of facts about it, for `SGPETokenizerFast.push_to_hub`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from hub_cards.publishing.uploading import full_name, push
 
 
 def publish(folder: str, repo_id: str, *, tags: Sequence[str] = (), token: bool | str | None = None, **options: Any) -> Any:
-    """Write a card into the folder of a tokenizer and upload the folder. ``options``: see `hub_cards.publishing.uploading`.
+    """Write a card into the folder of a tokenizer and upload the folder. For ``options``, see
+    `hub_cards.publishing.uploading.push`.
 
     Returns:
         The commit, as huggingface_hub's ``CommitInfo``.
@@ -22,6 +23,6 @@ def publish(folder: str, repo_id: str, *, tags: Sequence[str] = (), token: bool 
         SGPEError: the Hub refused a request, or the connection failed.
     """
     repo_id = full_name(repo_id, token=token)
-    with suppress(NotByteLevelError):  # added tokens can make a card impossible
+    with suppress(NotByteLevelError):  # some added tokens make a card impossible
         write_card(folder, BPETokenizer.from_pretrained(folder), name=repo_id, tags=tags)
     return push(folder, repo_id, token=token, **options).commit

@@ -1,4 +1,6 @@
-"""Publish the folder of a tokenizer or of a model on the Hugging Face Hub, in one commit, with its card and pictures."""
+"""Publishing of tokenizers and models: a folder, with its card and pictures, is uploaded to the Hugging Face Hub in one
+commit.
+"""
 
 from __future__ import annotations
 
@@ -33,17 +35,17 @@ if TYPE_CHECKING:
 LARGE = 10 * 2**20
 """The size in bytes above which the Hub stores a file as a large file (LFS or Xet)."""
 
-# Folder → patterns of the files to upload.
+# Patterns of the files to upload, keyed by subfolder.
 _FOLDERS = {"additional_chat_templates": ("*.jinja",), "pictures": tuple(f"{name}.svg" for name in PICTURES)}
 
 
 @dataclass(frozen=True)
 class PushedFile:
-    """A file of the folder, and its change by a push.
+    """A file of the folder, and the change that a push makes to it on the Hub.
 
     Attributes:
-        path: In the folder and in the repository.
-        size: In bytes.
+        path: Path in the folder and in the repository.
+        size: Size in bytes.
         change: ``new``, ``changed`` or ``unchanged``; ``kept`` if the repository keeps its own card; ``not compared`` after
             a dry run without a network.
     """
@@ -54,7 +56,7 @@ class PushedFile:
 
     @property
     def large(self) -> bool:
-        """Whether the Hub stores it as a large file."""
+        """Whether the Hub stores this file as a large file."""
         return self.size > LARGE
 
 
@@ -64,13 +66,13 @@ class Pushed:
 
     Attributes:
         repo_id: ``user/name``.
-        url: URL of the pull request or the commit; of the repository after a dry run.
+        url: URL of the pull request or the commit or, after a dry run, of the repository.
         created: Whether the repository is new.
         new_branch: Whether the branch is new.
-        files: Everything that belongs to the tokenizer or the model.
+        files: All files that belong to the tokenizer or the model.
         left_out: Other entries of the folder; names of folders end in a slash.
         commit: The Hub's answer; the newest commit if nothing had changed, and None after a dry run.
-        unreachable: The reason why a dry run could not reach the Hub; None if it could.
+        unreachable: The reason why a dry run could not reach the Hub; None if the Hub was reached.
     """
 
     repo_id: str
@@ -100,27 +102,28 @@ def push(
 
     The repository and the branch are created if they do not exist. The upload includes the tokenizer's own files, the
     model's weights (safetensors), configuration and licence, the card and its page, and the ``pictures`` of `write_card`.
-    All files arrive together, so weights and tokenizer never disagree. After a broken upload the next call sends only
-    missing large files. Nothing in the repository is deleted. A link is uploaded as its target, which must be in the folder
-    and not hidden, or, in a snapshot of the Hub's cache, one of that repository's blobs.
+    All files arrive together, so weights and tokenizer never disagree. If an upload is interrupted, call `push` again: it
+    sends only the large files that are missing. Nothing in the repository is deleted. For a link, the file that it points to
+    is uploaded. This file must be in the folder and not hidden or, in a snapshot of the Hub's cache, be one of that
+    repository's blobs.
 
     Args:
         folder: Folder of the tokenizer, or of a model with its tokenizer.
         repo_id: ``user/name``, or a name in the user's own namespace.
         private: Whether a new repository is private; None for the user's default.
         revision: Branch to commit to; a new branch starts from ``main``.
-        create_pr: Propose the commit as a pull request.
+        create_pr: Open a pull request with the commit, instead of committing to the branch.
         token: As in huggingface_hub; None for ``HF_TOKEN`` or the token that ``hf auth login`` stored.
         commit_message: First line of the commit message; None for a default.
         commit_description: The rest of the commit message.
         replace_card: Let a generated card replace a README.md that a person wrote or changed, or a card with measurements
             of the same tokenizer.
-        dry_run: Compare, and send nothing. Without a network, check only the folder.
+        dry_run: Compare the folder with the repository, and send nothing. Without a network, only check the folder.
 
     Raises:
-        SGPEError: the folder holds no valid tokenizer, the card of another tokenizer, or a link to a place outside; it
-            holds a model with missing weights, or with fewer rows than the tokenizer has ids; the Hub refused a request,
-            or the connection failed. The commit is made as a whole or not at all.
+        SGPEError: the folder has no valid tokenizer, has the card of another tokenizer, or has a link to a place outside; it
+            has a model whose weights are incomplete or have fewer rows than the tokenizer has ids; the Hub refused a
+            request; or the connection failed. The commit is made as a whole or not at all.
     """
     from huggingface_hub import CommitOperationAdd, HfApi
 
@@ -159,20 +162,23 @@ def push(
             commit_description=commit_description,
             revision=revision if there.has_branch or new_branch else None,
             create_pr=create_pr,
-            # The Hub refuses the commit if another one was made since the comparison.
+            # The Hub refuses this commit if another commit was made since the comparison.
             parent_commit=there.head,
         )
     missing = _not_arrived(api, source, repo_id, commit.oid, changed)
     if missing:
-        raise SGPEError(f"{repo_id}: the repository's .gitignore excludes {', '.join(missing)}: remove that entry there")
+        raise SGPEError(
+            f"{repo_id}: the repository's .gitignore excludes {', '.join(missing)}: remove that entry from the .gitignore"
+        )
     return Pushed(repo_id, commit.pr_url or commit.commit_url, created, new_branch, files, left_out, commit)
 
 
 def full_name(repo_id: str, *, token: bool | str | None = None) -> str:
-    """Return ``user/name``; a name alone gets the user's own namespace.
+    """Return the full name of a repository, ``user/name``. A name without a user gets the namespace of the user who is
+    logged in.
 
     Raises:
-        SGPEError: it is not a valid repository name, or the user is not logged in.
+        SGPEError: ``repo_id`` is not a valid repository name, or the user is not logged in.
     """
     from huggingface_hub import HfApi
 
@@ -190,13 +196,14 @@ def _sort(folder: Path) -> tuple[list[str], tuple[str, ...]]:
     """Return the files of a folder that belong to its tokenizer and model, and the other entries.
 
     Raises:
-        SGPEError: it holds no valid tokenizer, or the card of another one; a file that the tokenizer or the model needs is
-            missing, or is a link to a place outside the folder; the model has fewer rows than the tokenizer has ids.
+        SGPEError: the folder has no valid tokenizer, or the card of another tokenizer; a file that the tokenizer or the
+            model needs is missing, or is a link to a place outside the folder; the model has fewer rows than the tokenizer
+            has ids.
     """
     if not folder.is_dir():
         raise SGPEError(f"{folder}: no such folder")
     if adapter := why_no_model(folder):
-        raise SGPEError(f"{folder}: holds no model{adapter}")
+        raise SGPEError(f"{folder}: has no model{adapter}")
     tokenizer = load(folder)
     card = folder / CARD_FILE
     if card.is_file() and is_of_another(card.read_text(encoding="utf-8", errors="replace"), tokenizer):
@@ -229,7 +236,7 @@ def _sort(folder: Path) -> tuple[list[str], tuple[str, ...]]:
 
 
 def _check_place(folder: Path, name: str) -> None:
-    """Make sure that a file of a folder is not a link to a file outside it or to a hidden one.
+    """Check that a file of a folder is not a link to a file outside the folder or to a hidden file.
 
     Copied and cloned folders keep their links, which may point to a password on this machine or to ``.git/config``.
 
@@ -241,11 +248,14 @@ def _check_place(folder: Path, name: str) -> None:
     if home.parent.name == "snapshots" and place.parent == home.parent.parent / "blobs":
         return
     if not place.is_relative_to(home) or any(part.startswith(".") for part in place.relative_to(home).parts):
-        raise SGPEError(f"{folder / name}: a link to {place}, which must not be published: replace the link with a file")
+        raise SGPEError(
+            f"{folder / name} is a link to {place}, which is hidden or outside the folder, so it is not published: "
+            "remove the link, or put a regular file in its place"
+        )
 
 
 def _modules(settings: Mapping[str, Any], *classes: str) -> Iterator[str]:
-    """Yield the Python files in ``auto_map`` of a configuration, for some classes or for all.
+    """Yield the Python files that ``auto_map`` of a configuration names, for some classes or, by default, for all.
 
     Classes in other repositories have no file here.
     """
@@ -259,7 +269,7 @@ def _modules(settings: Mapping[str, Any], *classes: str) -> Iterator[str]:
 
 
 def _check_rows(folder: Path, tokenizer: object) -> None:
-    """Make sure that a model has a row for each id of its tokenizer.
+    """Check that a model has a row for each id of its tokenizer.
 
     Raises:
         SGPEError: the model has fewer rows.
@@ -280,7 +290,7 @@ def _check_rows(folder: Path, tokenizer: object) -> None:
 
 @dataclass(frozen=True)
 class _There:
-    """The state of a repository: its newest commit, None if there is no repository, and some of its files by path."""
+    """The state of a repository: its newest commit (None if it does not exist), and some of its files, keyed by path."""
 
     head: str | None
     has_branch: bool
@@ -288,7 +298,7 @@ class _There:
 
 
 def _look(api: HfApi, repo_id: str, revision: str | None, paths: list[str]) -> _There:
-    """Look up ``paths`` in a revision, or in ``main`` if the revision is a new branch."""
+    """Return the state of ``paths`` in a revision, or in ``main`` if the revision is a new branch."""
     from huggingface_hub import constants
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
 
@@ -307,7 +317,7 @@ def _look(api: HfApi, repo_id: str, revision: str | None, paths: list[str]) -> _
 
 
 def _listed(api: HfApi, repo_id: str, commit: str | None, paths: list[str]) -> dict[str, RepoFile]:
-    """Return the files of a commit among ``paths``."""
+    """Return those of ``paths`` that are files in a commit, keyed by path."""
     from huggingface_hub.hf_api import RepoFile
 
     listed = api.get_paths_info(repo_id, paths, revision=commit) if paths else []
@@ -315,7 +325,7 @@ def _listed(api: HfApi, repo_id: str, commit: str | None, paths: list[str]) -> d
 
 
 def _compared(folder: Path, paths: Sequence[str], there: Mapping[str, RepoFile]) -> Iterator[PushedFile]:
-    """Yield each file with its change. Only files that exist in the repository are read."""
+    """Yield each file with its change. Local files are read only if the repository has a file of this name."""
     sizes = {path: (folder / path).stat().st_size for path in paths}
     read = sum(size for path, size in sizes.items() if path in there)
     hide = read < LARGE or not somebody_watches()
@@ -328,7 +338,7 @@ def _compared(folder: Path, paths: Sequence[str], there: Mapping[str, RepoFile])
 
 
 def _is_same(file: Path, size: int, there: RepoFile, on_read: Callable[[int], object] = lambda size: None) -> bool:
-    """Return whether a local file and a file on the Hub have the same content, by the Hub's hash."""
+    """Return whether a local file and a file on the Hub have the same content, judged by the hash on the Hub."""
     # Git's blob id is a hash of the size and the content.
     digest = hashlib.sha256() if there.lfs else hashlib.sha1(b"blob %d\0" % size)
     with file.open("rb") as content:
@@ -341,7 +351,7 @@ def _is_same(file: Path, size: int, there: RepoFile, on_read: Callable[[int], ob
 def _with_card_kept(
     files: tuple[PushedFile, ...], api: HfApi, folder: Path, repo_id: str, head: str | None
 ) -> tuple[PushedFile, ...]:
-    """Mark the repository's card as kept if a generated card would overwrite edits or measurements."""
+    """Return the files, with the card marked as kept if the new card would overwrite edits or measurements on the Hub."""
     changes = {file.path: file.change for file in files}
     if changes.get(CARD_FILE) != "changed":
         return files
@@ -355,7 +365,9 @@ def _with_card_kept(
 
 
 def _not_arrived(api: HfApi, folder: Path, repo_id: str, commit: str, paths: list[str]) -> list[str]:
-    """Return the files that the commit lacks: the Hub silently skips files in the repository's .gitignore."""
+    """Return the files that the commit lacks, because the Hub silently skips files that the repository's .gitignore
+    excludes.
+    """
     try:
         with hub_errors(f"{repo_id}:"):
             listed = _listed(api, repo_id, commit, paths)

@@ -1,4 +1,4 @@
-"""The parts of a text in a token view: its tokens by any kind of tokenizer, its syllables, and the cells of both."""
+"""The parts of a text in a token view: tokens from any kind of tokenizer, syllables, and the cells that show both."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ _LINE_START = regex.compile(r"(?<=\n)(?=[^\n])")
 
 
 class Token(NamedTuple):
-    """A token of a text, with its first character and the one after its last; tokens that share a character overlap.
+    """A token of a text, with the index of its first character and of the character after its last. Tokens that share a
+    character overlap.
 
     Attributes:
-        name: Its vocabulary string.
-        rank: Rank of its merge, or None.
-        hex: Its bytes if they are not whole characters, else empty.
+        name: The token as a string of the vocabulary.
+        rank: Rank of the merge that makes the token, or None.
+        hex: The bytes of the token if they are not whole characters, otherwise empty.
     """
 
     id: int
@@ -47,11 +48,11 @@ class Token(NamedTuple):
 
 
 Reader = Callable[[str], tuple[str, list[Token]]]
-"""Text → its normal form and its tokens."""
+"""A function from a text to its normal form and its tokens."""
 
 
 def reader(tokenizer: Any) -> Reader:
-    """Return a reader of texts with a tokenizer of any kind that `hub_cards.TokenView` takes."""
+    """Return a function that tokenizes texts, from a tokenizer of any kind that `hub_cards.TokenView` accepts."""
     known = read_tokenizer(tokenizer)
     return _byte_level(known) if isinstance(known, BPETokenizer) else _foreign(*known)
 
@@ -87,7 +88,7 @@ def _byte_level(tokenizer: BPETokenizer) -> Reader:
 
 
 def _continues(byte: int) -> bool:
-    """Return whether a byte of UTF-8 is not the first of its character."""
+    """Return whether a byte of UTF-8 is not the first byte of a character."""
     return byte & 0xC0 == 0x80
 
 
@@ -129,7 +130,7 @@ def _bytes_of(name: str, is_byte_level: bool) -> bytes:
 
 
 class Run(NamedTuple):
-    """Characters of a text that are one syllable, cut or not, or between syllables: then ``is_cut`` is None."""
+    """Characters of a text that are one syllable, or that are between syllables, in which case ``is_cut`` is None."""
 
     start: int
     stop: int
@@ -137,11 +138,12 @@ class Run(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """The smallest part that can be shown by itself: a token, several that share characters, or characters without one.
+    """The smallest part of a text that can be shown by itself: a token, several tokens that share characters, or characters
+    without a token.
 
     Attributes:
-        runs: Its characters, with where a syllable begins or ends between them.
-        is_torn: Whether a browser would join its characters and their neighbours into one sign.
+        runs: The characters of the cell, divided where a syllable begins or ends.
+        is_torn: Whether a browser would join characters of the cell and their neighbours into one sign.
     """
 
     start: int
@@ -152,13 +154,15 @@ class Cell(NamedTuple):
 
     @property
     def is_shared(self) -> bool:
-        """Whether its tokens share characters or have none."""
+        """Whether the cell has tokens that share characters, or a token without characters."""
         return len(self.tokens) > 1 or (len(self.tokens) == 1 and self.start == self.stop)
 
 
 @dataclass
 class TextInCells:
-    """A text in one tokenizer's normal form, in cells; ``syllables`` has an entry for the place of each character."""
+    """A text, in the normal form of one tokenizer, divided into cells. ``syllables`` has an entry for the place of each
+    character.
+    """
 
     text: str
     counts: Evaluation
@@ -172,7 +176,7 @@ class TextInCells:
 
 
 def in_cells(text: str, read: Reader) -> TextInCells:
-    """Cut a text into cells, with the counts of `hub_cards.evaluate`."""
+    """Return a text divided into cells, with the measures of `hub_cards.evaluate`."""
     text, tokens = read(well_formed(text))
     counts, syllables = _measure(text, tokens)
     # At any other boundary a browser would join both sides into one sign.
@@ -186,7 +190,7 @@ def in_cells(text: str, read: Reader) -> TextInCells:
 
 
 def _measure(text: str, tokens: Sequence[Token]) -> tuple[Evaluation, dict[int, Run]]:
-    """Return the counts of `hub_cards.evaluate`, and the syllable at the place of each character."""
+    """Return the measures of `hub_cards.evaluate`, and the syllable at the place of each character."""
     trie = _trie(tuple(SCRIPTS))
     ends = _ends(tokens)
     counts = Evaluation(lines=1, words=len(words_of(text)), tokens=len(tokens))
@@ -202,7 +206,7 @@ def _measure(text: str, tokens: Sequence[Token]) -> tuple[Evaluation, dict[int, 
 
 
 def _runs(start: int, stop: int, syllables: Mapping[int, Run]) -> Iterator[Run]:
-    """Yield the parts of a cell: each is one syllable, or text between syllables."""
+    """Yield the parts of a cell. Each part is one syllable, or text between syllables."""
     while start < stop:
         run = syllables.get(start)
         end = run.stop if run else next((place for place in range(start, stop) if place in syllables), stop)
@@ -216,7 +220,8 @@ def _trie(scripts: tuple[str, ...]) -> LinguisTrie:
 
 
 def _ends(tokens: Sequence[Token]) -> list[int]:
-    """Return the ends of tokens in half characters: even between two characters, odd inside one.
+    """Return the ends of tokens in half characters: an even number is between two characters, an odd number inside a
+    character.
 
     >>> _ends([Token(1, "", None, "", 0, 2), Token(2, "", None, "", 1, 2)])
     [3, 4]
@@ -226,13 +231,15 @@ def _ends(tokens: Sequence[Token]) -> list[int]:
 
 
 def _groups(length: int, tokens: Sequence[Token], syllables: Mapping[int, Run]) -> Iterator[tuple[int, int, list[Token]]]:
-    """Cut a text into stretches with one token, with several tokens that share characters, or with none."""
+    """Yield the start, stop and tokens of each part of a text: a part has one token, several tokens that share characters,
+    or no token.
+    """
     stop = place = 0
     while place < len(tokens):
         start = max(stop, tokens[place].start)
         run = syllables.get(start)
         if run and not run.is_cut:
-            # Some tokenizers drop characters: at the start of a whole syllable, these stay with the syllable.
+            # Some tokenizers drop characters. At the start of a whole syllable, dropped characters stay with the syllable.
             start = max(stop, run.start)
         if start > stop:
             yield stop, start, []
@@ -250,7 +257,7 @@ def _groups(length: int, tokens: Sequence[Token], syllables: Mapping[int, Run]) 
 
 
 def columns(shown: Sequence[TextInCells]) -> Iterator[tuple[list[list[Cell]], bool]]:
-    """Cut a text into columns of about a word; yield the cells of each tokenizer, and whether the line ends after them."""
+    """Yield columns of about a word each: the cells of each tokenizer, and whether the line ends after the column."""
     cuts = _cuts(shown)
     rows = [_between(each.cells, places) for each, places in zip(shown, zip(*cuts, strict=True), strict=True)]
     for number, column in enumerate(zip(*rows, strict=True)):
@@ -259,7 +266,8 @@ def columns(shown: Sequence[TextInCells]) -> Iterator[tuple[list[list[Cell]], bo
 
 def _cuts(shown: Sequence[TextInCells]) -> list[tuple[int, ...]]:
     """Return the starts of columns in each tokenizer's text: places where a word and a token of each tokenizer start."""
-    # The bidirectional algorithm treats a column as an object: words from right to left would change places.
+    # The bidirectional algorithm treats a column as an object: words that are written from right to left would change
+    # places.
     edges = [_LINE_START if RIGHT_TO_LEFT.search(each.text) else _WORD_START for each in shown]
     starts = [[match.start() for match in edge.finditer(each.text)] for edge, each in zip(edges, shown, strict=True)]
     tokens = [{cell.start for cell in each.cells} for each in shown]

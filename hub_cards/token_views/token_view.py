@@ -1,7 +1,7 @@
-"""A text as coloured tokens, with underlined syllables and a mark on cut syllables.
+"""Display of a text as coloured tokens, with underlined syllables and a mark on cut syllables.
 
-`TokenView` shows texts in a notebook or on a page, by several tokenizers one below the other; `tokens_html` and `style` are
-for your own pages. The result is plain HTML and CSS, without scripts or external files.
+`TokenView` shows texts in a notebook or on a page, as tokens of several tokenizers, one below the other; `tokens_html` and
+`style` are for your own pages. The result is plain HTML and CSS, without scripts or external files.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hub_cards.markup import render
 from hub_cards.token_views.token_cells import RIGHT_TO_LEFT, TextInCells, Token, columns, in_cells, reader
 
 _COLOURS = 4
-# Joiners are shown if they join nothing visible; accents without a base get one.
+# Joiners are shown if they join nothing visible; accents without a base get a visible base.
 _INVISIBLE = regex.compile(
     r"\s|\p{Cc}|^(?=\p{M})\p{sc=Zinh}|[\u00AD\u200B\u200E\u200F\u202A-\u202E\u2060-\u2069\uFEFF]|^[\u200C\u200D]|[\u200C\u200D]$"
 )
@@ -31,15 +31,17 @@ _MARKS = {"\t": "→", "\n": "⏎", "\r": "␍", "\x7f": "␡", "\xa0": "⍽", "
 
 
 class TokenView:
-    """Texts as tokens, by one or several tokenizers one below the other. Notebooks display it; `to_html` returns a page.
+    """A view of texts as tokens of one or several tokenizers, one below the other. Notebooks display the view; `to_html`
+    returns a page.
 
     Each text is shown in each tokenizer's own normal form, without special tokens. The counts are those of
     `hub_cards.evaluate` for a text in NFC. Time and size grow linearly with the text.
 
     Args:
         texts: One text, or several.
-        tokenizers: Display name → a `BPETokenizer`, a fast tokenizer of transformers, one of ``tokenizers``, or a file,
-            folder or Hub repository with a ``tokenizer.json``. Or a single tokenizer without a name.
+        tokenizers: Tokenizers, keyed by display name: a `BPETokenizer`, a fast tokenizer of transformers, a tokenizer of the
+            package ``tokenizers``, or a file, folder or Hub repository with a ``tokenizer.json``. Or a single tokenizer
+            without a name.
 
     Raises:
         SGPEError: there is no text or no tokenizer, or a tokenizer cannot be read.
@@ -55,7 +57,7 @@ class TokenView:
         if isinstance(texts, (bytes, bytearray)):
             raise TypeError("expected texts, not bytes: decode them first")
         if isinstance(tokenizers, (list, tuple)):
-            raise TypeError("several tokenizers need names: give a dictionary of them")
+            raise TypeError("several tokenizers need names: give a dictionary from names to tokenizers")
         if not isinstance(tokenizers, Mapping):
             tokenizers = {str(tokenizers) if isinstance(tokenizers, (str, os.PathLike)) else "tokenizer": tokenizers}
         self.texts = [texts] if isinstance(texts, str) else list(texts)
@@ -90,14 +92,15 @@ class TokenView:
 
 
 def style() -> str:
-    """Return the CSS of `tokens_html`; include it once in a page. It follows the page's ``color-scheme``, light or dark."""
+    """Return the CSS for `tokens_html`, to include once in a page. It follows the page's ``color-scheme``, light or dark."""
     return render("token_view.css")
 
 
 def tokens_html(text: str, tokenizer: Any) -> str:
-    """Return one text as tokens of one tokenizer, without counts, for use inside a line. The page needs `style` once.
+    """Return the HTML of one text as tokens of one tokenizer, without counts, for use inside a line. The page must include
+    `style` once.
 
-    For many texts pass a `BPETokenizer`; any other kind is read again in each call.
+    For many texts, pass a `BPETokenizer`; a tokenizer of any other kind is read again in each call.
 
     Args:
         tokenizer: As for `TokenView`.
@@ -112,7 +115,9 @@ def tokens_html(text: str, tokenizer: Any) -> str:
 
 
 def _columns(shown: Mapping[str, TextInCells]) -> Iterator[str]:
-    """Yield a text's columns, with a row for each tokenizer; several tokenizers have names in each row, since lines wrap."""
+    """Yield the columns of a text, with a row for each tokenizer. If there are several, each row has the tokenizer's name,
+    because lines wrap.
+    """
     several = len(shown) > 1
     labels = [f' data-name="{_escape(name)}"' if several else "" for name in shown]
     heights = [" sgpe-high" if any(cell.is_shared for cell in each.cells) else "" for each in shown.values()]
@@ -149,7 +154,7 @@ def _cells_html(shown: TextInCells, name: str = "") -> Iterator[str]:
 
 def _as_box(kind: str, content: str, text: str) -> str:
     box = f'<span class="{kind}">{content}</span>'
-    # The bidirectional algorithm treats a box as an object without a direction, whatever its text.
+    # The bidirectional algorithm treats a box as an object without a direction, whatever text it contains.
     return f'<span class="sgpe-rtl">{box}</span>' if RIGHT_TO_LEFT.search(text) else box
 
 
@@ -175,7 +180,7 @@ def _mark(character: str) -> str:
 
 
 def _escape(text: str) -> str:
-    """Return text as HTML, also for attributes. HTML cannot hold U+0000, which becomes ␀."""
+    """Return text escaped for HTML, including attributes. U+0000 becomes ␀, because HTML cannot have it."""
     return html.escape(text.replace("\0", "␀")).replace("\r", "&#13;")
 
 

@@ -78,7 +78,7 @@ class FlatFile:
 
 
 class EndsFile(FlatFile):
-    """A writer of datatrove's layout: a file with the tokens, and one with the end of each document, in tokens, as uint64."""
+    """A writer of datatrove's layout: a file of tokens, and a file with the end of each document, in tokens, as uint64."""
 
     ending = ".ds"
 

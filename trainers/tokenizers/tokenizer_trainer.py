@@ -1,4 +1,4 @@
-"""TokenizerTrainer: training of a tokenizer on files or an iterator, with progress bars. And `train_bpe`, for one text file."""
+"""TokenizerTrainer trains a tokenizer on files or an iterator, with progress bars. `train_bpe` trains on one text file."""
 
 from __future__ import annotations
 
