@@ -285,7 +285,7 @@ def held_out_lines(values: Sequence[str], most: int | None = None) -> dict[str, 
     held_out = {name: list(one)[:most] for name, one in read_held_out(values).items()}
     for name, lines in held_out.items():
         if not lines:
-            raise SGPEError(f"{name}: has no text to measure")
+            raise SGPEError(f"{name} has no text to measure")
     return held_out
 
 

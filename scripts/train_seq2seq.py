@@ -60,7 +60,7 @@ def run(args: Arguments) -> None:
     if tokenizer.pad_token_id is None or tokenizer.eos_token_id is None:
         name = args.tokenizer or args.model_tokenizer or args.model
         raise SGPEError(
-            f"{name}: has no padding token or no EOS token, and this script needs both: train the tokenizer with "
+            f"{name} has no padding token or no EOS token, and this script needs both: train the tokenizer with "
             "--eos-token '<|endoftext|>'"
         )
 

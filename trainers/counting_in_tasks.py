@@ -152,7 +152,7 @@ def _locked_work_folder(work: Path, settings: dict[str, Any], *, keep: bool) -> 
     finished.
     """
     if work.is_dir() and any(work.iterdir()) and not _is_work_folder(work):
-        raise SGPEError(f"--work {work}: has other files: give an empty or a new folder")
+        raise SGPEError(f"--work {work} has other files: give an empty or a new folder")
     work.mkdir(parents=True, exist_ok=True)
     try:
         with alone_in(work, patience=0):

@@ -59,7 +59,7 @@ def card(given: CardOptions, as_json: Json = False) -> None:
     from hub_cards.cards.tokenizer_card import check_card, check_metadata, write_card
 
     if given.out is None and not Path(given.tokenizer).is_dir():
-        raise SGPEError(f"{given.tokenizer}: not a folder that the card could be written to: name a folder with --out")
+        raise SGPEError(f"{given.tokenizer} is not a folder that the card could be written to: name a folder with --out")
     if given.baseline and not given.text:
         raise SGPEError("--baseline needs text to measure on: add --eval FILE")
     folder = given.out or given.tokenizer

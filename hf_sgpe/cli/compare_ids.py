@@ -37,7 +37,7 @@ def compare_ids(given: CompareOptions, as_json: Json = False) -> None:
         lines = (line for line in read_lines(path, text_field=given.text_field) if line.strip())
         results[path] = compare(*tokenizers, lines)
         if not results[path].lines:
-            raise SGPEError(f"{path}: has no text to compare")
+            raise SGPEError(f"{path} has no text to compare")
     if as_json:
         print_json([{"file": str(path), **result.to_dict()} for path, result in results.items()])
         return

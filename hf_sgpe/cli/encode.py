@@ -80,7 +80,7 @@ def _text_of(file: Path) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError as error:
-        raise SGPEError(f"{file}: not UTF-8 at byte offset {error.start}") from None
+        raise SGPEError(f"{file} is not UTF-8 at byte offset {error.start}") from None
 
 
 def _write_page(path: Path, texts: list[str], tokenizers: dict[str, str], as_json: bool) -> None:

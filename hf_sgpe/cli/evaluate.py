@@ -66,7 +66,7 @@ def evaluate(given: EvaluateOptions, as_json: Json = False) -> None:
             for name, token_ends in measured.items():
                 evaluations[path, name] = measure(token_ends, text)
                 if not evaluations[path, name].lines:
-                    raise SGPEError(f"{path}: has no text to measure")
+                    raise SGPEError(f"{path} has no text to measure")
                 bar.update()
     bits = _bits_per_byte(names, models, {str(path): text for path, text in texts.items()})
     english = [path for path in texts if language_in_name(path.name) == REFERENCE]

@@ -65,7 +65,7 @@ def export(given: ExportOptions, as_json: Json = False) -> None:
     if given.tokenizer and not writes_model:
         raise SGPEError(f"--tokenizer is for --format {_names('write_options', 'model')}")
     if writes_model and not Path(given.source).is_dir():
-        raise SGPEError(f"{given.source}: not a folder: name the folder of a transformers model")
+        raise SGPEError(f"{given.source} is not a folder: name the folder of a transformers model")
     tokenizer = given.tokenizer or given.source
     reader = format_of(tokenizer)
     special_tokens = named_numbers(given.special_token, "--special-token", "TEXT=ID", int) or None

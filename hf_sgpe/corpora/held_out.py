@@ -40,7 +40,7 @@ class HeldOut(Corpus):
         documents = read_model_texts(self.files, text_field=self.text_field)
         texts = [normalized(text if isinstance(text, str) else "".join(text)) for text in documents]
         if not any(map(str.strip, texts)):
-            raise SGPEError(f"{self}: has no text to measure")
+            raise SGPEError(f"{self} has no text to measure")
         return texts
 
 

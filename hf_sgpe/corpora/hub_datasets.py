@@ -111,7 +111,7 @@ def read_dataset(
     where = f"dataset {os.fspath(name)}"
     path = Path(name)
     if path.is_file():
-        raise SGPEError(f"{path}: is a file, not a dataset: give it as a corpus file, or give the folder that it is in")
+        raise SGPEError(f"{path} is a file, not a dataset: give it as a corpus file, or give the folder that it is in")
     if not os.fspath(name):
         raise SGPEError("the name of a dataset must not be empty: give a dataset on the Hub, or a folder")
     # A folder needs its full path, because text, json and csv are names of builders in the library.

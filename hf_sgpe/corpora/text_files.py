@@ -319,7 +319,7 @@ def _parquet_texts(path: CorpusFile, field: str, report: Progress) -> Iterator[s
             raise
         except (pa.ArrowException, ValueError, OSError) as error:
             _check_no_pointer(path)
-            raise SGPEError(f"{path}: damaged or not a Parquet file ({str(error).splitlines()[0]})") from None
+            raise SGPEError(f"{path} is damaged or not a Parquet file ({str(error).splitlines()[0]})") from None
 
 
 def _lines(blocks: Iterable[AnyStr], line_end: AnyStr, where: object, *, keep_ends: bool = False) -> Iterator[AnyStr]:
@@ -421,7 +421,7 @@ def _unpacked_zstd(path: CorpusFile, raw: IO[bytes]) -> Iterator[bytes]:
 
 def _damaged(path: CorpusFile, error: Exception) -> SGPEError:
     _check_no_pointer(path)
-    return SGPEError(f"{path}: damaged or cut off ({error})")
+    return SGPEError(f"{path} is damaged or cut off ({error})")
 
 
 def _check_no_pointer(path: CorpusFile) -> None:
@@ -435,4 +435,4 @@ def no_such(kind: str, name: str, names: Iterable[str]) -> str:
 
 
 def _not_utf8(path: CorpusFile, offset: int) -> SGPEError:
-    return SGPEError(f"{path}: not UTF-8 at byte offset {offset}: convert the file to UTF-8")
+    return SGPEError(f"{path} is not UTF-8 at byte offset {offset}: convert the file to UTF-8")

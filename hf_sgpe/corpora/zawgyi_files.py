@@ -121,7 +121,7 @@ def convert_zawgyi(
     if isinstance(file, Path) and target.resolve() == file.resolve():
         raise SGPEError(f"{out} is the file to convert: give another name")
     if isinstance(file, Path) and not file.is_file():
-        raise SGPEError(f"{file}: cannot be read twice: give a file")
+        raise SGPEError(f"{file} cannot be read twice: give a file")
     check_file(target)
     read = partial(_json_lines, file, text_field) if kind == JSON_LINES else partial(_text_lines, file)
     decided = Counter(encoding_of(part) for line in read() for part in (line.text or "").split("\n"))

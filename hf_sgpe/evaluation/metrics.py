@@ -461,7 +461,7 @@ def foreign_backend(content: str, where: str) -> Tokenizer:
     except NotInstalledError:
         raise
     except Exception as error:  # the library raises the bare class
-        raise SGPEError(f"{where}: damaged or not a tokenizer.json ({error})") from None
+        raise SGPEError(f"{where} is damaged or not a tokenizer.json ({error})") from None
     tokenizer.encode_special_tokens = True
     return tokenizer
 

@@ -74,9 +74,9 @@ class SGPEVocabulary:
         content = read_json(path)
         vocab, special_tokens = content.get("vocab"), content.get("special_tokens")
         if not isinstance(vocab, dict) or not all(type(id) is int and id >= 0 for id in vocab.values()):
-            raise SGPEError(f"{path}: not an SGPE vocabulary: its entry 'vocab' does not map tokens to ids")
+            raise SGPEError(f"{path} is not an SGPE vocabulary: its entry 'vocab' does not map tokens to ids")
         if not isinstance(special_tokens, list) or not all(isinstance(token, str) for token in special_tokens):
-            raise SGPEError(f"{path}: not an SGPE vocabulary: its entry 'special_tokens' must be a list of tokens")
+            raise SGPEError(f"{path} is not an SGPE vocabulary: its entry 'special_tokens' must be a list of tokens")
         prune_freq, scripts = content.get("prune_freq", 1), content.get("scripts", ["sinhala"])
         if type(prune_freq) is not int or not isinstance(scripts, list):
             raise SGPEError(f"{path}: its prune_freq must be a whole number, and its scripts a list")
@@ -86,7 +86,7 @@ class SGPEVocabulary:
             raise SGPEError(f"{path}: its leading_space must be true or false, not {leading_space!r}")
         for name, size in {"vocab_size": len(vocab), "num_merges": len(merges)}.items():
             if content.get(name, size) != size:
-                raise SGPEError(f"{path}: damaged: its {name} is {content[name]!r}, but it contains {size}")
+                raise SGPEError(f"{path} is damaged: its {name} is {content[name]!r}, but it contains {size}")
         try:
             return cls(vocab, merges, tuple(special_tokens), prune_freq, leading_space, tuple(scripts))
         except SGPEError as error:

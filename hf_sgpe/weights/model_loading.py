@@ -97,7 +97,7 @@ def _loading(path_or_repo: str) -> Iterator[None]:
         if not isinstance(error, SGPEError):
             check_no_pointer(Path(path_or_repo))
             if reason := why_no_model(Path(path_or_repo)):
-                raise SGPEError(f"{path_or_repo}: has no model{reason}") from None
+                raise SGPEError(f"{path_or_repo} has no model{reason}") from None
         raise SGPEError(f"{path_or_repo}: cannot load a model from this place ({_first_line(error)})") from None
 
 

@@ -49,7 +49,7 @@ class Stored:
         is_half = self.type == "BF16"
         numbers: Weights = (values.astype(np.uint32) << 16).view(np.float32) if is_half else values.astype(np.float32)
         if not np.isfinite(numbers).all():
-            raise SGPEError(f"{self.file}: damaged: some weights are not finite numbers")
+            raise SGPEError(f"{self.file} is damaged: some weights are not finite numbers")
         return numbers
 
 
@@ -66,17 +66,17 @@ def weight_files(folder: Path) -> list[Path]:
         pickled = next(iter(sorted(folder.glob("*.bin"))), None)
         if pickled is None:
             parts = f"and no {INDEX_FILE} that names its parts"
-            raise SGPEError(f"{folder}: has no {WEIGHTS_FILE}, {why_no_model(folder).removeprefix(', ') or parts}")
+            raise SGPEError(f"{folder} has no {WEIGHTS_FILE}, {why_no_model(folder).removeprefix(', ') or parts}")
         raise SGPEError(
-            f"{folder}: has {pickled.name} but no {WEIGHTS_FILE}: load the model with transformers and save it again"
+            f"{folder} has {pickled.name} but no {WEIGHTS_FILE}: load the model with transformers and save it again"
         )
     names = read_json(index).get("weight_map")
     if not isinstance(names, dict) or not all(isinstance(name, str) and name == Path(name).name for name in names.values()):
-        raise SGPEError(f"{index}: damaged: 'weight_map' must name files of the same folder")
+        raise SGPEError(f"{index} is damaged: 'weight_map' must name files of the same folder")
     files = [folder / name for name in sorted(set(names.values()))]
     for file in files:
         if not file.is_file():
-            raise SGPEError(f"{file}: is missing, but listed in {INDEX_FILE}")
+            raise SGPEError(f"{file} is missing, but listed in {INDEX_FILE}")
     return files
 
 
@@ -99,7 +99,7 @@ def stored(folder: Path, *, any_type: bool = False) -> dict[str, Stored]:
     if index.exists() and not (folder / WEIGHTS_FILE).is_file():
         for name, file_name in read_json(index)["weight_map"].items():
             if name not in tensors or tensors[name].file.name != file_name:
-                raise SGPEError(f"{folder / file_name}: damaged: {name} is missing, but {INDEX_FILE} lists it in this file")
+                raise SGPEError(f"{folder / file_name} is damaged: {name} is missing, but {INDEX_FILE} lists it in this file")
     return tensors
 
 
@@ -124,7 +124,7 @@ def tensors_in(file: Path) -> dict[str, Stored]:
                 tensors[name] = tensor
     except (ValueError, KeyError, TypeError, AttributeError):
         check_no_pointer(file)
-        raise SGPEError(f"{file}: damaged or not a safetensors file") from None
+        raise SGPEError(f"{file} is damaged or not a safetensors file") from None
     return dict(sorted(tensors.items(), key=lambda item: item[1].start))
 
 

@@ -175,7 +175,7 @@ def check_metadata(license: str | None, languages: Iterable[str]) -> None:
         SGPEError: one of them is not valid.
     """
     if license is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.+-]*", license):
-        raise SGPEError(f"{license!r}: not a licence identifier of the Hub: give apache-2.0, mit, cc-by-4.0, other …")
+        raise SGPEError(f"{license!r} is not a licence identifier of the Hub: give apache-2.0, mit, cc-by-4.0, other …")
     for code in languages:
         language(code)
 

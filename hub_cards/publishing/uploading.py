@@ -203,7 +203,7 @@ def _sort(folder: Path) -> tuple[list[str], tuple[str, ...]]:
     if not folder.is_dir():
         raise SGPEError(f"{folder}: no such folder")
     if adapter := why_no_model(folder):
-        raise SGPEError(f"{folder}: has no model{adapter}")
+        raise SGPEError(f"{folder} has no model{adapter}")
     tokenizer = load(folder)
     card = folder / CARD_FILE
     if card.is_file() and is_of_another(card.read_text(encoding="utf-8", errors="replace"), tokenizer):
@@ -219,7 +219,7 @@ def _sort(folder: Path) -> tuple[list[str], tuple[str, ...]]:
         for module in names:
             if not (folder / module).is_file():
                 raise SGPEError(
-                    f"{folder}: has no {module}, which its {config.name} names: save the tokenizer or the model again"
+                    f"{folder} has no {module}, which its {config.name} names: save the tokenizer or the model again"
                 )
         wanted += names
     paths, left_out = [], []

@@ -143,7 +143,7 @@ class TokenizingJob:
             raise SGPEError("nothing to tokenize: give at least one file, folder or glob")
         for file in corpus.files:
             if isinstance(file, Path) and not file.is_file():
-                raise SGPEError(f"{file}: not a regular file, which could be read again: save its text to a file first")
+                raise SGPEError(f"{file} is not a regular file, which could be read again: save its text to a file first")
         here = self.out.resolve()
         others = [file for file in corpus.files if not (isinstance(file, Path) and here in file.resolve().parents)]
         if not others:
@@ -210,7 +210,7 @@ class TokenizingJob:
         manifest = self.out / MANIFEST
         if not manifest.exists():
             if has_files:
-                raise SGPEError(f"{self.out}: has other files: give an empty or a new folder")
+                raise SGPEError(f"{self.out} has other files: give an empty or a new folder")
             write_json(manifest, {"settings": self.settings, "complete": False})
         there = read_json(manifest)
         try:
@@ -254,7 +254,7 @@ class TokenizingJob:
                 difference = "with another tokenizer"
             else:
                 difference = f"with {name} {json.dumps(found)}, but {json.dumps(wanted)} is requested"
-            raise SGPEError(f"{self.out}: has tokens made {difference}: give another --out, or remove this folder")
+            raise SGPEError(f"{self.out} has tokens made {difference}: give another --out, or remove this folder")
 
     def _noted(self, part: int) -> PartProgress:
         file = self._note_of(part)

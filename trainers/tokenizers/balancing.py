@@ -139,7 +139,7 @@ def train_balanced(
     foreign = [corpus for corpus in counts if corpus not in nearest]
     if by == "merges" and foreign:
         raise SGPEError(
-            f"{foreign[0]}: shares no word with any held-out text, so no language learns from it: leave this file out"
+            f"{foreign[0]} shares no word with any held-out text, so no language learns from it: leave this file out"
         )
     rounds = _ROUNDS if by == "weights" else 2
     with tqdm(total=rounds, unit=" rounds", desc="Balancing", disable=bar_disabled(progress), leave=False) as bar:

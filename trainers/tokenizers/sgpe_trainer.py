@@ -189,9 +189,9 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[Merges, float]:
     content = read_json(path)
     merges, elapsed = merges_in(content, path), content.get("elapsed_seconds", 0.0)
     if content.get("step") != len(merges):
-        raise SGPEError(f"{path}: damaged: it has {len(merges)} merges for step {content.get('step')!r}")
+        raise SGPEError(f"{path} is damaged: it has {len(merges)} merges for step {content.get('step')!r}")
     if not isinstance(elapsed, (int, float)):
-        raise SGPEError(f"{path}: damaged: its elapsed_seconds must be a number, not {elapsed!r}")
+        raise SGPEError(f"{path} is damaged: its elapsed_seconds must be a number, not {elapsed!r}")
     return merges, float(elapsed)
 
 

@@ -181,7 +181,7 @@ def kind_of_model(path: Path) -> str:
         SGPEError: there is no model at ``path``.
     """
     if path.is_file() and path.suffix.lower() != ".gguf":
-        raise SGPEError(f"{path}: not a model: give a .gguf file, or a folder with config.json")
+        raise SGPEError(f"{path} is not a model: give a .gguf file, or a folder with config.json")
     if path.is_dir() and not any((path / name).exists() for name in ("openvino_model.xml", "config.json")):
         raise SGPEError(f"{path} has no model{why_no_model(path) or ': there is no config.json in the folder'}")
     return next(kind for kind, is_of_kind in reversed(MODEL_KINDS.items()) if is_of_kind(path))
