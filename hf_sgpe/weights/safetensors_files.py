@@ -99,7 +99,9 @@ def stored(folder: Path, *, any_type: bool = False) -> dict[str, Stored]:
     if index.exists() and not (folder / WEIGHTS_FILE).is_file():
         for name, file_name in read_json(index)["weight_map"].items():
             if name not in tensors or tensors[name].file.name != file_name:
-                raise SGPEError(f"{folder / file_name} is damaged: {name} is missing, but {INDEX_FILE} lists it in this file")
+                raise SGPEError(
+                    f"{folder / file_name} is damaged: {name} is missing, but {INDEX_FILE} lists it in this file"
+                )
     return tensors
 
 

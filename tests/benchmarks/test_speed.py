@@ -59,9 +59,9 @@ def test_trainers_merge_the_same(sample):
 
 def test_bad_options_are_refused(tmp_path):
     done = benchmark("speed.py", "out", "--text", "english", cwd=tmp_path, code=2)
-    assert done.stderr == "error: --text takes NAME=FILE, not 'english'\n"
+    assert done.stderr == "error: --text needs NAME=FILE, not 'english'\n"
     done = benchmark("speed.py", "out", "--text", "english=x", "--python", "nothing=x", cwd=tmp_path, code=2)
-    assert "--python knows no package 'nothing', but hf_sgpe, tokenizers" in done.stderr
+    assert "--python: unknown package 'nothing': choose from hf_sgpe, tokenizers" in done.stderr
 
 
 @pytest.mark.slow

@@ -451,7 +451,7 @@ def test_damaged_weights_are_refused(tokenizer, tmp_path):
     with pytest.raises(SGPEError, match=r"model\.safetensors: damaged"):
         our_gguf.write(folder, tmp_path / "model.gguf")
     weights.unlink()
-    with pytest.raises(SGPEError, match=r"holds no model\.safetensors"):
+    with pytest.raises(SGPEError, match=r"has no model\.safetensors"):
         our_gguf.write(folder, tmp_path / "model.gguf")
     with pytest.raises(SGPEError, match="unknown type of weights 'Q4'"):
         our_gguf.write(folder, tmp_path / "model.gguf", "Q4")

@@ -79,7 +79,7 @@ def test_what_mlx_passes_over_is_computed_as_transformers_does(kind, config, tmp
     [
         ("gemma2", r"openvino converts models of type 'gemma2' with transformers up to 5\.0 only, and [\d.]+ is installed"),
         ("gemma3_text", r"openvino converts models of type 'gemma3_text' with transformers up to 5\.0 only"),
-        ("helium", "openvino has no conversion of models of type 'helium'"),
+        ("helium", "openvino cannot convert models of type 'helium'"),
     ],
 )
 def test_what_is_not_converted_is_refused_before_anything_is(kind, reason, tmp_path, monkeypatch):

@@ -311,7 +311,7 @@ def test_files_are_encoded_as_one_text(tokenizer, folder):
     )
     for arguments, message in (
         (("--file", "latin1.txt"), "latin1.txt: not UTF-8 at byte offset 3"),
-        (("--file", "document.txt", "x"), "--file replaces other input: leave out --html and the texts"),
+        (("--file", "document.txt", "x"), "--file cannot be combined with texts or --html: leave them out"),
         (("--file", "none.txt"), "none.txt"),
     ):
         done = hf_sgpe("encode", "tok", *arguments, cwd=folder, code=2)
@@ -330,4 +330,4 @@ def test_info_shows_a_sample(tokenizer, folder):
 
 def test_the_most_tokens_of_an_answer_have_two_names(folder):
     done = hf_sgpe("chat", "tok", "--max-tokens", "4", "-p", "x", cwd=folder, code=2)
-    assert done.stderr == "error: tok: holds no model: there is no config.json in it\n"
+    assert done.stderr == "error: tok has no model: there is no config.json in the folder\n"

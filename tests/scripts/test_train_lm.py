@@ -114,7 +114,7 @@ def test_an_unknown_option_ends_in_one_line(folder):
         (["si.txt", "--tokenizer", "nobody/nothing"], "nobody/nothing: no such file or folder, and "),
         (["si.txt", "--tokenizer", "bare", "--width", "7"], "width of 7"),
         (["30-en.txt", "--tokenizer", "bare", "--length", "90000"], "30-en.txt: too little text for a row"),
-        (["si.txt", "--tokenizer", "bare", "--eval", "empty.txt"], "empty.txt: holds no text to measure"),
+        (["si.txt", "--tokenizer", "bare", "--eval", "empty.txt"], "empty.txt has no text to measure"),
         (["si.txt", "--model", "bare", "--layers", "2"], "--layers is for a new model, and --model bare has"),
         (
             ["si.txt", "--tokenizer", "bare", "--model-tokenizer", "bare"],
@@ -122,7 +122,7 @@ def test_an_unknown_option_ends_in_one_line(folder):
         ),
         (
             ["30-en.txt", "--tokenizer", "bare", "--model", "small", "--length", "8"],
-            ": name the tokenizer that the model was trained with by --model-tokenizer",
+            ": with --model-tokenizer, name the tokenizer that the model was trained with",
         ),
         (
             ["30-en.txt", "--tokenizer", "padding", "--model", "small", "--model-tokenizer", "bare", "--length", "8"],

@@ -222,17 +222,22 @@ def test_bad_input_ends_in_one_line(corpus, tmp_path):
         (tmp_path / "bad.jsonl", tmp_path / "out"): r".*bad\.jsonl, line 2: field 'text' must be text, not int",
         (tmp_path / "nowhere", tmp_path / "out"): r".*nowhere: no such file or folder",
         (folder, tmp_path): r".* is a folder: give a file to write to",
-        (folder, tmp_path / "out", "--executor", "slurm"): r"--on slurm needs --partition and sbatch: .*",
+        (folder, tmp_path / "out", "--executor", "slurm"): r"--on slurm needs --partition NAME and the program sbatch: .*",
         (folder, tmp_path / "out", "--adding-tasks", 0): r"--adding-tasks must be a number from 1 to 99999",
         (folder, tmp_path / "out", "--recipe", "none"): r"--recipe none: choose from .*",
         (folder, tmp_path / "out", "--on", "moon"): r"--on moon: choose from local, slurm, ray, spark",
-        (folder, tmp_path / "out", "--on", "spark"): r"--tasks is not for --on spark: use Spark's own settings",
+        (
+            folder,
+            tmp_path / "out",
+            "--on",
+            "spark",
+        ): r"--tasks is not for --on spark: leave it out, and use Spark's own settings",
         (folder, tmp_path / "out", "--workers", -1): r"workers must be a number from 1 to 1024, not -1",
         (folder, tmp_path / "out", "--memory-limit", "nan"): r"--memory-limit 'nan': expected a number and a unit, .*",
         (folder, folder / "0.txt"): r"--out .*0\.txt is part of the corpus: give another name",
         (folder, tmp_path / "out", "--work", tmp_path): r"--work .*: the corpus and --out must not be in this .*",
         (folder, tmp_path / "out", "--work", folder): r"--work .*: the corpus and --out must not be in this .*",
-        (folder, tmp_path / "out", "--work", SCRIPTS): r"--work .*: has other files: give an empty or a new folder",
+        (folder, tmp_path / "out", "--work", SCRIPTS): r"--work .* has other files: give an empty or a new folder",
         (folder, tmp_path / "out", "--min-count", 0): r"min_count must be at least 1, not 0",
     }.items():
         done = count(*given, code=2)
@@ -254,7 +259,8 @@ def test_parts_of_another_count_are_not_taken(corpus, tmp_path):
     os.utime(tmp_path / "a.jsonl", ns=(before + 1_000_000_000,) * 2)
     done = count(tmp_path, tmp_path / "out", "--workers", 1, "--tasks", 2, code=2)
     assert re.fullmatch(
-        r"error: .*out\.work: was started with other settings \(.*times\): use them again, or give .*\n", done.stderr
+        r"error: .*out\.work was started with different settings \(.*times\): repeat those settings, or give .*\n",
+        done.stderr,
     )
     with FileLock(tmp_path / "out.work" / ".lock"):
         done = count(tmp_path, tmp_path / "out", "--tasks", 2, code=2)

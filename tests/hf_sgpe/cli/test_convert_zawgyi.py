@@ -67,7 +67,7 @@ def test_what_is_wrong_is_one_line(workplace):
 )
 def test_commands_warn_of_files_in_zawgyi(workplace, arguments):
     """Of Sinhala's tokenizer nothing is to be had from Burmese, so what else commands say differs."""
-    share = "100% of its lines in Burmese are in Zawgyi, not in Unicode: convert them by hf-sgpe convert-zawgyi"
+    share = "100% of its lines in Burmese are in Zawgyi, not in Unicode: convert them with hf-sgpe convert-zawgyi"
     for file, warnings in (("my.txt", [f"warning: my.txt: {share}"]), ("unicode.txt", [])):
         done = hf_sgpe(*arguments.format(file).split(), cwd=workplace, code=None)
         assert [line for line in done.stderr.splitlines() if "Zawgyi" in line] == warnings, done.stderr
@@ -78,4 +78,4 @@ def test_commands_warn_of_files_in_zawgyi(workplace, arguments):
 def test_converting_every_line_of_a_file_in_unicode_warns(tmp_path):
     (tmp_path / "my.txt").write_text("မြန်မာနိုင်ငံ\nကျောင်းသား\n", encoding="utf-8", newline="\n")
     done = hf_sgpe("convert-zawgyi", "my.txt", "--all", "--out", "new.txt", cwd=tmp_path)
-    assert "2 of its lines are in Unicode and 0 in Zawgyi, and --all damages those in Unicode" in done.stderr
+    assert "2 of its lines are in Unicode and 0 in Zawgyi, and --all damages the lines in Unicode" in done.stderr

@@ -46,7 +46,7 @@ def test_the_name_of_a_baseline_may_have_an_equals_sign(workplace):
         ("evaluate tok good.txt --baseline =tok", "--baseline '=tok': write TOKENIZER or NAME=TOKENIZER"),
         ("evaluate tok good.txt --baseline tok=damaged", "two tokenizers are called tok"),
         ("evaluate tok good.txt --baseline tok", "two tokenizers are called tok"),
-        ("evaluate -t tok empty.txt", r"empty\.txt: holds no text to measure"),
+        ("evaluate -t tok empty.txt", r"empty\.txt has no text to measure"),
         ("evaluate -t damaged good.txt", "not valid JSON"),
     ],
 )

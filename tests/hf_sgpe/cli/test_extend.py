@@ -44,7 +44,7 @@ def test_extend_and_compare_ids(tmp_path, sample):
     lines = len([line for line in sample["en"].splitlines() if line.strip()])
     assert compared[0].startswith(f"{tmp_path / 'en.txt'}: {lines:,} of {lines:,} lines have the same ids")
     assert f"{corpus}: 0 of" in compared[1]
-    assert "is the first with other ids, after 0 equal tokens" in compared[2]
+    assert "is the first with different ids, after 0 equal tokens" in compared[2]
     first = json.loads(hf_sgpe("compare-ids", base, out, corpus, "--json").stdout)[0]
     assert first["difference"]["new"][0][1] >= 601
 
@@ -72,8 +72,8 @@ def test_extend_and_compare_ids(tmp_path, sample):
         ("si.txt --new-tokens 20", "new_tokens 20 is too small: the 66 characters of these scripts alone need more"),
         (
             "en.txt",
-            r"en\.txt: begins with text in latin, which has neither syllables nor letters with marks to keep whole.*"
-            ": name the scripts of the whole corpus by --script, or give text in a script to add$",
+            r"en\.txt begins with text in latin, which has neither syllables nor letters with marks to keep whole.*"
+            ": name the scripts of the whole corpus with --script, or give text in a script to add$",
         ),
         ("en.txt --script si", "the text has no word in sinhala: name other scripts, or add text in them"),
         ("si.txt --out base", "--out base is the tokenizer to extend: name another folder"),

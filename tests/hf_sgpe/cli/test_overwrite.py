@@ -59,17 +59,17 @@ FILES = {
     "file.txt": ("convert-zawgyi", "si.txt", "--out"),
     "file.txt.gz": ("convert-zawgyi", "si.txt", "--out"),
 }
-MODEL = r"holds a model (model.safetensors), which needs its own tokenizer"
+MODEL = r"already has a model (model.safetensors), which needs its own tokenizer"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize(
-    ("folder", "held"), [("mine", "holds a tokenizer of 4,000 tokens"), ("model", MODEL), ("model alone", MODEL)]
+    ("folder", "held"), [("mine", "already has a tokenizer of 4,000 tokens"), ("model", MODEL), ("model alone", MODEL)]
 )
 def test_a_tokenizer_and_a_model_stay(command, folder, held, place):
     before = contents(place)
     done = hf_sgpe(*COMMANDS[command], folder, code=2)
-    assert done.stderr == f"error: {folder}: {held}: give another folder, or --overwrite to replace its files\n"
+    assert done.stderr == f"error: {folder} {held}: give another folder, or add --overwrite to replace its files\n"
     assert contents(place) == before
     hf_sgpe(*COMMANDS[command], folder, "--overwrite")
     tokenizer = BPETokenizer.from_pretrained(place / folder)
@@ -80,7 +80,7 @@ def test_a_tokenizer_and_a_model_stay(command, folder, held, place):
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_stays(name, place):
     done = hf_sgpe(*FILES[name], name, code=2)
-    assert done.stderr == f"error: {name}: exists already: give another name, or --overwrite to replace it\n"
+    assert done.stderr == f"error: {name} already exists: give another name, or add --overwrite to replace it\n"
     assert (place / name).read_text() == BEFORE
     hf_sgpe(*FILES[name], name, "--overwrite")
     assert (place / name).read_bytes() != BEFORE.encode()
@@ -108,7 +108,7 @@ def test_a_run_goes_on_from_its_own_checkpoints_without_being_told_to_overwrite(
     hf_sgpe(*command)
     before = contents(place / "sgpe")
     done = hf_sgpe(*command, code=2)
-    assert "left by an earlier run: resume it, or choose another folder" in done.stderr
+    assert "is from an earlier run: resume that run, or choose another folder" in done.stderr
     hf_sgpe(*command, "--resume")
     assert contents(place / "sgpe").keys() == before.keys()
 
@@ -127,7 +127,7 @@ def test_the_curve_of_an_extension_replaces_no_other_file(place):
     with pytest.raises(SGPEError, match=r"notes.extension\.svg: exists already"):
         check_new_folder(place / "notes", names=["extension.svg"])
     check_new_folder(place / "notes", names=["extension.json"])
-    with pytest.raises(SGPEError, match=r"notes: holds files: give another folder"):
+    with pytest.raises(SGPEError, match=r"notes already has files: give another folder"):
         check_new_folder(place / "notes", whole=True)
 
 
@@ -171,7 +171,7 @@ def test_a_model_is_trained_into_a_new_folder(place):
     pytest.importorskip("torch", reason="models are of PyTorch: pip install torch accelerate")
     from trainers.language_models.run_arguments import RunArguments
 
-    for folder, held in (("model", "holds a model"), ("mine", "holds a tokenizer of 4,000 tokens")):
+    for folder, held in (("model", "holds a model"), ("mine", "already has a tokenizer of 4,000 tokens")):
         arguments = RunArguments(out=Path(folder), tokenizer="small")
         with pytest.raises(SGPEError, match=held):
             arguments.check()

@@ -257,6 +257,6 @@ def test_interrupted_tokenizing_keeps_what_is_complete_and_goes_on(workplace, en
         wait_for(lambda: list((workplace / "out" / _PROGRESS).glob("*.json")), running)
     assert not [file for file in (workplace / "out").iterdir() if file.name.endswith(".hf_sgpe")]
     done = hf_sgpe(*options, cwd=workplace, code=2)
-    assert re.fullmatch("error: out: has tokens made with part_bytes 1024, but .*\n", done.stderr)
+    assert re.fullmatch("error: out has tokens made with part_bytes 1024, but .*\n", done.stderr)
     facts = json.loads(process(sys.executable, "-c", program + "main()", *options, "--json", cwd=workplace).stdout)
     assert 0 < facts["new_text_bytes"] < facts["text_bytes"]

@@ -9,4 +9,4 @@ def test_an_adapter_is_not_pushed_as_a_tokenizer(tmp_path, saved):
     folder = shutil.copytree(saved, tmp_path / "lora")
     (folder / "adapter_config.json").write_text("{}")
     done = hf_sgpe("push", folder, "me/lora", "--dry-run", cwd=tmp_path, code=2)
-    assert "lora: holds no model, but a LoRA adapter: merge it first" in done.stderr
+    assert "lora has no model, but a LoRA adapter: merge it first" in done.stderr

@@ -61,7 +61,7 @@ def test_every_format_is_written_and_named_by_the_help(workplace, form):
         ("en.jsonl --out out --text-field body", r"en\.jsonl, line 1: no field 'body'"),
         ("si.txt --out si.txt", r"si\.txt is a file: give a folder"),
         ("si.txt --out si.txt/x", r"si\.txt"),
-        ("si.txt --out tok", "tok: has other files: give an empty or a new folder"),
+        ("si.txt --out tok", "tok has other files: give an empty or a new folder"),
         ("si.txt --out ''", "the folder to write to must have a name"),
         ("si.txt --out out --format x", "unknown format 'x': choose from nanogpt, megatron, datatrove, parquet"),
         ("si.txt --out out --end-token x", "no special token 'x' to end documents"),

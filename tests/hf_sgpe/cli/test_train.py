@@ -44,8 +44,8 @@ def test_the_scripts_of_the_text_are_kept_whole_unless_others_are_named(tmp_path
     for command in ("train", "count"):
         done = hf_sgpe(command, "en.txt", "--out", "c", cwd=tmp_path, code=2)
         assert re.fullmatch(
-            r"error: en\.txt: begins with text in latin, which has neither syllables nor letters with marks to keep "
-            r"whole: name the scripts of the whole corpus by --script, or give --recipe bpe\n",
+            r"error: en\.txt begins with text in latin, which has neither syllables nor letters with marks to keep "
+            r"whole: name the scripts of the whole corpus with --script, or give --recipe bpe\n",
             done.stderr,
         )
     hf_sgpe("train", "en.txt", "--out", "d", "--recipe", "bpe", "--vocab-size", 400, cwd=tmp_path)
@@ -108,7 +108,7 @@ def test_weights_of_files(tmp_path):
         ("'' --out out", "the name of a corpus must not be empty"),
         ("--out out", "nothing to train on"),
         ("--out out --counts good.txt", r"good\.txt: not a file of word counts"),
-        ("--counts kept --out u --pattern gpt2", 'kept: counted with pattern "o200k", but the configuration has "gpt2"'),
+        ("--counts kept --out u --pattern gpt2", 'kept was counted with pattern "o200k", but the configuration has "gpt2"'),
         ("good.txt", "Missing option '--out'"),
         ("good.txt --out good.txt", r"good\.txt is a file: give a folder"),
         ("good.txt --out good.txt/sub", r"good\.txt is a file"),

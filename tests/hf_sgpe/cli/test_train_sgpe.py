@@ -16,7 +16,7 @@ def test_sgpe_is_resumed_and_exported(tmp_path, sample):
     steps = re.findall(r"^info: step (\d+) of \d+: '.*' \+ '.*', \d+ times$", done.stderr, re.MULTILINE)
     assert steps == list(map(str, range(1, 11)))
     done = hf_sgpe("train-sgpe", *options, code=2)
-    assert done.stderr.endswith("left by an earlier run: resume it, or choose another folder\n")
+    assert done.stderr.endswith("is from an earlier run: resume that run, or choose another folder\n")
     vocab = (out / "vocab.json").read_bytes()
     assert hf_sgpe("train-sgpe", *options, "--resume").stderr == ""
     assert (out / "vocab.json").read_bytes() == vocab

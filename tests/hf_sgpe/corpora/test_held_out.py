@@ -35,7 +35,7 @@ def test_all_of_it_is_in_nfc(tmp_path):
 
 def test_a_text_of_white_space_is_named(tmp_path):
     (tmp_path / "a.txt").write_text(" \n\n", encoding="utf-8")
-    with pytest.raises(SGPEError, match=r"a\.txt: holds no text to measure"):
+    with pytest.raises(SGPEError, match=r"a\.txt has no text to measure"):
         HeldOut((tmp_path / "a.txt",)).texts()
 
 

@@ -127,13 +127,13 @@ def test_damaged_packing_names_the_file(tmp_path, packing, damage):
     path = tmp_path / f"a.txt{packing}"
     packed = PACK[packing](bytes(range(128)) * 500)
     path.write_bytes(packed[: len(packed) // 2] if damage == "cut" else b"plain text, plain text")
-    with pytest.raises(SGPEError, match=rf"a\.txt\{packing}: damaged or cut off"):
+    with pytest.raises(SGPEError, match=rf"a\.txt\{packing} is damaged or cut off"):
         list(read_texts(path))
 
 
 def test_bad_parquet_names_the_file(tmp_path):
     (tmp_path / "a.parquet").write_bytes(b"no parquet")
-    with pytest.raises(SGPEError, match=r"a\.parquet: damaged or not a Parquet file"):
+    with pytest.raises(SGPEError, match=r"a\.parquet is damaged or not a Parquet file"):
         list(read_texts(tmp_path / "a.parquet"))
     (tmp_path / "a.parquet").write_bytes(parquet(["x"], "body"))
     with pytest.raises(SGPEError, match=r"no column 'text' \(it has 'body', 'n'\)"):
@@ -170,7 +170,7 @@ def test_several_streams_in_a_file_are_one_text(tmp_path, packing):
 def test_junk_behind_the_last_stream_is_an_error(tmp_path, packing, junk):
     path = tmp_path / f"corpus.txt{packing}"
     path.write_bytes(PACK[packing](b"some text") + junk)
-    with pytest.raises(SGPEError, match=rf"corpus\.txt\{packing}: damaged or cut off"):
+    with pytest.raises(SGPEError, match=rf"corpus\.txt\{packing} is damaged or cut off"):
         list(read_texts(path))
 
 

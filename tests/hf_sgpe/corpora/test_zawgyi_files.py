@@ -21,7 +21,7 @@ def test_a_warning_names_the_file_and_what_to_do(tmp_path, caplog):
     files = [write(tmp_path / "a.txt", f"{UNICODE}\n" * 9), write(tmp_path / "b.txt", f"{ZAWGYI}\n{UNICODE}\nabc\n")]
     warn_of_zawgyi(Corpus(tuple(files)))
     expected = (
-        f"{files[1]}: 50% of its lines in Burmese are in Zawgyi, not in Unicode: convert them by hf-sgpe convert-zawgyi"
+        f"{files[1]}: 50% of its lines in Burmese are in Zawgyi, not in Unicode: convert them with hf-sgpe convert-zawgyi"
     )
     assert caplog.messages == [expected]
 
@@ -141,7 +141,7 @@ def test_json_without_text_is_passed_on(tmp_path):
     write(source, "".join(given) + f'\n{{"text": "{ZAWGYI}"}}')
     assert convert_zawgyi(source, out) == Converted(9, 3, 1, (8,), True, 3)
     assert OPEN_CONVERTED in out.read_text(encoding="utf-8")
-    with pytest.raises(SGPEError, match="none of its lines has text in a field 'body'"):
+    with pytest.raises(SGPEError, match="no line has text in the field 'body'"):
         convert_zawgyi(source, out, text_field="body")
     assert convert_zawgyi(write(source, ""), out) == Converted(0, 0)
 
@@ -154,7 +154,7 @@ def test_what_cannot_be_converted_is_refused(tmp_path):
         (source, "a.txt", "is the file to convert"),
         (source, "b.jsonl", r"ends in \.txt"),
         (source, "b", r"ends in \.txt"),
-        (tmp_path / "a.parquet", "b.parquet", "only text and JSON Lines"),
+        (tmp_path / "a.parquet", "b.parquet", "is neither text nor JSON Lines"),
         (tmp_path / "none.txt", "b.txt", "no such file"),
         (tmp_path, "b.txt", "names 2 files|3 files"),
         (tmp_path / "latin1.txt", "b.txt", "not UTF-8 at byte offset 7"),

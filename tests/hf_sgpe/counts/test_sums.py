@@ -38,13 +38,13 @@ def test_the_setting_that_differs_is_named():
         return count_files.CountsInfo(config.splitting, 0, 0, "")
 
     for options, message in {
-        "recipe": ({"recipe": "bpe"}, 'b: counted with recipe "bpe", but a has "hybrid"'),
-        "scripts": ({"scripts": ["tamil"]}, 'b: counted with scripts ["tamil"], but a has ["sinhala"]'),
-        "pattern": ({"pattern": "gpt2"}, 'b: counted with pattern "gpt2", but a has "o200k"'),
-        "normalization": ({"normalization": "none"}, 'b: counted with normalization "none", but a has "nfc"'),
+        "recipe": ({"recipe": "bpe"}, 'b was counted with recipe "bpe", but a has "hybrid"'),
+        "scripts": ({"scripts": ["tamil"]}, 'b was counted with scripts ["tamil"], but a has ["sinhala"]'),
+        "pattern": ({"pattern": "gpt2"}, 'b was counted with pattern "gpt2", but a has "o200k"'),
+        "normalization": ({"normalization": "none"}, 'b was counted with normalization "none", but a has "nfc"'),
         "special_tokens": (
             {"special_tokens": ["<s>"]},
-            'b: counted with special tokens ["<s>"], but a has ["<|endoftext|>"]',
+            'b was counted with special tokens ["<s>"], but a has ["<|endoftext|>"]',
         ),
     }.values():
         with pytest.raises(SGPEError) as caught:
@@ -53,5 +53,5 @@ def test_the_setting_that_differs_is_named():
     # What a recipe does not use makes no difference.
     bpe = {Path("a"): info(recipe="bpe", scripts=["tamil"]), Path("b"): info(recipe="bpe")}
     check_same_settings(bpe)
-    with pytest.raises(SGPEError, match=r"a: counted with scripts .*, but the configuration has \[\"tamil\"\]"):
+    with pytest.raises(SGPEError, match=r"a was counted with scripts .*, but the configuration has \[\"tamil\"\]"):
         check_same_settings({Path("a"): info()}, info(scripts=["tamil"]).splitting)

@@ -125,7 +125,7 @@ def test_the_command_line_shows_a_table(made, tmp_path):
 
     table = check("text.txt")
     assert "2 of 2" in table
-    assert "exact but for text that is not in the form NFC" in table
+    assert "exact except for text that is not in the form NFC" in table
     found = {one["name"]: one for one in json.loads(check("text.txt", "--json"))}
     assert found["tiktoken"]["same"] == 1
     assert found["tiktoken"]["different"] == "\u0958"

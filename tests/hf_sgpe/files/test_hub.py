@@ -122,7 +122,7 @@ def test_a_private_repository_needs_the_token_of_its_owner(hub, files, tokenizer
     for token in ("", STRANGER):
         done = hub.hf_sgpe("encode", "-t", "me/secret", TEXT, HF_TOKEN=token, HF_HOME=str(hub.home / token / "else"))
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-        assert "no such repository on the Hub (or you may not see it: log in" in done.stderr
+        assert "no such repository on the Hub, or it is private: log in" in done.stderr
 
 
 def test_what_was_loaded_once_is_there_without_the_hub(hub, files):
@@ -142,7 +142,7 @@ def test_what_was_loaded_once_is_there_without_the_hub(hub, files):
     [
         ("me/nothing", {}, "me/nothing: no such file or folder, and no such repository on the Hub"),
         ("me/tok@v9", {}, "me/tok@v9: no such file or folder, and the repository has no such revision"),
-        ("me/empty", {}, "me/empty: the repository holds no tokenizer.json"),
+        ("me/empty", {}, "me/empty: the repository has no tokenizer.json"),
         ("me/tok@", {}, "me/tok@: give a branch, a tag or a commit after the @"),
         ("me/no/such", {}, "me/no/such: no such file or folder, and not a name of a Hub repository: write user/name"),
         (

@@ -391,7 +391,7 @@ def test_a_truncated_file_is_damaged(saved, tmp_path):
 
 
 def test_missing_tokenizers_are_named(tmp_path):
-    with pytest.raises(SGPEError, match=r"the folder holds no tokenizer\.json"):
+    with pytest.raises(SGPEError, match=r"the folder has no tokenizer\.json"):
         BPETokenizer.from_pretrained(tmp_path)
     with pytest.raises(SGPEError, match="no/such: no such file or folder, and the Hub"):
         BPETokenizer.from_pretrained("no/such")

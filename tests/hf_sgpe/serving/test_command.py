@@ -98,7 +98,8 @@ def test_what_is_wrong_is_one_line(model, monkeypatch):
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        message = rf"error: 127\.0\.0\.1 port {port}: cannot listen there \(.*\): choose another with --host or --port\n"
+        choose = "choose another host with --host, or another port with --port"
+        message = rf"error: 127\.0\.0\.1 port {port}: cannot listen there \(.*\): {choose}\n"
         assert re.fullmatch(message, refused("--port", port))
     assert refused("--port", 70_000) == "error: --port must be from 0 to 65535, not 70000\n"
     assert "cannot listen there" in refused("--host", "no.such.host.invalid")

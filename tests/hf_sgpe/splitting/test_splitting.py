@@ -98,7 +98,7 @@ def test_a_tokenizer_of_older_tables_cuts_as_it_was_trained_and_as_fast(tmp_path
     assert (RegexPreTokenizer.of(read).scanner is not None) == kernels.has_scanners()
     kept = WordCounts.load(tmp_path / "counts")
     assert kept == counts
-    with pytest.raises(SGPEError, match="word counts cannot be added: patterns"):
+    with pytest.raises(SGPEError, match="word counts with different settings cannot be added: patterns"):
         kept + WordCounts.from_texts(["அஃது"], Splitting(scripts=("tamil",)))
 
 

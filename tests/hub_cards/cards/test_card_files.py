@@ -41,7 +41,7 @@ def test_changes_to_a_generated_card_stay(card_folder, tokenizer, plain, found, 
         write_card(tmp_path / "tok", tokenizer, evaluations=found)
     assert "Not for poems." in card.read_text(encoding="utf-8")
     write_card(tmp_path / "tok", tokenizer, evaluations=found, replace=True)
-    with pytest.raises(SGPEError, match=r"README\.md: holds measurements that would be lost.* --eval"):
+    with pytest.raises(SGPEError, match=r"README\.md has measurements that would be lost.* --eval"):
         write_card(tmp_path / "tok", tokenizer)
     write_card(tmp_path / "tok", plain)  # the numbers were another's
 
@@ -82,14 +82,17 @@ def test_on_the_command_line(saved, tokenizer, held_out, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("tok --eval held-out.txt", r"held-out\.txt: the file name has no language code: write si="),
+        (
+            "tok --eval held-out.txt",
+            r"held-out\.txt: the file name has no language code: put the code before it, such as si=",
+        ),
         ("tok --eval en.txt --baseline =tok", r"--baseline '=tok': write TOKENIZER or NAME=TOKENIZER"),
         ("tok --eval en.txt --baseline tok", "two tokenizers are called tok"),
         ("tok --eval en.txt --baseline a=tok --baseline a=tok", "two tokenizers are called a"),
         ("tok --eval en.txt --baseline tok=tok", "two tokenizers are called tok"),
         ("tok --eval empty_si.txt", r"empty_si\.txt: there is no text to measure"),
         ("tok --baseline a=tok", "--baseline needs text to measure on: add --eval"),
-        ("tok/tokenizer.json", "not a folder, so there is no place for the card: name a folder with --out"),
+        ("tok/tokenizer.json", "not a folder that the card could be written to: name a folder with --out"),
         ("tok --out by-hand", r"by-hand/README\.md: written by hand"),
         ("tok --license MIT", "'MIT': not a licence identifier of the Hub: give apache-2.0, mit"),
         ("tok --language Sinhala!", "'Sinhala!' is not a language code: write a code such as si"),

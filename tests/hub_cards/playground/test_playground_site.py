@@ -201,11 +201,11 @@ def test_a_playground_is_replaced_and_anything_else_is_not(tokenizer, tmp_path):
     assert sorted(path.name for path in (tmp_path / "site").iterdir()) == second == playground_files(tmp_path / "site")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "index.html").write_text("my page")
-    with pytest.raises(SGPEError, match="holds files that are not a playground: give a new folder"):
+    with pytest.raises(SGPEError, match="has files that are not a playground: give a new folder"):
         write_playground(tmp_path / "mine", {"a": tokenizer})
     with pytest.raises(SGPEError, match="give at least one"):
         write_playground(tmp_path / "none", {})
-    with pytest.raises(SGPEError, match=r"holds no tokenizer\.json"):
+    with pytest.raises(SGPEError, match=r"has no tokenizer\.json"):
         write_playground(tmp_path / "none", {"a": tokenizer, "b": tmp_path})
     (tmp_path / "damaged.json").write_text('{"model": {}}')
     with pytest.raises(SGPEError, match=r"damaged\.json"):
@@ -248,9 +248,9 @@ def test_a_space_with_something_else_and_a_folder_without_a_playground_are_left_
     hub.add("spaces/me/tok", {"index.html": b"my page"})
     done = hub.hf_sgpe("push", saved, "me/tok", "--playground", tmp_path / "site")
     assert done.returncode == 2
-    assert done.stderr == "error: Space me/tok: holds files that are not a playground: give another name\n"
+    assert done.stderr == "error: Space me/tok has files that are not a playground: give another name\n"
     assert hub.repositories["spaces/me/tok"].at().files == {"index.html": b"my page"}
     (tmp_path / "empty").mkdir()
     done = hub.hf_sgpe("push", saved, "me/new", "--playground", tmp_path / "empty")
-    assert done.stderr == f"error: {tmp_path / 'empty'}: holds no playground: write one with hf-sgpe playground\n"
+    assert done.stderr == f"error: {tmp_path / 'empty'} has no playground: write one with hf-sgpe playground\n"
     assert "me/new" not in hub.repositories

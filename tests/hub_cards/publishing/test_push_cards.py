@@ -41,7 +41,7 @@ def test_a_card_with_measurements_stays_beside_the_same_tokenizer(here, folder, 
 def test_a_card_that_somebody_wrote_stays_unless_asked_otherwise(hub, folder, card, monkeypatch):
     hub.add("me/tok", {"README.md": b"# Written by hand"})
     done = hub.hf_sgpe("push", folder, "me/tok")
-    assert "kept: the card on the Hub was edited by hand or has measurements; --replace-card" in done.stdout
+    assert "kept: the card on the Hub was edited by hand or has measurements: add --replace-card" in done.stdout
     assert hub.files()["README.md"] == b"# Written by hand"
     assert "index.html" in hub.files()
     hub.patch(monkeypatch)

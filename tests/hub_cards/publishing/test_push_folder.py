@@ -25,7 +25,10 @@ def test_no_link_leads_out_of_the_folder(here, folder, tmp_path, name):
         target.write_bytes(content)
         (folder / name).unlink()
         (folder / name).symlink_to(target)
-        message = f"{folder / name}: a link to {target.resolve()}, which must not be published: replace the link with a file"
+        message = (
+            f"{folder / name} is a link to {target.resolve()}, which is hidden or outside the folder, so it is not "
+            "published: remove the link, or put a regular file in its place"
+        )
         with pytest.raises(SGPEError, match=f"^{re.escape(message)}$"):
             push(folder, "me/tok", dry_run=True)
     assert here.requests == []
@@ -61,7 +64,10 @@ def test_a_snapshot_of_the_cache_goes_with_its_blobs_alone(here, folder, tmp_pat
     assert here.files("me/copy") == here.files()
     (snapshot / "index.html").unlink()
     (snapshot / "index.html").symlink_to(snapshot.parent.parent / "refs" / "main")
-    with pytest.raises(SGPEError, match=r"index\.html: a link to .*refs.main, which must not be published"):
+    with pytest.raises(
+        SGPEError,
+        match=r"index\.html is a link to .*refs.main, which is hidden or outside the folder, so it is not published",
+    ):
         push(snapshot, "me/copy")
 
 
@@ -69,7 +75,7 @@ def test_a_folder_that_holds_no_sound_tokenizer_is_not_pushed(here, folder, tmp_
     with pytest.raises(SGPEError, match="nowhere: no such folder"):
         push(tmp_path / "nowhere", "me/tok")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(SGPEError, match=r"the folder holds no tokenizer\.json"):
+    with pytest.raises(SGPEError, match=r"the folder has no tokenizer\.json"):
         push(tmp_path / "empty", "me/tok")
     config = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
     for auto_map in ({"AutoTokenizer": [None, "stub.Class"]}, [None, "stub.Class"]):

@@ -185,7 +185,7 @@ def test_a_model_that_cannot_be_loaded_is_not_pushed(here, model, tokenizer, tmp
     missing = next(model.glob("model-*.safetensors"))
     content = missing.read_bytes()
     missing.unlink()
-    with pytest.raises(SGPEError, match=rf"{missing.name}: is missing, but listed in model\.safetensors\.index\.json"):
+    with pytest.raises(SGPEError, match=rf"{missing.name} is missing, but listed in model\.safetensors\.index\.json"):
         push(model, "me/model")
     missing.write_bytes(content)
     # The tokenizer was extended, and the model did not follow it.

@@ -51,7 +51,10 @@ def test_pushed_again_it_makes_a_commit_only_of_what_has_changed(here, folder):
 def test_a_dry_run_changes_nothing(hub, folder):
     done = hub.hf_sgpe("push", folder, "me/tok", "--dry-run")
     assert (done.returncode, done.stderr) == (0, "")
-    assert f"{hub.address}/me/tok: nothing was sent; you see no such repository, so it would be created" in done.stdout
+    assert (
+        f"{hub.address}/me/tok: nothing was sent; no such repository is visible to you, so it would be created"
+        in done.stdout
+    )
     hub.add("me/tok", {"index.html": b"<!doctype html>", "pictures/compression.svg": b"<svg>old</svg>"})
     (folder / "tokenizer.json").write_bytes((folder / "tokenizer.json").read_bytes() + b" " * 11_000_000)
     done = hub.hf_sgpe("push", folder, "me/tok", "--dry-run", "--revision", "v2", "--pull-request", HF_TOKEN="")

@@ -132,7 +132,7 @@ def test_files_add_up(tmp_path):
 def test_what_cannot_be_added_up_is_named(tmp_path):
     files = saved(tmp_path, "a b a")
     WordCounts.from_texts(["a"], TrainingConfig(vocab_size=999)).save(tmp_path / "other")
-    with pytest.raises(SGPEError, match=r'other: counted with recipe "hybrid", but .*0 has "bpe"'):
+    with pytest.raises(SGPEError, match=r'other was counted with recipe "hybrid", but .*0 has "bpe"'):
         add_files([*files, tmp_path / "other"], tmp_path / "sum")
     with pytest.raises(SGPEError, match="nothing to add up"):
         add_files([], tmp_path / "sum")

@@ -113,7 +113,7 @@ def test_the_result_is_pushed_to_a_repository_made_before_training(lm_tokenizer,
         hub.patch(monkeypatch)
         monkeypatch.setattr("transformers.utils.hub._hf_api", None, raising=False)  # it remembers the address
         hub.fail("POST /api/repos/create", status=403, times=1)
-        with pytest.raises(SGPEError, match=r"^me/lm: the token does not allow it \(.*\)$"):
+        with pytest.raises(SGPEError, match=r"^me/lm: the token does not permit this request \(.*\)$"):
             fit(lm_tokenizer, rows, tmp_path / "refused", push="me/lm")
         assert not (tmp_path / "refused").exists()
 

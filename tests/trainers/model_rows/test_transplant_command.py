@@ -59,7 +59,7 @@ def test_the_command_line_transplants_and_measures(tokenizer_folders, tmp_path, 
         (["--init", "omp"], "--init omp needs --donor"),
         (["--text", "si.txt"], "--init mean has no --text, which is for --init distil"),
         (["--pad-to-multiple", "0"], "--pad-to-multiple must be from 1 to 4,096, not 0"),
-        (["--distil-steps", "5"], "--init mean has no --distil-steps, which is for --init distil"),
+        (["--distil-steps", "5"], "--init mean does not take --distil-steps, which is for --init distil"),
         (["--init", "distil", "--text", "si.txt", "--distil-steps", "0"], "--distil-steps must be at least 1, not 0"),
         (["--eval", "none.txt"], "none.txt"),
     ],
@@ -77,7 +77,7 @@ def test_models_are_measured_with_tokenizers_that_they_have_rows_for(tokenizer_f
     text = tmp_path / "si.txt"
     text.write_text("සිංහල", encoding="utf-8", newline="\n")
     done = hf_sgpe("evaluate", tokenizer_folders / "own", text, "--model", extended[0], code=2)
-    assert "give the tokenizer of the model" in done.stderr
+    assert "give the tokenizer that the model was trained with" in done.stderr
     done = hf_sgpe("evaluate", tokenizer_folders / "own", text, "--model", f"other={extended[0]}", code=2)
     assert "no tokenizer is named 'other'" in done.stderr
 
@@ -102,7 +102,7 @@ def test_nothing_is_written_where_measuring_fails(harm, tokenizer_folders, tmp_p
         "class": "only causal language models can predict text, but this model is of class LlamaForSequenceClassification",
         "head": "the weights lm_head.weight are missing",
         "nan": "the model's predictions are not finite numbers: its weights are damaged",
-        "blank": "en.txt: holds no text",
+        "blank": "en.txt has no text",
     }[harm]
     commands = [
         ["transplant", model, "-t", tokenizer_folders / "extended", "-o", tmp_path / "out", "--eval", text],

@@ -301,7 +301,7 @@ def _runs(pid):
         ({"shard_tokens": 7}, "with shard_tokens 100, but 7 is requested"),
         ({"lines": True}, "with lines false, but true is requested"),
         ({"files": "b.txt"}, r"of another corpus \(b.txt is another file, or has changed\)"),
-        ({"tokenizer": None}, "by another tokenizer"),
+        ({"tokenizer": None}, "with another tokenizer"),
     ],
 )
 def test_other_settings_are_refused(tmp_path, monkeypatch, changed, said):
@@ -314,7 +314,7 @@ def test_other_settings_are_refused(tmp_path, monkeypatch, changed, said):
     tokenize_corpus(out="out", **options)
     before = written(tmp_path / "out")
     changed = {"tokenizer": other} if "tokenizer" in changed else changed
-    with pytest.raises(SGPEError, match=rf"^out: has tokens made {said}: give another --out, or remove this folder$"):
+    with pytest.raises(SGPEError, match=rf"^out has tokens made {said}: give another --out, or remove this folder$"):
         tokenize_corpus(out="out", **(options | changed))
     assert written(tmp_path / "out") == before
     for files, differs in (("*.txt", "b.txt"), (["b.txt", "a.txt"], "b.txt")):
@@ -345,7 +345,7 @@ def test_folders_of_others_are_left_alone(tokenizer, tmp_path):
     (tmp_path / "a.txt").write_text("a")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.txt").write_text("mine")
-    with pytest.raises(SGPEError, match="out: has other files: give an empty or a new folder"):
+    with pytest.raises(SGPEError, match="out has other files: give an empty or a new folder"):
         tokenize_corpus(tmp_path / "a.txt", tokenizer, tmp_path / "out")
     with pytest.raises(SGPEError, match="out is the corpus, or contains all of it"):
         tokenize_corpus(tmp_path / "out" / "mine.txt", tokenizer, tmp_path / "out")

@@ -119,7 +119,7 @@ def test_nothing_goes_on_from_another_run(tmp_path, text):
     out = tmp_path / "out"
     SGPETrainer(**OPTIONS).train(text, out)
     before = {path: path.read_bytes() for path in out.iterdir()}
-    with pytest.raises(SGPEError, match=r"checkpoint_\d+\.json: left by an earlier run"):
+    with pytest.raises(SGPEError, match=r"checkpoint_\d+\.json is from an earlier run"):
         SGPETrainer(**OPTIONS).train(text, out)
     with pytest.raises(SGPEError, match=r"training\.json: .* differs: prune_freq was 2"):
         SGPETrainer(**{**OPTIONS, "prune_freq": 3}).train(text, out, resume=True)

@@ -68,7 +68,8 @@ def test_the_best_engine_follows_hardware_and_model(model, machine, folder, file
         assert best_engine(model("gguf"), MACHINES[machine]) == file
     else:
         with pytest.raises(
-            SGPEError, match=r"model\.gguf: no installed engine runs a model of gguf: llama\.cpp is not installed"
+            SGPEError,
+            match=r"model\.gguf: no installed engine runs models in the format of gguf. llama\.cpp is not installed",
         ):
             best_engine(model("gguf"), MACHINES[machine])
 
@@ -78,9 +79,11 @@ def test_what_one_engine_wrote_is_for_it_alone(model, kind):
     path = model(kind)
     assert kind_of_model(path) == kind
     assert best_engine(path, LINUX) == kind
-    with pytest.raises(SGPEError, match=f"transformers does not run a model of {kind}: use {kind}"):
+    with pytest.raises(SGPEError, match=f"transformers does not run models in the format of {kind}: use {kind}"):
         load_engine(path, "transformers")
-    with pytest.raises(SGPEError, match=f"no installed engine runs a model of {kind}: {kind} is not installed: pip install"):
+    with pytest.raises(
+        SGPEError, match=f"no installed engine runs models in the format of {kind}. {kind} is not installed: pip install"
+    ):
         best_engine(path, Machine({"transformers": "5"}))
 
 
@@ -148,7 +151,7 @@ def test_what_transformers_cannot_read_is_named(model, config):
     path = model("transformers")
     (path / "config.json").write_text(json.dumps(config))
     for ask in (lambda: best_engine(path, MACHINES["mac"]), lambda: load_engine(path, "mlx")):
-        with pytest.raises(SGPEError, match=r"config\.json: transformers cannot read it \(") as caught:
+        with pytest.raises(SGPEError, match=r"config\.json: transformers cannot read this file \(") as caught:
             ask()
         assert "\n" not in str(caught.value)
 
@@ -175,7 +178,7 @@ def test_what_only_mlx_reads_is_refused_with_its_reason(model):
     path = model("mlx")
     (path / "config.json").write_text(json.dumps({"model_type": "gemma2", "quantization": {"bits": 4, "group_size": 64}}))
     with pytest.raises(
-        SGPEError, match=r"no installed engine runs this model: mlx was not compared with .* models of type 'gemma2'$"
+        SGPEError, match=r"no installed engine runs this model. mlx was not compared with .* models of type 'gemma2'$"
     ):
         best_engine(path, MACHINES["mac"])
 
@@ -232,7 +235,7 @@ def test_this_machine_is_looked_at():
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({}, "holds no model: there is no config.json in it"),
+        ({}, "has no model: there is no config.json in the folder"),
         ({"config.json": "{"}, "config.json: damaged|not valid JSON"),
     ],
 )
@@ -328,7 +331,7 @@ def test_an_engine_added_from_outside_appears_everywhere(model, monkeypatch, cap
             assert list(engine.generate([7], GenerationOptions(max_new_tokens=3))) == [9, 11, 13]
         with pytest.raises(SGPEError, match="counting has no setting 'device': it has step"):
             load_engine(path, device="cpu")
-        with pytest.raises(SGPEError, match="transformers does not run a model of numbers: use counting"):
+        with pytest.raises(SGPEError, match="transformers does not run models in the format of numbers: use counting"):
             load_engine(path, "transformers")
         with pytest.raises(SGPEError, match="cannot be called 'counting'"):
             add_engine(Counting)

@@ -57,7 +57,9 @@ def test_one_engine_in_two_threads_is_refused():
     thread.start()
     inside.wait(timeout=30)
     for act in (lambda: next(engine.generate([1])), engine.close):
-        with pytest.raises(SGPEError, match="this engine is in use by another thread: it generates one text at a time"):
+        with pytest.raises(
+            SGPEError, match="this engine is in use by another thread, and generates only one text at a time"
+        ):
             act()
     go_on.set()
     thread.join()
@@ -134,7 +136,7 @@ def test_bad_input_is_named_before_anything_runs():
     with pytest.raises(SGPEError, match="the text has the id 30"):
         engine.logprobs([30])
     assert engine.logprobs([1] * 4).shape == (3,)
-    with pytest.raises(SGPEError, match="the text has 5 tokens, more than the context of 4: shorten it"):
+    with pytest.raises(SGPEError, match="the text has 5 tokens, more than the context of 4: shorten the text"):
         engine.logprobs([1] * 5)
     with pytest.raises(TypeError, match="encode the text first"):
         engine.logprobs("text")
