@@ -108,11 +108,11 @@ def encode_texts(texts: list[str], tokenizer: PreTrainedTokenizerBase) -> list[l
     return rows
 
 
-def check_shape(*, width: int, heads: int, width_of_head: int = 1, **others: int) -> None:
+def check_shape(*, width: int, heads: int, head_width_multiple: int = 1, **others: int) -> None:
     """Check that a model can have the given width, number of heads and other sizes.
 
     Args:
-        width_of_head: The width of a head must be a multiple of this.
+        head_width_multiple: Number that the width of a head must be a multiple of.
         **others: Other sizes, which must be at least 1, keyed by name.
 
     Raises:
@@ -121,8 +121,8 @@ def check_shape(*, width: int, heads: int, width_of_head: int = 1, **others: int
     for name, number in {"width": width, "heads": heads, **others}.items():
         if number < 1:
             raise SGPEError(f"{name} must be at least 1, not {number}")
-    if width % (width_of_head * heads):
-        raise SGPEError(f"{heads} heads cannot share a width of {width}: give a multiple of {width_of_head * heads}")
+    if width % (head_width_multiple * heads):
+        raise SGPEError(f"{heads} heads cannot share a width of {width}: give a multiple of {head_width_multiple * heads}")
 
 
 def small_llama(vocab_size: int, *, layers: int, width: int, heads: int, length: int) -> LlamaConfig:
@@ -138,7 +138,7 @@ def small_llama(vocab_size: int, *, layers: int, width: int, heads: int, length:
     >>> small_llama(16_000, layers=4, width=192, heads=6, length=256).intermediate_size
     512
     """
-    check_shape(width=width, heads=heads, width_of_head=2, layers=layers, length=length)
+    check_shape(width=width, heads=heads, head_width_multiple=2, layers=layers, length=length)
     from transformers import LlamaConfig
 
     return LlamaConfig(
