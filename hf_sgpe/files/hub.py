@@ -85,7 +85,7 @@ def download(
                 get_hf_file_metadata(hf_hub_url(repo, filename, revision=revision), token=token)
             path = Path(hf_hub_download(repo, filename, cache_dir=cache_dir, revision=revision, token=token))
         except RemoteEntryNotFoundError:
-            raise NoSuchFileError(f"{name}: the repository has no {filename}") from None
+            raise NoSuchFileError(f"{name}: the repository holds no {filename}") from None
         # The cache has a folder for each commit. Commits do not change, so a record that a commit lacks a file stays valid.
         commit = path.parents[filename.count("/")].name
         for other in also:

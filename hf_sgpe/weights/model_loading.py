@@ -148,7 +148,7 @@ def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
         if isinstance(error, SGPEError):
             raise
         check_no_pointer(path)
-        missing = f"the folder has no {tokenizer_json.TOKENIZER_FILE}{reason}"
+        missing = f"the folder holds no {tokenizer_json.TOKENIZER_FILE}{reason}"
         raise SGPEError(
             f"{path_or_repo}: {missing if reason else f'cannot load a tokenizer from it ({_first_line(error)})'}"
         ) from None

@@ -37,4 +37,4 @@ def test_records_are_reported_again(tmp_path):
     assert "5.0 tokens a second, by its own loop     10.0: 50.0% of it (40.0% to 60.0%)" in done.stdout
     (tmp_path / "none.jsonl").touch()
     done = benchmark("reporting.py", "none.jsonl", cwd=tmp_path, code=2)
-    assert done.stderr == "error: none.jsonl: has no records\n"
+    assert done.stderr == "error: none.jsonl has no records: give a file that a benchmark wrote\n"

@@ -103,7 +103,7 @@ def test_the_benchmark_measures_all(here):
         ("my-model --prompt x --template nope", "--template nope: no such file"),
         ("other.gguf --prompt x --tokenizer my-model", r"other\.gguf: damaged or not a GGUF file"),
         ("broken --prompt x --tokenizer my-model --engine transformers", "broken: the model cannot be loaded"),
-        ("broken --prompt x --tokenizer my-model --engine mlx", r"broken/model\.safetensors: damaged"),
+        ("broken --prompt x --tokenizer my-model --engine mlx", r"broken/model\.safetensors is damaged"),
         ("broken --prompt x --tokenizer my-model --engine openvino", "broken: the model cannot be loaded"),
         ("broken --prompt x --tokenizer my-model --engine llama.cpp", "broken"),
     ],

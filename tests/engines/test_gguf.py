@@ -444,11 +444,11 @@ def test_damaged_weights_are_refused(tokenizer, tmp_path):
     folder = llama(tmp_path / "model", tokenizer)
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:100])
-    with pytest.raises(SGPEError, match=r"model\.safetensors: damaged"):
+    with pytest.raises(SGPEError, match=r"model\.safetensors is damaged"):
         our_gguf.write(folder, tmp_path / "model.gguf")
     llama(tmp_path / "model", tokenizer)
     weights.write_bytes(weights.read_bytes()[:-1])
-    with pytest.raises(SGPEError, match=r"model\.safetensors: damaged"):
+    with pytest.raises(SGPEError, match=r"model\.safetensors is damaged"):
         our_gguf.write(folder, tmp_path / "model.gguf")
     weights.unlink()
     with pytest.raises(SGPEError, match=r"has no model\.safetensors"):

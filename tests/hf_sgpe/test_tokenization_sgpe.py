@@ -305,7 +305,7 @@ def test_training_with_an_unknown_argument_is_named(fast):
 
 
 def test_damaged_and_missing_files_are_named(saved, tmp_path):
-    with pytest.raises(SGPEError, match=r"has no tokenizer\.json"):
+    with pytest.raises(SGPEError, match=r"holds no tokenizer\.json"):
         SGPETokenizerFast.from_pretrained(tmp_path)
     content = json.loads((saved / "tokenizer.json").read_text(encoding="utf-8"))
     content["model"]["merges"].append(["q", "zzzzzzzzz"])

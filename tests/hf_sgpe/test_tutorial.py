@@ -310,7 +310,7 @@ def test_files_are_encoded_as_one_text(tokenizer, folder):
         '{"ids": [97, 98]'
     )
     for arguments, message in (
-        (("--file", "latin1.txt"), "latin1.txt: not UTF-8 at byte offset 3"),
+        (("--file", "latin1.txt"), "latin1.txt is not UTF-8 at byte offset 3"),
         (("--file", "document.txt", "x"), "--file cannot be combined with texts or --html: leave them out"),
         (("--file", "none.txt"), "none.txt"),
     ):

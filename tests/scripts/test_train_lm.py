@@ -92,7 +92,7 @@ def test_a_model_goes_on_training_on_a_dataset_with_another_tokenizer(folder):
     config = json.loads((folder / "newer" / "config.json").read_text(encoding="utf-8"))
     assert (config["vocab_size"], config["pad_token_id"]) == (640, 599)
     done = script("train_lm.py", *options, "--length", 17, "--out", "longer", cwd=folder, code=2)
-    assert "model of bare: has room for 16 tokens" in done.stderr
+    assert "model of bare has room for 16 tokens" in done.stderr
 
     shutil.copytree(folder / "model of bare", folder / "alone", ignore=shutil.ignore_patterns("token*"))
     options = ["30-si.txt", "--model", "alone", "--model-tokenizer", "bare", "--length", 16, "--steps", 1, "--out", "same"]
@@ -118,7 +118,7 @@ def test_an_unknown_option_ends_in_one_line(folder):
         (["si.txt", "--model", "bare", "--layers", "2"], "--layers is for a new model, and --model bare has"),
         (
             ["si.txt", "--tokenizer", "bare", "--model-tokenizer", "bare"],
-            "--model-tokenizer needs --model",
+            "--model-tokenizer needs a model: name the model with --model",
         ),
         (
             ["30-en.txt", "--tokenizer", "bare", "--model", "small", "--length", "8"],
@@ -133,7 +133,7 @@ def test_an_unknown_option_ends_in_one_line(folder):
             "the new tokenizer (words) is not byte-level BPE",
         ),
         (["si.txt", "--tokenizer", "bare", "--split", "test"], "--split needs a dataset"),
-        (["si.txt", "--tokenizer", "bare", "--push", "a/b/c"], "a/b/c: not a name of a Hub repository"),
+        (["si.txt", "--tokenizer", "bare", "--push", "a/b/c"], "a/b/c: not the name of a Hub repository"),
         (["si.txt", "--tokenizer", "bare", "--out", "si.txt"], "--out si.txt is a file: give a folder"),
         (["nowhere.txt", "--tokenizer", "bare", "--length", "1"], "--length must be at least 2"),
         (["nowhere.txt", "--tokenizer", "bare", "--steps", "0"], "steps must be at least 1, not 0"),

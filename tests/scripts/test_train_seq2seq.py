@@ -63,7 +63,7 @@ def test_an_unknown_option_ends_in_one_line(folder):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["pairs.tsv", "--tokenizer", "none", "--held-out", "5"], "none: has no padding token"),
+        (["pairs.tsv", "--tokenizer", "none", "--held-out", "5"], "none has no padding token"),
         (
             ["pairs.tsv", "--tokenizer", "padding", "--held-out", "30"],
             "--held-out must be from 1 to 29 for 30 pairs, not 30",

@@ -47,7 +47,7 @@ def test_what_is_wrong_is_one_line(workplace):
         (("my.txt", "--out", "my.txt"), "my.txt is the file to convert: give another name"),
         (
             ("my.txt", "--out", "my.jsonl"),
-            "my.jsonl: must be the same kind of file as my.txt: give a name that ends in .txt",
+            "my.jsonl must be the same kind of file as my.txt: give a name that ends in .txt",
         ),
         (("none.txt", "--out", "a.txt"), "none.txt: no such file or folder"),
     ):

@@ -91,7 +91,7 @@ def test_files_of_counts_are_added_up_into_a_new_one(place):
     before = (place / "one.parquet").read_bytes()
     add = ("counts", "add", "one.parquet", "one.parquet", "--out", "one.parquet")
     done = hf_sgpe(*add, code=2)
-    assert "one.parquet: exists already" in done.stderr
+    assert "one.parquet already exists" in done.stderr
     assert (place / "one.parquet").read_bytes() == before
     hf_sgpe(*add, "--overwrite")
 
@@ -116,7 +116,7 @@ def test_a_run_goes_on_from_its_own_checkpoints_without_being_told_to_overwrite(
 def test_a_page_that_no_card_wrote_stays(place):
     (place / "mine" / "index.html").write_text(BEFORE)
     done = hf_sgpe("card", "mine", code=2)
-    assert "mine/index.html: exists already" in done.stderr
+    assert "mine/index.html already exists" in done.stderr
     hf_sgpe("card", "mine", "--overwrite")
     hf_sgpe("card", "mine")  # its own card is written again
 
@@ -124,7 +124,7 @@ def test_a_page_that_no_card_wrote_stays(place):
 def test_the_curve_of_an_extension_replaces_no_other_file(place):
     (place / "notes").mkdir()
     (place / "notes" / "extension.svg").write_text(BEFORE)
-    with pytest.raises(SGPEError, match=r"notes.extension\.svg: exists already"):
+    with pytest.raises(SGPEError, match=r"notes.extension\.svg already exists"):
         check_new_folder(place / "notes", names=["extension.svg"])
     check_new_folder(place / "notes", names=["extension.json"])
     with pytest.raises(SGPEError, match=r"notes already has files: give another folder"):
@@ -134,13 +134,13 @@ def test_the_curve_of_an_extension_replaces_no_other_file(place):
 def test_tokenizers_of_other_kinds_are_seen(tmp_path):
     unigram = {"model": {"type": "Unigram", "vocab": [["a", -1.0], ["b", -2.0]]}, "added_tokens": [{"content": "<s>"}]}
     (tmp_path / "tokenizer.json").write_text(json.dumps(unigram))
-    with pytest.raises(SGPEError, match="holds a tokenizer of 3 tokens"):
+    with pytest.raises(SGPEError, match="already has a tokenizer of 3 tokens"):
         check_new_folder(tmp_path)
     (tmp_path / "tokenizer.json").write_text("{")
-    with pytest.raises(SGPEError, match=r"holds a tokenizer \(tokenizer\.json\)"):
+    with pytest.raises(SGPEError, match=r"already has a tokenizer \(tokenizer\.json\)"):
         check_new_folder(tmp_path)
     (tmp_path / "tokenizer.json").rename(tmp_path / "tokenizer.model")
-    with pytest.raises(SGPEError, match=r"holds a tokenizer \(tokenizer\.model\)"):
+    with pytest.raises(SGPEError, match=r"already has a tokenizer \(tokenizer\.model\)"):
         check_new_folder(tmp_path)
 
 
@@ -156,7 +156,7 @@ def test_scripts_keep_to_the_same_rule(place):
     for run, command in ((hf_sgpe, importing), (script, (*QUICKSTART, "mine"))):
         done = run(*command, cwd=place, code=2)
         assert done.stdout == ""
-        assert done.stderr.startswith("error: mine: holds a tokenizer of 4,000 tokens")
+        assert done.stderr.startswith("error: mine already has a tokenizer of 4,000 tokens")
         assert contents(place / "mine") == before
     hf_sgpe(*importing, "--overwrite", cwd=place)
 
@@ -171,7 +171,7 @@ def test_a_model_is_trained_into_a_new_folder(place):
     pytest.importorskip("torch", reason="models are of PyTorch: pip install torch accelerate")
     from trainers.language_models.run_arguments import RunArguments
 
-    for folder, held in (("model", "holds a model"), ("mine", "already has a tokenizer of 4,000 tokens")):
+    for folder, held in (("model", "already has a model"), ("mine", "already has a tokenizer of 4,000 tokens")):
         arguments = RunArguments(out=Path(folder), tokenizer="small")
         with pytest.raises(SGPEError, match=held):
             arguments.check()
@@ -192,7 +192,7 @@ def test_a_transplanted_model_replaces_another_only_if_told_to(place):
     command = ("transplant", "small", "--tokenizer", "small-si", "--out", "model")
     before = contents(place / "model")
     done = hf_sgpe(*command, code=2)
-    assert done.stderr.startswith(f"error: model: {MODEL}")
+    assert done.stderr.startswith(f"error: model {MODEL}")
     assert contents(place / "model") == before
     hf_sgpe(*command, "--overwrite")
     # The weights that were there, in one file, are not taken for the new ones, in shards.

@@ -56,7 +56,7 @@ def test_every_format_is_written_and_named_by_the_help(workplace, form):
     [
         ("--out out", "nothing to tokenize: name files of text"),
         ("nowhere.txt --out out", r"nowhere\.txt: no such file or folder"),
-        ("latin1.txt --out new/out", r"latin1\.txt: not UTF-8 at byte offset 3"),
+        ("latin1.txt --out new/out", r"latin1\.txt is not UTF-8 at byte offset 3"),
         ("empty.txt --out out", r"empty\.txt: no text to tokenize"),
         ("en.jsonl --out out --text-field body", r"en\.jsonl, line 1: no field 'body'"),
         ("si.txt --out si.txt", r"si\.txt is a file: give a folder"),

@@ -88,7 +88,7 @@ def test_another_field(tmp_path):
 @pytest.mark.parametrize("offset", [0, 5, (1 << 20) - 1, (1 << 20) + 3])
 def test_text_that_is_not_utf8_names_file_and_offset(tmp_path, offset):
     (tmp_path / "a.txt").write_bytes(b"a" * offset + b"\xff rest")
-    with pytest.raises(SGPEError, match=rf"a\.txt: not UTF-8 at byte offset {offset}: "):
+    with pytest.raises(SGPEError, match=rf"a\.txt is not UTF-8 at byte offset {offset}: "):
         list(read_texts(tmp_path / "a.txt"))
 
 
@@ -140,7 +140,7 @@ def test_bad_parquet_names_the_file(tmp_path):
         list(read_texts(tmp_path / "a.parquet"))
     not_utf8 = pa.array([b"\xff"]).view(pa.string())
     pq.write_table(pa.table({"text": not_utf8}), tmp_path / "b.parquet")
-    with pytest.raises(SGPEError, match=r"b\.parquet: damaged"):
+    with pytest.raises(SGPEError, match=r"b\.parquet is damaged"):
         list(read_texts(tmp_path / "b.parquet"))
     with pytest.raises(SGPEError, match="column 'n' must be text, not int"):
         list(read_texts(tmp_path / "a.parquet", text_field="n"))

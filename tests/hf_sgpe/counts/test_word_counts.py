@@ -51,7 +51,7 @@ def test_damaged_counts_are_named(tmp_path, damage, config):
     path = tmp_path / "counts"
     WordCounts.from_texts(["a b c"], config).save(path)
     path.write_bytes(path.read_bytes()[:200] if damage == b"cut" else damage)
-    with pytest.raises(SGPEError, match=r"counts: not a file of word counts"):
+    with pytest.raises(SGPEError, match=r"counts is damaged or not a file of word counts"):
         WordCounts.load(path)
 
 
@@ -160,7 +160,7 @@ def test_any_damage_to_counts_is_named(tmp_path, sample, config):
         try:
             assert WordCounts.load(path) == counts  # where nothing that matters was hit
         except SGPEError as error:
-            assert str(error).startswith(f"{path}: not a file of word counts")
+            assert str(error).startswith(f"{path} is damaged or not a file of word counts")
 
 
 def test_counts_of_different_cuts_do_not_add_or_train():
@@ -235,7 +235,7 @@ def test_words_are_bytes():
     assert b"a" in counts and b"c" not in counts and counts[b"c"] == 0
     with pytest.raises(TypeError, match=r"words must be bytes, not str: pass word\.encode\(\)"):
         counts["a"]
-    with pytest.raises(TypeError, match="words are bytes"):
+    with pytest.raises(TypeError, match="words must be bytes"):
         "a" in counts  # noqa: B015
     with pytest.raises(TypeError, match="unsupported operand"):
         counts + 1

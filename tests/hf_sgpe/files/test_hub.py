@@ -142,9 +142,9 @@ def test_what_was_loaded_once_is_there_without_the_hub(hub, files):
     [
         ("me/nothing", {}, "me/nothing: no such file or folder, and no such repository on the Hub"),
         ("me/tok@v9", {}, "me/tok@v9: no such file or folder, and the repository has no such revision"),
-        ("me/empty", {}, "me/empty: the repository has no tokenizer.json"),
+        ("me/empty", {}, "me/empty: the repository holds no tokenizer.json"),
         ("me/tok@", {}, "me/tok@: give a branch, a tag or a commit after the @"),
-        ("me/no/such", {}, "me/no/such: no such file or folder, and not a name of a Hub repository: write user/name"),
+        ("me/no/such", {}, "me/no/such: no such file or folder, and not the name of a Hub repository: write user/name"),
         (
             "me/tok",
             {"HF_TOKEN": "hf_wrong"},

@@ -236,9 +236,9 @@ def test_what_is_not_there_is_named(plain, tmp_path):
         SGPETokenizerFast.from_pretrained(tmp_path / "sub")
     )
     for name, options, message in (
-        (tmp_path, {}, "the folder has no tokenizer.json"),
-        (tmp_path, {"subfolder": "none"}, "none: the folder has no tokenizer.json"),
-        (tmp_path / "none", {}, "none: no such file or folder, and not a name of a Hub repository"),
+        (tmp_path, {}, "the folder holds no tokenizer.json"),
+        (tmp_path, {"subfolder": "none"}, "none: the folder holds no tokenizer.json"),
+        (tmp_path / "none", {}, "none: no such file or folder, and not the name of a Hub repository"),
         ("me/none", {}, r"me/none: no such file or folder, and the Hub is switched off"),
         ("me/none", {"local_files_only": True}, "me/none cannot be loaded from the cache"),
         ("", {}, "the name of the tokenizer is empty"),
@@ -282,7 +282,7 @@ def test_a_repository_that_is_not_there_is_named(here, plain):
     SGPETokenizerFast.from_pretrained("me/sound")
     for name, options, message in (
         ("me/none", {}, "me/none: no such file or folder, and no such repository on the Hub"),
-        ("me/sound", {"subfolder": "none"}, r"me/sound: the repository has no none/tokenizer\.json"),
+        ("me/sound", {"subfolder": "none"}, r"me/sound: the repository holds no none/tokenizer\.json"),
         ("me/sound", {"revision": "v9"}, "me/sound@v9: .* no such revision"),
     ):
         with pytest.raises(SGPEError, match=f"^{message}.*$"):

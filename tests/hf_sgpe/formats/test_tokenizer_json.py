@@ -391,11 +391,11 @@ def test_a_truncated_file_is_damaged(saved, tmp_path):
 
 
 def test_missing_tokenizers_are_named(tmp_path):
-    with pytest.raises(SGPEError, match=r"the folder has no tokenizer\.json"):
+    with pytest.raises(SGPEError, match=r"the folder holds no tokenizer\.json"):
         BPETokenizer.from_pretrained(tmp_path)
     with pytest.raises(SGPEError, match="no/such: no such file or folder, and the Hub"):
         BPETokenizer.from_pretrained("no/such")
-    with pytest.raises(SGPEError, match="not a name of a Hub repository"):
+    with pytest.raises(SGPEError, match="not the name of a Hub repository"):
         BPETokenizer.from_pretrained("no/such/folder")
 
 

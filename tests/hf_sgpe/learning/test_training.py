@@ -259,7 +259,7 @@ def test_a_target_above_what_the_corpus_gives_finishes_and_says_so(caplog):
     with caplog.at_level(logging.WARNING):
         tokenizer = train("ab ab", vocab_size=5000, recipe="bpe")
     assert isinstance(tokenizer, BPETokenizer)
-    assert f"has only {tokenizer.vocab_size} tokens of the 5000 asked for" in caplog.text
+    assert f"learning ended with {tokenizer.vocab_size} of the 5000 tokens requested" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -38,11 +38,11 @@ def test_tokenizers_load_from_folder_file_and_what_transformers_knows(lm_tokeniz
 
 def test_what_cannot_be_loaded_is_named_in_one_line(tmp_path):
     GPT2Config().save_pretrained(tmp_path / "model")  # transformers makes up a tokenizer for it
-    with pytest.raises(SGPEError, match=r"model: the folder has no tokenizer$"):
+    with pytest.raises(SGPEError, match=r"model: the folder holds no tokenizer$"):
         load_tokenizer(str(tmp_path / "model"))
     empty = str(tmp_path / "empty")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(SGPEError, match=r"the folder has no tokenizer$") as raised:
+    with pytest.raises(SGPEError, match=r"the folder holds no tokenizer$") as raised:
         load_tokenizer(empty)
     assert str(raised.value).startswith(empty)
     with pytest.raises(SGPEError, match=r"cannot load a model from this place \(.*\)$"):

@@ -35,7 +35,7 @@ def test_numbers_that_are_none_are_refused(tmp_path):
     with pytest.raises(SGPEError, match="some weights are not finite numbers"):
         stored(tmp_path)["a"].read()
     (tmp_path / "model.safetensors").write_bytes(b"\xff" * 100)
-    with pytest.raises(SGPEError, match=r"model\.safetensors: damaged"):
+    with pytest.raises(SGPEError, match=r"model\.safetensors is damaged"):
         stored(tmp_path)
 
 

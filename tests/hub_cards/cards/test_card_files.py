@@ -94,10 +94,10 @@ def test_on_the_command_line(saved, tokenizer, held_out, tmp_path):
         ("tok --baseline a=tok", "--baseline needs text to measure on: add --eval"),
         ("tok/tokenizer.json", "not a folder that the card could be written to: name a folder with --out"),
         ("tok --out by-hand", r"by-hand/README\.md: written by hand"),
-        ("tok --license MIT", "'MIT': not a licence identifier of the Hub: give apache-2.0, mit"),
+        ("tok --license MIT", "'MIT' is not a licence identifier of the Hub: give apache-2.0, mit"),
         ("tok --language Sinhala!", "'Sinhala!' is not a language code: write a code such as si"),
         ("tok --eval sinhala=en.txt", "'sinhala' is not a language code: write a code such as si"),
-        ("tok --name a/b/c", "a/b/c: not a name of a Hub repository: write user/name"),
+        ("tok --name a/b/c", "a/b/c: not the name of a Hub repository: write user/name"),
         ("nothing --out new", "no such file or folder"),
     ],
 )

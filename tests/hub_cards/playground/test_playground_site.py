@@ -205,7 +205,7 @@ def test_a_playground_is_replaced_and_anything_else_is_not(tokenizer, tmp_path):
         write_playground(tmp_path / "mine", {"a": tokenizer})
     with pytest.raises(SGPEError, match="give at least one"):
         write_playground(tmp_path / "none", {})
-    with pytest.raises(SGPEError, match=r"has no tokenizer\.json"):
+    with pytest.raises(SGPEError, match=r"holds no tokenizer\.json"):
         write_playground(tmp_path / "none", {"a": tokenizer, "b": tmp_path})
     (tmp_path / "damaged.json").write_text('{"model": {}}')
     with pytest.raises(SGPEError, match=r"damaged\.json"):

@@ -21,7 +21,7 @@ from hub_cards.publishing.uploading import push
         ("me/there", {"HF_TOKEN": READ}, "me/there: the token does not permit this request (You don't have the rights"),
         ("you/tok", {}, "you/tok: the token does not permit this request (You don't have the rights"),
         ("you/secret", {}, "you/secret: the token does not permit this request"),
-        ("me/no/such", {}, "me/no/such: not a name of a Hub repository: write user/name"),
+        ("me/no/such", {}, "me/no/such: not the name of a Hub repository: write user/name"),
         ("me/tok", {"HF_HUB_OFFLINE": "1"}, "me/tok: the Hub is switched off (HF_HUB_OFFLINE)"),
         ("me/tok", {"HF_ENDPOINT": "http://127.0.0.1:9"}, "me/tok: the connection to the Hub failed ([Errno"),
     ],

@@ -37,7 +37,7 @@ def test_no_link_leads_out_of_the_folder(here, folder, tmp_path, name):
 def test_no_folder_of_pictures_lies_elsewhere(here, folder, tmp_path):
     (folder / "pictures").rename(tmp_path / "elsewhere")
     (folder / "pictures").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
-    with pytest.raises(SGPEError, match=r"pictures/compression\.svg: a link to .*elsewhere/compression\.svg, which"):
+    with pytest.raises(SGPEError, match=r"pictures/compression\.svg is a link to .*elsewhere/compression\.svg, which"):
         push(folder, "me/tok")
     (tmp_path / "elsewhere" / "compression.svg").unlink()
     assert "pictures/holiday.jpg" in push(folder, "me/tok").left_out
@@ -75,7 +75,7 @@ def test_a_folder_that_holds_no_sound_tokenizer_is_not_pushed(here, folder, tmp_
     with pytest.raises(SGPEError, match="nowhere: no such folder"):
         push(tmp_path / "nowhere", "me/tok")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(SGPEError, match=r"the folder has no tokenizer\.json"):
+    with pytest.raises(SGPEError, match=r"the folder holds no tokenizer\.json"):
         push(tmp_path / "empty", "me/tok")
     config = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
     for auto_map in ({"AutoTokenizer": [None, "stub.Class"]}, [None, "stub.Class"]):

@@ -169,7 +169,7 @@ def test_a_card_that_somebody_wrote_is_kept(model):
     [
         (("card", "MODEL", "--eval", "si.txt"), "contains a model, and --eval is for the card of a tokenizer"),
         (("card", "TOKENIZER", "--base-model", "me/base"), "--base-model is for the card of a model"),
-        (("card", "MODEL", "--base-model", "no/such/name"), "not a name of a Hub repository"),
+        (("card", "MODEL", "--base-model", "no/such/name"), "not the name of a Hub repository"),
         (("card", "MODEL", "--license", "My Own"), "not a licence identifier of the Hub"),
     ],
 )
@@ -196,6 +196,6 @@ def test_a_model_that_cannot_be_loaded_is_not_pushed(here, model, tokenizer, tmp
         push(tmp_path / "short", "me/model")
     make_model(tmp_path / "pickled", tokenizer)
     (tmp_path / "pickled" / "model.safetensors").rename(tmp_path / "pickled" / "pytorch_model.bin")
-    with pytest.raises(SGPEError, match=r"holds pytorch_model\.bin and no model\.safetensors"):
+    with pytest.raises(SGPEError, match=r"has pytorch_model\.bin but no model\.safetensors"):
         push(tmp_path / "pickled", "me/model")
     assert not here.repositories

@@ -48,7 +48,7 @@ def test_a_process_of_a_pool_which_can_have_no_children_counts_alone(sample):
 @pytest.mark.parametrize("chosen", [nullcontext, kernels.readable_only])
 def test_errors_of_a_file_come_through_the_workers(tmp_path, chosen):
     (tmp_path / "a.txt").write_bytes(b"fine\n" * 900_000 + b"\xff")
-    with chosen(), pytest.raises(SGPEError, match=r"a\.txt: not UTF-8 at byte offset 4500000"):
+    with chosen(), pytest.raises(SGPEError, match=r"a\.txt is not UTF-8 at byte offset 4500000"):
         count_files([tmp_path / "a.txt"], CONFIG, workers=2)
 
 

@@ -57,7 +57,7 @@ def test_the_command_line_transplants_and_measures(tokenizer_folders, tmp_path, 
     [
         (["--init", "best"], "--init best: choose from mean, weighted, omp, distil"),
         (["--init", "omp"], "--init omp needs --donor"),
-        (["--text", "si.txt"], "--init mean has no --text, which is for --init distil"),
+        (["--text", "si.txt"], "--init mean does not take --text, which is for --init distil"),
         (["--pad-to-multiple", "0"], "--pad-to-multiple must be from 1 to 4,096, not 0"),
         (["--distil-steps", "5"], "--init mean does not take --distil-steps, which is for --init distil"),
         (["--init", "distil", "--text", "si.txt", "--distil-steps", "0"], "--distil-steps must be at least 1, not 0"),

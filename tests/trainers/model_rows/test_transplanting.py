@@ -119,7 +119,7 @@ def test_old_text_is_predicted_as_before(tokenizer_folders, tmp_path):
             r"model-\d+-of-\d+\.safetensors: model\.embed_tokens\.weight is damaged: not all of its numbers are finite$",
         ),
         ("tokenizer", r"the model has 2,000 rows for tokens, and its own tokenizer 500 ids: they do not belong together"),
-        ("none", r"the folder has no tokenizer: name the model's own tokenizer by --model-tokenizer$"),
+        ("none", r"the folder holds no tokenizer: name the model's own tokenizer by --model-tokenizer$"),
         ("no config", r"model: give the folder of a model, with config\.json and model\.safetensors$"),
     ],
 )
@@ -168,7 +168,7 @@ def test_a_folder_in_use_is_not_written_to(tokenizer_folders, tmp_path):
     model = saved_model("smollm", tokenizer_folders / "old", tmp_path / "model")
     with pytest.raises(SGPEError, match="is a source of the model"):
         transplant(model, tokenizer_folders / "extended", model)
-    with pytest.raises(SGPEError, match=r"holds a tokenizer of [\d,]+ tokens: give another folder"):
+    with pytest.raises(SGPEError, match=r"already has a tokenizer of [\d,]+ tokens: give another folder"):
         transplant(model, tokenizer_folders / "extended", tokenizer_folders / "own")
 
 

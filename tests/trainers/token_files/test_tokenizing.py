@@ -329,7 +329,7 @@ def test_other_settings_are_refused(tmp_path, monkeypatch, changed, said):
 def test_an_error_before_the_first_shard_leaves_nothing(tokenizer, tmp_path, small, workers):
     for number in range(3):
         (tmp_path / f"{number}.txt").write_bytes(b"caf\xe9" * 10_000)
-    with pytest.raises(SGPEError, match=r"\d\.txt: not UTF-8 at byte offset 3"):
+    with pytest.raises(SGPEError, match=r"\d\.txt is not UTF-8 at byte offset 3"):
         tokenize_corpus(tmp_path, tokenizer, tmp_path / "new" / "out", workers=workers)
     (tmp_path / "empty.txt").touch()
     with pytest.raises(SGPEError, match=r"empty\.txt: no text to tokenize"):
@@ -355,7 +355,7 @@ def test_folders_of_others_are_left_alone(tokenizer, tmp_path):
     with pytest.raises(SGPEError, match=r"manifest\.json: not valid JSON"):
         tokenize_corpus(tmp_path / "a.txt", tokenizer, tmp_path / "out")
     (tmp_path / "out" / "manifest.json").write_text('{"settings": 5}')
-    with pytest.raises(SGPEError, match=r"manifest\.json: damaged"):
+    with pytest.raises(SGPEError, match=r"manifest\.json is damaged"):
         tokenize_corpus(tmp_path / "a.txt", tokenizer, tmp_path / "out")
 
 
@@ -416,6 +416,6 @@ def test_a_corpus_that_is_no_file_is_named(tmp_path, monkeypatch):
         tokenize_corpus([], tokenizer, "out")
     if hasattr(os, "mkfifo"):
         os.mkfifo("pipe.txt")
-        with pytest.raises(SGPEError, match=r"^pipe\.txt: not a regular file"):
+        with pytest.raises(SGPEError, match=r"^pipe\.txt is not a regular file"):
             tokenize_corpus("pipe.txt", tokenizer, "out")
     assert not (tmp_path / "out").exists()

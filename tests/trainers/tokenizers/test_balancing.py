@@ -126,7 +126,11 @@ def test_given_weights_are_where_it_starts(counts, held_out, config):
             {},
             "or another text has the same language: give each language one",
         ),
-        (lambda texts: {**texts, "ru": ["это не английский , 12 ."] * 60}, {}, "ru: no corpus is in its language"),
+        (
+            lambda texts: {**texts, "ru": ["это не английский , 12 ."] * 60},
+            {},
+            "ru: no corpus is in the language of this text",
+        ),
         (lambda texts: {**texts, "eval-si": "කා"}, {}, "eval-si: give a list of its lines, not one text"),
         (lambda texts: texts, {"price": 0.1, "parity": 1.1}, "give a price of balance or a parity, not both"),
         (lambda texts: texts, {"by": "magic"}, "unknown way to balance 'magic': choose weights or merges"),

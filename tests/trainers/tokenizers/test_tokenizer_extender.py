@@ -184,7 +184,7 @@ def test_a_base_that_cannot_be_extended_says_why(base, tmp_path):
     with pytest.raises(SGPEError, match="its model is Unigram, not BPE") as caught:
         TokenizerFolder.read(tmp_path)
     assert "\n" not in str(caught.value)
-    with pytest.raises(SGPEError, match=r"the folder has no tokenizer\.json"):
+    with pytest.raises(SGPEError, match=r"the folder holds no tokenizer\.json"):
         TokenizerFolder.read(base / "additional_chat_templates")
     (tmp_path / "x.tiktoken").write_text("")
     with pytest.raises(SGPEError, match="has neither a split pattern nor special tokens"):

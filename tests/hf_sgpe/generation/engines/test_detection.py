@@ -250,7 +250,7 @@ def test_wrong_names_are_refused(model, tmp_path):
     path = model("transformers")
     with pytest.raises(SGPEError, match=r"unknown engine .vllm.: choose from mlx, openvino, llama\.cpp, transformers"):
         load_engine(path, "vllm")
-    with pytest.raises(SGPEError, match=r"notes\.txt: not a model: give a \.gguf file"):
+    with pytest.raises(SGPEError, match=r"notes\.txt is not a model: give a \.gguf file"):
         (tmp_path / "notes.txt").touch()
         load_engine(tmp_path / "notes.txt")
     with pytest.raises(SGPEError, match="no such file or folder, and the Hub is switched off"):
@@ -329,7 +329,7 @@ def test_an_engine_added_from_outside_appears_everywhere(model, monkeypatch, cap
         assert best_engine(path) == "counting"
         with load_engine(path, step=2) as engine:
             assert list(engine.generate([7], GenerationOptions(max_new_tokens=3))) == [9, 11, 13]
-        with pytest.raises(SGPEError, match="counting has no setting 'device': it has step"):
+        with pytest.raises(SGPEError, match="counting has no setting 'device': its settings are step"):
             load_engine(path, device="cpu")
         with pytest.raises(SGPEError, match="transformers does not run models in the format of numbers: use counting"):
             load_engine(path, "transformers")
