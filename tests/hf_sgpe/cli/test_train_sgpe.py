@@ -30,7 +30,7 @@ def test_sgpe_is_resumed_and_exported(tmp_path, sample):
 
 def test_a_target_above_what_the_corpus_gives_finishes(workplace):
     done = hf_sgpe("train-sgpe", "good.txt", "--out", "v", "--min-freq", 10**30, "--prune-freq", 2, cwd=workplace)
-    assert done.stderr.startswith("warning: the corpus has only 0 of")
+    assert done.stderr.startswith("warning: learning ended after 0 of")
 
 
 @pytest.mark.parametrize(

@@ -418,7 +418,7 @@ def test_bad_arguments_are_named(tokenizer, tmp_path):
     with pytest.raises(TypeError, match="expected a tokenizer, or the file, folder or Hub repository of one, not int"):
         tokens_html("x", 5)
     (tmp_path / "tokenizer.json").write_text(json.dumps({"model": {"type": "Nonsense"}}))
-    with pytest.raises(SGPEError, match=r"tokenizer\.json: damaged or not a tokenizer\.json"):
+    with pytest.raises(SGPEError, match=r"tokenizer\.json is damaged or not a tokenizer\.json"):
         tokens_html("x", tmp_path)
 
 

@@ -256,7 +256,7 @@ def test_wrong_names_are_refused(model, tmp_path):
     with pytest.raises(SGPEError, match="no such file or folder, and the Hub is switched off"):
         load_engine("nobody/nothing")
     pytest.importorskip("torch")
-    with pytest.raises(SGPEError, match="transformers has no setting 'n_ctx': it has device"):
+    with pytest.raises(SGPEError, match="transformers has no setting 'n_ctx': its settings are device"):
         load_engine(path, "transformers", n_ctx=5)
 
 
