@@ -175,7 +175,7 @@ def _check_same(settings: dict[str, Any], path: Path) -> None:
     """Check that the checkpoints to resume were made with the same settings, if the folder records them."""
     for name, value in differing(settings, read_json(path)).items() if path.exists() else ():
         difference = "the text is not the same" if name == "word_counts" else f"{name} was {value!r}"
-        raise SGPEError(f"{path}: the run to resume has different settings: {difference}")
+        raise SGPEError(f"{path}: the run to resume differs: {difference}")
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> tuple[Merges, float]:

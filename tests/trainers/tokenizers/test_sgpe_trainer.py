@@ -121,7 +121,7 @@ def test_nothing_goes_on_from_another_run(tmp_path, text):
     before = {path: path.read_bytes() for path in out.iterdir()}
     with pytest.raises(SGPEError, match=r"checkpoint_\d+\.json is from an earlier run"):
         SGPETrainer(**OPTIONS).train(text, out)
-    with pytest.raises(SGPEError, match=r"training\.json: .* different settings: prune_freq was 2"):
+    with pytest.raises(SGPEError, match=r"training\.json: .* differs: prune_freq was 2"):
         SGPETrainer(**{**OPTIONS, "prune_freq": 3}).train(text, out, resume=True)
     other = tmp_path / "other.txt"
     other.write_text("කමල " * 30, encoding="utf-8")
