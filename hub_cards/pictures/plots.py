@@ -134,7 +134,7 @@ def token_lengths(lengths: Mapping[str, Mapping[int | None, int]]) -> Picture:
     characters.
 
     Args:
-        lengths: Numbers of tokens, keyed by the tokenizer's name and then by length in characters, where None stands for
+        lengths: Numbers of tokens, keyed by the tokenizer's name and then by length in characters; None is the key for
             parts of a character.
     """
     shares = {name: _shares(counts) for name, counts in lengths.items()}
