@@ -60,7 +60,7 @@ def test_what_save_to_disk_wrote(folder, lines, tmp_path):
     assert list(read_dataset(tmp_path / "saved")) == texts_of(lines)
     datasets.load_from_disk(tmp_path / "saved")["test"].save_to_disk(tmp_path / "one")
     assert list(read_dataset(tmp_path / "one")) == ["x y"]
-    with pytest.raises(SGPEError, match=r"no split 'validation': it has .*train"):
+    with pytest.raises(SGPEError, match=r"no split 'validation': choose from .*train"):
         read_dataset(tmp_path / "saved", split="validation")
 
 

@@ -298,7 +298,7 @@ def test_bad_configurations_are_named(options, message):
 
 def test_a_script_left_out_is_noticed(sample, caplog):
     train([sample["si"], sample["hi"]], vocab_size=3000)
-    assert "of the words are devanagari, which is not among the scripts" in caplog.text
+    assert "of the words are in devanagari, which is not among the scripts" in caplog.text
     caplog.clear()
     train([sample["si"], sample["en"]], vocab_size=3000)
     assert "not among the scripts" not in caplog.text
