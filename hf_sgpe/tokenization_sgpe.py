@@ -111,7 +111,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
                 raise
             if not path.exists() and (kwargs.get("cache_dir") or kwargs.get("local_files_only")):
                 reason = str(error).strip().splitlines()[0]
-                raise SGPEError(f"{pretrained_model_name_or_path}: cannot be loaded from the cache ({reason})") from error
+                raise SGPEError(f"{pretrained_model_name_or_path} cannot be loaded from the cache ({reason})") from error
             file = loading.find(pretrained_model_name_or_path, **where)
             if damage := damage_of(file, error, gapless=is_ours):
                 raise damage from error

@@ -111,7 +111,7 @@ def transplant(given: TransplantOptions, as_json: Json = False) -> None:
         describe=describe,
         **_new_row_options(given),
     )
-    lora = f" With LoRA, train and keep them by {done.lora}." if done.row_map.new else ""
+    lora = f" With LoRA, train and save these rows with {done.lora}." if done.row_map.new else ""
     tables = " and ".join((*done.tables, *done.drafts))
     report(
         f"{given.out}: {done.row_map}, {done.row_map.rows:,} rows in all, in {tables}.{lora}",
