@@ -38,7 +38,7 @@ class ExtendOptions:
         "Held-out text on which to plot tokens per word against the number of new tokens: FILE with the language in its "
         "name, such as ntrex_si.txt, or NAME=FILE with a language code as NAME, such as si (repeatable).",
         "--eval",
-        after="reuse_ids",
+        after="reuse_reserved",
     )
     counts: list[Path] = option_list(
         "File of word counts, written by hf-sgpe count, to learn from instead of text (repeatable).", after="workers"

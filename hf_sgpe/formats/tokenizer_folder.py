@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,7 @@ class TokenizerFolder:
         data: The tokenizer that the files describe.
         sentencepiece: Content of SentencePiece's ``tokenizer.model``; None without that file.
         rows: Number of embedding rows by the model's ``config.json`` in the same folder; None without a model.
+        model_ids: The ids that this ``config.json`` names, such as ``image_token_id``; they may have no token.
     """
 
     name: str
@@ -55,6 +56,7 @@ class TokenizerFolder:
     data: TokenizerData
     sentencepiece: bytes | None = field(default=None, repr=False)
     rows: int | None = None
+    model_ids: frozenset[int] = frozenset()
 
     @classmethod
     def read(cls, path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -> TokenizerFolder:
@@ -72,6 +74,7 @@ class TokenizerFolder:
         content, own_settings = loading.contents_of(path)
         data = tokenizer_json.read(path, content, own_settings)
         folder = path.parent
+        config = settings_in(folder / MODEL_FILE)
         model = folder / sentencepiece_model.MODEL_FILE
         kept = [folder / name for name in _KEPT] + sorted((folder / _MORE_TEMPLATES).glob("*.jinja"))
         settings = {**settings_in(folder / ROLES_FILE), **(own_settings or {})}
@@ -85,7 +88,8 @@ class TokenizerFolder:
             {file.relative_to(folder).as_posix(): read_utf8(file) for file in kept if file.is_file()},
             data,
             model.read_bytes() if model.is_file() and loading.is_sentencepiece(model) else None,
-            _rows(settings_in(folder / MODEL_FILE)),
+            _rows(config),
+            frozenset(_ids_in(config)),
         )
 
     def with_vocabulary_of(self, data: TokenizerData) -> TokenizerFolder:
@@ -95,10 +99,12 @@ class TokenizerFolder:
             "vocab": model_vocab.write(data),
             "merges": [[data.string_of(left), data.string_of(right)] for left, right in data.merges],
         }
-        content = {**self.content, "model": model}
+        gone = self.data.added_ids.keys() - data.added_ids.keys()
+        added = [token for token in self.content.get("added_tokens") or () if token["content"] not in gone]
+        content = {**self.content, "model": model, "added_tokens": added}
         if data.splitting.regexes != self.data.splitting.regexes:
             content["pre_tokenizer"] = tokenizer_json.to_dict(data)["pre_tokenizer"]
-        settings = {**self.settings, "sgpe": data.metadata}
+        settings = {**_without_tokens(self.settings, gone), "sgpe": data.metadata}
         return replace(self, content=content, settings=settings, data=data, sentencepiece=self._sentencepiece_of(data))
 
     def _sentencepiece_of(self, data: TokenizerData) -> bytes | None:
@@ -157,6 +163,28 @@ def _of_its_class(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     roles = {role: token for role, token in loaded.special_tokens_map.items() if isinstance(token, str)}
     return {**roles, "model_input_names": list(loaded.model_input_names)}
+
+
+def _without_tokens(settings: Mapping[str, Any], gone: Collection[str]) -> dict[str, Any]:
+    """Return settings without the added tokens that an extended tokenizer no longer has."""
+    if not gone:
+        return dict(settings)
+    kept = dict(settings)
+    if isinstance(tokens := kept.get("added_tokens_decoder"), dict):
+        kept["added_tokens_decoder"] = {id: token for id, token in tokens.items() if token.get("content") not in gone}
+    for name in ("additional_special_tokens", "extra_special_tokens"):
+        if isinstance(tokens := kept.get(name), list):
+            texts = [token.get("content") if isinstance(token, dict) else token for token in tokens]
+            kept[name] = [token for token, text in zip(tokens, texts, strict=True) if text not in gone]
+    return kept
+
+
+def _ids_in(config: Mapping[str, Any]) -> Iterator[int]:
+    for name, value in config.items():
+        if isinstance(value, Mapping):
+            yield from _ids_in(value)
+        elif name.endswith(("_token_id", "_token_ids", "_token_index")):
+            yield from (id for id in (value if isinstance(value, list) else [value]) if type(id) is int)
 
 
 def _rows(config: Mapping[str, Any]) -> int | None:

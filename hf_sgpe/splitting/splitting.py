@@ -33,8 +33,8 @@ class Recipe:
         normalization: Default normalization, one of `NORMALIZATIONS`.
         special_tokens: Default special tokens.
         special_tokens_position: Default position of their ids.
-        words_of: Name of another recipe with the same words, or empty. A `Splitting` has that recipe instead, because the
-            two differ only in training.
+        words_of: Name of another recipe that splits text into the same words, or empty. A `Splitting` stores that recipe,
+            because the two differ only in training.
     """
 
     meaning: str
@@ -223,7 +223,7 @@ class Splitting:
         return self._joiners() if self.joiners is None else self.joiners
 
     def _joiners(self) -> tuple[Ranges, ...]:
-        """Return `script_joiners` by the current tables."""
+        """Return `script_joiners`, computed from the current script tables."""
         scripts = [resolve_script(name) for name in self.scripts]
         if self.recipe == "sgpe":
             return (runs({ord(joiner) for script in scripts for joiner in script.joiners}),) * len(scripts)
@@ -314,7 +314,10 @@ def _listed(name: str, value: Any) -> tuple[Any, ...]:
 
 
 def _letters(recipe: str, scripts: tuple[str, ...]) -> tuple[Ranges, ...]:
-    """Return the characters of words by the current tables: whole blocks in ``sgpe``, else letters and marks."""
+    """Return the characters that words of each script may contain, from the current script tables.
+
+    These are the script's whole block in ``sgpe``, and its letters and marks in other recipes.
+    """
     tables = map(resolve_script, scripts)
     return tuple((script.block,) if recipe == "sgpe" else _letters_and_marks(script) for script in tables)
 

@@ -66,7 +66,7 @@ def make_batch(
     needed_by = {"truncation": truncation, "padding='max_length'": padding == "max_length"}
     for name, is_asked_for in needed_by.items():
         if is_asked_for and (not isinstance(max_length, int) or max_length < 0):
-            raise SGPEError(f"{name} needs max_length, a whole number of at least 0, not {max_length!r}")
+            raise SGPEError(f"{name} needs max_length: give a whole number of at least 0, not {max_length!r}")
     if return_tensors not in (None, "np", "pt"):
         raise SGPEError(f"unknown return_tensors {return_tensors!r}: choose 'np' or 'pt'")
     ids = [row[:max_length] if truncation else list(row) for row in rows]

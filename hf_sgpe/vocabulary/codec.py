@@ -234,7 +234,7 @@ class Codec:
     # ---------------------------------------------------------------- the cache of words
 
     def cache_info(self) -> CacheInfo:
-        """Return the look-ups and the size of the cache of words."""
+        """Return the hits, the misses and the size of the cache of words."""
         return CacheInfo(self._hits, self._misses, len(self._memory), self._memory_bytes, MEMORY_BYTES)
 
     def clear_cache(self) -> None:
@@ -244,7 +244,9 @@ class Codec:
 
 
 class NativeCodec(Codec):
-    """A codec that uses the native kernels. If the split has a native scanner, they get whole texts, else split words.
+    """A codec that uses the native kernels.
+
+    If the split has a native scanner, the kernels receive whole texts; otherwise they receive words.
 
     Uncommon cases use the readable form: texts that contain the text of a special token, and texts that NFC changes.
     """
@@ -297,7 +299,7 @@ class NativeCodec(Codec):
     def encode_batch(
         self, texts: Sequence[str], added: AddedPatterns | None = None, threads: int | None = None
     ) -> list[list[int]]:
-        """Encode each of ``texts``. The default is one thread for each core, or one thread for short texts."""
+        """Encode each of ``texts``. ``threads`` defaults to the number of cores, or to 1 if the texts are short."""
         if not self._scans:
             return super().encode_batch(texts, added)
         batch = self._encoder.encode_batch(texts, self._nfc, added is not None, _threads(texts, threads))
@@ -357,7 +359,7 @@ class NativeCodec(Codec):
         return self._decoder.offsets(ids, text).reshape(-1, 2)
 
     def cache_info(self) -> CacheInfo:
-        """Return the look-ups and the size of the caches of words, added up over all threads."""
+        """Return the hits, the misses and the size of the caches of words, added up over all threads."""
         hits, misses, words, size = self._encoder.memory_info()
         return CacheInfo(hits, misses, words, size, MEMORY_BYTES)
 

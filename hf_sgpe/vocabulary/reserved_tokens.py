@@ -7,7 +7,7 @@ then encoded like other text; all other text keeps its ids.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Container
+from collections.abc import Collection, Container, Mapping
 from dataclasses import replace
 
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
@@ -47,11 +47,29 @@ def reserved_ids(tokenizer: TokenizerData, *, used: Container[int] = ()) -> dict
     return {text: id for text, id in sorted(found.items(), key=lambda item: item[1]) if id not in shared}
 
 
+def with_reserved(tokenizer: TokenizerData, before: TokenizerData, names: Collection[str]) -> TokenizerData:
+    """Return a tokenizer with some reserved tokens that it had before: the inverse of `without_reserved`."""
+
+    def as_before(tokens: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:
+        return {name: id for name, id in tokens.items() if name in now or name in names}
+
+    kept = {token: before.vocab[token] for token in map(before.bytes_of_added, names) if token in before.vocab}
+    return replace(
+        tokenizer,
+        vocab={**tokenizer.vocab, **kept},
+        special_tokens=as_before(before.special_tokens, tokenizer.special_tokens),
+        added_tokens=as_before(before.added_tokens, tokenizer.added_tokens),
+        normalized_tokens=tokenizer.normalized_tokens | (before.normalized_tokens & set(names)),
+    )
+
+
 def without_reserved(tokenizer: TokenizerData, names: Collection[str]) -> TokenizerData:
     """Return a tokenizer without some reserved tokens, whose ids are then free. All other tokens keep their ids.
 
     The text of such a token becomes ordinary text. No other text changes, because added tokens are matched as a whole only.
     """
+    if not names:
+        return tokenizer
     ids = {name: tokenizer.added_ids[name] for name in names}
     return replace(
         tokenizer,

@@ -25,6 +25,7 @@ from hf_sgpe.learning.extension.extension_config import AUTO, ExtensionConfig
 from hf_sgpe.splitting.scripts.script_registry import resolve_script
 from hf_sgpe.tokenizer import BPETokenizer
 from hf_sgpe.vocabulary.codec import make_codec
+from hf_sgpe.vocabulary.reserved_tokens import reserved_ids, with_reserved, without_reserved
 from trainers.counting.parallel_counting import count_corpus
 from trainers.tokenizers.learning_progress import learning_bars
 
@@ -89,17 +90,37 @@ class TokenizerExtender:
         """Extend a tokenizer by learning from counted words, without writing files.
 
         Raises:
-            SGPEError: as for `extend_from_counts`; or ids are to be reused and there is no model next to the tokenizer.
+            SGPEError: as for `extend_from_counts`; or ids are to be reused and there is no model next to the tokenizer, or
+                the tokenizer has no reserved tokens.
         """
         folder = _folder(base)
         free: list[int] = []
+        reserved: dict[str, int] = {}
+        if self.config.reuse_reserved:
+            reserved = reserved_ids(folder.data, used=folder.model_ids)
+            if not reserved:
+                raise SGPEError(f"{folder.name}: has no reserved tokens that nothing uses: leave reuse_reserved out")
+            free += reserved.values()
         if self.config.reuse_ids:
             if folder.rows is None:
                 raise SGPEError(f"{folder.name}: has no config.json with the model's number of rows: leave reuse_ids out")
-            free = free_ids_of(folder.data, folder.rows)
+            free += free_ids_of(folder.data, folder.rows)
         total = None if self.config.new_tokens == AUTO else int(self.config.new_tokens)
         with learning_bars(self.progress, "Learning", total) as observer:
-            return extend_from_counts(folder.data, counts, self.config, free_ids=free, observer=observer)
+            extension = extend_from_counts(
+                without_reserved(folder.data, reserved),
+                counts,
+                self.config,
+                free_ids=free,
+                used_ids=folder.model_ids,
+                observer=observer,
+            )
+        if not reserved:
+            return extension
+        taken = set(extension.tokenizer.vocab.values())
+        kept = [name for name, id in reserved.items() if id not in taken]
+        base_data, extended = (with_reserved(data, folder.data, kept) for data in (extension.base, extension.tokenizer))
+        return replace(extension, base=base_data, tokenizer=extended)
 
     def extend(self, base: Base | BPETokenizer | PreTrainedTokenizerFast, **corpus: Any) -> SGPETokenizerFast:
         """Count a corpus (arguments as for `count`) and extend a tokenizer by it.
@@ -175,7 +196,7 @@ def extended_folder(folder: TokenizerFolder, extension: Extension) -> TokenizerF
 
 
 def save_extended(folder: TokenizerFolder, extension: Extension, out: str | os.PathLike[str]) -> None:
-    """Write the extended tokenizer with all files of the old one; all files or none are written.
+    """Write the extended tokenizer and the old tokenizer's other files. If writing fails, no file is written.
 
     Raises:
         SGPEError: the folder has files of another tokenizer.

@@ -74,6 +74,7 @@ def extend_from_counts(
     config: ExtensionConfig,
     *,
     free_ids: Iterable[int] = (),
+    used_ids: Iterable[int] = (),
     observer: Observer = NOBODY,
 ) -> Extension:
     """Learn tokens for the words of the scripts and add these tokens to a tokenizer.
@@ -84,6 +85,7 @@ def extend_from_counts(
     Args:
         counts: Words cut by `ExtensionConfig.counting_splitting`. Words without a character of the scripts are ignored.
         free_ids: Ids to use first; after these, ids follow the highest id in use.
+        used_ids: Ids without a token that a model uses for something else, such as images. No token gets one.
         observer: Watches each step; the counts of merges have no unit.
 
     Raises:
@@ -103,8 +105,9 @@ def extend_from_counts(
     merges = tiers.merges
     ids = dict(base.vocab)
     taken = {*ids.values(), *base.byte_tokens, *base.added_ids.values()}
-    first = sorted(set(free_ids) - taken)
-    free = chain(first, itertools.count(max(*taken, *first) + 1))
+    used = set(used_ids)
+    first = sorted(set(free_ids) - taken - used)
+    free = chain(first, (id for id in itertools.count(max(*taken, *first) + 1) if id not in used))
     for token in tiers.new_tokens(base.vocab):
         ids[token] = next(free)
     if tiers.untaught >= _WARN_SHARE:

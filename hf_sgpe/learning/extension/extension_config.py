@@ -42,6 +42,8 @@ class ExtensionConfig:
         weights: Weight of a file's words: name of a file or glob → number. The first match is used.
         reuse_ids: Whether new tokens first take ids that the model has rows for (config.json's ``vocab_size``) and no token
             uses. Otherwise new ids follow the highest id in use.
+        reuse_reserved: Whether new tokens also take the ids of reserved tokens such as ``<unused12>``, which a model was not
+            trained on. The name of a replaced token is then ordinary text.
 
     Raises:
         SGPEError: a value is out of range or unknown; the message lists the known ones.
@@ -113,6 +115,12 @@ class ExtensionConfig:
         default=False,
         metadata=as_option("First use free ids: those below vocab_size in the model's config.json that no token has."),
     )
+    reuse_reserved: bool = field(
+        default=False,
+        metadata=as_option(
+            "First use the ids of reserved tokens, such as <unused12> of Gemma. Their names become ordinary text."
+        ),
+    )
 
     def __post_init__(self) -> None:
         if not isinstance(self.scripts, Iterable):
@@ -135,7 +143,7 @@ class ExtensionConfig:
             raise SGPEError(f"min_frequency must be a whole number of at least 1, not {self.min_frequency!r}")
         if self.tie_break not in TIE_BREAKS:
             raise SGPEError(f"unknown tie_break {self.tie_break!r}: choose from {', '.join(TIE_BREAKS)}")
-        for name in ("own_split", "reuse_ids"):
+        for name in ("own_split", "reuse_ids", "reuse_reserved"):
             if getattr(self, name) not in (True, False, *([None] if name == "own_split" else [])):
                 raise SGPEError(f"{name} must be True or False, not {getattr(self, name)!r}")
         object.__setattr__(self, "weights", checked_weights(self.weights))

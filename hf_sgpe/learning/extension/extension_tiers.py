@@ -322,10 +322,10 @@ class TierLearner:
         return sorted(cover(pairs, self.config.letter_coverage))
 
     def _times(self, sequences: Sequence[Sequence[int]], tokens: Sequence[bytes]) -> tuple[list[int], float]:
-        """Return the weight of each word, and the share of running words that are not learned from.
+        """Return the weight of each word, and the share of running words that learning ignores.
 
-        The weight is 0 if two neighbours in the word could merge in other text, or if the word is a token by
-        `ignore_merges`. Only words of the first kind count in the share.
+        The weight is 0 in two cases: two neighbours in the word could merge in other text, or the word is a token and
+        `ignore_merges` is set. The share counts only the words of the first case.
         """
         ids, ends = flat(sequences)
         used = np.unique(ids)

@@ -137,7 +137,7 @@ def test_tensors_need_no_padding_where_rows_are_equally_long(framed):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"truncation": True}, "truncation needs max_length, a whole number of at least 0, not None"),
+        ({"truncation": True}, "truncation needs max_length: give a whole number of at least 0, not None"),
         ({"truncation": True, "max_length": -1}, "not -1"),
         ({"truncation": True, "max_length": 2.5}, r"not 2\.5"),
         ({"return_tensors": "np"}, "rows have different lengths and cannot be one tensor: set padding=True"),
