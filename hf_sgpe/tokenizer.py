@@ -409,10 +409,10 @@ class BPETokenizer:
         places = [np.zeros((0, 2), np.int32)]
         position = 0
         for start, stop, name in (*added.find(text), Found(len(text), len(text), "")):
-            between = text[position:start]
-            new = self._codec.encode(between, None, continues=True) if between else []
-            places.append(self._codec.offsets(np.array(new, dtype=np.int32), between) + position)
-            ids += new
+            if between := text[position:start]:
+                new = self._codec.encode(between, None, continues=True)
+                places.append(self._codec.offsets(np.array(new, dtype=np.int32), between) + position)
+                ids += new
             if name:
                 ids.append(self._codec.added_tokens[name])
                 places.append(np.array([[start, stop]], np.int32))

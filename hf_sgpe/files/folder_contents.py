@@ -53,19 +53,13 @@ def vocabulary_file(names: Iterable[str]) -> str | None:
 
 
 def why_no_tokenizer(names: Iterable[str], where: str) -> str:
-    """Return the reason why a place has no tokenizer that can be read, with a remedy, as the end of a message.
+    """Return the reason why a place has no tokenizer, with a remedy, as the end of a message, or an empty string.
 
     Args:
         names: Names of the files.
         where: The folder, or ``user/name`` of the repository.
-
-    Returns:
-        The end of a message, or an empty string if nothing is recognised.
     """
-    files = set(names)
-    if ADAPTER_FILE in files:
-        return f", {_adapter(where)}"
-    return ""
+    return f", {_adapter(where)}" if ADAPTER_FILE in names else ""
 
 
 def why_no_model(folder: Path) -> str:

@@ -17,6 +17,7 @@ from hf_sgpe.formats.tokenizer_classes import CLASSES, MODEL_FILE, class_name_of
 from hf_sgpe.formats.tokenizer_config import CONFIG_FILE
 from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, TOKENIZER_FILE
 from hf_sgpe.splitting.splitting import Splitting
+from hf_sgpe.vocabulary.special_tokens import roles_of
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 # Files that complete a vocabulary that is not in a tokenizer.json.
@@ -126,12 +127,21 @@ def contents_of(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
         if path.name == gpt2_files.MERGES_FILE:
             return gpt2_files.translated(path.parent)
         if is_sentencepiece(path):
-            settings = settings_in(path.with_name(CONFIG_FILE))
-            return sentencepiece_model.to_tokenizer_json(path.read_bytes(), path, settings), settings or None
+            return _of_sentencepiece(path)
         data = tekken.read(path) if tekken.is_one(path) else _of_ranks(path)
         return tokenizer_json.to_dict(data), {**data.roles, **settings_in(path.with_name(CONFIG_FILE))}
     config = path.with_name(CONFIG_FILE)
     return tokenizer_json.content_of(path), read_json(config) if config.exists() else None
+
+
+def _of_sentencepiece(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return `contents_of` for a model of SentencePiece. Without settings, special tokens have the roles of their names."""
+    settings = settings_in(path.with_name(CONFIG_FILE))
+    if "added_tokens_decoder" not in settings:
+        settings = {**settings, **settings_in(path.with_name(gpt2_files.ROLES_FILE))}
+    content = sentencepiece_model.to_tokenizer_json(path.read_bytes(), path, settings)
+    roles = roles_of(token["content"] for token in content["added_tokens"] if token["special"])
+    return content, {**roles, **settings}
 
 
 def is_translated(path: Path) -> bool:
@@ -148,7 +158,7 @@ def _of_ranks(path: Path) -> TokenizerData:
     """Return the tokenizer of a file of tiktoken's ranks whose folder names a tokenizer class with a known split pattern.
 
     Raises:
-        SGPEError: there is no such class.
+        SGPEError: there is no such class, or the file is damaged.
     """
     kind = CLASSES.get(class_name_of(path.parent) or "")
     if kind is None or not kind.special_tokens:

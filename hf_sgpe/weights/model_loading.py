@@ -138,7 +138,7 @@ def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
             try:
                 return AutoTokenizer.from_pretrained(path_or_repo)
             except Exception:  # for a damaged file, transformers raises any error, without the name of the file
-                if vocabulary_file(names) in (None, "tokenizer.model"):
+                if vocabulary_file(names) is None:
                     raise
                 raise unreadable from None
         return SGPETokenizerFast.from_pretrained(path_or_repo)

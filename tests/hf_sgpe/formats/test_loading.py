@@ -269,6 +269,27 @@ def test_ranks_need_a_pattern(name, plain, tmp_path, monkeypatch):
     assert (tokenizer.vocab, tokenizer.special_tokens) == (plain.vocab, {"<|end|>": 600})
 
 
+# ---------------------------------------------------------------- SentencePiece
+
+
+@pytest.mark.parametrize("settings", [{}, {"tokenizer_config": {"tokenizer_class": "LlamaTokenizer", "eos_token": "</s>"}}])
+def test_a_model_of_sentencepiece(settings, sample, here, tmp_path):
+    models = pytest.importorskip("support.sentencepiece_models")
+    model = models.trained(sample["en"].splitlines())
+    files = {f"{name}.json": json.dumps(content).encode() for name, content in settings.items()}
+    here.add("me/llama", {"tokenizer.model": model, **files})
+    tokenizer = BPETokenizer.from_pretrained("me/llama")
+    own = models.processor(model)
+    for line in (*sample["en"].splitlines()[:20], " two  spaces ", "ක😀"):
+        assert tokenizer.encode(line) == own.encode(line)
+    assert tokenizer.roles["eos_token"] == "</s>"
+    (tmp_path / "tokenizer.model").write_bytes(model)
+    assert TokenizerFolder.read(tmp_path).content["model"]["byte_fallback"]
+    (tmp_path / "tokenizer.model").write_bytes(b"\n\x0e\n\x05")
+    with pytest.raises(SGPEError, match=r"tokenizer\.model: damaged or not SentencePiece's file"):
+        loading.load(tmp_path)
+
+
 # ---------------------------------------------------------------- refusals
 
 

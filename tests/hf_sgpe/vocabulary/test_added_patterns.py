@@ -17,6 +17,8 @@ from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
 from hf_sgpe.learning.extension.promise import check_promise
 from hf_sgpe.vocabulary.added_patterns import Matching
 
+pytestmark = pytest.mark.kernels
+
 FLAGS = st.builds(Matching, st.booleans(), st.booleans(), st.booleans())
 # Some begin or end with white space or a letter, contain another one, or begin as another one ends.
 NAMES = ["<m>", "<m", "m>", "ab", "bc", " b", "b ", "<|x|>", "éa", "कख", "\n<"]
