@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from support.sentencepiece_like import content
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
@@ -220,3 +221,61 @@ def test_tokens_are_counted_per_character_where_words_have_no_spaces(base):
     tokens = sum(map(len, BPETokenizer.of(extension.tokenizer).encode_batch(words)))
     assert cost.unit == "character"
     assert cost.after == pytest.approx(tokens / len("".join(text.split())))
+
+
+def test_reserved_tokens_give_up_their_ids(tmp_path, corpus):
+    reserved = {f"<unused{number}>": False for number in range(140)}
+    folder = tmp_path / "base"
+    folder.mkdir()
+    made = content(["the low lower lowest"], 40, added={**reserved, "<image>": True})
+    vocab = made["model"]["vocab"]
+    (folder / "tokenizer.json").write_text(json.dumps(made), encoding="utf-8")
+    (folder / "config.json").write_text(json.dumps({"vocab_size": len(vocab), "image_token_id": vocab["<unused7>"]}))
+    decoder = {str(id): {"content": text} for text, id in vocab.items() if text.startswith("<unused")}
+    (folder / "tokenizer_config.json").write_text(json.dumps({"added_tokens_decoder": decoder}))
+    extender = TokenizerExtender(ExtensionConfig(["sinhala"], new_tokens=100, reuse_reserved=True))
+    base = TokenizerFolder.read(folder)
+    extension = extender.learn(base, extender.count(base, files=corpus))
+    save_extended(base, extension, tmp_path / "new")
+    new = TokenizerFolder.read(tmp_path / "new")
+    ids = {new.data.vocab[token] for token in new.data.vocab.keys() - base.data.vocab.keys()}
+    assert ids <= {vocab[text] for text in reserved} - {vocab["<unused7>"]}
+    assert len(new.data.added_tokens) == 140 - len(ids) == len(new.settings["added_tokens_decoder"])
+    tokenizer = BPETokenizer.of(new.data)
+    assert tokenizer.decode(tokenizer.encode("<unused0> <unused7> ලංකාව")) == "<unused0> <unused7> ලංකාව"
+    assert vocab["<unused7>"] in tokenizer.encode("<unused7>")
+    with pytest.raises(SGPEError, match="has no reserved tokens that nothing uses: leave reuse_reserved out"):
+        (folder / "tokenizer.json").write_text(json.dumps(content(["the low"], 4)))
+        TokenizerExtender(ExtensionConfig(["sinhala"], reuse_reserved=True)).extend(folder, files=corpus)
+
+
+def test_ids_that_the_models_configuration_names_stay_free(tmp_path, corpus):
+    made = content(["the low lower lowest"], 40)
+    last = len(made["model"]["vocab"])
+    (tmp_path / "tokenizer.json").write_text(json.dumps(made), encoding="utf-8")
+    (tmp_path / "config.json").write_text(json.dumps({"vocab_size": last, "vision": {"image_token_index": last + 3}}))
+    new = TokenizerExtender(ExtensionConfig(["sinhala"], new_tokens=100)).extend(tmp_path, files=corpus)
+    ids = set(new.get_vocab().values())
+    assert last + 3 not in ids
+    assert {last, last + 2, last + 4} <= ids
+
+
+def test_a_folder_with_sentencepieces_file_gets_one_with_the_same_ids(tmp_path, corpus, sample):
+    sentencepiece = pytest.importorskip("sentencepiece")
+    (tmp_path / "lines.txt").write_text("\n".join([sample["si"][:2000], sample["en"][:20_000]]), encoding="utf-8")
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(tmp_path / "lines.txt"),
+        model_prefix=str(tmp_path / "tokenizer"),
+        model_type="bpe",
+        vocab_size=600,
+        byte_fallback=True,
+        normalization_rule_name="identity",
+        remove_extra_whitespaces=False,
+    )
+    base = TokenizerFolder.read(tmp_path)
+    extender = TokenizerExtender(ExtensionConfig(["sinhala"], new_tokens=200))
+    save_extended(base, extender.learn(base, extender.count(base, files=corpus)), tmp_path / "new")
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "new" / "tokenizer.model"))
+    tokenizer = BPETokenizer.from_pretrained(tmp_path / "new")
+    for text in [*sample["si"].splitlines()[:50], *sample["en"].splitlines()[:20], "  ක 😀\u200d", ""]:
+        assert processor.encode(text) == tokenizer.encode(text)
