@@ -130,6 +130,11 @@ class BPETokenizer:
         """The pre-tokenizer: text → words."""
         return self._codec.pre_tokenizer
 
+    @property
+    def encodes_natively(self) -> bool:
+        """Whether the native kernels encode whole texts."""
+        return self._codec.encodes_natively
+
     # ---------------------------------------------------------------- training, loading, saving
 
     @classmethod

@@ -141,7 +141,7 @@ class _Lane:
         self.prefix: list[int] = []
         self.suffix: list[int] = []
         # The readable kernels are no faster than the backend.
-        self.is_open = bpe is not None and bpe.pre_tokenizer.scanner is not None
+        self.is_open = bpe is not None and bpe.encodes_natively
         if bpe is not None and bpe.template is not None:
             names = [name for name, _ in bpe.template.single]
             place = names.index("$A")
@@ -185,7 +185,8 @@ class _Lane:
         offsets: list[Offsets] | None = None
         if get(_OFFSETS):
             # For characters that normalization changed, the backend computes different offsets.
-            if any(prepare(text, self.bpe.normalization or "none") != text for text in texts):
+            normalization = "none" if self.bpe.by_characters else self.bpe.normalization
+            if any(prepare(text, normalization) != text for text in texts):
                 return None
             pairs = [self.bpe.encode_with_offsets(text, allowed_special=allowed) for text in texts]
             rows, offsets = [ids for ids, _ in pairs], [places for _, places in pairs]

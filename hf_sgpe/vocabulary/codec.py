@@ -81,6 +81,11 @@ class Codec:
         self._memory_bytes = self._hits = self._misses = 0
 
     @cached_property
+    def encodes_natively(self) -> bool:
+        """Whether native kernels encode whole texts."""
+        return False
+
+    @cached_property
     def neighbours(self) -> Neighbours:
         """The neighbours of a tokenizer whose merges join characters, which cut its text."""
         return Neighbours(self.vocab)
@@ -278,7 +283,8 @@ class NativeCodec(Codec):
         return _native.Decoder(tokens, sorted(self.special_ids), tokens[-1][0] + 1)
 
     @cached_property
-    def _scans(self) -> bool:
+    def encodes_natively(self) -> bool:
+        """Whether the kernels encode whole texts, not only words."""
         return self.by_characters or self.pre_tokenizer.scanner is not None
 
     @cached_property
@@ -287,20 +293,20 @@ class NativeCodec(Codec):
 
     def encode(self, text: str, added: AddedPatterns | None = None, *, continues: bool = False) -> list[int]:
         """Return the ids of ``text``; see `Codec.encode`."""
-        scans = self._scans and not (continues and self.puts_space)
+        scans = self.encodes_natively and not (continues and self.puts_space)
         ids = self._encoder.encode(text, self._nfc, added is not None) if scans else None
         return super().encode(text, added, continues=continues) if ids is None else ids
 
     def encode_to_numpy(self, text: str, added: AddedPatterns | None = None) -> NDArray[np.int32]:
         """Return `encode` as a one-dimensional int32 array."""
-        ids = self._encoder.encode_to_numpy(text, self._nfc, added is not None) if self._scans else None
+        ids = self._encoder.encode_to_numpy(text, self._nfc, added is not None) if self.encodes_natively else None
         return self._uncommon_to_numpy(text, added) if ids is None else ids
 
     def encode_batch(
         self, texts: Sequence[str], added: AddedPatterns | None = None, threads: int | None = None
     ) -> list[list[int]]:
         """Encode each of ``texts``. ``threads`` defaults to the number of cores, or to 1 if the texts are short."""
-        if not self._scans:
+        if not self.encodes_natively:
             return super().encode_batch(texts, added)
         batch = self._encoder.encode_batch(texts, self._nfc, added is not None, _threads(texts, threads))
         return [super(NativeCodec, self).encode(texts[i], added) if ids is None else ids for i, ids in enumerate(batch)]
@@ -309,7 +315,7 @@ class NativeCodec(Codec):
         self, texts: Sequence[str], added: AddedPatterns | None = None, threads: int | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Return the ids of all texts in one array, and the end of each text in it; threads as for `encode_batch`."""
-        if not self._scans:
+        if not self.encodes_natively:
             return super().encode_batch_to_numpy(texts, added)
         ids, ends, left_out = self._encoder.encode_batch_to_numpy(
             texts, self._nfc, added is not None, _threads(texts, threads)
@@ -324,7 +330,7 @@ class NativeCodec(Codec):
         return ids, ends
 
     def _uncommon_to_numpy(self, text: str, added: AddedPatterns | None) -> NDArray[np.int32]:
-        if added is None and self._scans and not self.by_characters:
+        if added is None and self.encodes_natively and not self.by_characters:
             ids = self._encoder.encode_to_numpy(prepare(text, self.normalization), False, False)
             assert ids is not None
             return ids
@@ -333,7 +339,7 @@ class NativeCodec(Codec):
         return np.array(super().encode(text, added), dtype=np.int32)
 
     def _ordinary(self, text: str, normalization: str) -> list[int]:
-        if self.by_characters or not self._scans:
+        if self.by_characters or not self.encodes_natively:
             return super()._ordinary(text, normalization)
         ids = self._encoder.encode(prepare(text, normalization), False, False)
         assert ids is not None
