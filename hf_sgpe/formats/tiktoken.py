@@ -37,6 +37,7 @@ def write(tokenizer: TokenizerData, path: str | os.PathLike[str]) -> None:
     Raises:
         SGPEError: tiktoken would return other tokens.
     """
+    one_pattern(tokenizer.splitting)  # for its errors
     ranks = _ranks(tokenizer)
     if ranks != tokenizer.vocab:
         raise SGPEError(
@@ -127,6 +128,7 @@ def to_tiktoken(tokenizer: TokenizerData, name: str = "hf_sgpe") -> Encoding:
             f"the added token {next(iter(tokenizer.matching))!r} takes white space around it or matches whole words only, "
             "which tiktoken cannot do: encode with BPETokenizer"
         )
+    pattern = one_pattern(tokenizer.splitting)
     ranks = _ranks(tokenizer)
     _check(tokenizer, ranks)
     specials = tokenizer.added_ids
@@ -134,7 +136,7 @@ def to_tiktoken(tokenizer: TokenizerData, name: str = "hf_sgpe") -> Encoding:
     try:
         encoding = tiktoken.Encoding(
             name,
-            pat_str=one_pattern(tokenizer.splitting),
+            pat_str=pattern,
             mergeable_ranks=ranks,
             special_tokens={token: len(ranks) + n for n, token in enumerate(specials)} if renumbered else specials,
         )
@@ -149,8 +151,10 @@ def one_pattern(splitting: Splitting) -> str:
     For the recipe ``hybrid``, no other match extends into a word of the scripts.
 
     Raises:
-        SGPEError: the splitting has several steps.
+        SGPEError: the splitting has several steps, or no pattern.
     """
+    if not splitting.regexes:
+        raise SGPEError("this tokenizer merges characters across the whole text, but tiktoken splits text and merges bytes")
     if len(splitting.patterns) > 1:
         raise SGPEError("this tokenizer splits text in several steps, but tiktoken has a single split pattern")
     if splitting.recipe != "hybrid":

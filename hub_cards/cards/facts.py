@@ -67,7 +67,8 @@ class Facts:
     @property
     def summary(self) -> str:
         """One or two sentences about the tokenizer."""
-        kind = f"byte-level BPE tokenizer with {self.tokenizer.vocab_size:,} tokens"
+        sort = "BPE" if self.tokenizer.by_characters else "byte-level BPE"
+        kind = f"{sort} tokenizer with {self.tokenizer.vocab_size:,} tokens"
         if not self.scripts:
             return f"A {kind}."
         scripts = f"{len(self.scripts)} scripts" if len(self.scripts) > 5 else listed(map(str.title, self.scripts))

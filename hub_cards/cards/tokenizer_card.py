@@ -235,11 +235,12 @@ class Card:
 
         results = self._results(self.tables) if self.tables else None
         languages = self.tables.languages if self.tables else map(language, self.languages)
+        tags = dict.fromkeys([*TAGS, *self.facts.scripts, *self.tags])
         data = ModelCardData(
             language=[known.code for known in languages] or None,
             license=self.license,
             library_name="transformers",
-            tags=list(dict.fromkeys([*TAGS, *self.facts.scripts, *self.tags])),
+            tags=[tag for tag in tags if not (tag == "byte-level-bpe" and self.facts.tokenizer.by_characters)],
             datasets=list(self.datasets) or None,
             # The Hub requires a name with results, and results with a name.
             model_name=self.title if results else None,
