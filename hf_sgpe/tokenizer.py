@@ -395,7 +395,7 @@ class BPETokenizer:
         part = text[start:stop]
         normalization = later(self.normalization) if start else self.normalization
         normalized, origins = aligned(part, normalization)
-        if added and added.then and added.then.matching:
+        if added and added.then and (added.then.matching or self.by_characters):
             new, places = self._encode_around(normalized, added.then)
         else:
             new = self._codec.encode(part, added and added.later, continues=normalization != self.normalization)
@@ -630,7 +630,8 @@ class BPETokenizer:
         if self.data.by_characters:
             longest = max(map(len, tokens), default=0)
             find = pattern.first.find if pattern else None
-            if pattern and any(rules.lstrip or rules.single_word for rules in pattern.first.matching.values()):
+            rules = pattern.first.matching.values() if pattern else ()
+            if (pattern and pattern.then) or any(one.lstrip or one.single_word for one in rules):
                 texts = iter(["".join(_decoded(chunks))])  # a token may look back across any cut
             else:
                 texts = cut_between(_decoded(chunks), self._codec.neighbours.last_cut, find, longest)
@@ -685,7 +686,9 @@ class BPETokenizer:
         """Return the patterns of added tokens in a text: the allowed special tokens, and all that are not special."""
         if isinstance(allowed, str) and allowed == "none":  # the usual case; saves half a microsecond for short texts
             return self._always_added
-        return AddedPatterns.of((*self._allowed(allowed), *self.added_tokens), self.normalized_tokens, self.matching)
+        return AddedPatterns.of(
+            (*self._allowed(allowed), *self.added_tokens), self.normalized_tokens, self.matching, self.normalization
+        )
 
     def _allowed(self, allowed: AllowedSpecial) -> Collection[str]:
         """Return the texts of the allowed special tokens."""
@@ -701,7 +704,7 @@ class BPETokenizer:
 
     @cached_property
     def _always_added(self) -> AddedPatterns | None:
-        return AddedPatterns.of(tuple(self.added_tokens), self.normalized_tokens, self.matching)
+        return AddedPatterns.of(tuple(self.added_tokens), self.normalized_tokens, self.matching, self.normalization)
 
     def _add_template(self, ids: list[int]) -> list[int]:
         if self.template is None:

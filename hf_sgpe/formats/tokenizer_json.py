@@ -344,6 +344,8 @@ def _parts_of(content: Mapping[str, Any]) -> dict[str, Any]:
     spelled |= model_vocab.also_ordinary(
         names & vocab.keys(), pairs, ignore_merges=bool(model.get("ignore_merges")), by_characters=by_characters
     )
+    if normalization == "metaspace-prefix" and (both := added.normalized & spelled.keys()):
+        raise NotByteLevelError(f"its added token {min(both)!r} is matched in normalized text, and merges make it, too")
     regexes = () if by_characters else regexes_of(content["pre_tokenizer"], pairs)
     return {
         "vocab": {token: vocab[name] for name, token in spelled.items()},
@@ -374,7 +376,8 @@ def _added_tokens(content: Mapping[str, Any], normalization: str) -> _AddedToken
     for token in content.get("added_tokens") or ():
         name, id = token["content"], token["id"]
         is_normalized = bool(token.get("normalized"))
-        if is_normalized and prepare(name, normalization) != name:
+        is_changed = normalization not in ("metaspace", "metaspace-prefix") and prepare(name, normalization) != name
+        if is_normalized and is_changed:
             raise NotByteLevelError(f"its added token {name!r} changes under normalization")
         loaded = model_vocab.loaded_id(name, vocab, name_of)
         if id != loaded:

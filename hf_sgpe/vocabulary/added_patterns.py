@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import NamedTuple
 
 import regex
 
 from hf_sgpe.kernels.tokenizers_library import is_word
+from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.vocabulary.special_tokens import any_of
 
 _SPACE = regex.compile(r"\p{White_Space}*")
@@ -75,10 +76,12 @@ class AddedPattern:
     Args:
         pattern: Regex of their texts.
         matching: The rules of those that do not match exactly their own text.
+        names: The token of each text that normalization changed.
     """
 
     pattern: re.Pattern[str]
     matching: Mapping[str, Matching] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
 
     def find(self, text: str) -> Iterator[Found]:
         """Yield the tokens in a text, in order.
@@ -92,7 +95,7 @@ class AddedPattern:
         """
         end = 0
         for match in self.pattern.finditer(text):
-            name = match.group()
+            name = self.names.get(match.group(), match.group())
             reach = self.matching.get(name, EXACTLY).reach(text, *match.span(), end)
             if reach is not None:
                 yield Found(*reach, name)
@@ -112,21 +115,26 @@ class AddedPatterns(NamedTuple):
         names: Collection[str],
         normalized: Collection[str],
         matching: Mapping[str, Matching] | None = None,
+        normalization: str = "none",
     ) -> AddedPatterns | None:
         """Return the patterns that match ``names``, with those in ``normalized`` matched last; None if there are no
         names.
 
         Args:
             matching: The rules of tokens that do not match exactly their own text.
+            normalization: The normalization of the texts of the tokens in ``normalized``. With ``metaspace-prefix``, such a
+                token only matches after a space, as in old files of Llama 2.
         """
         if not names:
             return None
         then = frozenset(name for name in names if name in normalized)
+        texts = {prepare(name, normalization): name for name in then}
 
         def pattern(some: frozenset[str]) -> AddedPattern:
             return AddedPattern(any_of(some), {name: rules for name, rules in (matching or {}).items() if name in some})
 
-        return cls(pattern(frozenset(names) - then), pattern(then) if then else None)
+        last = replace(pattern(then), pattern=any_of(frozenset(texts)), names=texts) if then else None
+        return cls(pattern(frozenset(names) - then), last)
 
     @property
     def later(self) -> AddedPatterns | None:

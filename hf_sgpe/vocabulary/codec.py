@@ -104,34 +104,37 @@ class Codec:
             added: Patterns of the added tokens to recognise; None for none.
             continues: Whether the text continues an earlier one, so that no space is put before it.
         """
-        normalization = "metaspace" if continues and self.by_characters else self.normalization
+        prepared = "metaspace" if self.by_characters else "none"  # the normalization of text that is already normalized
+        normalization = prepared if continues and self.by_characters else self.normalization
         if added is None:
             return self._ordinary(text, normalization)
+        normalizations = (normalization, later(self.normalization))
         then = added.then
         if then is None:
-            return self._around(added.first, text, self._ordinary, normalization)
+            return self._around(added.first, text, self._ordinary, normalizations)
 
         def between(part: str, normalization: str) -> list[int]:
-            return self._around(then, prepare(part, normalization), self._ordinary, normalization)
+            return self._around(then, prepare(part, normalization), self._ordinary, (prepared, prepared))
 
-        return self._around(added.first, text, between, normalization)
+        return self._around(added.first, text, between, normalizations)
 
     def _around(
-        self, added: AddedPattern, text: str, between: Callable[[str, str], list[int]], normalization: str
+        self, added: AddedPattern, text: str, between: Callable[[str, str], list[int]], normalizations: tuple[str, str]
     ) -> list[int]:
         """Return the ids of a text in which a pattern matches added tokens.
 
         Args:
             between: Encodes the text between matches, given its normalization.
-            normalization: The normalization of the text before the first match.
+            normalizations: The normalizations of the text before the first match, and of the text after it.
         """
+        normalization, after = normalizations
         ids: list[int] = []
         position = 0
         for start, stop, name in added.find(text):
             if position < start:
                 ids += between(text[position:start], normalization)
             ids.append(self.added_tokens[name])
-            position, normalization = stop, later(self.normalization)
+            position, normalization = stop, after
         return ids + between(text[position:], normalization) if position < len(text) else ids
 
     def encode_to_numpy(self, text: str, added: AddedPatterns | None = None) -> NDArray[np.int32]:

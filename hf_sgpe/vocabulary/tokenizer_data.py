@@ -11,7 +11,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.splitting.normalization import METASPACES
+from hf_sgpe.splitting.normalization import METASPACES, prepare
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.vocabulary.added_patterns import EXACTLY, Matching
 from hf_sgpe.vocabulary.byte_strings import (
@@ -192,7 +192,11 @@ class TokenizerData:
         """Return id → the bytes that it decodes to, added and special tokens included."""
         bytes_of = {id: bytes([byte]) for byte, id in enumerate(self.byte_tokens)}
         bytes_of |= {id: token for token, id in self.vocab.items()}
-        return bytes_of | {id: self.bytes_of_added(text) for text, id in self.added_ids.items()}
+        bytes_of |= {id: self.bytes_of_added(text) for text, id in self.added_ids.items()}
+        # As in the library, such a token decodes to its normalized text, which may begin with a space.
+        return bytes_of | {
+            self.added_ids[text]: prepare(text, self.normalization).encode() for text in self.normalized_tokens
+        }
 
     def inside_text(self) -> TokenizerData:
         """Return the tokenizer for parts from inside a text, before which it puts no space."""

@@ -37,12 +37,13 @@ def pieces_of(texts, number):
     return sorted({character for word in words for character in word}), strings[:number]
 
 
-def content(texts, number=200, normalization="metaspace", added=()):
+def content(texts, number=200, normalization="metaspace", added=(), normalized=()):
     """Return the content of a tokenizer.json.
 
     Args:
         number: Number of tokens of two characters or more.
         added: Further added tokens, text → whether it is special; ``<unk>``, ``<s>`` and ``</s>`` are always there.
+        normalized: The added tokens that are matched in normalized text.
     """
     characters, strings = pieces_of(texts, number)
     added = {"<unk>": True, "<s>": True, "</s>": True, **dict(added)}
@@ -60,7 +61,8 @@ def content(texts, number=200, normalization="metaspace", added=()):
         "truncation": None,
         "padding": None,
         "added_tokens": [
-            {"id": vocab[text], "content": text, **flags, "special": special} for text, special in added.items()
+            {"id": vocab[text], "content": text, **flags, "normalized": text in normalized, "special": is_special}
+            for text, is_special in added.items()
         ],
         "normalizer": None,
         "pre_tokenizer": None,

@@ -28,8 +28,8 @@ strings = st.one_of(
 )
 
 
-def both(normalization, added=ADDED):
-    made = json.dumps(content(TEXTS, 120, normalization, added))
+def both(normalization, added=ADDED, normalized=()):
+    made = json.dumps(content(TEXTS, 120, normalization, added, normalized))
     return BPETokenizer.of(tokenizer_json.from_dict(json.loads(made))), Tokenizer.from_str(made)
 
 
@@ -48,6 +48,22 @@ def test_ids_texts_and_offsets_are_those_of_the_library(pair, text):
     assert tokenizer.decode(ids) == library.decode(ids, skip_special_tokens=False)
     assert "".join(tokenizer.decode_stream(ids)) == tokenizer.decode(ids)
     assert tokenizer.convert_ids_to_tokens(ids) == encoded.tokens
+
+
+@pytest.fixture(scope="module", params=["metaspace", "metaspace-prefix"])
+def old_pair(request):
+    return both(request.param, normalized=["<s>", "</s>", "<unk>"])
+
+
+@given(strings)
+def test_added_tokens_in_normalized_text_match_as_in_the_library(old_pair, text):
+    tokenizer, library = old_pair
+    encoded = library.encode(text, add_special_tokens=False)
+    ids, offsets = tokenizer.encode_with_offsets(text, allowed_special="all")
+    assert ids == tokenizer.encode(text, allowed_special="all") == encoded.ids
+    assert offsets == encoded.offsets
+    assert list(tokenizer.encode_streaming([text[:3], text[3:]], allowed_special="all")) == ids
+    assert tokenizer.decode(ids) == library.decode(ids, skip_special_tokens=False)
 
 
 @given(st.lists(strings, max_size=4))
@@ -125,6 +141,11 @@ def test_a_long_text_without_a_cut_takes_little_time():
 def test_what_would_be_encoded_differently_is_refused(change, message):
     with pytest.raises(SGPEError, match=message):
         tokenizer_json.from_dict({**content(TEXTS), **change})
+
+
+def test_an_added_token_in_normalized_text_that_merges_make_is_refused():
+    with pytest.raises(SGPEError, match="its added token 'lo' is matched in normalized text, and merges make it, too"):
+        both("metaspace-prefix", normalized=["lo"])
 
 
 def test_a_model_without_tokens_of_bytes_is_refused():
