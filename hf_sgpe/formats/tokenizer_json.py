@@ -325,7 +325,7 @@ def _parts_of(content: Mapping[str, Any]) -> dict[str, Any]:
     if by_characters:
         normalization = sentencepiece_json.normalization_of(content)
     elif (content.get("decoder") or {}).get("type") != "ByteLevel":
-        raise NotByteLevelError("its decoder is not ByteLevel")
+        raise NotByteLevelError("its decoder is not ByteLevel, and its model has no tokens of bytes (byte_fallback)")
     else:
         normalization = _normalization(content.get("normalizer"))
     added = _added_tokens(content, normalization)
