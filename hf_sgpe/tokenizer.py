@@ -85,6 +85,7 @@ class BPETokenizer:
     added_ids: Mapping[str, int] = _part("added_ids")
     normalization: str = _part("normalization")
     vocab_size: int = _part("vocab_size")
+    rows_needed: int = _part("rows_needed")
     bos_token: str | None = _part("bos_token")
     bos_token_id: int | None = _part("bos_token_id")
     eos_token: str | None = _part("eos_token")

@@ -15,9 +15,9 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.formats import model_vocab, tiktoken
-from hf_sgpe.formats.llama_cpp_pre_tokenizers import of_patterns
-from hf_sgpe.splitting.normalization import prepare, well_formed
+from hf_sgpe.formats import llama_cpp_characters, model_vocab, tiktoken
+from hf_sgpe.formats.llama_cpp_pre_tokenizers import PreTokenizer, of_patterns
+from hf_sgpe.splitting.normalization import METASPACES, prepare, well_formed
 from hf_sgpe.splitting.patterns import PATTERNS
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
 from hf_sgpe.splitting.splitting import Splitting
@@ -270,7 +270,10 @@ def _of_tiktoken(what: TokenizerData | Splitting) -> Verdict:
 
 
 def _of_llama_cpp(what: TokenizerData | Splitting) -> Verdict:
-    if isinstance(what, Splitting):
+    if isinstance(what, Splitting) and what.normalization in METASPACES:
+        differs = llama_cpp_characters.space_differs(what.normalization)
+        pre_tokenizer = PreTokenizer(llama_cpp_characters.KIND, (), differs=differs)
+    elif isinstance(what, Splitting):
         pre_tokenizer = next(iter(of_patterns(what.patterns)), None) if what.recipe == "bpe" else None
     else:
         if merged := model_vocab.left_out(what):
@@ -280,7 +283,8 @@ def _of_llama_cpp(what: TokenizerData | Splitting) -> Verdict:
     if pre_tokenizer is None:
         return Verdict(DIFFERS, "none of its pre-tokenizers has these splits: pass ids instead of text, as hf-sgpe does")
     if pre_tokenizer.differs:
-        return Verdict(DIFFERS, f"its pre-tokenizer {pre_tokenizer.name} gives other ids for {pre_tokenizer.differs}")
+        own = f"its pre-tokenizer {pre_tokenizer.name}" if pre_tokenizer.regexes else "its own tokenizer"
+        return Verdict(DIFFERS, f"{own} gives other ids for {pre_tokenizer.differs}")
     return _unless_respelled(what)
 
 

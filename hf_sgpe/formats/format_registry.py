@@ -139,18 +139,15 @@ def _write_gguf(
     exact = gguf.write(model, out, weight_type, tokenizer=tokenizer, pre_tokenizer=pre_tokenizer) is not None
     size = out.stat().st_size
     name, fitting = gguf.pre_to_write(tokenizer, pre_tokenizer), gguf.pre_tokenizer_of(tokenizer)
+    kind = f"kind {name}" if tokenizer.by_characters else f"pre-tokenizer {name}"
     if exact:
-        form = tokenizer.normalization.upper()
-        only = "" if form == "NONE" else f" for text that is already in {form}"
+        only = " for text that is already in NFC" if tokenizer.normalization == "nfc" else ""
         but = f", except for {fitting.rarely}" if fitting and fitting.rarely else ""
         around = f", except around {next(iter(tokenizer.matching))!r}" if tokenizer.matching else ""
-        own = f"llama.cpp's own tokenizer returns the same ids{only}{but}{around} (pre-tokenizer {name})"
+        own = f"llama.cpp's own tokenizer returns the same ids{only}{but}{around} ({kind})"
     else:
         where = f"for {fitting.differs}" if fitting and name == fitting.name else "than this tokenizer"
-        own = (
-            f"llama.cpp's own tokenizer (pre-tokenizer {name}) returns other ids {where}: pass ids to llama.cpp, as "
-            "hf-sgpe chat does"
-        )
+        own = f"llama.cpp's own tokenizer ({kind}) returns other ids {where}: pass ids to llama.cpp, as hf-sgpe chat does"
     facts = {"bytes": size, "pre_tokenizer": name, "exact": exact, "normalization": tokenizer.normalization}
     return Written(f"{size / 1e6:,.1f} MB. {own}", facts)
 

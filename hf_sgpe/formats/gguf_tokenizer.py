@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.unreadable import check_no_pointer
 from hf_sgpe.formats import tokenizer_json
+from hf_sgpe.vocabulary.byte_strings import SPACE_MARK
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 TOKENIZER_KEY = "tokenizer.huggingface.json"
@@ -52,7 +53,8 @@ def check_tokenizer(path: Path, tokenizer: TokenizerData, name: str = "") -> Non
     """
     tokens = metadata(path, TOKENS_KEY).get(TOKENS_KEY, [])
     for token, id in tokenizer.get_vocab().items():
-        if id < len(tokens) and tokens[id] != token:
+        # llama.cpp's converter writes Gemma's added tokens of spaces with spaces.
+        if id < len(tokens) and token not in (tokens[id], tokens[id].replace(" ", SPACE_MARK)):
             where = f"the tokenizer {name}".rstrip()
             raise SGPEError(
                 f"{path}: token {id} is {tokens[id]!r}, but {token!r} in {where}: give the tokenizer of this model"

@@ -62,9 +62,9 @@ class TextGenerator:
         self.engine = engine
         self.progress: Progress | None = None
         ids = self.tokenizer.get_vocab().values()
-        if max(ids) >= engine.vocab_size:
+        if (needed := self.tokenizer.rows_needed) > engine.vocab_size:
             raise SGPEError(
-                f"the tokenizer has the id {max(ids)}, but the model's embedding has only {engine.vocab_size} rows: "
+                f"the tokenizer has the id {needed - 1}, but the model's embedding has only {engine.vocab_size} rows: "
                 "use the model's own tokenizer"
             )
         self._token_ids = frozenset(ids)

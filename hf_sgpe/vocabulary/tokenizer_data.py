@@ -198,6 +198,18 @@ class TokenizerData:
             self.added_ids[text]: prepare(text, self.normalization).encode() for text in self.normalized_tokens
         }
 
+    @property
+    def rows_needed(self) -> int:
+        """Number of rows that a model's embedding must have.
+
+        A special token that has no role and is in no template needs none: Gemma 3's image token is beyond the embedding of
+        the models of text.
+        """
+        used = {*self.roles.values(), *(self.template.special_tokens() if self.template else ())}
+        chat = self.chat_template or ""
+        special = (id for text, id in self.special_tokens.items() if text in used or text in chat)
+        return 1 + max(*self.vocab.values(), *self.byte_tokens, *self.added_tokens.values(), *special)
+
     def inside_text(self) -> TokenizerData:
         """Return the tokenizer for parts from inside a text, before which it puts no space."""
         if not self.by_characters:

@@ -2,7 +2,8 @@
 
 A GGUF file contains the name of a pre-tokenizer of llama.cpp instead of a split pattern; see
 `hf_sgpe.formats.llama_cpp_pre_tokenizers`. If no pre-tokenizer fits a tokenizer, the file is written only with an explicit
-name, and llama.cpp must be given ids instead of text.
+name, and llama.cpp must be given ids instead of text. A tokenizer whose merges join characters is written with scores
+instead of merges; see `hf_sgpe.formats.llama_cpp_characters`.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from hf_sgpe.bpe.merging import unreached_words
 from hf_sgpe.errors import SGPEError, optional
 from hf_sgpe.files.atomic import atomic_file, scratch_directory
 from hf_sgpe.files.folder_contents import why_no_model
-from hf_sgpe.formats import gguf_tokenizer, loading, model_vocab, tokenizer_json
+from hf_sgpe.formats import gguf_tokenizer, llama_cpp_characters, loading, model_vocab, tokenizer_json
 from hf_sgpe.formats.llama_cpp_pre_tokenizers import PRE_TOKENIZERS, PreTokenizer, called, of_patterns
 from hf_sgpe.terminal.progress import somebody_watches
-from hf_sgpe.vocabulary.byte_strings import bytes_to_string
+from hf_sgpe.vocabulary.byte_strings import byte_token, bytes_to_string
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 from hf_sgpe.weights.gguf_models import FAMILIES, usual, why_not
 from hf_sgpe.weights.gguf_quantizing import QUANTIZED_TYPES, check_installed, quantize
@@ -151,7 +152,7 @@ def write_vocabulary(tokenizer: TokenizerData, path: Path, pre_tokenizer: str | 
         SGPEError: gguf is not installed, the tokenizer has no merges, or as for `pre_to_write`.
     """
     gguf = optional("gguf", "writing GGUF needs gguf", extra="gguf")
-    rows = 1 + max(*tokenizer.vocab.values(), *tokenizer.added_ids.values())
+    rows = tokenizer.rows_needed
     with atomic_file(path) as temporary, closing(gguf.GGUFWriter(temporary, "llama")) as writer:
         _add_tokenizer(writer, tokenizer, pre_to_write(tokenizer, pre_tokenizer), {"vocab_size": rows}, path.parent)
         writer.write_header_to_file()
@@ -182,7 +183,7 @@ def is_exact(tokenizer: TokenizerData, name: str) -> bool:
     """Return whether llama.cpp returns exactly a tokenizer's tokens with the pre-tokenizer of this name."""
     if model_vocab.left_out(tokenizer):  # llama.cpp would use them as ordinary tokens of the same spelling
         return False
-    return any(record is called(name) and not record.differs for record in _fitting(tokenizer))
+    return any(name in record.names and not record.differs for record in _fitting(tokenizer))
 
 
 def pre_to_write(tokenizer: TokenizerData, name: str | None = None) -> str:
@@ -203,6 +204,13 @@ def pre_to_write(tokenizer: TokenizerData, name: str | None = None) -> str:
                 "--runs-in llama.cpp"
             )
         return fitting.name
+    if tokenizer.by_characters:
+        if name not in (NEAREST, llama_cpp_characters.KIND):
+            raise SGPEError(
+                f"--pre-tokenizer {name}: llama.cpp applies no pre-tokenizer to a tokenizer whose merges join characters: "
+                "omit the option"
+            )
+        return llama_cpp_characters.KIND
     if name == NEAREST:
         # The pattern for text outside the scripts. With bloom, which keeps marks and joiners in words, few words differ.
         nearest = [fitting] if fitting else of_patterns(tokenizer.splitting.patterns)
@@ -218,6 +226,8 @@ def pre_to_write(tokenizer: TokenizerData, name: str | None = None) -> str:
 
 def _fitting(tokenizer: TokenizerData) -> list[PreTokenizer]:
     """Return the pre-tokenizers with a tokenizer's split, the most exact first."""
+    if tokenizer.by_characters:
+        return [llama_cpp_characters.record_of(tokenizer)]
     if tokenizer.splitting.recipe != "bpe":
         return []
     fitting = of_patterns(tokenizer.splitting.patterns)
@@ -237,34 +247,43 @@ def _add_tokenizer(writer: GGUFWriter, tokenizer: TokenizerData, pre: str, confi
     from gguf import TokenType
 
     rows = config["vocab_size"]
-    ids = tokenizer.added_ids
-    last = max(*tokenizer.vocab.values(), *ids.values())
-    if last >= rows:
-        raise SGPEError(f"{folder}: the tokenizer has the id {last}, but the model's embedding has only {rows} rows")
+    if (needed := tokenizer.rows_needed) > rows:
+        raise SGPEError(f"{folder}: the tokenizer has the id {needed - 1}, but the model's embedding has only {rows} rows")
     # Rows that only pad the embedding need unique names.
     tokens = [f"[unused{id}]" for id in range(rows)]
     types = [TokenType.UNUSED] * rows
     for token, id in tokenizer.vocab.items():
-        tokens[id], types[id] = bytes_to_string(token), TokenType.NORMAL
-    for text, id in ids.items():
+        tokens[id], types[id] = tokenizer.string_of(token), TokenType.NORMAL
+    for byte, id in enumerate(tokenizer.byte_tokens):
+        tokens[id], types[id] = byte_token(byte), TokenType.BYTE
+    for text, id in tokenizer.added_ids.items():
+        if id >= rows or (tokenizer.by_characters and llama_cpp_characters.is_ordinary(tokenizer, text)):
+            continue
         tokens[id] = text
         types[id] = TokenType.CONTROL if text in tokenizer.special_tokens else TokenType.USER_DEFINED
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre(pre)
-    # llama.cpp does not normalize, and its added tokens take no white space.
-    exact = is_exact(tokenizer, pre) and tokenizer.normalization == "none" and not tokenizer.matching
+    # llama.cpp does not normalize to NFC, and its added tokens take no white space.
+    exact = is_exact(tokenizer, pre) and tokenizer.normalization != "nfc" and not tokenizer.matching
     writer.add_bool("hf_sgpe.tokenizes_exactly", exact)
     writer.add_string(gguf_tokenizer.TOKENIZER_KEY, _compact(tokenizer_json.to_dict(tokenizer)))
     settings = tokenizer_json.config(tokenizer)
     settings.pop("chat_template", None)  # has a key of its own
     writer.add_string(gguf_tokenizer.SETTINGS_KEY, _compact(settings))
-    writer.add_token_list(tokens)
-    writer.add_token_types(types)
     if not tokenizer.merges:
         raise SGPEError(f"{folder}: the tokenizer has no merges, which llama.cpp requires")
-    writer.add_token_merges([f"{bytes_to_string(left)} {bytes_to_string(right)}" for left, right in tokenizer.merges])
+    writer.add_tokenizer_model(llama_cpp_characters.KIND if tokenizer.by_characters else "gpt2")
+    if tokenizer.by_characters:
+        _add_scores(writer, tokenizer, rows)
+        if tokenizer.unk_token_id is not None:
+            types[tokenizer.unk_token_id] = TokenType.UNKNOWN
+    else:
+        writer.add_tokenizer_pre(pre)
+        writer.add_token_merges([f"{bytes_to_string(left)} {bytes_to_string(right)}" for left, right in tokenizer.merges])
+    writer.add_token_list(tokens)
+    writer.add_token_types(types)
     ends = end_ids(folder, config) or [tokenizer.eos_token_id]
-    ids_of = {"bos": [tokenizer.bos_token_id], "eos": ends[:1], "eot": ends[1:2], "pad": [tokenizer.pad_token_id]}
+    ids_of = {"bos": [tokenizer.bos_token_id], "eos": ends[:1], "eot": ends[1:2], "padding": [tokenizer.pad_token_id]}
+    if tokenizer.by_characters:
+        ids_of["unknown"] = [tokenizer.unk_token_id]
     for role, (*_, id) in ((role, (None, *ids)) for role, ids in ids_of.items()):
         if id is not None:
             writer.add_uint32(f"tokenizer.ggml.{role}_token_id", id)
@@ -273,3 +292,12 @@ def _add_tokenizer(writer: GGUFWriter, tokenizer: TokenizerData, pre: str, confi
     writer.add_add_eos_token(tokenizer.eos_token is not None and around[1:] != [] and around[-1] == tokenizer.eos_token)
     if tokenizer.chat_template:
         writer.add_chat_template(tokenizer.chat_template)
+
+
+def _add_scores(writer: GGUFWriter, tokenizer: TokenizerData, rows: int) -> None:
+    """Write the parts of a tokenizer whose merges join characters that other tokenizers do not have."""
+    made = llama_cpp_characters.scores(tokenizer)
+    least = float(-len(tokenizer.merges))
+    writer.add_tokenizer_pre("default")
+    writer.add_token_scores([made.get(id, least) for id in range(rows)])
+    writer.add_add_space_prefix(tokenizer.normalization != "metaspace")

@@ -1,0 +1,124 @@
+"""llama.cpp's own tokenizer of the kind ``llama``, for tokenizers whose merges join characters.
+
+It joins any two neighbours whose text is a token, the best score first and then from the left, as SentencePiece does. So it
+returns the ids of a tokenizer if each two symbols that make a token are a merge, and if the merges that make one token are
+next to each other in the order of merges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+
+from hf_sgpe.formats.llama_cpp_pre_tokenizers import PreTokenizer
+from hf_sgpe.vocabulary.byte_strings import SPACE_MARK, byte_token
+from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
+
+KIND = "llama"
+"""The value of ``tokenizer.ggml.model`` in a GGUF file."""
+
+_Pairs = Sequence[tuple[str, str]]
+
+_SPACE_DIFFERS = {
+    "metaspace-always": "text that begins with a space",
+    "metaspace-first": "text that begins with a space or is after an added token",
+}
+
+
+def record_of(data: TokenizerData) -> PreTokenizer:
+    """Return what llama.cpp does with a tokenizer's tokens, as the record of a pre-tokenizer without regexes."""
+    tokens = {token.decode() for token in data.vocab}
+    differs = space_differs(data.normalization) or _differs(data, tokens)
+    return PreTokenizer(KIND, (), differs=differs, rarely=_rarely(data, tokens))
+
+
+def space_differs(normalization: str) -> str:
+    """Return the text before which llama.cpp puts another number of spaces than a normalization; empty if there is none."""
+    return _SPACE_DIFFERS.get(normalization, "")
+
+
+def scores(data: TokenizerData) -> dict[int, float]:
+    """Return the scores of the tokens that merges make: id → negative rank of the first merge that makes the token."""
+    first: dict[bytes, int] = {}
+    for rank, (left, right) in enumerate(data.merges):
+        first.setdefault(left + right, rank)
+    return {data.vocab[token]: float(-rank) for token, rank in first.items()}
+
+
+def is_ordinary(data: TokenizerData, text: str) -> bool:
+    """Return whether an added token must be an ordinary token in llama.cpp.
+
+    llama.cpp searches text for added tokens before spaces become U+2581, and decodes them as they are spelled.
+    """
+    return SPACE_MARK in text and data.spelled_by(text) in data.vocab
+
+
+def _differs(data: TokenizerData, tokens: Set[str]) -> str:
+    """Return the ordinary text for which llama.cpp returns other ids; empty if there is none."""
+    if data.ignore_merges:
+        return "words that are a token and that merges do not make"
+    if data.normalized_tokens and data.normalization != "metaspace":
+        return f"text after the added token {min(data.normalized_tokens)}"
+    for text in data.added_tokens:
+        spaced = data.bytes_of_added(text)
+        if SPACE_MARK in text and spaced not in data.vocab and any(_splits(spaced.decode(), tokens)):
+            return f"text with {spaced.decode()!r}"
+    merges = [(left.decode(), right.decode()) for left, right in data.merges]
+    known = set(merges)
+    pairs = (pair for token in tokens for pair in _splits(token, tokens))
+    if (pair := min((pair for pair in pairs if pair not in known), default=None)) is not None:
+        return f"text with {pair[0]!r} before {pair[1]!r}, which no merge joins"
+    if token := _token_with_two_ranks(merges):
+        return f"text with {token!r}, which its merges make at different times"
+    return ""
+
+
+def _rarely(data: TokenizerData, tokens: Set[str]) -> str:
+    """Return the rare text for which llama.cpp returns other ids; empty if there is none."""
+    names = [
+        *map(byte_token, range(256)),
+        *(text for text in data.special_tokens if data.spelled_by(text) not in data.vocab),
+    ]
+    texts = [name for name in names if any(_splits(name, tokens))][:3]
+    if any(is_ordinary(data, text) for text in data.added_tokens):
+        texts.append("the character U+2581")
+    return ", ".join(texts)
+
+
+def _splits(text: str, tokens: Set[str]) -> Iterator[tuple[str, str]]:
+    """Yield each pair of symbols that makes a text; a symbol is a token or a single character."""
+    last = len(text) - 1
+    for place in range(1, len(text)):
+        left, right = text[:place], text[place:]
+        if (place == 1 or left in tokens) and (place == last or right in tokens):
+            yield left, right
+
+
+def _token_with_two_ranks(merges: _Pairs) -> str:
+    """Return a token of which one merge is before and one after the merge of another token, if that can change ids."""
+    ranks: dict[str, list[int]] = {}
+    for rank, (left, right) in enumerate(merges):
+        ranks.setdefault(left + right, []).append(rank)
+    apart = [token for token, places in ranks.items() if places[-1] - places[0] >= len(places)]
+    safe = {character for character in {token[0] for token in apart} if _grows_from_left(character, merges, ranks)}
+    return next((token for token in apart if token[0] not in safe or token.strip(token[0])), "")
+
+
+def _grows_from_left(character: str, merges: _Pairs, ranks: Mapping[str, list[int]]) -> bool:
+    """Return whether merges build each run of a character from the left, one by one, before other merges with the character.
+
+    Then the order of the other merges that make such runs, which Gemma has among those of other runs, is never decisive.
+    """
+    runs = {token: places for token, places in ranks.items() if not token.strip(character)}
+    lengths = range(2, len(runs) + 2)
+    if not runs or {character * length for length in lengths} != runs.keys():
+        return False
+    first, last = min(places[0] for places in runs.values()), runs[2 * character][0]
+    before = dict.fromkeys(merges[:last])
+    if any((character * length, character) not in before for length in lengths[:-1]):
+        return False
+    others = (
+        (rank, left, right)
+        for rank, (left, right) in enumerate(before)
+        if character in left + right and left + right not in runs
+    )
+    return all(rank < first and left not in runs and right not in runs for rank, left, right in others)

