@@ -193,6 +193,17 @@ FAMILIES: Mapping[str, Family] = {
         },
         why_not=_other_heads,
     ),
+    "gemma": Family(
+        "gemma",
+        {
+            "hidden_act": ("gelu_pytorch_tanh",),
+            "tie_word_embeddings": _YES,
+            "attention_bias": _NO,
+            "rope": ("default()",),
+            "use_bidirectional_attention": (None,),
+        },
+        adds_one=True,
+    ),
     "gemma2": Family(
         "gemma2",
         dict(

@@ -1,13 +1,19 @@
 """Tokenizers in SentencePiece's manner in llama.cpp's own tokenizer, and on all engines."""
 
+from functools import cache
+
 import pytest
 from hypothesis import given, strategies as st
 from support.character_tokenizers import NORMALIZATIONS, character_tokenizer, with_template
 from support.data import DATA, needs_data
+from support.families import LAYERS, SHAPES, TABLE
 
-from hf_sgpe import BPETokenizer
+from hf_sgpe import BPETokenizer, WordCounts
 from hf_sgpe.evaluation.runtimes import DIFFERS, EXACT, LLAMA_CPP, check_runtimes, verdict_of
 from hf_sgpe.formats import gguf_tokenizer, tokenizer_json
+from hf_sgpe.generation import GenerationOptions, TextGenerator
+from hf_sgpe.learning.extension.extending import extend_from_counts
+from hf_sgpe.learning.extension.extension_config import ExtensionConfig
 from hf_sgpe.weights import gguf as our_gguf
 
 pytest.importorskip("gguf", reason="GGUF files are written with gguf: pip install gguf")
@@ -15,6 +21,9 @@ llama_cpp = pytest.importorskip("llama_cpp", reason="GGUF files are for llama.cp
 
 from hf_sgpe.weights.llama_log import silence  # noqa: E402
 
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+GREEDY = GenerationOptions(max_new_tokens=8, temperature=0)
 RUNS = [character * length for character in "\n▁" for length in range(2, 5)]
 SPECIAL = st.sampled_from(["<bos>", "<end_of_turn>", "<h1>", "\n\n", "   ", "\t\t", "ශ්‍රී", " the", "<0x0A>", "😀"])
 
@@ -89,3 +98,46 @@ def test_real_vocabularies_have_the_same_ids_in_llama_cpp(package, tmp_path):
         lines = (DATA / "eval" / f"ntrex_{language}.txt").read_text(encoding="utf-8").splitlines()[:1000]
         assert [line for line in lines if ids_of(llm, line) != tokenizer.encode(line)] == []
     llm.close()
+
+
+@pytest.fixture(scope="module")
+def two(sample):
+    """A tokenizer for English, and the same with 200 tokens for Sinhala."""
+    base = with_template(character_tokenizer([sample["en"]], "metaspace-prefix", size=600)).data
+    config = ExtensionConfig(scripts=("sinhala",), new_tokens=200)
+    counts = WordCounts.from_texts([sample["si"]], config.counting_splitting(base))
+    return base, extend_from_counts(base, counts, config).tokenizer
+
+
+@pytest.fixture(scope="module")
+def folders(two, tmp_path_factory):
+    """Gives, for a type, the folder of a random model with a tokenizer, prompts, and what transformers says to them."""
+    from support.models import random_model
+
+    prompts = ["ශ්‍රී ලංකාව", "The kettle", "two  spaces and é😀"]
+
+    @cache
+    def make(kind, place):
+        tokenizer = BPETokenizer.of(two[place])
+        folder = tmp_path_factory.mktemp("characters") / kind
+        layers = LAYERS.get(kind, 2)
+        random_model(folder, kind, {}, vocab_size=tokenizer.vocab_size, num_hidden_layers=layers, **SHAPES.get(kind, {}))
+        tokenizer.save(folder)
+        return folder, prompts, answers(folder, "transformers", prompts)
+
+    return make
+
+
+def answers(folder, engine_name, prompts):
+    """Return the ids of a greedy answer to each prompt and the texts of all of them."""
+    with TextGenerator.load(folder, engine_name, exact=True) as generator:
+        found = [list(generator.engine.generate(generator.encode(prompt), GREEDY)) for prompt in prompts]
+        return found, [generator.generate(prompt, GREEDY) for prompt in prompts]
+
+
+@pytest.mark.parametrize("kind", ["gemma", "gemma2", "gemma3_text", "llama", "mistral", "phi3"])
+@pytest.mark.parametrize("place", [0, 1], ids=["base", "extended"])
+def test_engines_answer_alike_with_such_a_tokenizer(kind, place, folders, engine_name):
+    folder, prompts, expected = folders(kind, place)
+    if TABLE[kind][engine_name].startswith("✓"):
+        assert answers(folder, engine_name, prompts) == expected

@@ -5,7 +5,7 @@ import re
 from functools import cache
 
 import pytest
-from support.paths import ROOT
+from support.families import LAYERS, SHAPES, TABLE
 
 from hf_sgpe import SGPEError, TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.generation import GenerationOptions, load_engine
@@ -20,17 +20,6 @@ random_model = pytest.importorskip(
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 GREEDY = GenerationOptions(max_new_tokens=8, temperature=0)
-PAGE = (ROOT / "docs" / "generate.md").read_text(encoding="utf-8")
-# What differs from the sizes of all random models: what some engine asks for, and windows that prompts go beyond.
-LAYERS = {"smollm3": 4, "gemma3_text": 6}  # one of them looks back over all of the context, or has no positions
-SHAPES = {
-    "mistral": {"sliding_window": None},
-    "mixtral": {"head_dim": 8},
-    "qwen3_moe": {"head_dim": 8, "norm_topk_prob": True},
-    "gemma2": {"query_pre_attn_scalar": 12, "sliding_window": 16},
-    "gemma3_text": {"query_pre_attn_scalar": 12, "sliding_window": 16},
-    "gpt_oss": {"sliding_window": 16},
-}
 # What there is on the Hub, as far as it decides what is computed.
 ROPE3 = {
     "rope_type": "llama3",
@@ -121,22 +110,6 @@ CONFIGS = {
     },
     "gpt2": {"model_type": "gpt2", "n_ctx": 1024, "task_specific_params": {"text-generation": {"do_sample": True}}},
 }
-
-
-def table():
-    """Type of a model → engine → what the documentation says of the two."""
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines() if line.startswith("|")]
-    start = next(place for place, row in enumerate(rows) if row[0] == "models")
-    found = {}
-    for row in rows[start + 2 :]:
-        kind = re.search(r"\(`(\w+)`\)", row[0])
-        if kind is None:
-            break
-        found[kind[1]] = dict(zip(rows[start][1:], row[1:], strict=True))
-    return found
-
-
-TABLE = table()
 
 
 @pytest.fixture(scope="session")
