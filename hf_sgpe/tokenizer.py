@@ -544,7 +544,11 @@ class BPETokenizer:
                     f"this tokenizer lacks the special token {part.text!r} of the chat template {template}: "
                     "train it with that token"
                 )
-            ids += [self.special_tokens[part.text]] if part.is_special else self.encode(part.text)
+            if part.is_special:
+                ids.append(self.special_tokens[part.text])
+            else:
+                is_inside = part.span[0] > 0 and later(self.normalization) != self.normalization
+                ids += self._codec.encode(part.text, self._always_added, continues=is_inside)
         return ids
 
     def chat(
@@ -760,12 +764,14 @@ class BPETokenizer:
         errors: str = "replace",
         *,
         keep_unfinished: bool = True,
+        continues: bool = False,
     ) -> Iterator[str]:
         """Yield the text of ids as they arrive, in pieces that join to the text of ``decode``.
 
         A character whose bytes are spread over several tokens is yielded with the last of them.
 
         Args:
+            continues: Whether the ids continue a text, so that a space in front is not one that encoding put there.
             keep_unfinished: Whether to yield the bytes of an incomplete character at the end, handled as ``errors`` says.
 
         >>> tokenizer = BPETokenizer.train_from_iterator(["a"], 256)
@@ -773,7 +779,8 @@ class BPETokenizer:
         ['a', 'é']
         """
         decoder = codecs.getincrementaldecoder("utf-8")(errors)
-        for piece in self._codec.pieces_of_text(ids, skip_special_tokens):
+        pieces = self._codec.pieces if continues else self._codec.pieces_of_text
+        for piece in pieces(ids, skip_special_tokens):
             if text := decoder.decode(piece):
                 yield text
         if keep_unfinished and (text := decoder.decode(b"", final=True)):

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import transformers
 from tokenizers import Encoding, Tokenizer
+from tokenizers.pre_tokenizers import Metaspace, PreTokenizer
 from transformers import BatchEncoding, PreTrainedTokenizerFast
 from transformers.tokenization_utils_base import TruncationStrategy
 from transformers.utils import get_json_schema, logging
@@ -201,8 +202,11 @@ def _pieces(
     pieces = []
     for text in texts:
         text_pieces = []
+        backend.pre_tokenizer = tokenizer._tokenizer.pre_tokenizer
         for part in [Part(text, False, (0, len(text)))] if split else parts(text, special):
             backend.encode_special_tokens = not part.is_special
+            if part.span[0] > 0:
+                backend.pre_tokenizer = _inside_text(backend.pre_tokenizer)
             text_pieces.append((part, backend.encode(part.text, add_special_tokens=False)))
         pieces.append(text_pieces)
     return pieces
@@ -215,6 +219,13 @@ def _copy(backend: Tokenizer) -> Tokenizer:
     copy.pre_tokenizer = backend.pre_tokenizer
     copy.add_tokens([token for _, token in sorted(backend.get_added_tokens_decoder().items())])
     return copy
+
+
+def _inside_text(pre_tokenizer: PreTokenizer | None) -> PreTokenizer | None:
+    """Return a pre-tokenizer for parts from inside a text, before which one of the scheme ``first`` puts no space."""
+    if not isinstance(pre_tokenizer, Metaspace) or pre_tokenizer.prepend_scheme != "first":
+        return pre_tokenizer
+    return Metaspace(pre_tokenizer.replacement, prepend_scheme="never", split=pre_tokenizer.split)
 
 
 def _joined(pieces: Iterable[tuple[Part, Encoding]]) -> Encoding:
