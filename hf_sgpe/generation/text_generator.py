@@ -129,8 +129,9 @@ class TextGenerator:
         options = options or GenerationOptions()
         if options.heal:  # each prompt needs a watch of its own
             return [self.generate(prompt, options) for prompt in prompts]
-        answers = self.engine.generate_batch([self.encode(prompt) for prompt in prompts], options)
-        return ["".join(until_stop(self._pieces(ids), options.stop)) for ids in answers]
+        encoded = [self.encode(prompt) for prompt in prompts]
+        pairs = zip(encoded, self.engine.generate_batch(encoded, options), strict=True)
+        return ["".join(until_stop(self._pieces(ids, self._has_text(prompt)), options.stop)) for prompt, ids in pairs]
 
     def stream(self, prompt: str, options: GenerationOptions | None = None) -> Iterator[str]:
         """Return an iterator over the pieces of the answer to a prompt; each piece has only whole characters.
@@ -147,12 +148,13 @@ class TextGenerator:
         ids = self.encode(prompt)
         count = self._healer.taken_back(ids) if options.heal else 0
         if not count:
-            return self._stream(ids, options)
+            return self._stream(ids, options, continues=self._has_text(ids))
         kept, taken = ids[:-count], ids[-count:]
         # Tokens of the prompt that the model chose again are not part of the answer.
         options = replace(options, max_new_tokens=options.max_new_tokens + count)
-        again = len(self.tokenizer.decode(taken))
-        return self._stream(kept, options, Healing(self._healer, taken), again)
+        continues = self._has_text(kept)
+        again = sum(map(len, self.tokenizer.decode_stream(taken, continues=continues)))
+        return self._stream(kept, options, Healing(self._healer, taken), again, continues=continues)
 
     def score(self, text: str) -> Score:
         """Return the log-probability of each token of a text.
@@ -185,6 +187,7 @@ class TextGenerator:
         *,
         top: int | None = None,
         is_over: Callable[[], bool] = lambda: False,
+        is_message: bool = False,
     ) -> Iterator[Piece]:
         """Return an iterator over the pieces of the answer to the ids of a prompt; the last piece has the finish reason.
 
@@ -194,6 +197,8 @@ class TextGenerator:
             top: Number of most probable tokens to return with each token and its log-probability; None for pieces without
                 tokens.
             is_over: Called before each token; the answer ends when it returns True.
+            is_message: Whether the answer is a message, and not the continuation of a text. Then it has no space in front
+                that the tokenizer puts before a text.
 
         Raises:
             SGPEError: the prompt is empty or too long, or has an id beyond the model's vocabulary. This is checked before
@@ -204,10 +209,10 @@ class TextGenerator:
         tokens: Iterator[int | ScoredToken] = generate(prompt, options)
         if self.engine.context_length is not None:
             options = options.with_at_most(self.engine.context_length - len(prompt))
-        return self._answer(tokens, options, is_over)
+        return self._answer(tokens, options, is_over, not is_message and self._has_text(prompt))
 
     def _answer(
-        self, tokens: Iterator[int | ScoredToken], options: GenerationOptions, is_over: Callable[[], bool]
+        self, tokens: Iterator[int | ScoredToken], options: GenerationOptions, is_over: Callable[[], bool], continues: bool
     ) -> Iterator[Piece]:
         placed: deque[PlacedToken] = deque()
         generated = length = shown = 0
@@ -226,7 +231,7 @@ class TextGenerator:
 
         def texts() -> Iterator[str]:
             nonlocal length
-            for text in self._pieces(arriving()):
+            for text in self._pieces(arriving(), continues):
                 length += len(text)
                 yield text
 
@@ -268,19 +273,33 @@ class TextGenerator:
         return Healer(self.tokenizer.vocab)
 
     def _stream(
-        self, ids: list[int], options: GenerationOptions, watch: Watch | None = None, again: int = 0
+        self,
+        ids: list[int],
+        options: GenerationOptions,
+        watch: Watch | None = None,
+        again: int = 0,
+        *,
+        continues: bool = False,
     ) -> Iterator[str]:
         """Return the pieces of the answer to ``ids``, without the first ``again`` characters, which repeat the end of the
         prompt.
         """
-        tokens = self.engine.generate(ids, options, watch=watch)
-        pieces = until_stop(without_beginning(self._pieces(self._counted(tokens, len(ids))), again), options.stop)
+        tokens = self._counted(self.engine.generate(ids, options, watch=watch), len(ids))
+        pieces = until_stop(without_beginning(self._pieces(tokens, continues), again), options.stop)
         return whole_letters(pieces) if options.whole_syllables else pieces
 
-    def _pieces(self, ids: Iterable[int]) -> Iterator[str]:
+    def _pieces(self, ids: Iterable[int], continues: bool = False) -> Iterator[str]:
         # Rows that pad an embedding are not tokens.
         token_ids = (id for id in ids if id in self._token_ids)
-        return self.tokenizer.decode_stream(token_ids, skip_special_tokens=True, keep_unfinished=False)
+        return self.tokenizer.decode_stream(token_ids, skip_special_tokens=True, keep_unfinished=False, continues=continues)
+
+    def _has_text(self, ids: Sequence[int]) -> bool:
+        """Return whether a prompt has text that the answer continues, so that a space at its beginning belongs to it."""
+        return not self._special_ids.issuperset(ids)
+
+    @cached_property
+    def _special_ids(self) -> frozenset[int]:
+        return frozenset(self.tokenizer.special_tokens.values())
 
     def _counted(self, ids: Iterator[int], prompt_tokens: int) -> Iterator[int]:
         progress = self.progress = Progress(prompt_tokens)

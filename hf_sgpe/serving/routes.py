@@ -159,9 +159,12 @@ def _queue(request: Request, asked: Asked, form: Completion, served: Served) -> 
     """Add a request to the line, and return a response that waits for the request's answers."""
     arriving = _Arriving(is_streamed=asked.is_streamed)
     ticket = Ticket(arriving.put)
-    with about("messages" if isinstance(form, ChatCompletion) else "prompt"):
+    is_message = isinstance(form, ChatCompletion)
+    with about("messages" if is_message else "prompt"):
         ticket.texts = [
-            served.generator.pieces(ids, asked.options_of(choice), top=asked.top, is_over=ticket.is_cancelled)
+            served.generator.pieces(
+                ids, asked.options_of(choice), top=asked.top, is_over=ticket.is_cancelled, is_message=is_message
+            )
             for ids in asked.prompts
             for choice in range(asked.n)
         ]
