@@ -270,6 +270,7 @@ def _of_tiktoken(what: TokenizerData | Splitting) -> Verdict:
 
 
 def _of_llama_cpp(what: TokenizerData | Splitting) -> Verdict:
+    pre_tokenizer: PreTokenizer | None
     if isinstance(what, Splitting) and what.normalization in METASPACES:
         differs = llama_cpp_characters.space_differs(what.normalization)
         pre_tokenizer = PreTokenizer(llama_cpp_characters.KIND, (), differs=differs)

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.unreadable import check_no_pointer
-from hf_sgpe.formats import tokenizer_json
+from hf_sgpe.formats import sentencepiece_model, tokenizer_json
 from hf_sgpe.vocabulary.byte_strings import SPACE_MARK
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
@@ -17,6 +17,7 @@ TOKENIZER_KEY = "tokenizer.huggingface.json"
 SETTINGS_KEY = "hf_sgpe.tokenizer_config"
 TOKENS_KEY = "tokenizer.ggml.tokens"
 TEMPLATE_KEY = "tokenizer.chat_template"
+KIND_KEY = "tokenizer.ggml.model"
 """Metadata keys of a tokenizer in a GGUF file. `hf_sgpe.weights.gguf` adds the first two for this package."""
 
 # The reader of the package gguf makes arrays for each string: 150,000 tokens and as many merges take 8 s and 510 MB, here
@@ -27,12 +28,16 @@ _LONGEST = 2**30  # bytes of a value, llama.cpp's limit: bounds the memory for a
 
 
 def read_tokenizer(path: Path) -> TokenizerData:
-    """Return the exact tokenizer of a GGUF file that `hf_sgpe.weights.gguf.write` wrote.
+    """Return the exact tokenizer of a GGUF file that `hf_sgpe.weights.gguf.write` wrote, or that is of the kind ``llama``.
 
     Raises:
-        SGPEError: the file is damaged, not a GGUF file, or has no ``tokenizer.json``.
+        SGPEError: the file is damaged, not a GGUF file, or has no ``tokenizer.json`` and is of another kind.
+        NotByteLevelError: no ``tokenizer.json`` would return the ids of its scores.
+        NotInstalledError: the file is from another program, and sentencepiece or protobuf is not installed.
     """
-    values = metadata(path, TOKENIZER_KEY, SETTINGS_KEY, TEMPLATE_KEY)
+    values = metadata(path, TOKENIZER_KEY, SETTINGS_KEY, TEMPLATE_KEY, KIND_KEY)
+    if TOKENIZER_KEY not in values and values.get(KIND_KEY) == "llama":
+        return _of_scores(path, values.get(TEMPLATE_KEY))
     if TOKENIZER_KEY not in values:
         raise SGPEError(f"{path}: the GGUF file contains no tokenizer.json: also name the model's tokenizer")
     try:
@@ -40,6 +45,29 @@ def read_tokenizer(path: Path) -> TokenizerData:
     except ValueError:
         raise SGPEError(f"{path}: the tokenizer.json in the GGUF file is damaged: also name the model's tokenizer") from None
     return tokenizer_json.from_content(content, path, {**settings, "chat_template": values.get(TEMPLATE_KEY)})
+
+
+def _of_scores(path: Path, chat_template: str | None) -> TokenizerData:
+    """Return the tokenizer of a file of the kind ``llama``, which has the pieces and the scores of a SentencePiece model."""
+    prefix = "tokenizer.ggml."
+    lists = ("tokens", "scores", "token_type")
+    flags = ("add_space_prefix", "add_bos_token", "add_eos_token")
+    roles = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}
+    names = [*lists, *flags, *(f"{role}_token_id" for role in roles.values())]
+    values = {name.removeprefix(prefix): value for name, value in metadata(path, *(prefix + name for name in names)).items()}
+    try:
+        tokens, *_ = columns = [values[name] for name in lists]
+        # llama.cpp's converter writes Gemma's added tokens of spaces with spaces.
+        pieces = [(text.replace(" ", SPACE_MARK), score, kind) for text, score, kind in zip(*columns, strict=True)]
+        settings = {
+            f"{role}_token": tokens[id] for role, key in roles.items() if (id := values.get(f"{key}_token_id")) is not None
+        }
+    except (KeyError, IndexError, ValueError):
+        raise SGPEError(f"{path}: the tokenizer in the GGUF file is damaged: also name the model's tokenizer") from None
+    settings |= {"add_bos_token": values.get(flags[1], True), "add_eos_token": values.get(flags[2], False)}
+    model = sentencepiece_model.of_pieces(pieces, has_prefix=values.get(flags[0], True))
+    content = sentencepiece_model.to_tokenizer_json(model, path, settings)
+    return tokenizer_json.from_content(content, path, {**settings, "chat_template": chat_template})
 
 
 def check_tokenizer(path: Path, tokenizer: TokenizerData, name: str = "") -> None:

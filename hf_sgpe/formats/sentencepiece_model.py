@@ -19,7 +19,7 @@ files and keeps fields that it does not know, so this module has no reader of it
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -70,6 +70,29 @@ def parsed(data: bytes, path: Path) -> Any:
         reason = str(error).strip().splitlines()[-1:]
         raise SGPEError(f"{path}: damaged or not SentencePiece's file{''.join(f' ({line})' for line in reason)}") from None
     return model
+
+
+def of_pieces(pieces: Iterable[tuple[str, float, int]], *, has_prefix: bool) -> bytes:
+    """Return the content of a ``tokenizer.model`` with pieces and otherwise the rules of Llama 2.
+
+    Args:
+        pieces: Text, score and type of each piece.
+        has_prefix: Whether to put a space before a text.
+
+    Raises:
+        NotInstalledError: sentencepiece or protobuf is not installed.
+    """
+    definition = optional("sentencepiece.sentencepiece_model_pb2", _NEED, *_PACKAGES, extra="sentencepiece")
+    model = definition.ModelProto()
+    for text, score, kind in pieces:
+        model.pieces.add(piece=text, score=score, type=kind)
+    model.trainer_spec.model_type = 2
+    model.trainer_spec.byte_fallback = True
+    model.normalizer_spec.name = "identity"
+    model.normalizer_spec.add_dummy_prefix = has_prefix
+    model.normalizer_spec.remove_extra_whitespaces = False
+    data: bytes = model.SerializeToString()
+    return data
 
 
 def to_tokenizer_json(data: bytes, path: Path, settings: Mapping[str, Any] | None = None) -> dict[str, Any]:

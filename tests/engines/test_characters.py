@@ -75,6 +75,19 @@ def test_the_file_has_the_tokenizer(pair, tmp_path):
     gguf_tokenizer.check_tokenizer(tmp_path / "vocabulary.gguf", tokenizer.data)
 
 
+def test_a_file_of_another_program_is_read_by_its_scores(pair, tmp_path, monkeypatch):
+    pytest.importorskip("sentencepiece")
+    tokenizer, _ = pair
+    monkeypatch.setattr(gguf_tokenizer, "TOKENIZER_KEY", "nothing")
+    our_gguf.write_vocabulary(tokenizer.data, tmp_path / "vocabulary.gguf")
+    monkeypatch.setattr(gguf_tokenizer, "TOKENIZER_KEY", "unknown.key")
+    read = BPETokenizer.from_pretrained(tmp_path / "vocabulary.gguf")
+    assert (read.roles, read.normalization) == (tokenizer.roles, tokenizer.normalization)
+    for text in ("The kettle  had\n\n\n<h1>x", "ශ්‍රී ලංකාව é😀 a", "   <bos> the", "<eos>", ""):
+        assert read.encode(text, allowed_special="all") == tokenizer.encode(text, allowed_special="all")
+        assert read.encode(text, add_special_tokens=True) == tokenizer.encode(text, add_special_tokens=True)
+
+
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
 def test_the_verdict_is_what_llama_cpp_does(normalization, sample):
     tokenizer = character_tokenizer(sample.values(), normalization)

@@ -1,8 +1,7 @@
-"""Small tokenizers in SentencePiece's manner: merges join characters, and other characters become byte tokens."""
+"""Small tokenizers in SentencePiece's manner, as values, with runs as Gemma has them."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,6 +11,7 @@ from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.vocabulary.byte_strings import string_to_text
 from hf_sgpe.vocabulary.special_tokens import Template
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
+from support.sentencepiece_like import pieces_of
 
 SPECIALS = ("<pad>", "<eos>", "<bos>", "<unk>", "<start_of_turn>", "<end_of_turn>")
 ROLES = {f"{role}_token": f"<{role}>" for role in ("pad", "eos", "bos", "unk")}
@@ -41,7 +41,9 @@ def character_tokenizer(
     first = len(specials) + 256
     before = [*dict.fromkeys("".join(runs)), *runs]
     tokens = dict.fromkeys(map(string_to_text, before))
-    tokens |= dict.fromkeys(text.encode() for text in _learned(texts, size - first - len(tokens)))
+    characters, strings = pieces_of(texts, size)
+    learned = [string_to_text(piece) for piece in (*characters, *strings)]
+    tokens |= dict.fromkeys(learned[: size - first - len(tokens)])
     vocab = {token: first + id for id, token in enumerate(tokens)}
     of_runs = [pair for run in runs for pair in _pairs(string_to_text(run), vocab)]
     of_runs.sort(key=lambda pair: (-len(pair[0]), -len(pair[1])))
@@ -61,20 +63,6 @@ def character_tokenizer(
 def with_template(tokenizer: BPETokenizer) -> BPETokenizer:
     """Return a tokenizer that puts ``<bos>`` before a text."""
     return BPETokenizer.of(replace(tokenizer.data, template=Template.around(["<bos>"], [])))
-
-
-def _learned(texts: Iterable[str], number: int) -> list[str]:
-    """Return the characters of texts, and then the most frequent parts of words with the space before them.
-
-    A part of a part is as frequent and shorter, so each part is made of two earlier ones.
-    """
-    words = Counter(word for text in texts for word in text.replace(" ", "\0 ").split("\0"))
-    parts: Counter[str] = Counter()
-    for word, times in words.items():
-        for start in range(len(word)):
-            parts.update({word[start : start + length]: times for length in range(2, 8) if start + length <= len(word)})
-    longer = sorted(parts, key=lambda part: (-parts[part], len(part), part))
-    return [*sorted(set("".join(words))), *longer][:number]
 
 
 def _pairs(token: bytes, vocab: Mapping[bytes, int]) -> list[tuple[bytes, bytes]]:

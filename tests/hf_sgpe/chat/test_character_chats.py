@@ -6,7 +6,8 @@ from support.character_tokenizers import NORMALIZATIONS, SPECIALS, character_tok
 from hf_sgpe import SGPETokenizerFast
 
 GEMMA = (
-    "{{ bos_token }}{% for m in messages %}{{ '<start_of_turn>' + m['role'] + '\n' + m['content'] | trim + '<end_of_turn>\n' }}"
+    "{{ bos_token }}{% for m in messages %}"
+    "{{ '<start_of_turn>' + m['role'] + '\n' + m['content'] | trim + '<end_of_turn>\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<start_of_turn>model\n' }}{% endif %}"
 )
 LLAMA2 = (
