@@ -254,11 +254,19 @@ def _knowing(*names: str) -> Callable[[TokenizerData | Splitting], Verdict]:
 
     def rule(what: TokenizerData | Splitting) -> Verdict:
         splitting = _split_of(what)
+        if splitting.normalization in METASPACES:  # has no pattern
+            return Verdict(EXACT)
         if splitting.recipe == "bpe" and splitting.base is not None and splitting.base.name in names:
             return Verdict(EXACT)
         return Verdict(REFUSED, f"it only supports the split patterns {', '.join(sorted(names))}")
 
     return rule
+
+
+def _of_fastokens(what: TokenizerData | Splitting) -> Verdict:
+    if _split_of(what).normalization in ("metaspace-always", "metaspace-first"):
+        return Verdict(REFUSED, "it does not support the pre-tokenizer Metaspace")
+    return Verdict(EXACT)
 
 
 def _of_tiktoken(what: TokenizerData | Splitting) -> Verdict:
@@ -365,6 +373,6 @@ RUNTIMES = (
         _knowing("cl100k", "llama3", "qwen2", "qwen35", "o200k", "tekken"),
         _open_gigatoken,
     ),
-    Runtime("fastokens", ("fastokens",), _always, _open_fastokens),
+    Runtime("fastokens", ("fastokens",), _of_fastokens, _open_fastokens),
 )
 """The supported runtimes."""

@@ -4,6 +4,7 @@ import json
 from functools import cache
 
 import pytest
+from support.character_tokenizers import NORMALIZATIONS, character_tokenizer
 from support.command import hf_sgpe
 
 from hf_sgpe import TrainingConfig, WordCounts, train_from_counts
@@ -131,3 +132,15 @@ def test_the_command_line_shows_a_table(made, tmp_path):
     assert found["tiktoken"]["different"] == "\u0958"
     assert found["tokenizers 1.0"]["version"] is None
     assert check("empty.txt", code=2) == "error: empty.txt: no text to test on\n"
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_merges_of_characters_run_where_they_were_tried(normalization, sample):
+    tokenizer = character_tokenizer([sample["en"], sample["si"]], normalization)
+    verdicts = dict(stated(tokenizer))
+    assert verdicts["tiktoken"].why.startswith("this tokenizer merges characters")
+    assert verdicts.pop("tiktoken").what == REFUSED
+    others = {"llama.cpp": DIFFERS, "fastokens": REFUSED} if normalization in ("metaspace-always", "metaspace-first") else {}
+    assert {name: verdict.what for name, verdict in verdicts.items()} == dict.fromkeys(verdicts, EXACT) | others
+    checks = check_runtimes(tokenizer, ["The  kettle", " ශ්‍රී é"])
+    assert {check.same for check in checks if check.version and check.verdict.what == EXACT} == {2}

@@ -6,7 +6,7 @@ import pytest
 from support.character_tokenizers import character_tokenizer
 
 from hf_sgpe import SGPEError
-from hf_sgpe.evaluation.runtimes import DIFFERS, REFUSED, verdict_of
+from hf_sgpe.evaluation.runtimes import DIFFERS, verdict_of
 from hf_sgpe.formats.llama_cpp_characters import record_of, scores
 from hf_sgpe.weights import gguf
 
@@ -92,10 +92,6 @@ def test_rare_text_is_named(data):
     vocab = data.vocab | {b"<unk": 5000, b"<0x0A": 5001, b"0A>": 5002}
     more = replace(data, vocab=vocab, added_tokens={"▁▁": data.vocab[b"  "]})
     assert record_of(more).rarely == "<0x0A>, <unk>, the character U+2581"
-
-
-def test_tiktoken_refuses_merges_of_characters(data):
-    assert verdict_of(data, "tiktoken") == (REFUSED, "this tokenizer merges characters, but tiktoken merges bytes")
 
 
 def test_a_token_that_no_text_needs_needs_no_row(data):
