@@ -118,7 +118,7 @@ class ExtensionConfig:
     reuse_reserved: bool = field(
         default=False,
         metadata=as_option(
-            "First use the ids of reserved tokens, such as <unused12> of Gemma. Their names become ordinary text."
+            "First use the ids of reserved tokens, such as unused12 in Gemma. Their names become ordinary text."
         ),
     )
 

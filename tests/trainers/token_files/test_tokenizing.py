@@ -63,7 +63,7 @@ def ids_of(out, dtype="<u2"):
 def test_the_ids_are_those_of_encode(corpus, tokenizer, tmp_path, small, chosen):
     folder, documents = corpus
     with chosen():
-        same = BPETokenizer.of(tokenizer)
+        same = BPETokenizer.of(tokenizer.data)
         done = tokenize_corpus(folder, same, tmp_path / "out", shard_tokens=5000, workers=1)
     expected = [id for text in documents for id in (*tokenizer.encode(text), tokenizer.eos_token_id)]
     assert ids_of(tmp_path / "out").tolist() == expected
