@@ -182,8 +182,8 @@ def task_of(package: Package, measure: str, texts: Texts) -> Task:
 
 
 def mapped(package: Package, texts: Texts) -> Callable[[], Any]:
-    """Return a function that runs `datasets.map` in memory, with the package's tokenizer for transformers or, if it has
-    none, with lists of ids.
+    """Return a function that runs `datasets.map` in memory. It calls the package's tokenizer for transformers or, if the
+    package has none, its function that returns lists of ids.
     """
     import datasets
 

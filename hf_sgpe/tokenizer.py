@@ -43,7 +43,7 @@ AllowedSpecial = Literal["all", "none"] | Collection[str]
 
 
 def _part(name: str) -> Any:
-    """Return a property for one part of a tokenizer's data."""
+    """Return a read-only property that returns the field ``name`` of the tokenizer's data."""
     doc = getattr(TokenizerData, name, None)
     return property(lambda self: getattr(self.data, name), doc=doc.__doc__ if isinstance(doc, property) else None)
 

@@ -99,7 +99,9 @@ def clusters_of(points: Iterable[int]) -> dict[str, list[int]]:
 
 
 def block_of(points: Iterable[int]) -> str:
-    """Return the main block of a script: the rows of 16 code points with the most letters and marks, without large gaps."""
+    """Return the main block of a script as a range: of the script's ranges without large gaps, the one with the most letters
+    and marks, rounded out to rows of 16 code points.
+    """
     blocks: list[list[int]] = []
     for point in sorted(points):
         if blocks and point - blocks[-1][-1] <= _GAP:

@@ -36,14 +36,16 @@ def learn_in_parity(
 ) -> list[Pair]:
     """Learn up to ``num_merges`` merges; the k-th creates the token with id ``len(vocabulary) + k``.
 
-    A language drops out when none of its pairs is frequent enough; learning ends when all languages have dropped out. Time
-    grows as for `learn_merges`; each merge also takes time for each language.
+    At each step, the choosing language is the one with the most tokens in its held-out text; if several languages have the
+    same number, it is the first of them. The most frequent pair of the choosing language is merged. A language drops out when
+    none of its pairs is frequent enough, and learning ends when all languages have dropped out. Time grows as for
+    `learn_merges`; each merge also takes time for each language.
 
     Args:
         languages: The words of each language to learn from.
-        held_out: The words of each language's held-out text; the texts are translations of each other.
+        held_out: The words of each language's held-out text. The texts are translations of each other.
         vocabulary: The bytes of every token that the words may use, ordered by id.
-        tie_break: One of `TIE_BREAKS`. If several languages have the same number of tokens, the first of them chooses.
+        tie_break: One of `TIE_BREAKS`: the rule for pairs with the same count in the choosing language.
         min_frequency: A pair with a lower count in the choosing language is never merged.
         on_merge: Called at each merge with the new token's id, the pair and its count in the choosing language.
 

@@ -82,7 +82,9 @@ def all_dropped(parts: Iterable[Dropped | None]) -> Dropped | None:
 
 
 def all_versions(infos: Iterable[CountsInfo]) -> dict[str, str]:
-    """Return all versions of the packages that cut the words of several files, keyed by package."""
+    """Return every version of each package that split the text of these files into words, keyed by package. Different
+    files may have been made with different versions.
+    """
     found: dict[str, set[str]] = {}
     for info in infos:
         for package, versions in info.versions.items():

@@ -64,7 +64,7 @@ class TaskPlan:
         for name, value in {**own, **others}.items():
             if value and name != "on":
                 raise SGPEError(
-                    f"--{name.replace('_', '-')} is not for --on spark: leave it out, and use Spark's own settings"
+                    f"--{name.replace('_', '-')} cannot be used with --on spark: leave it out, and use Spark's own settings"
                 )
 
     def work_for(self, out: Path) -> Path:

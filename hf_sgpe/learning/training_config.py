@@ -300,7 +300,9 @@ class TrainingConfig:
             if value and role not in self.roles():
                 raise SGPEError(f"{name} needs a special token that {verb} texts: give {role}, such as <{role[:3]}>")
             if value and self.recipe == "sgpe" and cls_sep_template(self.special_tokens or ()):
-                raise SGPEError(f"{name} is not for the recipe sgpe, which puts [CLS] and [SEP] around a text: leave it out")
+                raise SGPEError(
+                    f"{name} cannot be used with the recipe sgpe, which puts [CLS] and [SEP] around a text: leave it out"
+                )
 
     def template(self) -> Template | None:
         """Return the special tokens that ``add_special_tokens=True`` puts around a text, or None.

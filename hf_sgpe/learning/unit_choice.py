@@ -75,11 +75,11 @@ def choose_units(
 
 
 def worth_of_units(units: Mapping[str, int], trie: LinguisTrie, cut_cost: float) -> dict[str, float]:
-    """Return the number of tokens of the text that each unit saves if it gets a token of its own, including the cost of
-    cuts.
+    """Return, for each unit, how many tokens the text saves if this unit gets a token of its own. The avoided cost of cuts
+    is part of the saving.
 
     Without its own token, a letter becomes at least two tokens, and a syllable becomes its letters. Characters that always
-    have a token are left out, and so are units that do not begin in a script of the trie.
+    have a token are left out. Units that do not begin in a script of the trie are left out, too.
 
     Args:
         units: Counts of syllables, each with its leading space if it has one.

@@ -62,7 +62,7 @@ class Completion:
         return self._record(self.whole_object, choices, usage=self._usage())
 
     def first_parts(self) -> Iterator[dict[str, Any]]:
-        """Yield the events before the first piece of each choice."""
+        """Yield the events that are sent before any generated piece: one for each choice, if any."""
         for number in range(len(self._generated) if self.asked.echo is not None else 0):
             yield self._part(self._choice(number, self._said(self._echo(number))))
 
@@ -73,7 +73,7 @@ class Completion:
         return self._part(self._choice(number, self._said_next(piece), logprobs, piece.finish_reason))
 
     def last_parts(self) -> Iterator[dict[str, Any]]:
-        """Yield the events after the end of all choices."""
+        """Yield the events that are sent after the end of all choices."""
         if self.asked.has_usage:
             yield self._record(self.part_object, [], usage=self._usage())
 

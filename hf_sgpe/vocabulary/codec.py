@@ -242,7 +242,7 @@ class Codec:
     # ---------------------------------------------------------------- the cache of words
 
     def cache_info(self) -> CacheInfo:
-        """Return the hits, the misses and the size of the cache of words."""
+        """Return the hits, the misses and the size of the word cache."""
         return CacheInfo(self._hits, self._misses, len(self._memory), self._memory_bytes, MEMORY_BYTES)
 
     def clear_cache(self) -> None:
@@ -368,7 +368,7 @@ class NativeCodec(Codec):
         return self._decoder.offsets(ids, text).reshape(-1, 2)
 
     def cache_info(self) -> CacheInfo:
-        """Return the hits, the misses and the size of the caches of words, added up over all threads."""
+        """Return the hits, the misses and the size of the word caches, added up over all threads."""
         hits, misses, words, size = self._encoder.memory_info()
         return CacheInfo(hits, misses, words, size, MEMORY_BYTES)
 

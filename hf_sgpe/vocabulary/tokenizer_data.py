@@ -24,7 +24,7 @@ from hf_sgpe.vocabulary.byte_strings import (
 )
 from hf_sgpe.vocabulary.special_tokens import Template, roles_of
 
-# Printable ASCII, and the bytes inside characters.
+# Printable ASCII, and the continuation bytes of multi-byte characters.
 _NEEDED = (*range(0x20, 0x7F), *range(0x80, 0xC0))
 
 
@@ -42,26 +42,27 @@ class TokenizerData:
     Formats read and write it, learning returns it, and `hf_sgpe.tokenizer.BPETokenizer` encodes with it.
 
     Args:
-        vocab: Token (bytes) → id, without special tokens. Single bytes may be missing, except printable ASCII and the bytes
-            inside characters. Encoding drops missing bytes, as every runtime does (SmolLM2 has 235 of the 256).
+        vocab: Token (bytes) → id, without special tokens. Printable ASCII and the bytes 0x80 to 0xBF, which continue
+            multi-byte characters, must be in it. Other single bytes may be missing; encoding then drops them, as every
+            runtime does (SmolLM2 has 235 of the 256).
         merges: Pairs of tokens in the order of their ranks.
-        byte_tokens: For a tokenizer in SentencePiece's manner, the ids of the tokens of the 256 bytes; empty for byte-level
-            BPE. ``vocab`` then has only tokens of whole characters.
-        splitting: The way in which text is cut into words; its special tokens are replaced by ``special_tokens``. None for
+        byte_tokens: For a tokenizer that joins characters as SentencePiece does, the ids of the tokens of the 256 bytes;
+            ``vocab`` then has only tokens of whole characters. Empty for byte-level BPE.
+        splitting: The rules that split text into words; their special tokens are replaced by ``special_tokens``. None for
             plain BPE with the pattern ``cl100k``.
-        special_tokens: Text of each special token → id. Two may share an id (o200k_harmony); decoding returns the later one.
-            A special or added token may have the text of an ordinary token and another id, unless ``tokenizer.json`` writes
-            both alike (`hf_sgpe.vocabulary.byte_strings.bytes_spelled`).
-        added_tokens: Text → id of other tokens that are matched anywhere in text but are not special, so decoding never
-            skips them (Qwen's ``<think>``).
-        normalized_tokens: The added and special tokens that are matched after normalization, in text without the other
-            added tokens (GPT-NeoX's runs of spaces).
-        matching: The added and special tokens that take white space around them or match whole words only (RoBERTa's
-            ``<mask>``, Phi-4's ``<|im_start|>``) → their rules.
-        ignore_merges: Whether a word that is a token is encoded as that token, without merging (Llama 3).
+        special_tokens: Text of each special token → id. Two special tokens may share an id (o200k_harmony); decoding returns
+            the later one. A special or added token may have the text of an ordinary token and a different id, unless
+            ``tokenizer.json`` writes both texts alike (`hf_sgpe.vocabulary.byte_strings.bytes_spelled`).
+        added_tokens: Text → id of tokens that are matched anywhere in text, like special tokens, but are not special: decoding
+            never skips them (Qwen's ``<think>``).
+        normalized_tokens: The added and special tokens that are matched after normalization (GPT-NeoX's runs of spaces). All
+            other added and special tokens are matched first, in the text as it is.
+        matching: Added or special token → its rules, for tokens that take white space around them or match whole words only
+            (RoBERTa's ``<mask>``, Phi-4's ``<|im_start|>``).
+        ignore_merges: Whether a word that is itself a token is encoded as that token, without merging (Llama 3).
         template: The special tokens that ``add_special_tokens=True`` puts around a text, or None.
-        roles: ``bos_token``, ``eos_token``, ``pad_token``, ``unk_token`` and the like → special token; None for the roles
-            that their names suggest (`hf_sgpe.vocabulary.special_tokens.roles_of`).
+        roles: ``bos_token``, ``eos_token``, ``pad_token``, ``unk_token`` and the like → special token. None gives each
+            special token the role that its spelling suggests (`hf_sgpe.vocabulary.special_tokens.roles_of`).
         metadata: JSON values that are saved with the tokenizer; training stores its configuration here.
         chat_template: Jinja source of the chat template, or None.
         model_max_length: The number of ids that a model accepts; the default length of truncation.
@@ -112,7 +113,9 @@ class TokenizerData:
         if self.by_characters and len(self.byte_tokens) != 256:
             raise SGPEError(f"byte_tokens must have the ids of 256 bytes, not {len(self.byte_tokens)}")
         if self.by_characters != (self.normalization in METASPACES):
-            raise SGPEError(f"a tokenizer has byte_tokens and one of the normalizations {', '.join(METASPACES)}, or neither")
+            raise SGPEError(
+                f"byte_tokens and one of the normalizations {', '.join(METASPACES)} must be given together: give both, or neither"
+            )
         for rank, (left, right) in enumerate(self.merges):
             if left not in vocab or right not in vocab or left + right not in vocab:
                 missing = next(token for token in (left, right, left + right) if token not in vocab)

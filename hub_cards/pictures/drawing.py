@@ -74,7 +74,7 @@ def mark(place: int, x: float, y: float, look: str = "solid") -> Markup:
 
 
 def curve(points: Iterable[tuple[float, float]], place: int) -> Markup:
-    """Return lines from point to point, in the colour of the tokenizer at a place."""
+    """Return lines that join the points in order, in the colour of tokenizer number ``place``."""
     points = list(points)
     return join(line(*a, *b, colour_of(place), 1.8) for a, b in pairwise(points))
 

@@ -231,7 +231,7 @@ def test_bad_input_ends_in_one_line(corpus, tmp_path):
             tmp_path / "out",
             "--on",
             "spark",
-        ): r"--tasks is not for --on spark: leave it out, and use Spark's own settings",
+        ): r"--tasks cannot be used with --on spark: leave it out, and use Spark's own settings",
         (folder, tmp_path / "out", "--workers", -1): r"workers must be a number from 1 to 1024, not -1",
         (folder, tmp_path / "out", "--memory-limit", "nan"): r"--memory-limit 'nan': expected a number and a unit, .*",
         (folder, folder / "0.txt"): r"--out .*0\.txt is part of the corpus: give another name",

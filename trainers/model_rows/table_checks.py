@@ -26,14 +26,15 @@ _ID = ("_token_id", "_token_index")
 
 
 def check_tables(model: PreTrainedModel, tables: Sequence[torch.Tensor]) -> None:
-    """Check that no tensor of a model but ``tables`` has an entry for each token, and that these grow with the vocabulary.
+    """Check that ``tables`` grow with the vocabulary, and that no other tensor of the model has an entry for each token.
 
     Args:
         model: The model; weights are not read.
-        tables: Its tensors with a row for each token, the embedding first.
+        tables: The tensors of the model with a row for each token, the embedding first.
 
     Raises:
-        SGPEError: a tensor would keep its old size, or a table has another size than the configuration asks for.
+        SGPEError: a tensor that is not in ``tables`` has an entry for each token, or the size of a table differs from the one
+            in the configuration.
     """
     kind, rows = type(model).__name__, len(tables[0])
     stored = model.state_dict(keep_vars=True)

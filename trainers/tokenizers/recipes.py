@@ -255,8 +255,8 @@ def find_scripts(
             return {}  # the trainer reports that there is no text
         seen = ", ".join(scripts_in(beginning(), any_script=True))
         raise SGPEError(
-            f"{[*corpus.files, *corpus.counts, 'the dataset'][0]} begins with text in {seen or 'no script'}, which has "
-            "neither syllables nor letters with marks to keep whole: name the scripts of the whole corpus with "
+            f"{[*corpus.files, *corpus.counts, 'the dataset'][0]} begins with text in {seen or 'no script'}, and so "
+            "without syllables or marked letters that could be kept whole: if the corpus has other scripts, name them with "
             f"--script{other_way}"
         )
     if somebody_watches():

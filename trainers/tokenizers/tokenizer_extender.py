@@ -153,10 +153,10 @@ class Cost(NamedTuple):
     """The tokens per unit of text in some scripts, before and after a tokenizer was extended.
 
     Attributes:
-        unit: The unit that tokens are counted by: ``word`` (between white space), ``character`` (for scripts without spaces
-            between words), or ``piece`` (a part that the split keeps whole, if there are only counts and no text).
-        before: Tokens per unit before.
-        after: Tokens per unit after.
+        unit: The unit of text: ``word`` (between white space), ``character`` (for scripts without spaces between words), or
+            ``piece`` (a part that the split keeps whole; used if there are only counts and no text).
+        before: Tokens per unit with the base tokenizer.
+        after: Tokens per unit with the extended tokenizer.
     """
 
     unit: str

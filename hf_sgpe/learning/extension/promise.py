@@ -49,8 +49,10 @@ def check_promise(base: TokenizerData, extended: TokenizerData, scripts: Iterabl
         for one in (base, extended)
     )
     if old != new_merges:
-        pair = next((new for new, was in zip(new_merges, old, strict=False) if new != was), "that was there before")
-        raise SGPEError(f"the merge {pair} has another rank, and it can apply to text of other scripts")
+        pair = next((new for new, was in zip(new_merges, old, strict=False) if new != was), "the end")
+        raise SGPEError(
+            f"merges that can apply to text of other scripts differ from those of the base tokenizer: the first difference is at {pair}"
+        )
 
 
 def words_of_scripts(splitting: Splitting) -> set[tuple[str, Ranges, Ranges]]:
