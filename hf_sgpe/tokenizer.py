@@ -51,7 +51,7 @@ def _part(name: str) -> Any:
 class BPETokenizer:
     """Text ↔ token ids by BPE: split into words, then merge each word's bytes by rank.
 
-    A tokenizer in SentencePiece's manner merges characters instead (see `TokenizerData`). Any text round-trips (after
+    A tokenizer converted from SentencePiece merges characters instead (see `TokenizerData`). Any text round-trips (after
     normalization). Ids equal those of every other runtime that loads the saved ``tokenizer.json``. A tokenizer consists of
     ``data``, a frozen `TokenizerData`, and a codec.
 
@@ -100,7 +100,7 @@ class BPETokenizer:
 
     @classmethod
     def of(cls, data: TokenizerData) -> BPETokenizer:
-        """Return a tokenizer from its data, which a format read or training learned."""
+        """Return a tokenizer with the given data, which was read from a file or learned in training."""
         tokenizer = cls.__new__(cls)
         tokenizer.__setstate__(data)
         return tokenizer
@@ -193,13 +193,13 @@ class BPETokenizer:
     ) -> BPETokenizer:
         """Train like the tutorial's ``BPETokenizer.train``: NFC, ties to the greatest pair.
 
-        ``add_special_tokens=True`` then puts BOS and EOS around a text, if the tokenizer has them. When called on a
-        tokenizer, this returns a new one, because tokenizers are immutable.
+        In the trained tokenizer, ``add_special_tokens=True`` puts BOS and EOS around a text, if the tokenizer has these
+        tokens. Tokenizers are immutable, so when this method is called on a tokenizer, it still returns a new one.
 
         Args:
             corpus: Texts; the path of a UTF-8 file, whose lines are the texts; or one text.
-            vocab_size: Number of tokens, including special tokens with ids below it.
-            special_tokens: Text → id, or texts. Tokens with ids of at least ``vocab_size`` are additional.
+            vocab_size: Number of tokens. Special tokens with ids below this number are included. special_tokens: Text → id,
+                or texts. Special tokens with ids of at least ``vocab_size`` are added to this number.
             verbose: Whether to print the result.
             split_pattern: Name of one of `SPLIT_PATTERNS` or a regular expression.
 
@@ -268,7 +268,7 @@ class BPETokenizer:
         *,
         revision: str | None = None,
     ) -> BPETokenizer:
-        """Load as `from_pretrained` does, with a folder for downloads and a token for private repositories.
+        """Load a tokenizer as `from_pretrained` does, with a folder for downloads and a token for private repositories.
 
         Args:
             cache_dir: Folder for downloaded files; None for the cache of huggingface_hub.
@@ -300,11 +300,11 @@ class BPETokenizer:
         tokenizer_json.save(data, directory)
 
     def to_tiktoken(self, name: str = "hf_sgpe") -> Encoding:
-        """Return the tokenizer as an ``Encoding`` of the ``tiktoken`` package, which does not normalize: give it normalized
-        text.
+        """Return the tokenizer as an ``Encoding`` of the ``tiktoken`` package. tiktoken does not normalize, so encode only
+        normalized text with it.
 
         Raises:
-            SGPEError: tiktoken is not installed, or would return other ids.
+            SGPEError: tiktoken is not installed, or its ids would differ from those of this tokenizer.
         """
         return tiktoken.to_tiktoken(self.data, name)
 
@@ -313,12 +313,13 @@ class BPETokenizer:
     def encode(self, text: str, *, add_special_tokens: bool = False, allowed_special: AllowedSpecial = "none") -> list[int]:
         """Return the token ids of ``text``. Time grows linearly with the text, times a logarithm of the longest word.
 
-        The text of a special token is ordinary text unless allowed, so untrusted text cannot contain special tokens.
+        The text of a special token is encoded as ordinary text unless ``allowed_special`` includes the token. So untrusted
+        text cannot insert special tokens.
 
         Args:
             add_special_tokens: Whether to put the special tokens of the tokenizer's template around the ids.
-            allowed_special: The special tokens to recognise in the text: ``"none"``, ``"all"``, or a collection of them. Of
-                overlapping matches, the leftmost counts, and of those at one place the longest.
+            allowed_special: The special tokens to recognise in the text: ``"none"``, ``"all"``, or a collection of special
+                tokens. Of overlapping matches the leftmost counts; of matches that begin at the same place, the longest.
 
         Raises:
             SGPEError: ``allowed_special`` names an unknown token.
@@ -360,8 +361,8 @@ class BPETokenizer:
     def encode_with_offsets(
         self, text: str, *, allowed_special: AllowedSpecial = "none"
     ) -> tuple[list[int], list[tuple[int, int]]]:
-        """Return the ids of ``text``, without a template, and the range of characters of each: the first character, and the
-        character after the last.
+        """Return the ids of ``text``, without a template, and for each id the range of its characters: the first character,
+        and the character after the last.
 
         If a token ends inside a character, its range includes that character. Where normalization changes a stretch of text,
         all tokens of the stretch have the range of the whole stretch.
@@ -388,7 +389,9 @@ class BPETokenizer:
     def _add_with_offsets(
         self, text: str, start: int, stop: int, added: AddedPatterns | None, ids: list[int], offsets: list[tuple[int, int]]
     ) -> None:
-        """Append the ids and offsets of a part of a text between tokens that are matched before normalization."""
+        """Append the ids and offsets of one part of a text. The parts are separated by tokens that are matched before
+        normalization.
+        """
         if start == stop:
             return
         import numpy as np
@@ -448,11 +451,11 @@ class BPETokenizer:
         """Encode each of ``texts``, in parallel if the native kernels are in use.
 
         Args:
-            threads: Number of threads; None for one per core, or a single one for short texts. Any number gives the same
-                ids.
-            options: ``padding``, ``truncation``, ``max_length`` and ``return_tensors``, as for calling the tokenizer. With
-                ``return_tensors``, the result is that of a call. Otherwise each list of ids is an `EncodingResult`, which
-                also has ``attention_mask`` and ``tokens``.
+            threads: Number of threads; None for one thread per core, or a single thread for short texts. The ids do not
+                depend on it.
+            options: ``padding``, ``truncation``, ``max_length`` and ``return_tensors``, as for `__call__`. With
+                ``return_tensors``, the result is that of `__call__`. Otherwise each list of ids is an `EncodingResult`,
+                which also has ``attention_mask`` and ``tokens``.
         """
         batch = self._codec.encode_batch(_checked(texts, threads), self._added_pattern(allowed_special), threads)
         rows = [self._add_template(ids) for ids in batch] if add_special_tokens else batch
@@ -476,12 +479,14 @@ class BPETokenizer:
         max_length: int | None = None,
         return_tensors: str | None = None,
     ) -> dict[str, Any]:
-        """Return ``input_ids`` and ``attention_mask`` for a model: of several texts, one row each, or of a single text.
+        """Return ``input_ids`` and ``attention_mask`` for a model: one row for each of several texts, or one list for a
+        single text.
 
         Args:
-            padding: Pad rows with the padding token, or with id 0 if there is none: True or ``"longest"`` up to the longest
-                row, ``"max_length"`` up to that length. As in transformers, only ``truncation`` cuts longer rows.
-            truncation: Whether to cut rows after ``max_length`` ids, special tokens of the template included.
+            padding: True or ``"longest"`` pads rows up to the longest row, ``"max_length"`` up to the argument
+                ``max_length``. Rows are padded with the padding token, or with id 0 if there is none. As in transformers,
+                only ``truncation`` cuts longer rows.
+            truncation: Whether to cut rows after ``max_length`` ids. The special tokens of the template count.
             max_length: Length of rows; None for the number of ids that the model accepts.
             return_tensors: ``"np"`` or ``"pt"`` for int64 arrays of shape (rows, length), even for a single text.
 
@@ -512,18 +517,20 @@ class BPETokenizer:
         tokenize: bool = True,
         allowed_special: AllowedSpecial = "all",
     ) -> list[int] | str:
-        """Return a conversation as ids or as text. Only the template's special tokens are special; those in messages are
-        ordinary text.
+        """Return a conversation as ids or as text. Only special tokens that the template writes are special tokens; the text
+        of a special token in a message is ordinary text.
 
         Args:
             messages: Mappings with a ``role`` and a ``content``.
-            template: ``llama3``, ``chatml``, ``alpaca`` or Jinja source; None for the tokenizer's own, or else ``llama3``.
+            template: ``llama3``, ``chatml``, ``alpaca`` or Jinja source; None for the tokenizer's own template or, if it has
+                none, ``llama3``.
             add_generation_prompt: Whether to end with the beginning of the assistant's answer.
             system_prompt: Text of a system message to put first, unless there is one.
             allowed_special: The special tokens of the template that stay special; the others become ordinary text.
 
         Raises:
-            SGPEError: a message is incomplete, the template is invalid, or this tokenizer lacks its special tokens.
+            SGPEError: a message is incomplete, the template is invalid, or this tokenizer lacks the template's special
+                tokens.
         """
         template = template or self.chat_template or "llama3"
         text = templates.render(
@@ -565,7 +572,7 @@ class BPETokenizer:
     def encode_to_numpy(
         self, text: str, *, add_special_tokens: bool = False, allowed_special: AllowedSpecial = "none"
     ) -> NDArray[np.int32]:
-        """Return `encode` as a one-dimensional int32 array, which takes a tenth of a list's memory."""
+        """Return the ids of `encode` as a one-dimensional int32 array, which takes a tenth of the memory of a list."""
         if add_special_tokens and self.template:
             import numpy as np
 
@@ -581,7 +588,7 @@ class BPETokenizer:
             threads: As for `encode_batch`.
 
         Returns:
-            All ids in one int32 array, and an int64 array with the end of each text in it.
+            All ids in one int32 array, and the end of each text in this array as an int64 array.
 
         >>> tokenizer = BPETokenizer.train_from_iterator(["a"], 256)
         >>> ids, ends = tokenizer.encode_batch_to_numpy(["ab", "", "c"])
@@ -597,7 +604,7 @@ class BPETokenizer:
         `datasets` and Parquet accept as a column. The ids are not copied.
 
         Args:
-            texts: Strings; for a pyarrow array, its ``to_pylist()``.
+            texts: Strings. To encode a pyarrow array, pass its ``to_pylist()``.
 
         >>> tokenizer = BPETokenizer.train_from_iterator(["a"], 256)
         >>> tokenizer.encode_batch_to_arrow(["ab", "", "c"]).to_pylist()
@@ -618,13 +625,13 @@ class BPETokenizer:
     def encode_streaming(
         self, chunks: Iterable[str] | Iterable[bytes], *, allowed_special: AllowedSpecial = "none"
     ) -> Iterator[int]:
-        """Yield the ids of a text that arrives in pieces; the same ids as ``encode`` of the whole, wherever it is cut.
+        """Yield the ids of a text that arrives in pieces. They are the ids of `encode` on the whole text, wherever the text
+        is cut.
 
         Pieces of UTF-8 bytes may also be cut inside a character. Invalid UTF-8 becomes U+FFFD.
 
-        Ids are yielded as soon as no later piece can change them. So memory does not grow with the text, but with the
-        longest stretch without a safe place to cut (see `hf_sgpe.splitting.streams`). This holds for the named split
-        patterns.
+        With the named split patterns, ids are yielded as soon as no later piece can change them. So memory does not grow
+        with the text, but only with the longest stretch without a safe place to cut (see `hf_sgpe.splitting.streams`).
 
         >>> tokenizer = BPETokenizer.train_from_iterator(["one two"], 257)
         >>> list(tokenizer.encode_streaming(["on", "e t", "wo"])) == tokenizer.encode("one two")
@@ -656,10 +663,11 @@ class BPETokenizer:
     def truncate(
         self, text: str, max_tokens: int, *, add_special_tokens: bool = False, allowed_special: AllowedSpecial = "none"
     ) -> str:
-        """Return a beginning of (normalized) ``text`` with at most ``max_tokens`` tokens, cut at the end of a token.
+        """Return the beginning of (normalized) ``text`` that has at most ``max_tokens`` tokens, cut at the end of a token.
 
-        The result also has at most ``max_tokens`` tokens when it is encoded again. If a cut inside a word would give more
-        tokens, the cut moves left in steps that double, so the number of tries grows with the logarithm of the distance.
+        The result also has at most ``max_tokens`` tokens when it is encoded again. If a cut inside a word would make more
+        tokens, the cut moves left. Each step is twice as long as the step before, so the number of steps grows with the
+        logarithm of the distance.
 
         Args:
             add_special_tokens: Whether the limit includes the special tokens of the tokenizer's template.
@@ -688,7 +696,9 @@ class BPETokenizer:
         return ""
 
     def _added_pattern(self, allowed: AllowedSpecial) -> AddedPatterns | None:
-        """Return the patterns of added tokens in a text: the allowed special tokens, and all that are not special."""
+        """Return the patterns of added tokens in a text: of the allowed special tokens, and of all added tokens that are not
+        special.
+        """
         if isinstance(allowed, str) and allowed == "none":  # the usual case; saves half a microsecond for short texts
             return self._always_added
         return AddedPatterns.of(
@@ -723,7 +733,7 @@ class BPETokenizer:
         """Return the text of ``ids``.
 
         Args:
-            ids: Whole numbers of any kind, also as a numpy array.
+            ids: Whole numbers of any type, or a numpy array of them.
             skip_special_tokens: Whether to leave out the text of special tokens.
             errors: How to handle bytes that are not UTF-8, as for `bytes.decode`; ids may end inside a character.
 
@@ -825,11 +835,12 @@ class BPETokenizer:
         return next(self._codec.pieces([id]))
 
     def get_pattern(self) -> str:
-        """Return the split pattern: the last one if several are applied in turn, and an empty string if there is none."""
+        """Return the split pattern; the last pattern if several are applied in turn, and an empty string if there is none.
+        """
         return self.splitting.regexes[-1] if self.splitting.regexes else ""
 
     def cache_info(self) -> CacheInfo:
-        """Return the size of the cache of words and its hits and misses."""
+        """Return the hits, the misses and the size of the word cache."""
         return self._codec.cache_info()
 
     def get_cache_stats(self) -> dict[str, float]:
@@ -845,7 +856,7 @@ class BPETokenizer:
 def train_from_counts(
     counts: WordCounts, config: TrainingConfig, *, languages: Languages = (), observer: Observer = NOBODY
 ) -> BPETokenizer:
-    """Train a tokenizer on counted words; arguments and errors are those of `hf_sgpe.learning.learn.learn_tokenizer`.
+    """Train a tokenizer on counted words. Arguments and errors are those of `hf_sgpe.learning.learn.learn_tokenizer`.
 
     >>> config = TrainingConfig(vocab_size=260, recipe="bpe")
     >>> len(train_from_counts(WordCounts.from_texts(["low lower lowest"] * 3, config), config))

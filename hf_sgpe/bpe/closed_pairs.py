@@ -1,13 +1,14 @@
 """Closed pairs: lists of merges with which SentencePiece and ``tokenizers`` return the same ids.
 
-SentencePiece has no list of merges. It joins any two neighbours whose joined text is a token, the best score first, and of
-equal scores the leftmost. ``tokenizers`` joins only the pairs of a list, and each pair has its own rank. The two return the
-same ids for every text if the list has each pair of tokens that makes a token, and the tokens' scores are in the order of
-`in_order`.
+SentencePiece has no list of merges. It joins any two neighbours whose joined text is a token. The token with the best score
+is made first, and of equal scores the leftmost. ``tokenizers`` joins only the pairs of a list, and each pair has its own
+rank. SentencePiece and ``tokenizers`` return the same ids for every text on two conditions: the list has each pair of tokens
+that makes a token, and the tokens' scores are in the order of `in_order`.
 
-Why this is enough: until a merge crosses the edge of a token's text, the merges inside do not depend on the text around it.
-So before a token is made, its text is always cut in the same two parts: those that it has when it is encoded alone. Only
-this pair ever makes the token, in both programs, and the ranks of its other pairs do not matter.
+Why these conditions are enough: until a merge crosses the edge of a token's text, the merges inside this text do not depend
+on the text around it. So in the last step before a token is made, its text always consists of the same two parts, which are
+those of the text encoded alone. In both programs, only this pair ever makes the token, and the ranks of its other pairs do
+not matter.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def pairs_of(token: Token, parts: Collection[Token]) -> list[tuple[Token, Token]
 
 
 def in_order(merges: Sequence[tuple[Token, Token]]) -> list[Token]:
-    """Return the tokens that merges make, in the order of the ranks of the pairs that really make them.
+    """Return the tokens that merges make. Each token has the place of the pair that really makes it (see the module), in the
+    order of ranks.
 
     >>> in_order([("a", "b"), ("ab", "c"), ("b", "c"), ("a", "bc")])  # a + bc never makes abc
     ['ab', 'abc', 'bc']
@@ -43,7 +45,7 @@ def in_order(merges: Sequence[tuple[Token, Token]]) -> list[Token]:
 
 
 def _places_of(merges: Sequence[tuple[Token, Token]]) -> dict[Token, int]:
-    """Return token → the rank of the pair that really makes it."""
+    """Return token → the rank of the pair that really makes this token."""
     places: dict[Token, list[int]] = defaultdict(list)
     last: Token | None = None
     for place, (left, right) in enumerate(merges):
@@ -59,7 +61,9 @@ def _places_of(merges: Sequence[tuple[Token, Token]]) -> dict[Token, int]:
 
 
 def _rank_of_last(token: Token, ranks: dict[tuple[Token, Token], int], *, default: int) -> int:
-    """Return the rank of the last merge in the encoding of a token alone; ``default`` if that does not make the token."""
+    """Return the rank of the last merge when the text of a token is encoded alone; ``default`` if the result is not the
+    token.
+    """
     text = token.decode() if isinstance(token, bytes) else token
     symbols = [character.encode() if isinstance(token, bytes) else character for character in text]
     rank = default
@@ -75,13 +79,14 @@ def _rank_of_last(token: Token, ranks: dict[tuple[Token, Token], int], *, defaul
 def closed(
     merges: Iterable[tuple[Token, Token]], parts: Collection[Token], *, only: Callable[[Token], bool] | None = None
 ) -> list[tuple[Token, Token]]:
-    """Return merges with every pair that makes one of their tokens, in the order of the tokens.
+    """Return the merges, completed with every other pair that makes one of their tokens, in the order of the tokens.
 
     Args:
         merges: Pairs in the order of their ranks.
-        parts: Tokens that may be parts of a pair: all tokens that merging can make or begins with. Added tokens, which are
-            taken out of the text before merging, are not among them.
-        only: Returns whether a token gets further pairs; those of other tokens stay as they are. None for all tokens.
+        parts: Tokens that may be parts of a pair: all tokens that merging can make, and the tokens that it begins with.
+            Added tokens are not among them, because they are taken out of the text before merging. only: Function that
+            returns whether a token gets further pairs. All other tokens keep only the pairs that they have. None if every
+            token gets further pairs.
 
     >>> closed([("a", "b"), ("b", "c"), ("ab", "c")], {"a", "b", "c", "ab", "bc"})
     [('a', 'b'), ('b', 'c'), ('ab', 'c'), ('a', 'bc')]
@@ -99,7 +104,7 @@ def closed(
 
 
 def check_closed(merges: Iterable[tuple[bytes, bytes]], parts: Iterable[bytes]) -> None:
-    """Check that SentencePiece joins no pairs but the merges.
+    """Check that SentencePiece joins no pairs except those of the merges.
 
     Args:
         merges: Pairs of tokens in UTF-8.

@@ -1,4 +1,4 @@
-"""Byte-level BPE encoding of one word: the merges of a known list are applied to the word's bytes.
+"""Byte-level BPE encoding of one word: a list of merges is applied to the word's bytes.
 
 The rule: of all adjacent pairs that have a merge, apply the merge of lowest rank, leftmost first; repeat until no pair has a
 merge. `apply_merges` does this with a heap. `apply_merges_by_rescan` follows the rule literally.
@@ -103,7 +103,7 @@ def merge_words(
     """Return the tokens of each word after merging its bytes.
 
     Args:
-        results: The token that each merge creates. With None, merge k creates token 256 + k.
+        results: The token that each merge creates. If None, merge k creates token 256 + k.
         characters: The tokens of single characters, if merges join characters instead of bytes. A character without a token
             becomes its bytes.
 
@@ -126,10 +126,10 @@ def merge_words(
 
 
 def symbols(word: bytes, characters: Mapping[bytes, int] | None, byte_ids: Sequence[int] = range(256)) -> list[int]:
-    """Return the tokens of a word before any merge: its bytes, or those of its characters that have a token.
+    """Return the tokens of a word before any merge: its bytes or, with ``characters``, its characters.
 
     Args:
-        word: A word as UTF-8, or any bytes if there are no ``characters``.
+        word: A word as UTF-8; any bytes are allowed if ``characters`` is None.
         characters: As for `merge_words`. Longer tokens are ignored.
         byte_ids: The token of each byte.
 
@@ -146,8 +146,8 @@ def symbols(word: bytes, characters: Mapping[bytes, int] | None, byte_ids: Seque
 
 
 def unreached_words(vocab: Collection[bytes], merges: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
-    """Return the tokens, of whole characters, that no sequence of merges builds from bytes. Such a token is used only if it
-    is a whole word.
+    """Return the tokens that consist of whole characters and that no sequence of merges builds from bytes. Such a token is
+    used only if it is a whole word.
 
     >>> unreached_words({b"a", b"b", b"c", b"ab", b"abc"}, [(b"a", b"b")])
     [b'abc']
@@ -181,8 +181,8 @@ def flat(sequences: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray
 
 
 def apply_merges_by_rescan(ids: Sequence[int], table: MergeTable) -> list[int]:
-    """Return the same tokens as `apply_merges`, by its rule taken literally: scan all pairs, apply the best, start over.
-    O(n²).
+    """Return the same tokens as `apply_merges`, but follow its rule literally: scan all pairs, apply the best merge, and
+    start over. Takes O(n²) time.
     """
     tokens = list(ids)
     while True:

@@ -1,9 +1,9 @@
 """Parity-aware BPE: merges for several languages, where the language with the most tokens so far chooses the next merge.
 
-Plain BPE counts the pairs of all text together, so languages with much text get long tokens, and others get short ones. Here
-each merge is the most frequent pair of one language: the language whose held-out text has the most tokens so far. (The
-held-out texts have the same lines in every language.) The merge is then applied in all languages. The caller decides how
-text is cut into words, and into which units a word is cut before the first merge.
+Plain BPE counts the pairs of all text together, so languages with much text get long tokens, and languages with little text
+get short tokens. Here each merge is the most frequent pair of one language: the language whose held-out text has the most
+tokens so far. (The held-out texts have the same lines in every language.) The merge is then applied in all languages. The
+caller decides how text is split into words, and into which units a word is split before the first merge.
 """
 
 from __future__ import annotations

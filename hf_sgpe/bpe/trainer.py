@@ -2,7 +2,7 @@
 kernel.
 
 The result equals that of recounting all pairs after every merge, but only changed counts are updated. Words are sequences of
-token ids, so training can start from bytes or from larger units. The caller decides how text is cut into words, and which
+token ids, so training can start from bytes or from larger units. The caller decides how text is split into words, and which
 ids the units of the words have.
 """
 
@@ -28,7 +28,8 @@ _MOST = 1 << 62
 
 
 def whole_numbers(**numbers: int) -> list[int]:
-    """Return the numbers (of merges or occurrences), limited to 64 bits, the size of the native kernels' counters.
+    """Return the numbers (of merges or occurrences). Numbers beyond the greatest 64-bit number, the limit of the native
+    kernels' counters, become this limit.
 
     Raises:
         SGPEError: a number is not a whole number.
@@ -95,7 +96,8 @@ class MergeJob(NamedTuple):
     """A pair waiting in the heap. The smallest job is the next merge: the most frequent pair, with ties broken by the tie
     rule.
 
-    The count may be stale but is never too low, because a pair's count only falls after the step that first produced it.
+    The count may be out of date, but is never too low: after the step that first produced a pair, the count of this pair
+    only falls.
     """
 
     negative_count: int
@@ -142,7 +144,8 @@ class MergeQueue:
     """A queue of the pairs in the words; the next pair to merge comes first.
 
     Args:
-        state: The words. Apply each merge to it, and pass the new pairs to `add`.
+        state: The words and their counts of pairs. The caller applies each merge to ``state``, and passes the new pairs to
+            `add`.
         tie_key: Function from a pair to its sort key. Of pairs with the same count, the pair with the smallest key comes
             first.
     """
@@ -183,10 +186,11 @@ def learn_merges(
 ) -> list[Pair]:
     """Learn up to ``num_merges`` merges; the k-th creates the token with id ``len(vocabulary) + len(merged) + k``.
 
-    The result does not depend on the order of the words, or on whether a word is one entry or several. In the native
-    kernel, time grows with the number of symbols, and choosing the next pair adds a logarithmic factor. In the readable
-    form, each merge visits every word that contains its pair, so time grows with the sum of these words' lengths over all
-    merges. This is quick for ordinary words and slow for words of many thousand symbols.
+    The result does not depend on the order of the words, and not on whether the count of a word is in one entry or in
+    several. In the native kernel, time grows with the number of symbols, and choosing the next pair adds a logarithmic
+    factor. In the readable form, each merge visits every word that contains its pair, so time grows with the sum of the
+    lengths of these words over all merges. The readable form is quick for ordinary words, but slow for words of many
+    thousand symbols.
 
     Args:
         words: Token ids of each word; not changed.
@@ -199,7 +203,7 @@ def learn_merges(
         on_merge: Called at each merge with the new token's id, the pair and its count.
 
     Returns:
-        The merged pairs in order; fewer than ``num_merges`` if no pair is left.
+        The merged pairs in order. There are fewer than ``num_merges`` if learning stops early.
 
     Raises:
         SGPEError: the tie rule is unknown, a number is not a whole number, or ``merged`` cannot have been learned from

@@ -1,9 +1,9 @@
 """The unit tier: merges that only build whole units from bytes, ranked before all learned merges.
 
-`order_units` lists the parts of the chosen letters and syllables in building order, and `build_unit_tier` turns them into
-merges. (Letters and syllables are chosen elsewhere.) Two facts make this work. A finished unit stays whole, because later
-merges have higher ranks. And no merge crosses a syllable boundary, because the left part of a merge begins a unit and the
-right part continues that unit.
+Letters and syllables are chosen in `hf_sgpe.learning.unit_choice`. `order_units` lists their parts in the order in which
+they are built, and `build_unit_tier` turns this list into merges. Two facts make this work. A finished unit stays whole,
+because later merges have higher ranks. And no merge crosses a syllable boundary, because the left part of a merge begins a
+unit and the right part continues that unit.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def build_unit_tier(units: Iterable[bytes]) -> list[Pair]:
 def order_units(chosen: ChosenUnits, trie: LinguisTrie, *, characters: Iterable[str] = ()) -> list[str]:
     """Return the chosen units and their parts, in the order that `build_unit_tier` needs.
 
-    The order: characters, consonants with their virama (and joiner) or asat, letters, syllables, and syllables with their
-    leading space. Each group is sorted by length in bytes. A syllable chosen with its leading space is also included without
-    it.
+    The order is: characters, consonants with their virama (and joiner) or asat, letters, syllables, and syllables with their
+    leading space. Each group is sorted by length in bytes. If a syllable is chosen with its leading space, the syllable
+    without the space is also included.
 
     Args:
         characters: Other characters that get a token.
@@ -76,8 +76,8 @@ _HALF_FORM = re.compile("(?=(([CV][NJX]*H)[JZH]*|[CV]M*A))")
 
 
 def _half_forms(units: Iterable[str], trie: LinguisTrie) -> set[str]:
-    """Return each consonant + virama that occurs in the units, both with its joiners and without them, and each consonant
-    closed by asat.
+    """Return each consonant + virama that occurs in the units, both with its joiners and without them, and each consonant +
+    asat.
     """
     half_forms: set[str] = set()
     for unit in units:

@@ -1,4 +1,4 @@
-"""Added tokens in text: where they match, with the white space that they take and the neighbours that they refuse."""
+"""Added tokens in text: where they match, which white space they take, and next to which characters they do not match."""
 
 from __future__ import annotations
 
@@ -37,12 +37,13 @@ class Matching:
         return cls(*(bool(flags.get(name)) for name in ("lstrip", "rstrip", "single_word")))
 
     def reach(self, text: str, start: int, stop: int, after: int) -> tuple[int, int] | None:
-        """Return start and stop of a token with the white space that it takes; None if its neighbours forbid a match.
+        """Return start and stop of a token, including the white space that the token takes; None if the token does not match
+        next to its neighbouring characters.
 
         Args:
             start: Start of the token's own text.
             stop: Stop of the token's own text.
-            after: Stop of the token before it, whose white space belongs to that token.
+            after: Stop of the preceding token, including the white space that the preceding token takes.
         """
         if self.single_word and any(map(is_word, text[max(start - 1, 0) : start] + text[stop : stop + 1])):
             return None
@@ -86,8 +87,8 @@ class AddedPattern:
     def find(self, text: str) -> Iterator[Found]:
         """Yield the tokens in a text, in order.
 
-        As in ``tokenizers``, a text that does not match as a single word hides other tokens inside it. White space belongs
-        to the token that takes it first.
+        As in ``tokenizers``, if a token's text occurs but does not match as a single word, no other token inside that text
+        matches either. White space belongs to the first token that takes it.
 
         >>> pattern = AddedPattern(re.compile("<m>"), {"<m>": Matching(lstrip=True)})
         >>> list(pattern.find("a  <m> b"))
@@ -103,8 +104,9 @@ class AddedPattern:
 
 
 class AddedPatterns(NamedTuple):
-    """The patterns of added tokens: ``first`` for the original text, ``then`` for the normalized text between its
-    matches."""
+    """The patterns of added tokens: ``first`` for the original text, ``then`` for the normalized text between the matches of
+    ``first``.
+    """
 
     first: AddedPattern
     then: AddedPattern | None = None
@@ -117,8 +119,8 @@ class AddedPatterns(NamedTuple):
         matching: Mapping[str, Matching] | None = None,
         normalization: str = "none",
     ) -> AddedPatterns | None:
-        """Return the patterns that match ``names``, with those in ``normalized`` matched last; None if there are no
-        names.
+        """Return the patterns that match ``names``; None if there are no names. The names in ``normalized`` are matched
+        last.
 
         Args:
             matching: The rules of tokens that do not match exactly their own text.
@@ -143,9 +145,9 @@ class AddedPatterns(NamedTuple):
 
 
 def reaches(matching: Mapping[str, Matching]) -> Iterator[str]:
-    """Yield texts that end or begin with an added token, and have a character on whose place its match depends.
+    """Yield the texts of added tokens together with the neighbouring characters on which their match depends.
 
-    They tell `hf_sgpe.splitting.streams.cut_stream` where a text must not be cut.
+    `hf_sgpe.splitting.streams.cut_stream` does not cut a stream inside these texts.
     """
     for name, rules in matching.items():
         if rules.lstrip:

@@ -53,7 +53,8 @@ def _to_latin_1() -> dict[int, int]:
 def bytes_spelled(text: str) -> bytes | None:
     """Return the bytes whose vocabulary string is ``text``, or None if there are none.
 
-    ``tokenizer.json`` writes an added token as its own text, so it can look like the vocabulary string of an ordinary token.
+    ``tokenizer.json`` writes an added token as its own text, and this text can look like the vocabulary string of an
+    ordinary token.
 
     >>> bytes_spelled("<|end|>"), bytes_spelled("Ġthe"), bytes_spelled("ලංකාව")
     (b'<|end|>', b' the', None)
@@ -83,7 +84,8 @@ def string_to_text(token: str) -> bytes:
 
 
 def byte_token(byte: int) -> str:
-    """Return SentencePiece's vocabulary string of a single byte of a character without a token.
+    """Return SentencePiece's vocabulary string of a byte, such as ``<0x0A>``. Characters without a token are written with
+    these bytes.
 
     >>> byte_token(10)
     '<0x0A>'

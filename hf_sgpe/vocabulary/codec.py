@@ -1,7 +1,7 @@
 """Codec: ordinary text ↔ token ids, with a bounded cache of words; in a readable form and with the native kernels.
 
-A codec does not know templates, or which special tokens a caller allows. The caller passes the patterns that match the added
-tokens.
+A codec does not know templates, and does not know which special tokens a caller allows. The caller passes the patterns that
+match the added tokens.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Codec:
 
     @cached_property
     def neighbours(self) -> Neighbours:
-        """The neighbours of a tokenizer whose merges join characters, which cut its text."""
+        """For a tokenizer whose merges join characters, the pairs of neighbours by which its text is cut."""
         return Neighbours(self.vocab)
 
     @cached_property
@@ -102,7 +102,7 @@ class Codec:
 
         Args:
             added: Patterns of the added tokens to recognise; None for none.
-            continues: Whether the text continues an earlier one, so that no space is put before it.
+            continues: Whether the text continues an earlier text. Then no space is put before it.
         """
         prepared = "metaspace" if self.by_characters else "none"  # the normalization of text that is already normalized
         normalization = prepared if continues and self.by_characters else self.normalization
@@ -121,7 +121,7 @@ class Codec:
     def _around(
         self, added: AddedPattern, text: str, between: Callable[[str, str], list[int]], normalizations: tuple[str, str]
     ) -> list[int]:
-        """Return the ids of a text in which a pattern matches added tokens.
+        """Return the ids of a text in which added tokens may occur.
 
         Args:
             between: Encodes the text between matches, given its normalization.
@@ -152,7 +152,7 @@ class Codec:
     def encode_batch_to_numpy(
         self, texts: Sequence[str], added: AddedPatterns | None = None, threads: int | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return the ids of all texts in one array, and the end of each text in it."""
+        """Return the ids of all texts in one array, and the end of each text in this array."""
         import numpy as np
 
         rows = [self.encode_to_numpy(text, added) for text in texts]
@@ -215,7 +215,7 @@ class Codec:
         yield from pieces
 
     def pieces(self, ids: Iterable[int], skip_special_tokens: bool = False) -> Iterator[bytes]:
-        """Yield the bytes of each id in turn; errors as for `decode`."""
+        """Yield the bytes of each id in turn. Errors are those of `decode`."""
         for place, id in enumerate(map(operator.index, ids)):
             piece = self.bytes_of.get(id)
             if piece is None:
@@ -224,7 +224,7 @@ class Codec:
                 yield piece
 
     def offsets(self, ids: NDArray[np.int32], text: str) -> NDArray[np.int32]:
-        """Return the range of characters in a normalized text that each of its ids covers.
+        """Return, for each id of a normalized text, the range of the characters that the id covers.
 
         Returns:
             Shape (ids, 2): the first character, and the character after the last. If a token ends inside a character, its
@@ -317,7 +317,9 @@ class NativeCodec(Codec):
     def encode_batch_to_numpy(
         self, texts: Sequence[str], added: AddedPatterns | None = None, threads: int | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return the ids of all texts in one array, and the end of each text in it; threads as for `encode_batch`."""
+        """Return the ids of all texts in one array, and the end of each text in this array. ``threads`` is as for
+        `encode_batch`.
+        """
         if not self.encodes_natively:
             return super().encode_batch_to_numpy(texts, added)
         ids, ends, left_out = self._encoder.encode_batch_to_numpy(
@@ -364,7 +366,7 @@ class NativeCodec(Codec):
         return decoded.removeprefix(b" ") if self.puts_space else decoded
 
     def offsets(self, ids: NDArray[np.int32], text: str) -> NDArray[np.int32]:
-        """Return the range of characters in a text that each of its ids covers; see `Codec.offsets`."""
+        """Return, for each id of a text, the range of the characters that the id covers; see `Codec.offsets`."""
         return self._decoder.offsets(ids, text).reshape(-1, 2)
 
     def cache_info(self) -> CacheInfo:

@@ -1,4 +1,6 @@
-"""Confinement: the byte strings that only occur in text with certain characters. It shows which text a merge can affect."""
+"""Confinement: whether a byte string can only occur in text with certain characters. This shows which text a merge can
+affect.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,10 @@ _CONTINUATION = range(0x80, 0xC0)
 
 
 class Confinement:
-    """A set of characters; `holds` checks whether a byte string only occurs in text with one of them.
+    """A set of characters; `holds` checks whether a byte string only occurs in text with at least one of these characters.
 
-    A merge of two tokens whose joined bytes are confined to a script's characters applies nowhere else, whatever its rank:
-    BPE only considers it where these bytes occur in a row, even across the border of two characters.
+    BPE only applies a merge where the joined bytes of its two tokens occur in a row, even across the border of two
+    characters. So if these bytes are confined to a script's characters, the merge affects no other text, whatever its rank.
 
     Args:
         points: Code points of the characters.
@@ -34,7 +36,7 @@ class Confinement:
 
     @classmethod
     def to_scripts(cls, scripts: Iterable[str]) -> Confinement:
-        """Return the confinement to all characters that mark text as being in one of these scripts."""
+        """Return the confinement to all characters that show that a text is in one of these scripts."""
         return cls(ord(character) for name in resolve_scripts(scripts) for character in resolve_script(name).characters())
 
     def holds(self, part: bytes) -> bool:
@@ -75,7 +77,7 @@ class Confinement:
         return any(self._is_another(beginning + bytes(rest)) for rest in product(_CONTINUATION, repeat=missing))
 
     def _find_end(self, end: bytes) -> bool:
-        """Return whether a character outside the set ends in these bytes, and is longer than them."""
+        """Return whether the encoding of a character outside the set ends in these bytes, and is longer than they are."""
         for length in (2, 3, 4):
             if (missing := length - len(end)) > 0:
                 leads = (byte for byte in range(0xC2, 0xF5) if _length(byte) == length)

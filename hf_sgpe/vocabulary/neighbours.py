@@ -1,8 +1,9 @@
-"""Neighbours: the pairs of characters that are next to each other in some token, and cutting of text between all others.
+"""Neighbours: the pairs of characters that are next to each other in some token. Text can be cut between any other two
+characters.
 
-A tokenizer without a split pattern merges across the whole text. But no merge joins two characters that no token contains
-side by side. So a text can be cut between these characters, and its parts encoded one by one, with the same ids. Gemma 3's
-tokens have 34,012 pairs of neighbours, Llama 2's have 3,162.
+A tokenizer without a split pattern merges across the whole text. But if two characters are side by side in no token, no
+merge joins them. So a text can be cut between two such characters. If its parts are then encoded one by one, the ids are the
+same. Gemma 3's tokens have 34,012 pairs of neighbours, Llama 2's have 3,162.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Neighbours:
         return frozenset(chr(left) + chr(right) for left, right in self.pairs)
 
     def cut(self, text: str) -> list[str]:
-        """Return the parts of a text between two characters that are neighbours in no token."""
+        """Return the parts of a text, cut between any two characters that are neighbours in no token."""
         parts, start = [], 0
         for place, (left, right) in enumerate(pairwise(text), 1):
             if left + right not in self._texts:
@@ -60,14 +61,14 @@ class Neighbours:
 
     @cached_property
     def native(self) -> NativeNeighbours:
-        """The native kernel that cuts alike."""
+        """The native kernel that cuts text at the same places."""
         import hf_sgpe._native as _native
 
         return _native.Neighbours(self.pairs)
 
 
 def is_character(token: bytes) -> bool:
-    """Return whether a token of text is a single character.
+    """Return whether a token (UTF-8) is a single character.
 
     >>> is_character("ක".encode()), is_character(b"ab")
     (True, False)

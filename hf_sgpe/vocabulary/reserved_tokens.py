@@ -1,7 +1,7 @@
 """Reserved tokens: names without a meaning that vocabularies keep for later use, such as Gemma's ``<unused12>``.
 
-Their rows in a model are untrained, so new tokens may take their ids. Text that has the name of a replaced reserved token is
-then encoded like other text; all other text keeps its ids.
+The rows of reserved tokens in a model are untrained, so new tokens may take their ids. If a text contains the name of a
+replaced reserved token, the name is then encoded as ordinary text. All other text keeps its ids.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def is_reserved(text: str) -> bool:
 
 
 def reserved_ids(tokenizer: TokenizerData, *, used: Container[int] = ()) -> dict[str, int]:
-    """Return the reserved tokens of a tokenizer that nothing uses: name → id, in the order of the ids.
+    """Return the unused reserved tokens of a tokenizer: name → id, in the order of the ids.
 
-    A reserved token is used if it has a role, if the template or the chat template names it, or if another token has its id.
-    Fine-tuned models often give a meaning to a few of them.
+    A reserved token is used if it has a role, if the template or the chat template names it, or if a second token has the
+    same id. Fine-tuned models often give a meaning to a few reserved tokens.
 
     Args:
         tokenizer: The tokenizer.
@@ -66,7 +66,8 @@ def with_reserved(tokenizer: TokenizerData, before: TokenizerData, names: Collec
 def without_reserved(tokenizer: TokenizerData, names: Collection[str]) -> TokenizerData:
     """Return a tokenizer without some reserved tokens, whose ids are then free. All other tokens keep their ids.
 
-    The text of such a token becomes ordinary text. No other text changes, because added tokens are matched as a whole only.
+    The text of a removed token becomes ordinary text. No other text changes, because added tokens are matched only as a
+    whole.
     """
     if not names:
         return tokenizer

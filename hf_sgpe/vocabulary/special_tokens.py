@@ -44,8 +44,8 @@ _ROLES_BY_TEMPLATE = {
 
 
 def roles_of(special_tokens: Iterable[str]) -> dict[str, str]:
-    """Return the roles that special tokens have in transformers by their usual spellings. If several tokens have a role, the
-    first one gets it.
+    """Return the roles that special tokens have in transformers, according to their usual spellings. If the spellings of
+    several tokens have the same role, the first token gets it.
 
     >>> roles_of(["<s>", "[PAD]", "<|x|>"])
     {'bos_token': '<s>', 'pad_token': '[PAD]'}
@@ -71,8 +71,8 @@ def trained_roles(
 ) -> dict[str, str]:
     """Return the roles of special tokens in a new tokenizer: from ``given``, else from the chat template, else by spelling.
 
-    Without a padding token, the token that ends texts is used for padding. In chats that is not the token that ends turns,
-    because many collators exclude the padding token from the loss, and a model must learn to end a turn.
+    Without a padding token, the token that ends texts is used for padding. The token that ends turns in a chat is never used
+    for padding: many collators exclude the padding token from the loss, but a model must learn to end a turn.
 
     >>> trained_roles(["<|endoftext|>", "<|im_start|>", "<|im_end|>"], "chatml")
     {'bos_token': '<|endoftext|>', 'eos_token': '<|im_end|>', 'pad_token': '<|endoftext|>'}
@@ -100,13 +100,14 @@ class Template:
 
     @classmethod
     def around(cls, prefix: Sequence[str], suffix: Sequence[str]) -> Template:
-        """Return a template like BERT's: ``prefix`` once at the start, ``suffix`` after each text."""
+        """Return a template like BERT's, with ``prefix`` once at the start and ``suffix`` after each text."""
         first = tuple((name, 0) for name in (*prefix, "$A", *suffix))
         return cls(first, first + tuple((name, 1) for name in ("$B", *suffix)))
 
     @classmethod
     def as_roberta(cls, first: str, last: str) -> Template:
-        """Return a template like RoBERTa's: with two special tokens between the texts of a pair, and one type for all.
+        """Return a template like RoBERTa's: with two special tokens between the texts of a pair, and the same token type id
+        for all tokens.
 
         >>> Template.as_roberta("<s>", "</s>").pair
         (('<s>', 0), ('$A', 0), ('</s>', 0), ('</s>', 0), ('$B', 0), ('</s>', 0))
@@ -116,7 +117,7 @@ class Template:
 
     @classmethod
     def around_each(cls, prefix: Sequence[str], suffix: Sequence[str]) -> Template:
-        """Return a template like Llama 3's: ``prefix`` before each text, ``suffix`` after each text.
+        """Return a template like Llama 3's, with ``prefix`` before each text and ``suffix`` after each text.
 
         >>> Template.around_each(["<s>"], []).pair
         (('<s>', 0), ('$A', 0), ('<s>', 1), ('$B', 1))
@@ -131,7 +132,7 @@ class Template:
         return self.single[0][0] == token
 
     def as_post_processor(self, ids: Mapping[str, int]) -> dict[str, Any]:
-        """Return the template as ``tokenizer.json`` writes it; ``ids`` has the id of each special token in it."""
+        """Return the template as ``tokenizer.json`` writes it. ``ids`` has the id of each special token of the template."""
 
         def piece(name: str, type_id: int) -> dict[str, Any]:
             if name in ("$A", "$B"):
@@ -181,7 +182,8 @@ def bos_eos_template_of(roles: Mapping[str, str]) -> Template | None:
 
 
 def bos_eos_settings(template: Template | None, roles: Mapping[str, str]) -> dict[str, bool] | None:
-    """Return the settings with which `bos_eos_template` returns ``template``; None for other templates, such as ``[CLS]``.
+    """Return the settings with which `bos_eos_template` returns ``template``; None for a template that `bos_eos_template`
+    never returns, such as one with ``[CLS]``.
 
     >>> bos_eos_settings(Template.around_each(["<s>"], []), {"bos_token": "<s>"})
     {'add_bos_token': True, 'add_eos_token': False}
@@ -203,7 +205,7 @@ def check_special_tokens(tokens: Iterable[object], normalization: str) -> None:
     """Check that the special tokens of a new tokenizer can be distinguished from its ordinary tokens.
 
     Raises:
-        SGPEError: a special token cannot.
+        SGPEError: a special token cannot be distinguished, or has a character that NFC composes.
     """
     for token in check_special_texts(tokens):
         if (ordinary := _ordinary_token(token)) is not None:
@@ -237,8 +239,9 @@ def check_special_texts(tokens: Iterable[object]) -> list[str]:
 
 
 def _ordinary_token(special: str) -> bytes | None:
-    """Return the ordinary token that training may learn and that is spelled like a special token: a byte, or another
-    text."""
+    """Return the ordinary token that training may learn and that ``tokenizer.json`` would spell like this special token: a
+    byte or a longer text.
+    """
     spelled = bytes_spelled(special)
     if spelled is None or len(spelled) == 1:
         return spelled
@@ -250,14 +253,18 @@ def _ordinary_token(special: str) -> bytes | None:
 
 @functools.lru_cache(256)
 def any_of(names: frozenset[str]) -> re.Pattern[str]:
-    """Return a pattern that matches special tokens in text: the leftmost, and the longest of several at one place."""
+    """Return a pattern that matches special tokens in text: the leftmost match and, of several matches that begin at the
+    same place, the longest.
+    """
     if not names:
         return re.compile("(?!)")  # never matches
     return re.compile(_longest_first(sorted(names)))
 
 
 def _longest_first(names: Sequence[str]) -> str:
-    """Return a regex of sorted texts that branches once for each first character, because Gemma has 6,400 added tokens."""
+    """Return a regex that matches any of the sorted texts. It branches once for each first character, so that it is fast
+    even for the 6,400 added tokens of Gemma.
+    """
     branches = []
     for _, group in itertools.groupby(names, key=lambda name: name[:1]):
         same = list(group)

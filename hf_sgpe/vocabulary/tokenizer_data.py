@@ -1,7 +1,8 @@
 """TokenizerData: all parts of a BPE tokenizer, as one frozen value.
 
-Merges of a byte-level tokenizer join bytes. Merges of a tokenizer in SentencePiece's manner (Gemma) join characters; a
-character without a token becomes the tokens of its bytes, which no merge joins. A space takes the place of U+2581.
+Merges of a byte-level tokenizer join bytes. Merges of a tokenizer converted from SentencePiece (Gemma) join characters. A
+character without a token becomes the tokens of its bytes, and no merge joins these. Tokens are stored with spaces instead of
+U+2581.
 """
 
 from __future__ import annotations
@@ -158,8 +159,9 @@ class TokenizerData:
             raise SGPEError(f"model_max_length must be a number of tokens, not {length!r}")
 
     def _may_share(self, one: bytes | str, other: bytes | str) -> bool:
-        """Return whether two tokens may share an id: two special tokens, or an added token and the ordinary token of its
-        text."""
+        """Return whether two tokens may share an id. Two special tokens may, and so may an added token and the ordinary
+        token with the same text.
+        """
         if isinstance(one, bytes) and isinstance(other, str):
             return one == self.bytes_of_added(other)
         return one in self.special_tokens and other in self.special_tokens
@@ -176,7 +178,7 @@ class TokenizerData:
 
     @property
     def by_characters(self) -> bool:
-        """Whether merges join characters, in SentencePiece's manner, instead of bytes."""
+        """Whether merges join characters, as in SentencePiece, instead of bytes."""
         return bool(self.byte_tokens)
 
     @property
@@ -214,7 +216,7 @@ class TokenizerData:
         return 1 + max(*self.vocab.values(), *self.byte_tokens, *self.added_tokens.values(), *special)
 
     def inside_text(self) -> TokenizerData:
-        """Return the tokenizer for parts from inside a text, before which it puts no space."""
+        """Return the tokenizer for parts from inside a text. It puts no space before them."""
         if not self.by_characters:
             return self
         return replace(self, splitting=replace(self.splitting, normalization="metaspace"))
@@ -240,7 +242,7 @@ class TokenizerData:
         return text_to_string(token) if self.by_characters else bytes_to_string(token)
 
     def spelled_by(self, text: str) -> bytes | None:
-        """Return the bytes of the ordinary token with this vocabulary string, or None if a token cannot have it."""
+        """Return the bytes of the ordinary token with this vocabulary string, or None if no token can have this string."""
         if not self.by_characters:
             return bytes_spelled(text)
         return None if " " in text else string_to_text(text)
