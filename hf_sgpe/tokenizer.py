@@ -198,8 +198,8 @@ class BPETokenizer:
 
         Args:
             corpus: Texts; the path of a UTF-8 file, whose lines are the texts; or one text.
-            vocab_size: Number of tokens. Special tokens with ids below this number are included. special_tokens: Text → id,
-                or texts. Special tokens with ids of at least ``vocab_size`` are added to this number.
+            vocab_size: Number of tokens. Special tokens with ids below this number are included.
+            special_tokens: Text → id, or texts. Special tokens with ids of at least ``vocab_size`` are added to this number.
             verbose: Whether to print the result.
             split_pattern: Name of one of `SPLIT_PATTERNS` or a regular expression.
 
@@ -835,8 +835,7 @@ class BPETokenizer:
         return next(self._codec.pieces([id]))
 
     def get_pattern(self) -> str:
-        """Return the split pattern; the last pattern if several are applied in turn, and an empty string if there is none.
-        """
+        """Return the split pattern; the last pattern if several are applied in turn, and an empty string if there is none."""
         return self.splitting.regexes[-1] if self.splitting.regexes else ""
 
     def cache_info(self) -> CacheInfo:

@@ -84,9 +84,9 @@ def closed(
     Args:
         merges: Pairs in the order of their ranks.
         parts: Tokens that may be parts of a pair: all tokens that merging can make, and the tokens that it begins with.
-            Added tokens are not among them, because they are taken out of the text before merging. only: Function that
-            returns whether a token gets further pairs. All other tokens keep only the pairs that they have. None if every
-            token gets further pairs.
+            Added tokens are not among them, because they are taken out of the text before merging.
+        only: Function that returns whether a token gets further pairs. All other tokens keep only the pairs that they have.
+            None if every token gets further pairs.
 
     >>> closed([("a", "b"), ("b", "c"), ("ab", "c")], {"a", "b", "c", "ab", "bc"})
     [('a', 'b'), ('b', 'c'), ('ab', 'c'), ('a', 'bc')]

@@ -1,6 +1,7 @@
-"""Search for the damaged file when transformers cannot load a tokenizer, for an error in one line that names the file.
+"""Search for the damaged file when transformers cannot load a tokenizer. The result is a one-line error that names the file.
 
-For a damaged file, transformers and its backend raise a KeyError, a bare Exception or a panic without the name of the file.
+If a file is damaged, transformers and its backend raise a KeyError, a bare Exception or a panic, without the name of the
+file.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def _repeated_ids(tokenizer_file: Path) -> BaseException | None:
 
 
 def _failure(tokenizer_file: Path, also: Iterable[Path], gapless: bool) -> BaseException | None:
-    """Return the error that transformers raises for only these files, or None."""
+    """Return the error that transformers raises for a folder with only these files, or None if it raises none."""
     with TemporaryDirectory() as temporary:
         shutil.copyfile(tokenizer_file, Path(temporary) / TOKENIZER_FILE)
         for file in also:

@@ -61,7 +61,8 @@ def add_format(form: Format) -> None:
 
 
 def format_of(source: str | os.PathLike[str]) -> Format:
-    """Return the format of a file by the ending of its name, or else by its content; ``folder`` if no format matches.
+    """Return the format of a file, found by the ending of its name or, if no ending matches, by its content; ``folder`` if
+    no format matches.
 
     >>> format_of("my.tiktoken").name, format_of("user/name").name
     ('tiktoken', 'folder')

@@ -1,7 +1,7 @@
 """The two files that GPT-2 introduced, ``vocab.json`` and ``merges.txt``.
 
 The files contain neither the split pattern nor the list of special tokens. Both are arguments, or come from the tokenizer
-class that the settings in the same folder name.
+class that is named in the settings in the same folder.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": F
 def read(
     vocab: Path, merges: Path, *, pattern: str, special_tokens: Sequence[str] = (), ignore_merges: bool = False
 ) -> TokenizerData:
-    """Return the tokenizer of two files.
+    """Return the tokenizer of a ``vocab.json`` and a ``merges.txt``.
 
     Args:
         vocab: JSON object: vocabulary string → id.
@@ -65,10 +65,10 @@ def read(
 
 
 def translated(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the content of the ``tokenizer.json`` and of the ``tokenizer_config.json`` that are equal to a folder's files.
+    """Return the content of a ``tokenizer.json`` and a ``tokenizer_config.json`` that are equivalent to a folder's files.
 
-    The tokens that are added to the vocabulary are those of transformers: from ``tokenizer_config.json``, or else from
-    ``added_tokens.json`` and ``special_tokens_map.json``, and the special tokens of the tokenizer's class.
+    The added tokens are those that transformers adds. They come from ``tokenizer_config.json`` or, if it has none, from
+    ``added_tokens.json`` and ``special_tokens_map.json``; the special tokens of the tokenizer's class are added to them.
 
     Raises:
         SGPEError: a file is damaged, or the split pattern of the tokenizer's class is not known.
@@ -118,7 +118,8 @@ def _merges(path: Path) -> list[tuple[str, str]]:
 def _added_tokens(
     settings: Mapping[str, Any], added_ids: Mapping[str, int], vocab: Mapping[str, int]
 ) -> list[dict[str, Any]]:
-    """Return ``added_tokens`` of the equal ``tokenizer.json``: with ids first, then special tokens without an id.
+    """Return ``added_tokens`` of the equivalent ``tokenizer.json``: first the tokens with ids, then the special tokens
+    without an id.
 
     Args:
         settings: Content of ``tokenizer_config.json``.
@@ -149,7 +150,7 @@ def _added_tokens(
 
 
 def _pre_tokenizer(kind: TokenizerClass, add_prefix_space: bool) -> dict[str, Any]:
-    """Return the ``pre_tokenizer`` of a class."""
+    """Return the ``pre_tokenizer`` of a tokenizer class."""
     if kind.pattern == "gpt2":
         return {**_BYTE_LEVEL, "add_prefix_space": add_prefix_space, "trim_offsets": True, "use_regex": True}
     pattern = {"Regex": SPLIT_PATTERNS[kind.pattern]}
@@ -159,7 +160,7 @@ def _pre_tokenizer(kind: TokenizerClass, add_prefix_space: bool) -> dict[str, An
 
 
 def _post_processor(kind: TokenizerClass, settings: Mapping[str, Any], ids: Mapping[str, int]) -> dict[str, Any]:
-    """Return the ``post_processor`` of a class with some settings."""
+    """Return the ``post_processor`` of a tokenizer class with some settings."""
     texts = {
         role: value["content"] if isinstance(value, Mapping) else value
         for role, value in settings.items()

@@ -1,4 +1,4 @@
-"""Reading a tokenizer by name: a file, a folder, or a repository on the Hub, in any format that has the whole tokenizer."""
+"""Reading a tokenizer by name: a file, a folder, or a repository on the Hub, in any format that stores the whole tokenizer."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def find(
 ) -> Path:
     """Return the path of the file with the vocabulary in a folder or a Hub repository, or of a file itself.
 
-    This is ``tokenizer.json``, or without one a file of another format
+    The file is ``tokenizer.json`` or, if there is none, a vocabulary in one of the other formats
     (`hf_sgpe.files.folder_contents.vocabulary_file`).
 
     Args:
@@ -111,7 +111,8 @@ def read(path: Path) -> TokenizerData:
 def contents_of(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """Return the content of a tokenizer's ``tokenizer.json`` and of its ``tokenizer_config.json``.
 
-    A tokenizer in another format is translated: the contents are those of the equal ``tokenizer.json``.
+    If the tokenizer has no ``tokenizer.json``, its format is translated: the contents are those of the equivalent
+    ``tokenizer.json``.
 
     Args:
         path: The file with the vocabulary.
@@ -135,7 +136,9 @@ def contents_of(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
 
 
 def _of_sentencepiece(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return `contents_of` for a model of SentencePiece. Without settings, special tokens have the roles of their names."""
+    """Return `contents_of` for a model of SentencePiece. If there are no settings, each special token has the role that its
+    name suggests.
+    """
     settings = settings_in(path.with_name(CONFIG_FILE))
     if "added_tokens_decoder" not in settings:
         settings = {**settings, **settings_in(path.with_name(gpt2_files.ROLES_FILE))}
@@ -145,17 +148,20 @@ def _of_sentencepiece(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def is_translated(path: Path) -> bool:
-    """Return whether the file with a vocabulary has another format than ``tokenizer.json``."""
+    """Return whether the file with a vocabulary is not a ``tokenizer.json``, so that it must be translated."""
     return path.name == gpt2_files.MERGES_FILE or path.suffix in (".tiktoken", ".model") or tekken.is_one(path)
 
 
 def is_sentencepiece(path: Path) -> bool:
-    """Return whether a file is SentencePiece's ``tokenizer.model``; Llama 3's file of that name has tiktoken's ranks."""
+    """Return whether a file is SentencePiece's ``tokenizer.model``. (Llama 3 has a file with the same name, but it contains
+    tiktoken's ranks.)
+    """
     return path.suffix == ".model" and not tiktoken.holds_ranks(path)
 
 
 def _of_ranks(path: Path) -> TokenizerData:
-    """Return the tokenizer of a file of tiktoken's ranks whose folder names a tokenizer class with a known split pattern.
+    """Return the tokenizer of a file of tiktoken's ranks. The settings in its folder must name a tokenizer class with a
+    known split pattern.
 
     Raises:
         SGPEError: there is no such class, or the file is damaged.

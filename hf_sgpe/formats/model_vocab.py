@@ -1,8 +1,8 @@
 """``model.vocab`` of ``tokenizer.json``: one map from spelling to id, in which two kinds of tokens share a name space.
 
 An ordinary token is bytes, spelled in GPT-2's alphabet or as SentencePiece spells text. An added token is text, spelled as
-itself. So "ß" can be the added
-token "ß" or the byte 0xDF. A spelling in ``added_tokens`` is also an ordinary token if the model can produce its bytes.
+itself. So "ß" can be the added token "ß" or the byte 0xDF. A spelling in ``added_tokens`` is also an ordinary token if the
+model can produce the bytes that it spells.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ def also_ordinary(
 ) -> dict[str, bytes]:
     """Return the texts of added tokens that the model would use as ordinary tokens: text → bytes of the ordinary token.
 
-    These are single bytes, parts and results of merges, and, with ``ignore_merges``, words whose bytes are other text.
+    The model uses these texts as ordinary tokens: single bytes, parts and results of merges, and, with ``ignore_merges``,
+    words whose bytes are not the bytes of the text itself.
 
     Args:
         texts: Texts of added tokens in ``model.vocab``.
         merges: The merges of the model.
         ignore_merges: Whether a word that is a token becomes this token without merges.
-        by_characters: Whether merges join characters; then these are single characters instead of bytes.
+        by_characters: Whether merges join characters. Then the ordinary tokens are single characters instead of single
+            bytes.
 
     >>> also_ordinary(["ß", "ø", "Fuß", "Ġthe", "the"], [(b" ", b"the")])
     {'ß': b'\\xdf', 'Ġthe': b' the', 'the': b'the'}
@@ -56,7 +58,8 @@ def left_out(data: TokenizerData) -> list[str]:
 
 
 def write(data: TokenizerData) -> dict[str, int]:
-    """Return ``model.vocab``: spelling → id. Added tokens are included if possible, because loading renumbers all others.
+    """Return ``model.vocab``: spelling → id. Added tokens are included if possible, because loading renumbers added tokens
+    that are left out.
 
     Raises:
         SGPEError: an added token is spelled like an ordinary token, and loading would change its id.
@@ -77,7 +80,7 @@ def write(data: TokenizerData) -> dict[str, int]:
 
 
 def loaded_id(text: str, vocab: Mapping[str, int], added: Iterable[int]) -> int:
-    """Return the id of an added token after loading: its id in ``model.vocab``, or else the next free id.
+    """Return the id of an added token after loading: its id in ``model.vocab`` or, if it is not there, the next free id.
 
     Args:
         added: Ids of all earlier added tokens.

@@ -18,8 +18,9 @@ from hf_sgpe.vocabulary.byte_strings import bytes_to_string
 def regexes_of(pre_tokenizer: Mapping[str, Any] | None, merges: Iterable[tuple[bytes, bytes]] = ()) -> list[str]:
     """Return regexes that split text, one after another, as the pre-tokenizers do.
 
-    Falcon splits at digits after ByteLevel, where some bytes of other characters are spelled ``²`` or ``¼`` and count as
-    digits. Such a split is ignored if no merge joins a digit byte with another byte, because then it changes no token.
+    Falcon splits at digits after ByteLevel. There, some bytes of other characters are spelled ``²`` or ``¼``, which count as
+    digits. Such a split is ignored if no merge joins a digit byte with any other byte, because then the split changes no
+    token.
 
     Args:
         pre_tokenizer: The entry ``pre_tokenizer`` of a ``tokenizer.json``.
@@ -59,7 +60,7 @@ _DIGIT_BYTES = frozenset(byte for byte in range(256) if bytes_to_string(bytes([b
 
 
 def _joins_digits(merges: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Return whether a merge joins a byte that is spelled as a digit with another byte."""
+    """Return whether a merge joins a byte that is spelled as a digit with any other byte."""
     return any((left[-1] in _DIGIT_BYTES) != (right[0] in _DIGIT_BYTES) for left, right in merges)
 
 
@@ -70,7 +71,7 @@ def _parts(pre_tokenizer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _regex(part: Mapping[str, Any]) -> str:
-    """Return the regex of a pre-tokenizer: its pieces are the matches and the text between matches."""
+    """Return the regex of a pre-tokenizer. The pieces of the pre-tokenizer are the matches and the text between matches."""
     if part["type"] == "Digits":
         return _class("Digits", r"\p{N}") + ("" if part.get("individual_digits") else "+")
     if part["type"] == "Punctuation":
@@ -103,7 +104,8 @@ def _class(kind: str, nearly: str) -> str:
 
     Args:
         kind: ``Digits`` or ``Punctuation``.
-        nearly: A regex class of nearly the same characters. If it is a subset, the result is this class with additions.
+        nearly: A regex class of nearly the same characters. If this class is a subset of the result, the result is written
+            as this class with additions.
     """
     points = set(map(ord, tokenizers_library.split_at(kind, every_character(), nearly)))
     subset = members(nearly)

@@ -1,7 +1,7 @@
-"""A ``tokenizer.model`` for an extended tokenizer, made from the base's.
+"""A ``tokenizer.model`` for an extended tokenizer, made from the file of the base.
 
-SentencePiece takes ids from the places of pieces, and the order of merges from their scores. So each id up to the last one
-gets a piece, and each piece that a merge makes gets a score that falls with the place of the merge.
+In SentencePiece, the id of a piece is its place in the file, and pieces with higher scores are merged first. So each id up
+to the last one gets a piece, and the pieces that merges make get falling scores, in the order of the merges.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ class _Piece(NamedTuple):
 def extended(base: bytes, path: Path, tokenizer: TokenizerData) -> bytes:
     """Return the content of a ``tokenizer.model`` with which SentencePiece returns the ids of an extended tokenizer.
 
-    A new token becomes a normal piece, a new special token a control piece, and another new added token a user-defined
-    piece. A token with the id of an old piece of another text (a reserved one) replaces it. An id without a token becomes a
-    control piece, which SentencePiece never finds in text.
+    A new token becomes a normal piece, a new special token a control piece, and any other new added token a user-defined
+    piece. If a new token has the id of an old piece with a different text (a reserved piece), it replaces this piece. An id
+    without a token becomes a control piece, which SentencePiece never finds in text.
 
-    Old pieces keep their types, except user-defined ones with spaces that are ordinary tokens (Gemma's runs of spaces). They
-    become normal pieces: a ``tokenizer.json`` finds them by merges, after the merges in front of theirs.
+    Old pieces keep their types, with one exception: user-defined pieces with spaces that are ordinary tokens (Gemma's runs
+    of spaces) become normal pieces. A ``tokenizer.json`` finds these pieces by merges, in the order of the ranks of the
+    merges.
 
-    Three differences are left, which the base has, too. SentencePiece finds no special tokens. It puts its dummy prefix only
-    before the first part of a text with user-defined pieces. And U+2581 is a space to it, also next to spaces.
+    Three differences between SentencePiece and the ``tokenizer.json`` remain; the base has them, too. SentencePiece finds no
+    special tokens in text. It puts its dummy prefix only before the first part of a text with user-defined pieces. And it
+    reads U+2581 as a space, even next to spaces.
 
     Args:
         base: Content of the base's ``tokenizer.model``.
@@ -44,7 +46,7 @@ def extended(base: bytes, path: Path, tokenizer: TokenizerData) -> bytes:
         tokenizer: The extended tokenizer, whose merges have closed pairs (`hf_sgpe.bpe.closed_pairs.closed`).
 
     Raises:
-        SGPEError: SentencePiece would return other ids, or two ids need the same piece.
+        SGPEError: SentencePiece would not return the same ids, or two ids need the same piece.
         NotInstalledError: sentencepiece or protobuf is not installed.
     """
     model = parsed(base, path)
@@ -69,7 +71,9 @@ def _pieces(model: Any, tokenizer: TokenizerData) -> list[_Piece]:
 
 
 def _piece(before: _Piece | None, after: _Piece | None) -> _Piece | None:
-    """Return the piece of an id with a piece of the base and a token of the extended tokenizer, or None for neither."""
+    """Return the piece of an id in the new file, from the id's piece in the base and its token in the extended tokenizer;
+    None if it has neither.
+    """
     if before is None or before.kind in (BYTE, UNKNOWN):
         return before or after
     if after is None:
@@ -92,7 +96,7 @@ def _check_texts(pieces: Sequence[_Piece]) -> None:
     """Check that no two pieces have the same text.
 
     Raises:
-        SGPEError: two have.
+        SGPEError: two pieces have the same text.
     """
     ids: dict[str, int] = {}
     for id, piece in enumerate(pieces):
@@ -104,10 +108,11 @@ def _check_texts(pieces: Sequence[_Piece]) -> None:
 
 
 def _joined(pieces: Sequence[_Piece], merges: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Return the merges that SentencePiece does: all but those of user-defined pieces, which it finds before merging.
+    """Return the merges that SentencePiece applies: all merges except those of user-defined pieces, which it finds before
+    merging.
 
     Raises:
-        SGPEError: it would do others, too.
+        SGPEError: SentencePiece would apply further merges.
     """
     normal = {string_to_text(piece.text) for piece in pieces if piece.kind == NORMAL}
     found = {string_to_text(piece.text) for piece in pieces if piece.kind == USER_DEFINED}
@@ -119,7 +124,9 @@ def _joined(pieces: Sequence[_Piece], merges: Sequence[tuple[bytes, bytes]]) -> 
 
 
 def _scored(pieces: Sequence[_Piece], merges: Sequence[tuple[bytes, bytes]]) -> list[_Piece]:
-    """Return the pieces with scores from 0 down: in the order of the merges, then in the order of the old scores."""
+    """Return the pieces with scores that fall from 0. Pieces that merges make come first, in the order of the merges; the
+    other pieces follow in the order of their old scores.
+    """
     made = dict.fromkeys(map(text_to_string, in_order(merges)))
     rest = sorted(
         (piece for piece in pieces if piece.kind == NORMAL and piece.text not in made), key=lambda piece: -piece.score

@@ -1,8 +1,9 @@
-"""The parts of a ``tokenizer.json`` in SentencePiece's manner (Llama 2, Mistral 7B, Gemma).
+"""The parts of a ``tokenizer.json`` that was converted from SentencePiece (Llama 2, Mistral 7B, Gemma).
 
 Merges join characters, a space is written as U+2581, and a character without a token becomes the tokens of its bytes.
 
-Converters have written the same rules in several forms. `normalization_of` reads them, and `parts_of` writes one of them.
+Converters have written the same rules in several forms. `normalization_of` reads all of these forms, and `parts_of` writes
+one of them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _BY_SCHEME = {"never": "metaspace", "always": "metaspace-always", "first": "meta
 
 
 def is_one(content: Mapping[str, Any]) -> bool:
-    """Return whether the content of a ``tokenizer.json`` is BPE in SentencePiece's manner."""
+    """Return whether the content of a ``tokenizer.json`` is BPE that was converted from SentencePiece."""
     model = content["model"]
     return model.get("type", "BPE") == "BPE" and bool(model.get("byte_fallback"))
 
@@ -36,7 +37,7 @@ def normalization_of(content: Mapping[str, Any]) -> str:
     """Return the normalization, one of `hf_sgpe.splitting.normalization.METASPACES`, of a ``tokenizer.json``.
 
     Raises:
-        NotByteLevelError: a normalizer, pre-tokenizer or decoder does something else.
+        NotByteLevelError: a normalizer, pre-tokenizer or decoder does something that none of these normalizations does.
     """
     normalizers = _members(content.get("normalizer"), "normalizers")
     pre_tokenizers = _members(content.get("pre_tokenizer"), "pretokenizers")
@@ -96,7 +97,7 @@ def byte_tokens_in(vocab: Mapping[str, int]) -> tuple[int, ...]:
     """Return the ids of the tokens of the 256 bytes.
 
     Raises:
-        NotByteLevelError: a byte has no token, so a character can be without any.
+        NotByteLevelError: a byte has no token, so some characters could not be encoded.
     """
     names = [byte_token(byte) for byte in range(256)]
     if missing := [name for name in names if name not in vocab]:
@@ -105,10 +106,10 @@ def byte_tokens_in(vocab: Mapping[str, int]) -> tuple[int, ...]:
 
 
 def tokens_of(texts: set[str]) -> dict[str, bytes]:
-    """Return vocabulary string → token, for the ordinary tokens among vocabulary strings.
+    """Return vocabulary string → token (bytes), for all vocabulary strings that are ordinary tokens.
 
     Raises:
-        NotByteLevelError: two strings are the same token, because one has a space and one U+2581.
+        NotByteLevelError: two strings are the same token, because one has a space where the other has U+2581.
     """
     names = texts.difference(map(byte_token, range(256)))
     spelled = {name: string_to_text(name) for name in names}

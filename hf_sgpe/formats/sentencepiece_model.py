@@ -4,13 +4,14 @@
 model that no ``tokenizer.json`` could reproduce exactly is refused. SentencePiece's rules become these parts:
 
 - Merges: all pairs of pieces that make a piece, in the order of the scores (`hf_sgpe.bpe.closed_pairs`).
-- Added tokens: user-defined pieces, which SentencePiece finds before everything else, the longest at the leftmost place, in
-  text that already has U+2581 for spaces, and never joins. Runs of U+2581 become the first merges instead, the longest one
-  first.
+- Added tokens: user-defined pieces. SentencePiece finds them before all other pieces and never merges them. It searches text
+  in which U+2581 already replaces spaces; the leftmost match counts, and of matches at the same place the longest.
+  User-defined runs of U+2581 do not become added tokens but the first merges, with the longest run first.
 - Special tokens: control pieces. SentencePiece never finds them in text, but all loaders do.
-- Prepend: the dummy prefix, which SentencePiece puts before a text, also if the text begins with a space. If the text has
-  added tokens, the two differ: Prepend is applied to each part between them, as in transformers' converter and in llama.cpp,
-  and SentencePiece's prefix comes only before the first part, also if that is a user-defined piece.
+- Prepend: the dummy prefix, a space that SentencePiece puts before a text, even if the text begins with a space. If the text
+  has added tokens, Prepend and the dummy prefix differ. Prepend is applied to each part between added tokens, as in
+  transformers' converter and in llama.cpp. The dummy prefix comes only before the first part, even if this part is a
+  user-defined piece.
 
 The package ``sentencepiece`` has the definition of the file. It parses 32,000 pieces in two milliseconds, refuses damaged
 files and keeps fields that it does not know, so this module has no reader of its own.
@@ -40,13 +41,13 @@ _PACKAGES = ("sentencepiece", "protobuf")
 
 
 def parsed(data: bytes, path: Path) -> Any:
-    """Return the ``ModelProto`` of a file's bytes, if SentencePiece loads it and it is of the type BPE.
+    """Return the ``ModelProto`` in the bytes of a file. SentencePiece must be able to load it, and its type must be BPE.
 
     Args:
         path: The file, for error messages.
 
     Raises:
-        SGPEError: the file is damaged, or has a model of another type.
+        SGPEError: the file is damaged, or the type of its model is not BPE.
         NotInstalledError: sentencepiece or protobuf is not installed.
     """
     library = optional("sentencepiece", _NEED, *_PACKAGES, extra="sentencepiece")
@@ -101,8 +102,9 @@ def to_tokenizer_json(data: bytes, path: Path, settings: Mapping[str, Any] | Non
     Args:
         data: Content of the ``tokenizer.model``.
         path: The file, for error messages.
-        settings: Content of the ``tokenizer_config.json`` in the same folder, which decides on the tokens around a text, and
-            with ``legacy: false`` on the dummy prefix: before the first part of a text, unless it begins with a space.
+        settings: Content of the ``tokenizer_config.json`` in the same folder, which sets the tokens around a text. With
+            ``legacy: false``, the dummy prefix comes only before the first part of a text, and only if this part does not
+            begin with a space.
 
     Raises:
         SGPEError: the file is damaged.
@@ -165,10 +167,10 @@ def _added_token(id: int, text: str, **flags: bool) -> dict[str, Any]:
 
 
 def _more_added(settings: Mapping[str, Any], names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the added tokens in the settings that are no pieces, and those pieces with their flags in the settings.
+    """Return the added tokens of the settings: those that are not pieces, and those that are pieces with their flags.
 
     Raises:
-        SGPEError: the settings give a piece's id to another text.
+        SGPEError: the settings have a different text for the id of a piece.
     """
     more: dict[str, dict[str, Any]] = {}
     for key, token in sorted((settings.get("added_tokens_decoder") or {}).items(), key=lambda item: int(item[0])):
@@ -187,7 +189,7 @@ def _check_normalizer(model: Any) -> None:
     """Check that the normalizer changes only spaces.
 
     Raises:
-        NotByteLevelError: it does more.
+        NotByteLevelError: the normalizer changes other characters, too.
     """
     spec = model.normalizer_spec
     if spec.precompiled_charsmap:
@@ -208,9 +210,11 @@ def _check_normalizer(model: Any) -> None:
 def _user_defined(
     pieces: Sequence[str], *, can_grow: bool, with_prefix: bool, removes_spaces: bool
 ) -> tuple[list[str], dict[str, bool]]:
-    """Return the user-defined pieces that are runs of U+2581, and for each other one whether to find it after normalization.
+    """Return the user-defined pieces that are runs of U+2581, and, for each other user-defined piece, whether it is found
+    after normalization.
 
-    A piece with a space is in neither: SentencePiece never finds it, since text has no spaces then.
+    A piece with a space is in neither result: SentencePiece never finds it, because it replaces the spaces of a text before
+    it looks for pieces.
 
     Raises:
         NotByteLevelError: a ``tokenizer.json`` would not find the pieces in the same places.
@@ -235,7 +239,7 @@ def _user_defined(
 
 
 def _growing(runs: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield merges by which a run of marks grows from the left, the longest first."""
+    """Yield merges by which a run of U+2581 grows from the left. Merges that make longer runs come first."""
     parts = {SPACE_MARK, *runs}
     for run in reversed(runs):
         yield from pairs_of(run, parts)
@@ -245,7 +249,7 @@ def _merges(model: Any, vocab: Mapping[str, int]) -> Iterator[tuple[str, str]]:
     """Yield all pairs of pieces that make a normal piece, in SentencePiece's order.
 
     Raises:
-        NotByteLevelError: no list of merges has this order.
+        NotByteLevelError: no list of merges can have SentencePiece's order.
     """
     kinds = {piece.piece: piece.type for piece in model.pieces}
     normal = {piece.piece: piece.score for piece in model.pieces if piece.type == NORMAL}
@@ -274,12 +278,13 @@ def _merges(model: Any, vocab: Mapping[str, int]) -> Iterator[tuple[str, str]]:
 
 
 def _check_equals(equal: list[str], ordered: list[str]) -> None:
-    """Check that pieces with the same score are runs of characters, which grow from the left in the order of their lengths.
+    """Check that pieces with the same score are runs of the same character, sorted by length.
 
     The runs of spaces in Mistral's files have equal scores.
 
     Raises:
-        NotByteLevelError: they are other pieces, so the leftmost pair would come first.
+        NotByteLevelError: pieces that are not such runs have the same score. SentencePiece would merge the leftmost of them
+            first, whatever its place in the file.
     """
     if len(equal) == 1:
         return
@@ -295,7 +300,9 @@ def _check_equals(equal: list[str], ordered: list[str]) -> None:
 
 
 def _around(model: Any, normalization: str) -> dict[str, Any]:
-    """Return the normalizer, pre-tokenizer and decoder, which also remove spaces and do without bytes if the model does."""
+    """Return the normalizer, pre-tokenizer and decoder. If the model removes extra spaces or has no tokens for bytes, so do
+    they.
+    """
     parts = sentencepiece_json.parts_of(normalization)
     if model.normalizer_spec.remove_extra_whitespaces:
         # SentencePiece removes spaces at the beginning; at the end, where they are written as marks, it removes marks, too.
@@ -313,7 +320,7 @@ def _around(model: Any, normalization: str) -> dict[str, Any]:
 
 
 def _template(model: Any, vocab: Mapping[str, int], settings: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the template with the tokens that the settings ask for, or None.
+    """Return the template with the tokens that the settings ask for; None if they ask for none.
 
     The classes of Llama and Gemma put a BOS token before a text unless ``add_bos_token`` is false.
     """

@@ -39,8 +39,8 @@ def is_one(path: str | os.PathLike[str]) -> bool:
 def read(path: Path) -> TokenizerData:
     """Return the tokenizer of a ``tekken.json``, with ``<s>`` before each text if special tokens are added.
 
-    Special tokens have the first ids. As in mistral_common, further tokens than the default size of the vocabulary are left
-    out, and ids without a special token get a name such as ``<SPECIAL_20>``.
+    Special tokens have the first ids. As in mistral_common, tokens beyond the default size of the vocabulary are left out,
+    and ids that are reserved for special tokens but have none get a name such as ``<SPECIAL_20>``.
 
     Raises:
         SGPEError: the file is damaged.
@@ -69,7 +69,7 @@ def read(path: Path) -> TokenizerData:
 
 
 def _special_tokens(content: Mapping[str, Any], number: int) -> dict[str, int]:
-    """Return text → id of all special tokens, those without a text of their own included."""
+    """Return text → id of all special tokens, including those without a text of their own."""
     listed = content.get("special_tokens")
     if listed is None:
         named = dict(enumerate(_FIRST_SPECIAL_TOKENS))

@@ -1,9 +1,9 @@
 """``.tiktoken`` files, and tokenizers of the ``tiktoken`` package.
 
 tiktoken has no list of merges: it merges any two neighbours whose concatenation is a token, lowest rank first. It has a
-single split pattern and no normalization. A tokenizer for which tiktoken would return other tokens is refused. The ranks of
-tiktoken are also its ids. A tokenizer whose ids differ from its ranks, such as an extended tokenizer, cannot be a file, but
-`to_tiktoken` returns an encoding that maps ranks to ids.
+single split pattern and no normalization. If tiktoken would not return the same tokens as a tokenizer, the tokenizer is
+refused. In tiktoken, the rank of a token is also its id. A tokenizer whose ids differ from its ranks, such as an extended
+tokenizer, cannot be written to a file, but `to_tiktoken` returns an encoding that maps ranks to ids.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def read_ranks(path: Path) -> dict[bytes, int]:
 
 
 def of_ranks(ranks: Mapping[bytes, int], *, first_id: int = 0, **parts: Any) -> TokenizerData:
-    """Return the tokenizer with which tiktoken's rule gives the same tokens.
+    """Return the tokenizer that has the same tokens for every text as tiktoken with these ranks.
 
     Args:
         ranks: Token → rank.
@@ -146,9 +146,10 @@ def to_tiktoken(tokenizer: TokenizerData, name: str = "hf_sgpe") -> Encoding:
 
 
 def one_pattern(splitting: Splitting) -> str:
-    """Return a single split pattern that matches all words of a splitting, including the text between its own matches.
+    """Return a single split pattern that matches all words of a splitting. The text between the matches of the splitting's
+    own pattern is matched, too.
 
-    For the recipe ``hybrid``, no other match extends into a word of the scripts.
+    For the recipe ``hybrid``, a word of the scripts is a match of its own; no other match extends into it.
 
     Raises:
         SGPEError: the splitting has several steps, or no pattern.
@@ -173,7 +174,9 @@ _MATCHES_SOME_CHARACTER = re.compile(r"\[(?:\\.|[^\]\\])+\]|\\p\{\w+\}|\\[sS]| "
 
 
 def _ranks(tokenizer: TokenizerData) -> dict[bytes, int]:
-    """Return token → rank in the order of merging, which tiktoken uses. For most tokenizers the rank is the id."""
+    """Return token → rank, where ranks are in the order of merging, as tiktoken needs them. In most tokenizers the rank of a
+    token is its id.
+    """
     vocab, merges = tokenizer.vocab, tokenizer.merges
     made: dict[bytes, int] = {}
     several: set[bytes] = set()
@@ -189,7 +192,9 @@ def _ranks(tokenizer: TokenizerData) -> dict[bytes, int]:
 
 
 def _last_merge(token: bytes, rank_of: Mapping[tuple[bytes, bytes], int], otherwise: int) -> int:
-    """Return the rank of the last merge of a token's bytes. If several merges make the token, text uses this one."""
+    """Return the rank of the last merge when a token's bytes are merged. If several merges make the token, this is the merge
+    that is applied in text.
+    """
     pieces = [token[place : place + 1] for place in range(len(token))]
     last: float = otherwise
     while len(pieces) > 1:
@@ -204,7 +209,7 @@ def _check(tokenizer: TokenizerData, ranks: Mapping[bytes, int]) -> None:
     """Check that tiktoken's rule leads to the same tokens as the merges of this tokenizer.
 
     Raises:
-        SGPEError: it does not.
+        SGPEError: tiktoken's rule leads to other tokens.
     """
     for byte in sorted(BYTES_OF_TEXT):
         if bytes([byte]) not in ranks:

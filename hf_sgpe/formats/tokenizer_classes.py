@@ -1,4 +1,4 @@
-"""The tokenizer classes of transformers whose vocabulary files lack the split pattern, which is in the code of the class."""
+"""The tokenizer classes of transformers whose split pattern is in the code of the class, and not in the vocabulary files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ class TokenizerClass:
         normalization: ``none`` or ``nfc``.
         roles: Role → special token as ``tokenizer_config.json`` writes it: its text, or an object with flags.
         puts_around: Whether a text is put between the ``cls_token`` and the ``sep_token``, as in RoBERTa.
-        special_tokens: Special tokens after the last token of the file; those of ``roles`` need not be in it.
+        special_tokens: Special tokens whose ids follow the last token of the file. Special tokens of ``roles`` need not be
+            listed here.
     """
 
     pattern: str
@@ -62,7 +63,9 @@ CLASSES: Mapping[str, TokenizerClass] = {
     **dict.fromkeys(("RobertaTokenizer", "BartTokenizer", "LongformerTokenizer"), _ROBERTA),
     "QWenTokenizer": _QWEN,
 }
-"""Name of a class, without ``Fast`` at its end → class. QWenTokenizer is the code in the repositories of the first Qwen."""
+"""Name of a class, without ``Fast`` at its end → class. QWenTokenizer is the class in the repositories of the first Qwen
+models.
+"""
 
 _OF_MODELS = {
     **dict.fromkeys(("gpt2", "gpt_neo", "gptj", "opt", "codegen", "phi"), "GPT2Tokenizer"),

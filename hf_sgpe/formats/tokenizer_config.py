@@ -1,4 +1,4 @@
-"""``tokenizer_config.json`` and the code file that it names, in a form that all loaders read in the same way.
+"""``tokenizer_config.json`` and the Python file that it names, in a form that all loaders read in the same way.
 
 The loaders are transformers 5, transformers 4.57 and transformers.js. The package writes every configuration with this
 module.

@@ -1,4 +1,4 @@
-"""TokenizerFolder: all files of another author's tokenizer, which can be written again with an extended vocabulary.
+"""TokenizerFolder: all files of an existing tokenizer, which can be written again with an extended vocabulary.
 
 `TokenizerData` has only the data for encoding and decoding. An extended tokenizer must also keep the rest of the folder:
 flags of added tokens, the post-processor, several chat templates, and settings of its class and of generation.
@@ -39,14 +39,14 @@ class TokenizerFolder:
 
     Attributes:
         name: The path or repository as the user wrote it.
-        content: Content of ``tokenizer.json``. A tokenizer in another format is translated.
-        settings: Content of ``tokenizer_config.json``. Missing roles are from ``special_tokens_map.json`` or, if that has
-            none either, from the tokenizer's class in transformers.
+        content: Content of ``tokenizer.json``. If the tokenizer has no such file, its format is translated.
+        settings: Content of ``tokenizer_config.json``. Missing roles are taken from ``special_tokens_map.json`` or, if they
+            are missing there, too, from the tokenizer's class in transformers.
         files: Other files of the tokenizer: name → text.
         data: The tokenizer that the files describe.
         sentencepiece: Content of SentencePiece's ``tokenizer.model``; None without that file.
-        rows: Number of embedding rows by the model's ``config.json`` in the same folder; None without a model.
-        model_ids: The ids that this ``config.json`` names, such as ``image_token_id``; they may have no token.
+        rows: Number of embedding rows according to the model's ``config.json`` in the same folder; None without a model.
+        model_ids: The ids that this ``config.json`` names, such as ``image_token_id``. Some of these ids may have no token.
     """
 
     name: str
@@ -93,7 +93,9 @@ class TokenizerFolder:
         )
 
     def with_vocabulary_of(self, data: TokenizerData) -> TokenizerFolder:
-        """Return this folder for ``data``: the same tokenizer with more tokens, and perhaps another split."""
+        """Return this folder with the vocabulary of ``data``: the same tokenizer with more tokens, and perhaps a different
+        split.
+        """
         model = {
             **self.content["model"],
             "vocab": model_vocab.write(data),
@@ -108,7 +110,9 @@ class TokenizerFolder:
         return replace(self, content=content, settings=settings, data=data, sentencepiece=self._sentencepiece_of(data))
 
     def _sentencepiece_of(self, data: TokenizerData) -> bytes | None:
-        """Return the ``tokenizer.model`` of an extended tokenizer; None without one, or if it cannot have the same ids."""
+        """Return the ``tokenizer.model`` of an extended tokenizer; None if the base has no such file, or if no such file
+        would have the same ids.
+        """
         if self.sentencepiece is None:
             return None
         try:
@@ -145,7 +149,7 @@ def _templates_of(name: str, revision: str | None) -> list[str]:
 
 
 def _of_its_class(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that a tokenizer has from its class in transformers, such as GPT-2's end of text.
+    """Return the settings that a tokenizer gets from its class in transformers, such as the token that ends texts of GPT-2.
 
     An extended tokenizer does not have this class, so its files must contain the settings.
     """

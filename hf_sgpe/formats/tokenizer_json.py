@@ -95,7 +95,7 @@ def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
 
 
 def config(tokenizer: TokenizerData) -> dict[str, Any]:
-    """Return the content of ``tokenizer_config.json``, which is also the settings of `SGPETokenizerFast`."""
+    """Return the content of ``tokenizer_config.json``. A `SGPETokenizerFast` has the same settings."""
     return for_every_loader(_settings(tokenizer), tokenizer.chat_template)
 
 
@@ -111,7 +111,8 @@ def _settings(tokenizer: TokenizerData) -> dict[str, Any]:
 
 
 def check_folder(directory: str | os.PathLike[str], *, with_chat_template: bool = False) -> None:
-    """Check that no other file in ``directory`` would change how a tokenizer that is written there is loaded.
+    """Check that a tokenizer that is written into ``directory`` will load correctly: that no other file there changes how it
+    is loaded.
 
     Args:
         with_chat_template: Whether the tokenizer has a chat template, which replaces an existing file.
@@ -163,8 +164,8 @@ def read(path: Path, content: Mapping[str, Any] | None = None, settings: Mapping
     """Read a ``tokenizer.json`` with the ``tokenizer_config.json`` and the chat template in the same folder.
 
     Args:
-        content: Content of the ``tokenizer.json``, if it was read before; None reads the file.
-        settings: Content of the ``tokenizer_config.json``, if it was read before; None reads the file, if there is one.
+        content: Content of the ``tokenizer.json``, if the caller has read the file; None to read it.
+        settings: Content of the ``tokenizer_config.json``, if the caller has read the file; None to read it, if it exists.
 
     Raises:
         SGPEError: the file is damaged or not a byte-level BPE tokenizer.
@@ -195,11 +196,11 @@ def from_content(
 
     Args:
         content: Content of the ``tokenizer.json`` at ``path``.
-        settings: Content of the ``tokenizer_config.json`` at ``settings_path``; None without one.
-        parts: Arguments of `TokenizerData` that replace those of the files.
+        settings: Content of the ``tokenizer_config.json`` at ``settings_path``; None if there is no such file.
+        parts: Arguments of `TokenizerData` that replace the arguments from the files.
 
     Raises:
-        SGPEError: a file is damaged or not of a byte-level BPE tokenizer.
+        SGPEError: a file is damaged, or is not that of a byte-level BPE tokenizer.
     """
     if "merges" in content and "model" not in content:
         raise SGPEError(f"{path}: is an SGPE vocabulary: convert it first with hf-sgpe export")
@@ -224,7 +225,7 @@ def _errors_name(path: Path) -> Iterator[None]:
 def _parts_of_settings(
     settings: Mapping[str, Any], special_tokens: Mapping[str, int], splitting: Splitting, path: Path
 ) -> dict[str, Any]:
-    """Return the arguments of `TokenizerData` in a ``tokenizer_config.json``, whose ``path`` is for error messages.
+    """Return the arguments of `TokenizerData` in a ``tokenizer_config.json``. ``path`` is only for error messages.
 
     Raises:
         SGPEError: the file is damaged.
@@ -250,7 +251,9 @@ def _parts_of_settings(
 
 
 def roles_in(settings: Mapping[str, Any], special_tokens: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    """Yield role and text of the special tokens in the settings of a tokenizer, which are strings or objects."""
+    """Yield role and text of each special token in the settings of a tokenizer. In the settings, a special token is a string
+    or an object.
+    """
     for role, token in settings.items():
         content = token.get("content") if isinstance(token, dict) else token
         if role.endswith("_token") and isinstance(content, str) and content in special_tokens:
@@ -258,7 +261,7 @@ def roles_in(settings: Mapping[str, Any], special_tokens: Mapping[str, int]) -> 
 
 
 def checked_length(length: Any) -> int | None:
-    """Return the maximum number of ids of a model; None for no limit, which is 10 ** 30 in transformers.
+    """Return the maximum number of ids of a model; None for no limit, which transformers writes as 10 ** 30.
 
     Raises:
         SGPEError: ``length`` is not a number of tokens.
@@ -396,7 +399,7 @@ def _added_tokens(content: Mapping[str, Any], normalization: str) -> _AddedToken
 
 @cache
 def _knows_the_later_only() -> bool:
-    """Return whether the installed library finds only the later one of two added tokens with the same id.
+    """Return whether the installed version of `tokenizers` finds only the later of two added tokens with the same id.
 
     Newer versions of the library do so.
     """

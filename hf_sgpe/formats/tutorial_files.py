@@ -26,8 +26,8 @@ def translated(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """Return the content of a valid ``tokenizer.json`` with the same ids as the tutorial's ``encode``.
 
     Raises:
-        SGPEError: a special token has the id of another token. The tutorial allows this, but then the id of the other token
-            decodes to the special token. The message names both tokens and ``path``.
+        SGPEError: a special token has the id of an ordinary token. The tutorial allows this, but then the id of the ordinary
+            token decodes to the special token. The message names both tokens and ``path``.
     """
     special = {token["id"]: token["content"] for token in content.get("added_tokens") or ()}
     template = bos_eos_template_of(roles_of(special.values()))  # its encode(text, add_special_tokens=True)

@@ -18,8 +18,8 @@ from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 logger = logging.getLogger(__name__)
 
 Languages = Sequence[tuple[WordCounts, WordCounts]]
-"""A pair for each language: its words, and the words of its held-out text. The held-out texts are translations of each
-other.
+"""A pair for each language: the words of the language, and the words of its held-out text. The held-out texts are
+translations of each other.
 """
 
 
@@ -31,11 +31,11 @@ class Learned(NamedTuple):
 
 
 def check_counts(counts: WordCounts, config: TrainingConfig) -> None:
-    """Check that there are words to learn from, and that the splitting of the configuration cut them. Warn about frequent
+    """Check that there are words to learn from, and that they were split as the configuration says. Warn about frequent
     scripts whose syllables could be kept whole but will be cut.
 
     Raises:
-        SGPEError: there are no words, or they were cut with a different splitting.
+        SGPEError: there are no words, or the text was split into words in a different way.
     """
     if setting := counts.splitting.difference(config.splitting):
         has, wants = (splitting.to_dict()[setting] for splitting in (counts.splitting, config.splitting))
@@ -72,7 +72,7 @@ def assemble(learned: Learned, config: TrainingConfig, digest: str) -> Tokenizer
         digest: Digest of the counts, kept in the metadata.
 
     Raises:
-        SGPEError: the id of a special token is not below the number of tokens.
+        SGPEError: the id of a special token is not below the number of tokens of the finished tokenizer.
     """
     tokens, merges = learned
     specials = config.special_tokens

@@ -21,8 +21,8 @@ class Observer:
 
     Attributes:
         steps: Function that takes a collection and the name of a step, and yields the items of the collection.
-        merged: Called at each merge of the statistical tier with the number of tokens before the merge, the pair of token
-            numbers, and the pair's count in units of 1 / `WordCounts.scale`.
+        merged: Function that is called at each merge of the statistical tier. Its arguments are the number of tokens before
+            the merge, the pair of token numbers, and the pair's count in units of 1 / `WordCounts.scale`.
     """
 
     steps: Callable[[Collection[Any], str], Iterable[Any]] = _all

@@ -1,8 +1,8 @@
-"""The cost of the recipe ``portable``, which cuts all text with one split pattern, words of the scripts included.
+"""The cost of the recipe ``portable``, which splits all text with one pattern, including the words of the scripts.
 
-Runtimes that know split patterns by name cut text with one pattern and do not normalize the text. A pattern that cuts inside
-a word forces a token to end there, and a word with two spellings needs tokens for both. A pattern that differs from the
-pattern of ``hybrid`` also changes how all other text is cut; that cost can only be measured by learning.
+Runtimes that know split patterns by name split text with one pattern and do not normalize the text. If the pattern cuts
+inside a word, a token must end there. If a word has two spellings, both need tokens. And if the pattern is not the one of
+``hybrid``, all other text is split differently, too; this last cost can only be measured by learning.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.splitting.syllables import LinguisTrie
 
 MOST_TOKENS = 0.005
-"""The limit for ``portable`` as the default recipe on two costs: the share of additional tokens, and the share of words that
-NFC respells.
+"""The limit of two costs up to which ``portable`` is the default recipe: the share of additional tokens, and the share of
+words that NFC changes.
 """
 
 MOST_CUTS = 0.001
-"""The limit for ``portable`` as the default recipe on the share of syllables that the pattern cuts."""
+"""The share of syllables cut by the pattern up to which ``portable`` is the default recipe."""
 
 TRIAL_TOKENS, TRIAL_CHARACTERS = 8000, 1 << 20
 """The number of tokens that are learned to compare two patterns, and the maximum number of characters of text used for it.
@@ -42,7 +42,7 @@ class SplitCost(NamedTuple):
         tokens: Additional tokens, as a share; below 0 if the text has fewer tokens than with ``hybrid``.
         cuts: Share of the scripts' syllables that are cut.
         respelled: Share of words that NFC changes.
-        pieces: Average number of pieces of a running word of the scripts.
+        pieces: Average number of pieces into which the pattern cuts a word of the scripts in the text.
     """
 
     tokens: float
@@ -69,13 +69,13 @@ class SplitCost(NamedTuple):
 
 
 def cost_of_one_split(counts: WordCounts, pattern: str | None = None) -> SplitCost:
-    """Return the cost of cutting the words of the scripts with a split pattern. Each piece of a word is at least one token.
+    """Return the cost of splitting the words of the scripts with a pattern. Each piece of a word is at least one token.
 
     Time grows with the total length of the words.
 
     Args:
         counts: Words of the recipe ``hybrid``, without normalization.
-        pattern: Name or regex; None for the pattern that cut all other text in ``counts``.
+        pattern: Name or regex; None for the pattern that split all other text in ``counts``.
 
     >>> counts = WordCounts.from_texts(["ශ්‍රී ලංකාව"], Splitting(normalization="none"))
     >>> for pattern in ("bloom", "o200k"):
@@ -107,16 +107,17 @@ def cost_of_one_split(counts: WordCounts, pattern: str | None = None) -> SplitCo
 
 
 def more_tokens(texts: Sequence[str], pattern: str, instead_of: Splitting) -> float:
-    """Return the share of additional tokens that text needs if ``pattern`` cuts it instead of ``instead_of``. With each
-    split, learn on every second line and count the tokens of the other lines.
+    """Return the share of additional tokens that text needs if it is split by ``pattern`` instead of by ``instead_of``. For
+    each of the two splits, learn on every second line and count the tokens of the remaining lines.
 
-    Learning is plain BPE with `TRIAL_TOKENS` tokens. Lines with words of the scripts are also compared alone. The greater
-    share is returned, so that the gain of one language does not hide the loss of another.
+    Learning is plain BPE with `TRIAL_TOKENS` tokens. The share is computed for all remaining lines, and for the remaining
+    lines with words of the scripts. The greater share is returned, so that the gain of one language does not hide the loss
+    of another language.
 
     Args:
         texts: Some text. If it is longer than `TRIAL_CHARACTERS`, the beginning of each text is used.
         pattern: Name or regex of the split pattern that cuts all words, without normalization.
-        instead_of: The split to compare with: words of scripts in front of a pattern.
+        instead_of: The split to compare with: first words of scripts, then a pattern for all other text.
     """
     total = max(sum(map(len, texts)), TRIAL_CHARACTERS)
     lines = [text[: len(text) * TRIAL_CHARACTERS // total].splitlines(keepends=True) for text in texts]

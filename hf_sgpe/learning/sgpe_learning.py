@@ -25,7 +25,7 @@ OnMerges = Callable[[Merges, int, int], None]
 
 
 def learn_sgpe(counts: WordCounts, config: TrainingConfig, *, languages: Languages, observer: Observer) -> Learned:
-    """Learn a tokenizer of the recipe ``sgpe``; arguments and errors as for `hf_sgpe.learning.learn.learn_tokenizer`."""
+    """Learn a tokenizer of the recipe ``sgpe``. Arguments and errors are those of `hf_sgpe.learning.learn.learn_tokenizer`."""
     if languages:
         raise SGPEError("the recipe sgpe does not support --balance-by merges: use --balance-by weights")
     return lossless(learn_vocabulary(counts, config, observer=observer))
@@ -49,16 +49,17 @@ def learn_vocabulary(
 ) -> SGPEVocabulary:
     """Learn a vocabulary from counted words, as in the SGPE document.
 
-    Symbols are the boundary tokens in order, then the syllables in order. The document does not define the order of the
-    syllables; sorting makes the result independent of the order of the text.
+    Symbols are the boundary tokens, then the syllables, both in sorted order. The document does not define the order of the
+    syllables. Sorting makes the result independent of the order of the text.
 
     Args:
         config: A configuration of the recipe ``sgpe``. Its ``min_unit_frequency`` is the document's ``prune_freq``, and its
-            ``min_frequency`` is the document's ``min_freq``. Syllables that are not chosen are unknown and take part in no
+            ``min_frequency`` is the document's ``min_freq``. Syllables that are not chosen are unknown and are part of no
             pair.
         merged: Merges learned earlier from the same words; they are applied first.
-        on_merge: Called at each new merge with all merges so far, the greatest possible number of merges, and the count.
-        observer: Watches each step.
+        on_merge: Function that is called at each new merge, with all merges so far, the greatest possible number of merges,
+            and the count of the new merge.
+        observer: Callbacks for each step.
 
     Raises:
         SGPEError: ``merged`` was not learned from these words, or has more merges than ``vocab_size`` allows.
@@ -138,8 +139,8 @@ def learn_vocabulary(
 def known_runs(
     words: Iterable[bytes], counts: Iterable[int], trie: LinguisTrie, known: Set[str]
 ) -> Counter[tuple[str, ...]]:
-    """Count the runs of known units in words, from which SGPE learns merges. An unknown unit takes part in no pair: it ends
-    a run, and the next run begins after it.
+    """Count the runs of known units in words. SGPE learns merges from these runs. An unknown unit is part of no pair: a run
+    ends before it, and the next run begins after it.
 
     >>> known_runs(["කකිකක".encode()], [2], LinguisTrie(), {"ක"})
     Counter({('ක',): 2, ('ක', 'ක'): 2})
@@ -160,8 +161,7 @@ def known_runs(
 
 def _by_frequency(vocabulary: SGPEVocabulary, runs: Mapping[tuple[str, ...], int]) -> dict[str, int]:
     """Return the ids of section 3.7: special tokens come first, then all other tokens in order of falling frequency. Tokens
-    of equal frequency keep their order. Among these are tokens with frequency 0, because each is always part of a longer
-    token.
+    of equal frequency keep their order. A token that is always part of a longer token has the frequency 0.
     """
     import numpy as np
 

@@ -39,20 +39,21 @@ class TrainingConfig:
     ``cut_cost``, ``letter_coverage``, ``syllable_coverage`` and ``min_unit_frequency`` that are not used to choose units.
 
     Args:
-        vocab_size: Number of tokens in the finished tokenizer, special tokens included. For ``sgpe`` it counts what the
-            document counts: special tokens, symbols and merges. The bytes, characters and letters that spell all other text
-            are added.
-        recipe: ``hybrid`` (cuts words of ``scripts`` at syllables and the rest with ``pattern``), ``portable`` (cuts all
-            words with ``pattern`` alone, which other runtimes know, and keeps syllables inside them whole), ``sgpe`` (cuts
-            words as in the SGPE document) or ``bpe`` (``pattern`` only).
+        vocab_size: Number of tokens in the finished tokenizer, including special tokens. For ``sgpe`` it is the number of
+            special tokens, symbols and merges, as in the document. The bytes, characters and letters that spell all other
+            text are added to this number.
+        recipe: ``hybrid``: words of ``scripts`` consist of syllables, and ``pattern`` splits all other text. ``portable``:
+            ``pattern``, which other runtimes know, splits all text, and syllables inside its words stay whole. ``sgpe``:
+            words are those of the SGPE document. ``bpe``: ``pattern`` splits all text, and merges start from bytes.
         scripts: Scripts whose syllables are units, or ``("all",)``; unused by ``bpe``.
         pattern: Name of one of `SPLIT_PATTERNS`, or a regular expression; unused by ``sgpe``.
         min_frequency: The least count of a pair that is merged.
-        cut_cost: The cost of a cut letter or syllable, in tokens, when units and learned tokens compete for room in the
-            vocabulary: 0 gives the shortest text, higher values give fewer cuts. None means 2; but if one of the next three
-            arguments is given, these alone choose letters and syllables. For ``hybrid`` and ``portable``.
-        letter_coverage: Share of each script's running letters that get a token of their own, whether it saves tokens or
-            not.
+        cut_cost: For ``hybrid`` and ``portable``: the cost of a cut letter or syllable, in tokens, when units and learned
+            tokens compete for room in the vocabulary. With 0, text takes the fewest tokens; higher values make fewer cuts.
+            None means 2, unless one of the next three arguments is given; then these arguments alone choose letters and
+            syllables.
+        letter_coverage: The most frequent letters of each script get a token of their own, whether it saves tokens or not,
+            until they make up this share of the script's letters in the text.
         syllable_coverage: The same for syllables. If only one of the two is given, without ``cut_cost``, the other is
             0.9999 (letters) or 0.999 (syllables), as for ``sgpe``.
         min_unit_frequency: Instead of both coverages: the least count of a letter or syllable that gets a token
@@ -62,24 +63,26 @@ class TrainingConfig:
         special_tokens: A list of the texts of the special tokens, or a mapping from their texts to ids. Special tokens in
             the training text are skipped. None means the recipe's default.
         special_tokens_position: Position of the special tokens' ids: ``end``, ``start``, ``after-bytes``, or ``given`` if
-            special tokens are mapped to ids. None means ``given`` if they are mapped to ids, otherwise the recipe's default.
+            special tokens are mapped to ids. None means ``given`` if special tokens are mapped to ids, otherwise the
+            recipe's default.
         chat_template: ``llama3``, ``chatml``, ``alpaca`` or Jinja source, saved with the tokenizer. The special tokens of a
             named template are added, unless special tokens are mapped to ids.
-        bos_token: The special token that begins texts. It is added to the special tokens like those of a chat template, and
-            so are the next two. None means the token of the chat template or, without one, a special token recognized by its
-            spelling (``<s>``).
-        eos_token: The same for the token that ends what a model generates.
+        bos_token: The special token that begins texts. ``bos_token``, ``eos_token`` and ``pad_token`` are added to the
+            special tokens, like those of a chat template. None means the token of the chat template or, without a chat
+            template, a special token recognized by its spelling (``<s>``).
+        eos_token: The same for the token with which a model ends the text that it generates.
         pad_token: The same for the token that pads rows. None means a special token recognized by its spelling (``<|pad|>``)
             or, if there is none, the token that ends texts (``<|endoftext|>``). Some collators exclude the padding token
             from the loss. With such a collator, a model that should learn to end its texts with ``<|endoftext|>`` needs a
             separate padding token.
         add_bos_token: Whether ``add_special_tokens=True`` puts ``bos_token`` before each text, as Llama 3 does. The recipe
             ``sgpe`` puts ``[CLS]`` and ``[SEP]`` around each text instead.
-        add_eos_token: Whether ``add_special_tokens=True`` puts ``eos_token`` after each text. The tokenizer tutorial adds
-            both tokens.
-        model_max_length: Number of ids that a model accepts, to which transformers truncates; None for no limit.
+        add_eos_token: Whether ``add_special_tokens=True`` puts ``eos_token`` after each text. The tokenizer tutorial puts
+            both tokens around a text.
+        model_max_length: Number of ids that a model accepts; transformers truncates to this number. None for no limit.
         weights: Weights of words, keyed by file name or glob, to balance languages whose corpora differ in size. If several
-            keys match a file, the file's own path is used or, without it, the first match. The default weight is 1.
+            keys match a file, a key that equals the file's path is used or, if there is none, the first match. The default
+            weight is 1.
 
     Raises:
         SGPEError: a value is out of range or unknown; the message lists the known values.
@@ -256,7 +259,9 @@ class TrainingConfig:
         _ = self.splitting  # raises the errors of a wrong split
 
     def _choose_by(self) -> None:
-        """Fill in the fields that choose letters and syllables: by the tokens that they save, by coverage, or by both."""
+        """Fill in the fields that determine how letters and syllables are chosen: by the tokens that they save, by coverage,
+        or by both.
+        """
         if self.recipe == "sgpe" and self.cut_cost is not None:
             raise SGPEError(
                 "the recipe sgpe has no cut_cost, because it chooses syllables by coverage or min_unit_frequency: "
@@ -329,7 +334,7 @@ class TrainingConfig:
 
     @cached_property
     def splitting(self) -> Splitting:
-        """The way in which text is cut into words. Counts with equal splittings can be added up."""
+        """The rules that split text into words. Counts with equal splittings can be added up."""
         return Splitting(self.recipe, self.scripts, self.pattern, self.normalization, tuple(self.special_tokens or ()))
 
     def to_dict(self) -> dict[str, Any]:

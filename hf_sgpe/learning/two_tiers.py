@@ -30,7 +30,9 @@ def learn_two_tiers(
     languages: Languages,
     observer: Observer,
 ) -> Learned:
-    """Learn the unit tier and the statistical tier; arguments and errors as for `hf_sgpe.learning.learn.learn_tokenizer`."""
+    """Learn the unit tier and the statistical tier. Arguments and errors are those of
+    `hf_sgpe.learning.learn.learn_tokenizer`.
+    """
     specials = config.special_tokens or ()
     # The counts of one language can have a finer scale than the sum of all languages, because the scale is reduced to lowest
     # terms.
@@ -69,11 +71,11 @@ def learn_two_tiers(
 
 
 def _unit_merges(counts: WordCounts, config: TrainingConfig, observer: Observer) -> list[Pair]:
-    """Return the merges of the unit tier: for promised characters, letters and syllables, and for units that are worth a
-    token.
+    """Return the merges of the unit tier. They build characters, letters and syllables that are promised a token, and units
+    that are worth a token.
 
-    To compare letters and syllables with learned tokens, learn once from words in which only characters are whole. The count
-    of each merge there is the number of tokens that a learned token would save.
+    To compare letters and syllables with learned tokens, learn once from words in which only characters are whole. In this
+    learning, the count of a merge is the number of tokens that its token would save.
     """
     words, times = counts.words(), counts.values()
     trie = LinguisTrie(config.unit_scripts, whole_clusters=True)
@@ -138,8 +140,8 @@ def _gains(
     *,
     without: Collection[str],
 ) -> list[int]:
-    """Learn from words in which only characters are whole. Return the number of tokens that each learned token saves, except
-    for tokens that are units.
+    """Learn from words in which only characters are whole. Return, for each learned token that is not a unit, the number of
+    tokens that it saves.
     """
     vocabulary = spell_tokens(BYTES, characters)
     steps = iter(observer.steps(range(most), "Weighing units"))

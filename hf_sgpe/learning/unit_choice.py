@@ -47,13 +47,13 @@ def choose_units(
     """Choose the units that get a token.
 
     For each script, choose the most frequent letters and syllables that together make up the given share of the script's
-    running text, as SentencePiece's ``character_coverage`` does for characters.
+    text, as SentencePiece's ``character_coverage`` does for characters.
 
     Args:
         units: Counts of syllables, each with its leading space if it has one. Units that do not begin in a script of the
             trie (SGPE's single characters) are all chosen.
-        letter_coverage: Share of the running letters, 0 to 1.
-        syllable_coverage: Share of the running syllables, 0 to 1.
+        letter_coverage: Share of all letters in the text that the chosen letters make up, 0 to 1.
+        syllable_coverage: The same for syllables.
         min_unit_frequency: Instead of both shares: the least count of a chosen unit.
     """
     syllables_of: dict[str | None, Counter[str]] = {}
@@ -113,8 +113,8 @@ def worth_of_units(units: Mapping[str, int], trie: LinguisTrie, cut_cost: float)
 
 
 def most_valuable(worth: Mapping[str, float], gains: Iterable[float], room: int) -> set[str]:
-    """Return the units that are among the ``room`` most valuable tokens when units and learned tokens are ranked together;
-    O(n log n).
+    """Return the units that are among the ``room`` most valuable tokens when units and learned tokens are ranked together.
+    Takes O(n log n) time.
 
     Args:
         worth: The number of tokens that each unit saves.

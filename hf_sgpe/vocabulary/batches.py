@@ -48,9 +48,9 @@ def make_batch(
     """Return ``input_ids`` and ``attention_mask`` (1 for an id, 0 for padding), with one entry for each row.
 
     Args:
-        pad_id: The id that pads short rows on the right; None for 0, which ``attention_mask`` hides. padding: True or
-            ``longest`` pads up to the longest row, ``max_length`` up to the argument ``max_length``. Padding never cuts a
-            row.
+        pad_id: The id that pads short rows on the right; None for 0, which ``attention_mask`` hides.
+        padding: True or ``longest`` pads up to the longest row, ``max_length`` up to the argument ``max_length``. Padding
+            never cuts a row.
         truncation: Whether to cut rows after ``max_length`` ids.
         return_tensors: ``"np"`` for int64 arrays, ``"pt"`` for torch tensors, both of shape (rows, length); None for lists.
 

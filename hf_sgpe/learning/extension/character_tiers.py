@@ -1,8 +1,8 @@
-"""Learning of an extension of a tokenizer whose merges join characters, in SentencePiece's manner.
+"""Learning of an extension of a tokenizer whose merges join characters, as in SentencePiece.
 
-No bytes are shared between scripts here, so any merge with a character of the scripts is harmless to other text. The merges
-are closed: each pair of tokens that makes a new token is a merge. So the ids are the same in SentencePiece and llama.cpp,
-where any two neighbours join if they make a token.
+Merges join whole characters, so a merge with a character of the new scripts never changes other text. The merges are closed:
+each pair of tokens that makes a new token is a merge. SentencePiece and llama.cpp join any two neighbours that make a token,
+so with closed merges their ids are the same.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class CharacterTierLearner(TierLearner):
         return [c for c in new if c not in self.base.vocab], [pair for pair in pairs if all(map(_is_text, pair))]
 
     def _is_shared(self, character: str) -> bool:
-        """Return whether a character has no token and may not get one, because it also occurs in other text."""
+        """Return whether a character has no token and may not get a token, because the character also occurs in other text."""
         encoded = character.encode()
         return encoded not in self.base.vocab and not self.confinement.holds(encoded)
 

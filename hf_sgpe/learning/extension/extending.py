@@ -2,8 +2,8 @@
 
 The merges of the result are, in this order: the merges that build the letters and syllables of the scripts, the tokenizer's
 own merges, and the merges learned from the resulting pieces of the scripts' words. Every added or moved merge has bytes that
-only occur in text with a character of the scripts (`hf_sgpe.vocabulary.confinement`), and the words of other text are cut as
-before. So any other text has its old ids. `check_promise` checks this for any two tokenizers.
+only occur in text with a character of the scripts (`hf_sgpe.vocabulary.confinement`). All other text is split into the same
+words as before. So all other text keeps its ids. `check_promise` checks this for any two tokenizers.
 """
 
 from __future__ import annotations
@@ -35,15 +35,16 @@ _WARN_SHARE = 0.05
 
 @dataclass(frozen=True)
 class Extension:
-    """A tokenizer, the tokenizer that it was extended to, and the effect.
+    """A base tokenizer, the extended tokenizer, and the effect of the extension.
 
     Attributes:
-        base: The tokenizer before.
+        base: The tokenizer that was extended.
         tokenizer: The extended tokenizer.
-        unit_tokens: Number of new tokens that build letters, syllables, digits and punctuation; the other new tokens were
+        unit_tokens: Number of new tokens that build letters, syllables, digits and punctuation. All other new tokens were
             learned.
-        tokens_per_piece: Average number of tokens of a piece of text with a character of the scripts, before and after. A
-            piece is a part of text that the split keeps whole: a word, a part of a word, or punctuation.
+        tokens_per_piece: Average number of tokens of a piece of text, with the base and with the extended tokenizer. A piece
+            is a part of text that the split keeps whole: a word, a part of a word, or punctuation. Only pieces with a
+            character of the scripts count.
     """
 
     base: TokenizerData
@@ -57,8 +58,9 @@ class Extension:
         return len(self.tokenizer.vocab) - len(self.base.vocab)
 
     def at(self, new_tokens: int) -> TokenizerData:
-        """Return the extended tokenizer with only ``new_tokens`` of its new tokens: letters and syllables, then the first
-        learned ones."""
+        """Return the extended tokenizer with only ``new_tokens`` of its new tokens: first the letters and syllables, then
+        the first learned tokens.
+        """
         old, whole = self.base.vocab, self.tokenizer
         merged = dict.fromkeys(left + right for left, right in whole.merges)
         characters = [token for token in whole.vocab if token not in old and token not in merged]
@@ -83,14 +85,15 @@ def extend_from_counts(
     for room, learning is repeated up to six times.
 
     Args:
-        counts: Words cut by `ExtensionConfig.counting_splitting`. Words without a character of the scripts are ignored.
-        free_ids: Ids to use first; after these, ids follow the highest id in use.
-        used_ids: Ids without a token that a model uses for something else, such as images. No token gets one.
-        observer: Watches each step; the counts of merges have no unit.
+        counts: Words of text that was split by `ExtensionConfig.counting_splitting`. Words without a character of the
+            scripts are ignored.
+        free_ids: Ids that new tokens get first. All other new tokens get the ids after the highest id in use.
+        used_ids: Ids without a token that a model uses for something else, such as images. No new token gets one of them.
+        observer: Callbacks for each step. The counts of merges have no unit.
 
     Raises:
-        SGPEError: there are no words of the scripts, they were cut in another way, ``new_tokens`` has no room for the
-            characters of the scripts, or the result would break the promise.
+        SGPEError: there are no words of the scripts, the text was split into words in a different way, ``new_tokens`` has no
+            room for the characters of the scripts, or the result would break the promise.
     """
     splitting = config.splitting_for(base)
     _check_counts(counts, config.counting_splitting(base))
@@ -159,13 +162,13 @@ def _tokens_per_piece(data: TokenizerData, words: Sequence[bytes], times: Sequen
 
 
 def free_ids_of(tokenizer: TokenizerData, rows: int) -> list[int]:
-    """Return the ids below ``rows``, the number of a model's embeddings, that no token uses."""
+    """Return the ids below ``rows``, the number of rows of a model's embedding, that no token uses."""
     taken = {*tokenizer.vocab.values(), *tokenizer.byte_tokens, *tokenizer.added_ids.values()}
     return [id for id in range(rows) if id not in taken]
 
 
 def _check_counts(counts: WordCounts, splitting: Splitting) -> None:
-    """Check that words of the scripts were cut as ``splitting`` does. The cut of other words does not matter."""
+    """Check that the words of the scripts were split by ``splitting``. The splitting of all other words does not matter."""
     ours, theirs = splitting, counts.splitting
     same = ours.recipe == theirs.recipe and ours.normalization == theirs.normalization
     if same and ours.recipe == "hybrid":

@@ -1,4 +1,6 @@
-"""ExtensionConfig: the settings that determine, together with a tokenizer and some text, how the tokenizer is extended."""
+"""ExtensionConfig: the settings for extending a tokenizer. Together with the tokenizer and some text, they determine the
+result.
+"""
 
 from __future__ import annotations
 
@@ -27,26 +29,29 @@ class ExtensionConfig:
     Args:
         scripts: Scripts or languages whose words get tokens; ``("all",)`` for all scripts.
         new_tokens: Number of new tokens. ``"auto"`` stops when a thousand more would save less than ``least_saving``.
-        own_split: Whether to put a split in front of the tokenizer's own that keeps the words of the scripts whole. None:
-            only if the tokenizer's own split cuts these words, or cuts them at the joiners that the scripts use.
-        letter_coverage: Share of each script's running letters that may get a token of their own.
+        own_split: Whether to put a new split, which keeps the words of the scripts whole, before the tokenizer's own split.
+            None: only if the tokenizer's own split cuts these words, or cuts them at the joiners that the scripts use.
+        letter_coverage: The most frequent letters of each script may get a token of their own, until they make up this share
+            of the script's letters in the text.
         syllable_coverage: The same for syllables.
-        cut_cost: Cost of a cut syllable in tokens when letters, syllables and learned tokens compete for room; a cut letter
-            costs four times as much. 0 gives the shortest text, higher values give fewer cuts. The default is lower than in
-            `TrainingConfig`, where letters and syllables cost the same, because each new token is a row of the model.
-        least_saving: For ``"auto"``: share of the tokens of the scripts' words.
+        cut_cost: Cost of a cut syllable, in tokens, when letters, syllables and learned tokens compete for room. A cut
+            letter costs four times as much; in `TrainingConfig`, both cost the same. With 0, text takes the fewest tokens;
+            higher values make fewer cuts. The default is lower than in `TrainingConfig`, because each new token is a row of
+            the model.
+        least_saving: For ``"auto"``: the least that a thousand more tokens must save, as a share of the tokens of the
+            scripts' words.
         balance: How much scripts with little text are favoured, from 0 (all words count the same) to 1 (all scripts count
             the same).
         min_frequency: A pair that occurs less often is never merged.
-        tie_break: Which of equally frequent pairs merges first, one of `TIE_BREAKS`.
-        weights: Weight of a file's words: name of a file or glob → number. The first match is used.
-        reuse_ids: Whether new tokens first take ids that the model has rows for (config.json's ``vocab_size``) and no token
+        tie_break: The rule that chooses which of several equally frequent pairs is merged first, one of `TIE_BREAKS`.
+        weights: Weight of the words of a file: name of a file or glob → number. The first match is used.
+        reuse_ids: Whether new tokens first take free ids: ids below ``vocab_size`` of the model's config.json that no token
             uses. Otherwise new ids follow the highest id in use.
-        reuse_reserved: Whether new tokens also take the ids of reserved tokens such as ``<unused12>``, which a model was not
-            trained on. The name of a replaced token is then ordinary text.
+        reuse_reserved: Whether new tokens also take the ids of reserved tokens such as ``<unused12>``, on which a model was
+            not trained. The name of a replaced token is then ordinary text.
 
     Raises:
-        SGPEError: a value is out of range or unknown; the message lists the known ones.
+        SGPEError: a value is out of range or unknown; the message lists the known values.
 
     >>> ExtensionConfig(scripts=["si", "Hindi"]).scripts
     ('sinhala', 'devanagari')
@@ -156,7 +161,8 @@ class ExtensionConfig:
         """Return the splitting of the extended tokenizer.
 
         Raises:
-            SGPEError: the tokenizer has the recipe sgpe and would need another split, or cannot have one.
+            SGPEError: the tokenizer would need a new split but cannot get one, because it has the recipe sgpe or no split
+                pattern.
         """
         before = base.splitting
         if base.by_characters:
@@ -180,7 +186,7 @@ class ExtensionConfig:
     def counting_splitting(self, base: TokenizerData) -> Splitting:
         """Return the splitting of the words to learn from. Errors are as for `splitting_for`.
 
-        A tokenizer without a split pattern learns from words of the scripts, which no learned token crosses.
+        A tokenizer without a split pattern learns from words of the scripts, so no learned token crosses the edge of a word.
         """
         splitting = self.splitting_for(base)
         if not base.by_characters:
@@ -189,7 +195,7 @@ class ExtensionConfig:
 
 
 def cut_scripts(splitting: Splitting, scripts: Iterable[str]) -> list[str]:
-    """Return the scripts whose words a split cuts, except for scripts that the split has words for.
+    """Return the scripts whose words a split cuts. Scripts for which the split already has its own words are left out.
 
     >>> cut_scripts(Splitting("bpe", pattern="o200k"), ["sinhala", "tamil"])
     ['sinhala']

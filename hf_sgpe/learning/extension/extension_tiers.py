@@ -1,4 +1,6 @@
-"""Learning of the merges of an extended tokenizer: its letters and syllables, its own tokens rebuilt, and learned tokens."""
+"""Learning of the merges of an extended tokenizer. They build letters and syllables, rebuild tokens of the base, and make
+learned tokens.
+"""
 
 from __future__ import annotations
 
@@ -86,9 +88,10 @@ def _any_of(characters: Iterable[str]) -> re.Pattern[str]:
 
 
 class Tiers(NamedTuple):
-    """The merges of an extended tokenizer, the number of new tokens of its units, and the gain of each learned token; and
-    the share of running words that were not learned from, because merging their bytes could change other text. Also the new
-    characters, which are tokens without a merge; none if merges join bytes."""
+    """The merges of an extended tokenizer, with four facts about them: the number of new tokens for units; the gain of each
+    learned token; the share of the words in the text that were ignored in learning, because merging their bytes could change
+    other text; and the new characters, which are tokens without a merge (none if merges join bytes).
+    """
 
     merges: list[BytesPair]
     unit_tokens: int
@@ -97,12 +100,12 @@ class Tiers(NamedTuple):
     characters: tuple[bytes, ...] = ()
 
     def new_tokens(self, old: Collection[bytes]) -> dict[bytes, None]:
-        """Return the tokens that are not ``old``, in order."""
+        """Return the tokens that are not among ``old``, in order."""
         return dict.fromkeys(token for token in chain(self.characters, map(b"".join, self.merges)) if token not in old)
 
 
 class TierLearner:
-    """The learner of the merges of one extended tokenizer; arguments as for `extend_from_counts`."""
+    """The learner of the merges of one extended tokenizer. Arguments are those of `extend_from_counts`."""
 
     def __init__(self, base: TokenizerData, words: Words, config: ExtensionConfig, *, observer: Observer) -> None:
         self.base, self.words, self.config, self.observer = base, words, config, observer
@@ -121,8 +124,9 @@ class TierLearner:
         """Return the best tiers, followed by merges that rebuild more of the tokenizer's own tokens from learned tokens.
 
         Args:
-            reach_all: Rebuild all own tokens that are whole characters, at the cost of a few new tokens. Then runtimes that
-                encode a word that is a token as that token, whatever the merges, return the same ids.
+            reach_all: Rebuild all of the tokenizer's own tokens that consist of whole characters, at the cost of a few new
+                tokens. Some runtimes encode a word that is a token as this token, whatever the merges are; then these
+                runtimes return the same ids, too.
         """
         best = self._best_tiers()
         merges = best.merges
@@ -149,8 +153,8 @@ class TierLearner:
     def _best_tiers(self) -> Tiers:
         """Return the tiers in which the last unit (letter or syllable) is worth as much as the last learned token.
 
-        Fewer units leave room for more learned tokens, the last of which is worth less. So find the number of units by
-        binary search.
+        With fewer units there is room for more learned tokens, and the last of the learned tokens is worth less. So the
+        number of units can be found by binary search.
         """
         chosen = choose_units(
             self.units,
@@ -189,7 +193,7 @@ class TierLearner:
         return best
 
     def _signs(self, units: Mapping[str, int]) -> Counter[str]:
-        """Return the counts of the scripts' own digits and punctuation marks, without those that are too rare to merge."""
+        """Return the counts of the scripts' own digits and punctuation marks. Signs that are too rare to merge are left out."""
         own = frozenset().union(*(script.characters() - script.letters_and_marks() for script in self.trie.scripts))
         signs: Counter[str] = Counter()
         for unit, times in units.items():
@@ -201,9 +205,10 @@ class TierLearner:
     def _promised(self) -> set[str]:
         """Return the characters that always get a token.
 
-        In most scripts these are all characters. In scripts whose characters must be worth a token, these are the characters
-        that share their first byte with a joiner or mark of all scripts. Such a joiner or mark is built byte by byte after
-        the character before it, and a merge with the first byte alone would cut the character.
+        In most scripts these are all characters. In some scripts a character gets a token only if the token is worth it;
+        there, these are the characters that share their first byte with a joiner or mark that occurs in all scripts. Such a
+        joiner or mark is built byte by byte after the character before it. Without a token, a character with the same first
+        byte would be cut by the merge with this byte.
         """
         promised = {character for unit in self.units if not self.trie.must_earn(unit) for character in unit}
         characters = self.signs.keys() | set().union(*self.units)
@@ -213,7 +218,9 @@ class TierLearner:
         return promised - _EVERYWHERE - {" "}
 
     def _worth(self, chosen: ChosenUnits) -> dict[str, float]:
-        """Return the number of tokens of text that each unit saves with a token of its own, cost of cuts included."""
+        """Return, for each unit, how many tokens the text saves if the unit gets a token of its own, including the avoided
+        cost of cuts.
+        """
         letters = self.signs.copy()
         plain: Counter[str] = Counter()
         for unit, times in self.units.items():
@@ -257,11 +264,13 @@ class TierLearner:
         by_new_tokens: bool = False,
         built: Collection[bytes] = (),
     ) -> list[BytesPair]:
-        """Return merges that rebuild the tokenizer's own tokens in the scripts, if merges of letters and syllables now come
-        first and prevent them. Rebuilding costs no id, except for new tokens on the way, which are added to ``numbers``.
+        """Return merges that rebuild those of the tokenizer's own tokens in the scripts that the merges of letters and
+        syllables now prevent, because they come first. Rebuilding a token takes no id, but new tokens on the way do; these
+        are added to ``numbers``.
 
         Args:
-            by_new_tokens: Rebuild all own tokens that are whole characters, with new tokens if needed.
+            by_new_tokens: Whether to rebuild all of the tokenizer's own tokens that consist of whole characters, even if
+                this needs new tokens.
             built: Further tokens to build, with new tokens if needed.
         """
         tokens = list(numbers)
@@ -288,10 +297,10 @@ class TierLearner:
     def _unit_pairs(self, chosen: ChosenUnits) -> list[BytesPair]:
         """Return the merges that build the units. None of them can apply to other text.
 
-        A character whose first bytes also begin characters of other scripts (a joiner; in Devanagari, the danda) is never
-        built alone, but byte by byte after the character before it, since that pair is confined to the scripts. This is not
-        done for a joiner or mark of all scripts whose first byte also begins a letter that cannot be built: the merge would
-        cut that letter.
+        Some characters share their first bytes with characters of other scripts: joiners and, in Devanagari, the danda. Such
+        a character is never built alone. It is built byte by byte after the character before it, because the pair of both is
+        confined to the scripts. There is one exception: if a joiner or mark that occurs in all scripts shares its first byte
+        with a letter that cannot be built, it stays split, because the merge would cut this letter.
         """
         plain = [character for character in sorted(self.characters) if not self._is_shared(character)]
         ordered = order_units(chosen, self.trie, characters=plain)
@@ -305,7 +314,7 @@ class TierLearner:
         return [(spelled[left], spelled[right]) for left, right in tier]
 
     def _is_shared(self, character: str) -> bool:
-        """Return whether building a character from its bytes would merge a byte sequence that also occurs in other text."""
+        """Return whether merges that build a character from its bytes would also apply to other text."""
         if character not in self._shared:
             bytes_of = character.encode()
             beginnings = (bytes_of[:length] for length in range(2, len(bytes_of) + 1))
@@ -313,7 +322,7 @@ class TierLearner:
         return self._shared[character]
 
     def _with_shared(self) -> list[str]:
-        """Return pairs of a character and a shared character after it: the most frequent, by the coverage of letters."""
+        """Return the most frequent pairs of a character and a shared character after it, up to the coverage of letters."""
         pairs: Counter[str] = Counter()
         for unit, times in self.units.items():
             for first, second in itertools.pairwise(unit.removeprefix(" ")):
@@ -322,10 +331,10 @@ class TierLearner:
         return sorted(cover(pairs, self.config.letter_coverage))
 
     def _times(self, sequences: Sequence[Sequence[int]], tokens: Sequence[bytes]) -> tuple[list[int], float]:
-        """Return the weight of each word, and the share of running words that learning ignores.
+        """Return the weight of each word, and the share of the words in the text that learning ignores.
 
         The weight is 0 in two cases: two neighbours in the word could merge in other text, or the word is a token and
-        `ignore_merges` is set. The share counts only the words of the first case.
+        `ignore_merges` is set. The share counts only words of the first case.
         """
         ids, ends = flat(sequences)
         used = np.unique(ids)
@@ -351,7 +360,7 @@ class TierLearner:
         present: Collection[BytesPair],
         room: int,
     ) -> tuple[list[BytesPair], list[int]]:
-        """Return more merges, which make ``room`` new tokens, and the count of each merge that makes a new token."""
+        """Return further merges that make ``room`` new tokens, and the count of each merge that makes a new token."""
         tried = room + room // 8
         while True:
             counts: list[int] = []
@@ -402,7 +411,8 @@ def _tokens_in(scripts: Iterable[str], base: TokenizerData, confinement: Confine
 
 
 def _joined(pieces: Sequence[bytes], known: Collection[bytes], confinement: Confinement) -> list[BytesPair]:
-    """Return the merges that join some pieces by way of known tokens, the shortest first; an empty list if there is no way.
+    """Return the merges that join some pieces to one token by way of existing tokens, with the shortest results first; an
+    empty list if this is impossible.
 
     >>> _joined([b"a", b"b", b"c"], {b"bc", b"abc"}, Confinement(map(ord, "abc")))
     [(b'b', b'c'), (b'a', b'bc')]
@@ -425,7 +435,7 @@ def _joined(pieces: Sequence[bytes], known: Collection[bytes], confinement: Conf
 
 
 def _enough(gains: Sequence[int], tokens: float, least_saving: float) -> int:
-    """Return the number of new tokens after which the next thousand save less than a share of the remaining tokens."""
+    """Return the number of new tokens after which a thousand more would save less than a share of the remaining tokens."""
     saved = [0, *accumulate(gains)]
     for number in range(0, len(gains), _STEP // 10):
         if saved[min(number + _STEP, len(gains))] - saved[number] < least_saving * (tokens - saved[number]):

@@ -1,5 +1,6 @@
-"""The promise of an extended tokenizer: it keeps its old ids, and those of all text without a character of the new
-scripts."""
+"""The promise of an extended tokenizer: its old tokens keep their ids, and so does all text without a character of the new
+scripts.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +14,12 @@ from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 
 def check_promise(base: TokenizerData, extended: TokenizerData, scripts: Iterable[str]) -> None:
-    """Check that ``extended`` extends ``base``: it has all ids of ``base``, and the same ids for every text without a
-    character of the scripts.
+    """Check that ``extended`` keeps all ids of ``base``, and encodes every text without a character of the scripts to the
+    same ids.
 
-    Such text is cut alike if both tokenizers have the same split, or if the new split only adds words of the scripts in
-    front. It merges alike if the merges that can apply to it are the same in the same order.
+    Both tokenizers split such text into the same words if they have the same split, or if the new split only adds words of
+    the scripts before the old split. The words have the same tokens if the merges that can apply to them are the same, in
+    the same order.
 
     Raises:
         SGPEError: the tokenizers differ; the message names the first difference.

@@ -314,7 +314,10 @@ def test_a_tokenizer_that_breaks_the_promise_is_told(base, extension):
             replace(made, merges=[kept[-1], *(pair for pair in merges if pair != kept[-1])]),
             "merges that can apply to text of other scripts differ",
         ),
-        (replace(made, merges=[pair for pair in merges if pair != kept[-1]]), "merges that can apply to text of other scripts differ"),
+        (
+            replace(made, merges=[pair for pair in merges if pair != kept[-1]]),
+            "merges that can apply to text of other scripts differ",
+        ),
         (replace(made, special_tokens={}, roles={}), "differ in special tokens"),
         (
             replace(made, splitting=Splitting("bpe", pattern="bloom")),
