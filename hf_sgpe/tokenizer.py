@@ -835,7 +835,7 @@ class BPETokenizer:
         return next(self._codec.pieces([id]))
 
     def get_pattern(self) -> str:
-        """Return the split pattern; the last pattern if several are applied in turn, and an empty string if there is none."""
+        """Return the split pattern: the last pattern if several are applied in turn, or an empty string without one."""
         return self.splitting.regexes[-1] if self.splitting.regexes else ""
 
     def cache_info(self) -> CacheInfo:

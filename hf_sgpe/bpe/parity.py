@@ -37,8 +37,8 @@ def learn_in_parity(
     """Learn up to ``num_merges`` merges; the k-th creates the token with id ``len(vocabulary) + k``.
 
     At each step, the choosing language is the one with the most tokens in its held-out text; if several languages have the
-    same number, it is the first of them. The most frequent pair of the choosing language is merged. A language drops out when
-    none of its pairs is frequent enough, and learning ends when all languages have dropped out. Time grows as for
+    same number, it is the first of them. The most frequent pair of the choosing language is merged. A language drops out
+    when none of its pairs is frequent enough, and learning ends when all languages have dropped out. Time grows as for
     `learn_merges`; each merge also takes time for each language.
 
     Args:

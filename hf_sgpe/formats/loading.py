@@ -1,4 +1,4 @@
-"""Reading a tokenizer by name: a file, a folder, or a repository on the Hub, in any format that stores the whole tokenizer."""
+"""Reading a tokenizer by name: a file, a folder, or a Hub repository, in any format that stores the whole tokenizer."""
 
 from __future__ import annotations
 

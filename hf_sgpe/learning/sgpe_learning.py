@@ -25,7 +25,7 @@ OnMerges = Callable[[Merges, int, int], None]
 
 
 def learn_sgpe(counts: WordCounts, config: TrainingConfig, *, languages: Languages, observer: Observer) -> Learned:
-    """Learn a tokenizer of the recipe ``sgpe``. Arguments and errors are those of `hf_sgpe.learning.learn.learn_tokenizer`."""
+    """Learn a tokenizer of the recipe ``sgpe``. For arguments and errors, see `hf_sgpe.learning.learn.learn_tokenizer`."""
     if languages:
         raise SGPEError("the recipe sgpe does not support --balance-by merges: use --balance-by weights")
     return lossless(learn_vocabulary(counts, config, observer=observer))

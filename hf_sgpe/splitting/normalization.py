@@ -1,7 +1,7 @@
 """Preparation of text for splitting: replacement of lone surrogates, and optional normalization.
 
-A tokenizer in SentencePiece's manner has one of `METASPACES`: U+2581 becomes a space (such a tokenizer writes a space as
-U+2581, so the two are the same to it), and some put a space before the text.
+A tokenizer converted from SentencePiece has one of `METASPACES`. All of them replace U+2581 by a space: such a tokenizer
+writes a space as U+2581, so it cannot distinguish the two. Some of them also put a space before the text.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ NORMALIZATIONS = ("none", "nfc")
 """The normalizations that training can use."""
 
 METASPACES = ("metaspace", "metaspace-prefix", "metaspace-always", "metaspace-first")
-"""The normalizations in SentencePiece's manner.
+"""The normalizations of tokenizers converted from SentencePiece.
 
-``metaspace`` puts no space before a text (Gemma), ``metaspace-prefix`` one before each part between added tokens (Llama 2),
-``metaspace-always`` the same unless the part begins with a space, and ``metaspace-first`` only before the first part."""
+``metaspace`` puts no space before a text (Gemma). ``metaspace-prefix`` puts a space before each part between added tokens
+(Llama 2). ``metaspace-always`` does so only if the part does not begin with a space, and ``metaspace-first`` only before the
+first part."""
 
 
 def well_formed(text: str) -> str:
@@ -42,7 +43,7 @@ def well_formed(text: str) -> str:
 
 
 def prepare(text: str, normalization: str) -> str:
-    r"""Return the text to which a tokenizer's split regexes are applied: `well_formed`, then normalized.
+    r"""Return the text to which a tokenizer's split regexes are applied. It is made valid by `well_formed`, then normalized.
 
     NFC follows the Unicode version of the ``tokenizers`` library, which differs from Python's.
 
@@ -73,11 +74,11 @@ def prepare(text: str, normalization: str) -> str:
 
 
 def aligned(text: str, normalization: str) -> tuple[str, tuple[NDArray[np.int32], NDArray[np.int32]] | None]:
-    r"""Return the text of `prepare` with its alignment to the original. Time is linear in the text.
+    r"""Return the text of `prepare`, and its alignment to the original text. Time is linear in the text.
 
     Returns:
-        The prepared text, and two arrays with the start and the end of the original span of each of its characters.
-        Characters that were normalized together have the same span. None instead of the arrays if nothing changed.
+        The prepared text, and two arrays: for each character of the prepared text, the start and the end of its span in the
+        original text. Characters that were normalized together have the same span. If nothing changed, the arrays are None.
 
     >>> text, (first, last) = aligned("ae\u0301", "nfc")
     >>> text, first.tolist(), last.tolist()

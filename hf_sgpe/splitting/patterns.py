@@ -1,8 +1,8 @@
-r"""Split patterns: the regexes with which well-known models cut text into words.
+r"""Split patterns: the regexes with which well-known models split text into words.
 
-Each regex equals its published source, character for character. If a source has published two spellings, the spelling
-without possessive quantifiers is used: ``{1,3}+`` is possessive in the ``regex`` package but a nested repeat in the engine
-that reads ``tokenizer.json``, and JavaScript has no possessive quantifiers.
+Each regex equals its published source, character for character. If a source has published two spellings of a regex, the
+spelling without possessive quantifiers is used. There are two reasons: ``{1,3}+`` is possessive in the ``regex`` package but
+a nested repeat in the engine that reads ``tokenizer.json``, and JavaScript has no possessive quantifiers.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from hf_sgpe.errors import SGPEError
 
 @dataclass(frozen=True)
 class SplitPattern:
-    """A named regex that cuts text into words.
+    """A named regex that splits text into words.
 
     Attributes:
         name: Letters, digits, ``-`` and ``_``.
         regex: Regex in the common syntax of the ``regex`` package and ``tokenizers``.
         covers_all: Whether matches cover every character of every text, without gaps.
-        scanner: Name of the native scanner with the same splits; None if there is none, which makes splitting slower.
+        scanner: Name of the native scanner with the same splits; None if there is none. Splitting is slower without a native
+            scanner.
     """
 
     name: str
@@ -47,7 +48,7 @@ def add_pattern(pattern: SplitPattern) -> None:
     """Register a pattern under its name.
 
     Raises:
-        SGPEError: another pattern has this name, or the name could be read as a regex.
+        SGPEError: a pattern with this name exists, or the name could be read as a regex.
     """
     if pattern.name in PATTERNS or not is_name(pattern.name):
         raise SGPEError(
@@ -141,8 +142,8 @@ def patterns_of(regex: str) -> list[SplitPattern]:
 
 
 def covers_all(pattern: str) -> bool:
-    r"""Return whether a regex is known to match every character. It is known if the regex, or its last alternative, is a
-    named pattern that does.
+    r"""Return whether a regex is known to match every character. This is so if the regex, or its last alternative, is a
+    named pattern that matches every character.
 
     >>> covers_all(rf"\d|{SPLIT_PATTERNS['gpt2']}"), covers_all(r"\d"), covers_all(SPLIT_PATTERNS["bloom"])
     (True, False, False)

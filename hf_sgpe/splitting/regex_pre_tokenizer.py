@@ -1,9 +1,9 @@
 r"""RegexPreTokenizer: splits text into words with regexes, exactly as the saved ``tokenizer.json`` does.
 
-The native kernels have scanners for the named patterns. Other patterns are matched by the ``regex`` package in this module,
-but by the engine of ``tokenizers`` wherever the saved tokenizer is used. The two engines read this package's patterns alike,
-but classify Unicode's newest characters differently. A text with such a character is therefore split by the engine of
-``tokenizers``, which is slower but correct by definition.
+The native kernels have scanners for the named patterns. This module matches all other patterns with the ``regex`` package.
+Wherever the saved tokenizer is used, the engine of ``tokenizers`` matches them. The two engines read this package's patterns
+in the same way, but classify Unicode's newest characters differently. So a text with such a character is split by the engine
+of ``tokenizers`` here, too. This engine is slower, but correct by definition.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class RegexPreTokenizer:
 
 
 def in_turn(stages: Iterable[Cut], text: str) -> list[str]:
-    """Return the pieces of a text after several stages of cutting. Each stage cuts the pieces of the previous stage."""
+    """Return the pieces of a text after several stages. Each stage cuts the pieces of the previous stage."""
     words = [text]
     for stage in stages:
         words = [piece for word in words for piece in stage(word)]
@@ -145,8 +145,8 @@ def with_offsets(words: list[str]) -> list[tuple[str, tuple[int, int]]]:
 def slices(text: NormalizedString, words: list[str]) -> list[NormalizedString]:
     """Cut the library's string into ``words``, and keep its alignment with the original text.
 
-    A slice takes time proportional to the length of the string that it is cut from, so the string is halved until one word
-    is left. This takes O(n log n); cutting word after word off the whole string would be quadratic.
+    A slice takes time proportional to the length of the string from which it is cut. So the string is halved until one word
+    is left, which takes O(n log n) time. To cut word after word off the whole string would take quadratic time.
     """
     if len(words) < 2:
         return [text] if words else []
@@ -212,15 +212,15 @@ def _stages(splitting: Splitting) -> list[Cut] | None:
 
 
 def _reads_alike(pattern: str) -> bool:
-    """Return whether both engines are known to match a regex alike. Regexes with empty matches are not, because engines
-    place these differently.
+    """Return whether both engines are known to find the same matches of a regex. They do not for a regex with empty matches,
+    because engines place empty matches differently.
     """
     is_tested = any(record.scanner for record in patterns_of(pattern))
     return bool(is_tested or _PLAIN_SYNTAX.fullmatch(pattern)) and not regex.match(pattern, "")
 
 
 def _isolating(pattern: str) -> Cut:
-    """Return a function that cuts a text into the matches of a regex and the text between them."""
+    """Return a function that cuts a text into the matches of a regex and the text between the matches."""
     compiled = regex.compile(pattern)
 
     def cut(text: str) -> list[str]:
@@ -244,7 +244,7 @@ _disputed: dict[str, set[str]] = {}
 def engines_agree(text: str, patterns: tuple[str, ...]) -> bool:
     """Return whether both engines put every character of ``text`` into the same classes.
 
-    The result for each character and class is cached, so the cache grows with the number of distinct characters.
+    The result for each character and class is kept in a cache, which grows with the number of distinct characters.
     """
     if text.isascii() or not tokenizers_library.shows_its_parts():
         return True

@@ -1,7 +1,8 @@
-r"""Splitting: the settings that cut text into words, as one immutable value. Only this module writes and reads its regexes.
+r"""Splitting: the settings that split text into words, as one immutable value. Only this module writes and reads the regexes
+of a splitting.
 
-A word is a span that merges never cross. Settings make a `Splitting`, and `Splitting.from_regexes` reads the one of a saved
-tokenizer. Counts, tokenizers, kernels and exporters carry it.
+A word is a span that merges never cross. A `Splitting` is made from settings, or by `Splitting.from_regexes` from the
+regexes of a saved tokenizer. Counts, tokenizers, kernels and exporters have a `Splitting`.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ from hf_sgpe.splitting.scripts.script_tables import TEN
 
 @dataclass(frozen=True)
 class Recipe:
-    """A named way to cut text, with its default settings.
+    """A named way to split text into words, with its default settings.
 
     Attributes:
-        meaning: Short description of its words.
-        uses_scripts: Whether words of the scripts are cut by syllable.
-        uses_pattern: Whether a split pattern cuts all other text.
+        meaning: Short description of the words of the recipe.
+        uses_scripts: Whether words of the scripts consist of syllables.
+        uses_pattern: Whether a pattern splits all other text.
         normalization: Default normalization, one of `NORMALIZATIONS`.
         special_tokens: Default special tokens.
-        special_tokens_position: Default position of their ids.
-        words_of: Name of another recipe that splits text into the same words, or empty. A `Splitting` stores that recipe,
-            because the two differ only in training.
+        special_tokens_position: Default position of the ids of special tokens.
+        words_of: Name of a recipe that splits text into the same words, or empty. A `Splitting` stores the named recipe
+            instead of this one, because the two differ only in training.
     """
 
     meaning: str
@@ -75,20 +76,20 @@ class HasSplitting(Protocol):
 
 @dataclass(frozen=True)
 class Splitting:
-    r"""The settings that cut text into words. Equal values cut every text alike.
+    r"""The settings that split text into words. Equal values split every text into the same words.
 
     Args:
         recipe: One of `RECIPES`. ``portable`` is stored as ``bpe``, which has the same words.
-        scripts: Scripts with words to cut by syllable, or ``("all",)``; empty for ``bpe``.
-        pattern: Name of one of `SPLIT_PATTERNS`, or a regex, for all other text. Some tokenizers of other makers (StarCoder,
-            DeepSeek) have several, applied one after another. Empty for ``sgpe``. An empty tuple means that the whole text
-            is one word, and needs one of `METASPACES`.
+        scripts: Scripts whose words consist of syllables, or ``("all",)``; empty for ``bpe``.
+        pattern: Name of one of `SPLIT_PATTERNS`, or a regex, for all other text. Some existing tokenizers (StarCoder,
+            DeepSeek) have several patterns, which are applied one after another. Empty for ``sgpe``. With an empty tuple,
+            the whole text is one word; the normalization must then be one of `METASPACES`.
         normalization: ``none``, ``nfc`` or one of `METASPACES`; None for the recipe's default.
-        special_tokens: Special tokens, which are taken out of the text before it is cut; None for the recipe's default.
-        letters: Characters of each script's words as code point ranges, for a tokenizer that was saved with other tables;
+        special_tokens: Special tokens, which are taken out of the text before it is split; None for the recipe's default.
+        letters: Characters that the words of each script contain, as code point ranges, for a tokenizer that was saved with
+            older script tables; None for the current tables.
+        joiners: Additional characters that may follow the first character of a word of each script, as code point ranges;
             None for the current tables.
-        joiners: Further characters in each script's words after the first, as code point ranges; None for the current
-            tables.
 
     Raises:
         SGPEError: a value is unknown, or a pattern is not a regex.
@@ -163,7 +164,8 @@ class Splitting:
     def from_regexes(
         cls, regexes: Sequence[str], normalization: str = "none", special_tokens: Iterable[str] = ()
     ) -> Splitting:
-        """Return the splitting of a saved tokenizer's regexes: a recipe if they match one, else a list of split patterns.
+        """Return the splitting of a saved tokenizer's regexes: a recipe if the regexes are those of a recipe, else a list of
+        split patterns.
 
         Raises:
             SGPEError: a regex is not valid, or an argument is wrong.
@@ -217,8 +219,9 @@ class Splitting:
     def script_joiners(self) -> tuple[Ranges, ...]:
         """The additional characters that each script's words may have after the first character, as code point ranges.
 
-        These are joiners. In ``hybrid`` they include U+200B for scripts without spaces between words, because some writers
-        put it between words, and the marks that all scripts share, except for scripts of the SGPE document's kind.
+        These characters are joiners. In ``hybrid`` there are two additions. Scripts without spaces between words have
+        U+200B, because some writers put it between words. All scripts except those of the SGPE document's kind have the
+        marks that all scripts share.
         """
         return self._joiners() if self.joiners is None else self.joiners
 
@@ -270,7 +273,9 @@ class Splitting:
         return records[0] if records else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON values, including the regexes, by which counts distinguish versions of the script tables."""
+        """Return plain JSON values. They include the regexes, because these distinguish counts that were made with different
+        versions of the script tables.
+        """
         return {
             "recipe": self.recipe,
             "scripts": list(self.scripts),
@@ -285,7 +290,7 @@ class Splitting:
         """Return the inverse of `to_dict`.
 
         Raises:
-            SGPEError: a value is missing, unknown or of another type.
+            SGPEError: a value is missing, is unknown or has the wrong type.
         """
         try:
             names = ("recipe", "scripts", "pattern", "normalization", "special_tokens")
@@ -316,7 +321,7 @@ def _listed(name: str, value: Any) -> tuple[Any, ...]:
 def _letters(recipe: str, scripts: tuple[str, ...]) -> tuple[Ranges, ...]:
     """Return the characters that words of each script may contain, from the current script tables.
 
-    These are the script's whole block in ``sgpe``, and its letters and marks in other recipes.
+    In ``sgpe`` these are all characters of the script's block; in other recipes, its letters and marks.
     """
     tables = map(resolve_script, scripts)
     return tuple((script.block,) if recipe == "sgpe" else _letters_and_marks(script) for script in tables)
@@ -329,7 +334,7 @@ def _letters_and_marks(script: Script) -> Ranges:
 
 @cache
 def _marks_of_none() -> str:
-    """Return the marks that all scripts share, without the few in the table of Devanagari."""
+    """Return the marks that all scripts share, without the few that are in the table of Devanagari."""
     return "".join(sorted(set(shared_marks()).difference(*(script.letters_and_marks() for script in TEN))))
 
 
@@ -339,7 +344,7 @@ def _named(pattern: str) -> str:
 
 
 def _script_of(recipe: str, letters: Ranges) -> str:
-    """Return the script with most of the letters by the current tables; empty if there is none."""
+    """Return the script to which most of the letters belong according to the current tables; empty if there is none."""
 
     def shared(ranges: Ranges) -> int:
         return sum(max(min(b, d) - max(a, c) + 1, 0) for a, b in letters for c, d in ranges)

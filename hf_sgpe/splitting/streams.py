@@ -5,8 +5,8 @@ A *safe cut* is one of two places:
 - after a letter or digit, and before a punctuation mark or a single space with a letter or digit after it;
 - after a line end that follows a character other than white space, and before a letter or digit.
 
-Every named pattern has a word boundary at a safe cut, no pattern looks across it, and normalization does not change
-characters across it. So the words of the parts are the words of the whole.
+Every named pattern has a word boundary at a safe cut. No pattern looks across a safe cut, and normalization does not change
+characters across it. So the words of the parts are the words of the whole text.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _CUT_INSIDE = regex.compile(rf"{_WORD}(?:{_MARK}| )|\n{_WORD}")
 def cut_stream(chunks: Iterable[str], special_tokens: Iterable[str] = (), *, longest: int | None = None) -> Iterator[str]:
     r"""Regroup the chunks of a stream into texts that end at safe cuts; the concatenation stays the same.
 
-    A chunk is held until a safe cut follows, so memory is proportional to the longest stretch without a safe cut, not to the
+    Text is held until a safe cut follows, so memory is proportional to the longest stretch without a safe cut, not to the
     stream. If a special token contains a safe cut, the whole stream is held and yielded as one text.
 
     Args:
-        longest: Maximum length in characters. A longer stretch without a safe cut is cut at multiples of this length. No
-            chunk may be longer. None for no maximum.
+        longest: Maximum length of a yielded text, in characters. A longer stretch without a safe cut is cut at multiples of
+            this length. No chunk may be longer than this maximum. None for no maximum.
 
     >>> list(cut_stream(["The qui", "ck brown fo", "x"]))
     ['The', ' quick brown', ' fox']
@@ -81,10 +81,10 @@ def cut_between(
     find: Callable[[str], Iterable[tuple[int, int, str]]] | None,
     longest: int,
 ) -> Iterator[str]:
-    """Regroup the chunks of a stream into texts that end where a tokenizer without a split pattern can be cut.
+    """Regroup the chunks of a stream into texts that end where the text of a tokenizer without a split pattern can be cut.
 
     Args:
-        last_cut: Returns the last place inside a text where it can be cut, or 0.
+        last_cut: Function that returns the last place inside a text where the text can be cut, or 0.
         find: Function that yields start, stop and text of the added tokens, which must not be cut; None without such tokens.
         longest: Length of the longest added token, in characters.
     """
@@ -115,11 +115,11 @@ def _whole_lengths(size: int, longest: int) -> int:
 def whole_letters(pieces: Iterable[str], scripts: Iterable[str] = ("all",)) -> Iterator[str]:
     """Regroup the pieces of a stream so that no piece ends inside a letter; the concatenation stays the same.
 
-    Letters are defined by the letter grammar of their script. A letter is yielded as soon as the next character cannot
-    belong to it. The time for a character does not depend on the length of the letter.
+    Letters are defined by the grammar of letters of their script. A letter is yielded as soon as the next character cannot
+    belong to it. The time for each character does not depend on the length of the letter.
 
     Args:
-        scripts: Scripts with letters to keep whole. A character of another script is yielded at once.
+        scripts: Scripts whose letters are kept whole. A character that is in none of these scripts is yielded at once.
 
     >>> list(whole_letters(["න", "ම", "ස්", "ක", "ා", "ර", "ය!"]))
     ['න', 'ම', 'ස්', 'කා', 'රය!']

@@ -1,7 +1,7 @@
 """LinguisTriePreTokenizer: a readable implementation that splits text into words, and words into units.
 
-A word is a span that merges never cross. A unit is the smallest part in training: a syllable in a word of a supported
-script, or a byte elsewhere.
+A word is a span that merges never cross. A unit is the smallest part from which training starts: a syllable in a word of a
+supported script, or a byte elsewhere.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class LinguisTriePreTokenizer:
     """A pre-tokenizer that splits text into words by script, and words into syllables.
 
     This readable implementation defines words and units. Training and encoding split text with the regexes in `patterns`,
-    which give the same words and are faster. Units always come from this class.
+    which find the same words and are faster. Units always come from this class.
 
     With a ``pattern``, a word of a script is an optional space followed by letters and marks of the script, with any joiners
     after them. The pattern splits the text between these words. Without a pattern, words are those of the SGPE document

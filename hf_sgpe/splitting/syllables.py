@@ -1,5 +1,5 @@
-"""LinguisTrie: cuts text into written syllables according to the grammars of scripts. This module does not depend on tokens
-or training.
+"""LinguisTrie: a segmenter that cuts text into written syllables according to the grammars of scripts. This module does not
+depend on tokens or training.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class LinguisTrie:
     space) is cut into characters, so the concatenation of the units is the text.
 
     For Sinhala this is the segmentation of the SGPE architecture document (sections 2.1 to 2.5), case by case. Nine more
-    scripts follow the document's rules. Training keeps a little more text whole: see ``whole_clusters``.
+    scripts follow the document's rules. Training uses ``whole_clusters``, with which a little more text stays whole.
 
     Args:
         scripts: Names of the scripts with syllables, or ``all``.
-        whole_clusters: Also keep extended grapheme clusters (UAX #29) whole if they begin with a letter of the scripts.
-            Signs, joiners and accents that the document treats as orphans then stay with the character before them. Scripts
-            outside the document always have whole clusters.
+        whole_clusters: Whether to keep extended grapheme clusters (UAX #29) whole, too, if they begin with a letter of the
+            scripts. Signs, joiners and accents that the document treats as orphans then stay with the character before them.
+            Scripts that the document's rules do not cover always have whole clusters.
 
     Raises:
         SGPEError: a script is unknown.
@@ -64,8 +64,8 @@ class LinguisTrie:
         """Return the units of ``text`` in order. Their concatenation is ``text``. Time is linear in the length of the text.
 
         Args:
-            leading_space: Attach a space to the unit after it. In a run of white space only the last character is attached,
-                and only if it is a plain space. A space at the end of the text is a unit of its own.
+            leading_space: Whether to attach a space to the unit after it. In a run of white space only the last character is
+                attached, and only if it is a plain space. A space at the end of the text is a unit of its own.
         """
         if not isinstance(text, str):
             raise TypeError(f"tokenize needs a str, not {type(text).__name__}")
@@ -132,7 +132,7 @@ class LinguisTrie:
         Args:
             words: The words in UTF-8.
             counts: Number of occurrences of each word.
-            every_word: Also count the characters of words outside the scripts.
+            every_word: Whether to count the characters of words outside the scripts, too.
 
         >>> LinguisTrie().count_units(["කක".encode(), b"a"], [2, 1])
         {'ක': 4}
@@ -148,7 +148,7 @@ class LinguisTrie:
         return dict(units)
 
     def count_scripts(self, words: Iterable[bytes], counts: Iterable[int]) -> dict[str, int]:
-        """Count the running words that begin in each script; arguments as for `count_units`.
+        """Count the occurrences of words that begin in each script. Arguments are those of `count_units`.
 
         >>> LinguisTrie().count_scripts(["ක".encode(), b"a"], [2, 1])
         {'sinhala': 2}
@@ -163,8 +163,8 @@ class LinguisTrie:
         return running
 
     def shape(self, unit: str) -> str:
-        """Return the class letter of each character of ``unit``, or ``-`` if it has none, in the script of the first
-        character.
+        """Return the class letter of each character of ``unit`` in the script of the first character; ``-`` for a character
+        without a class.
 
         >>> LinguisTrie().shape("ශ්‍රී")
         'CHJCS'
@@ -181,7 +181,7 @@ class LinguisTrie:
     def must_earn(self, unit: str) -> bool:
         """Return whether the characters of ``unit`` get tokens only if they are frequent.
 
-        This is so in scripts that are cut by grapheme clusters, because such a script may have thousands of characters.
+        This is so in scripts whose units are grapheme clusters, because such a script may have thousands of characters.
 
         >>> LinguisTrie(["han", "thai"]).must_earn("字"), LinguisTrie(["han", "thai"]).must_earn("ก")
         (True, False)
@@ -201,7 +201,9 @@ def script_of_characters(scripts: tuple[Script, ...]) -> Mapping[str, Script]:
 
 
 class Walk(NamedTuple):
-    """A grammar with its character classes, and the states in which a walk may end; None for all states."""
+    """A grammar with its character classes, and the states in which a walk may end (None for all states). A walk goes from
+    state to state, one character at a time.
+    """
 
     grammar: Grammar
     classes: dict[str, str]
@@ -269,8 +271,8 @@ def _syllables(scripts: tuple[Script, ...], whole_clusters: bool) -> Syllables:
 
 
 def is_boundary(unit: str, scripts: Iterable[str] = ("sinhala",)) -> bool:
-    """Return whether a unit has no character of the scripts' blocks and no joiner of the scripts (SGPE document, section
-    3.1).
+    """Return whether a unit is a boundary: it has no character of the scripts' blocks and no joiner of the scripts (SGPE
+    document, section 3.1).
 
     >>> is_boundary(" a"), is_boundary(" ක")
     (True, False)

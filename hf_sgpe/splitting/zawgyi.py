@@ -1,13 +1,13 @@
 """Burmese in Zawgyi: detection, and conversion to Unicode.
 
 Zawgyi is a font encoding that uses the characters of Unicode's Myanmar block in its own way. Signs are stored in visual
-order: ``ေ`` and ``ြ`` precede their letter. A letter below another letter is one character, and a sign that is drawn in
-several widths has several characters. To a tokenizer, texts in the two encodings look like two languages.
+order: ``ေ`` and ``ြ`` precede their letter. A letter that is written below a letter is one character, and a sign that is
+drawn in several widths has several characters. To a tokenizer, texts in Zawgyi and in Unicode look like two languages.
 
 The meaning of each Zawgyi character follows the common converters; see CLDR's transform ``Zawgyi-my``
 (https://github.com/unicode-org/cldr/blob/main/common/transforms/my-t-my-s0-zawgyi.xml). Unicode's order of signs follows
-https://www.unicode.org/notes/tn11/. Other converters have rules that move pairs of signs; this converter sorts the signs of
-a syllable.
+https://www.unicode.org/notes/tn11/. Other converters have rules that move pairs of signs. This converter sorts the signs of
+each syllable instead.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def is_zawgyi(text: str) -> bool:
 
 
 _KINZI = "\u1064"
-"""Kinzi, one character in Zawgyi and three in Unicode. It is converted last."""
+"""Kinzi, which is one character in Zawgyi and three characters in Unicode. It is converted last."""
 
 # The Unicode text of each Zawgyi character. All other characters are the same in both encodings, or not Burmese.
 _CHARACTERS = str.maketrans(

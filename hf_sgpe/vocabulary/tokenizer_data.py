@@ -54,8 +54,8 @@ class TokenizerData:
         special_tokens: Text of each special token → id. Two special tokens may share an id (o200k_harmony); decoding returns
             the later one. A special or added token may have the text of an ordinary token and a different id, unless
             ``tokenizer.json`` writes both texts alike (`hf_sgpe.vocabulary.byte_strings.bytes_spelled`).
-        added_tokens: Text → id of tokens that are matched anywhere in text, like special tokens, but are not special: decoding
-            never skips them (Qwen's ``<think>``).
+        added_tokens: Text → id of tokens that are matched anywhere in text, like special tokens, but are not special:
+            decoding never skips them (Qwen's ``<think>``).
         normalized_tokens: The added and special tokens that are matched after normalization (GPT-NeoX's runs of spaces). All
             other added and special tokens are matched first, in the text as it is.
         matching: Added or special token → its rules, for tokens that take white space around them or match whole words only
@@ -115,7 +115,8 @@ class TokenizerData:
             raise SGPEError(f"byte_tokens must have the ids of 256 bytes, not {len(self.byte_tokens)}")
         if self.by_characters != (self.normalization in METASPACES):
             raise SGPEError(
-                f"byte_tokens and one of the normalizations {', '.join(METASPACES)} must be given together: give both, or neither"
+                f"byte_tokens and one of the normalizations {', '.join(METASPACES)} must be given together: give both, or "
+                "neither"
             )
         for rank, (left, right) in enumerate(self.merges):
             if left not in vocab or right not in vocab or left + right not in vocab:

@@ -33,8 +33,8 @@ def check_tables(model: PreTrainedModel, tables: Sequence[torch.Tensor]) -> None
         tables: The tensors of the model with a row for each token, the embedding first.
 
     Raises:
-        SGPEError: a tensor that is not in ``tables`` has an entry for each token, or the size of a table differs from the one
-            in the configuration.
+        SGPEError: a tensor that is not in ``tables`` has an entry for each token, or the size of a table differs from the
+            one in the configuration.
     """
     kind, rows = type(model).__name__, len(tables[0])
     stored = model.state_dict(keep_vars=True)

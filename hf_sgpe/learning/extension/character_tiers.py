@@ -74,7 +74,7 @@ class CharacterTierLearner(TierLearner):
         return [c for c in new if c not in self.base.vocab], [pair for pair in pairs if all(map(_is_text, pair))]
 
     def _is_shared(self, character: str) -> bool:
-        """Return whether a character has no token and may not get a token, because the character also occurs in other text."""
+        """Return whether a character has no token and may not get one, because the character also occurs in other text."""
         encoded = character.encode()
         return encoded not in self.base.vocab and not self.confinement.holds(encoded)
 

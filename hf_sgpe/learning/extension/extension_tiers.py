@@ -193,7 +193,7 @@ class TierLearner:
         return best
 
     def _signs(self, units: Mapping[str, int]) -> Counter[str]:
-        """Return the counts of the scripts' own digits and punctuation marks. Signs that are too rare to merge are left out."""
+        """Return the counts of the scripts' own digits and punctuation. Signs that are too rare to merge are left out."""
         own = frozenset().union(*(script.characters() - script.letters_and_marks() for script in self.trie.scripts))
         signs: Counter[str] = Counter()
         for unit, times in units.items():

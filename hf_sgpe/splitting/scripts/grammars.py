@@ -6,8 +6,8 @@ Each character has a class, named by a letter: consonant ``C``, independent vowe
 (avagraha), ZWJ ``J``, ZWNJ ``Z``, mark that all scripts share ``X`` (combining accents, variation selectors). Some scripts
 have more classes.
 
-A grammar is a table of states. In each state, the class of the next character determines the next state; if the table has no
-entry for the class, the syllable ends before the character. A syllable is the longest walk to a state in which a walk may
+A grammar is a table of states. In each state, the class of the next character determines the next state. If the table has no
+entry for this class, the syllable ends before the character. A syllable is the longest walk to a state in which a walk may
 end.
 """
 

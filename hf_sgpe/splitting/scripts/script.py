@@ -23,8 +23,8 @@ _ALIKE = 64  # number of code points whose UTF-8 differs only in the last byte
 
 
 def characters_in(ranges: str) -> str:
-    """Return the characters that a text like ``"0915-0939 093C"`` lists: hexadecimal code points, and ranges including both
-    ends.
+    """Return the characters in a list like ``"0915-0939 093C"``, which has hexadecimal code points, and ranges that include
+    both ends.
     """
     characters: list[str] = []
     for part in ranges.split():
@@ -34,7 +34,7 @@ def characters_in(ranges: str) -> str:
 
 
 def ranges_text(points: Iterable[int]) -> str:
-    """Return code points as a text of hexadecimal ranges, which `characters_in` reads.
+    """Return code points as a list of hexadecimal ranges, in the form that `characters_in` reads.
 
     >>> ranges_text([0x915, 0x93c, 0x916])
     '0915-0916 093C'
@@ -95,25 +95,25 @@ class Script:
     Attributes:
         block: First and last code point of the Unicode block.
         others: Letters of the script outside all syllables; each is a unit of its own.
-        more: The characters of further classes in the grammars (`hf_sgpe.splitting.scripts.grammars`), keyed by class
+        more: The characters of all other classes in the grammars (`hf_sgpe.splitting.scripts.grammars`), keyed by class
             letter.
-        also: Other names: ISO 15924 code, languages of the script and their codes.
+        also: Additional names of the script: its ISO 15924 code, and its languages and their codes.
         font: Font family that has the characters of the script.
         greeting: A few words to try a tokenizer on.
         words: Words with a bar between syllables, which tests check.
         spaced: Whether words have spaces between them.
         joiners: Joiners inside syllables of the SGPE document's kind.
-        writes_joiners: Whether more than one in two hundred running words of ordinary text needs joiners.
+        writes_joiners: Whether more than one in two hundred words of ordinary text needs joiners.
         by_clusters: Whether syllables are extended grapheme clusters. Such a script may have thousands of characters, so a
             character gets a token only if it is frequent.
-        own_words: Whether runs of the script's letters are words in ``hybrid``. If not, the split pattern cuts words of the
+        own_words: Whether runs of the script's letters are words in ``hybrid``. If not, the split pattern splits text in the
             script.
         syllable: Grammar of a syllable.
         ends: States in which a syllable may end; ``None`` for all.
         letter: Grammar of a visible letter.
         letter_ends: States in which a visible letter may end; ``None`` for all.
         letter_classes: The characters of additional classes in the grammar of letters, keyed by class letter.
-        document: Grammar of a syllable in the SGPE document's recipe, if this grammar differs.
+        document: Grammar of a syllable in the SGPE document's recipe, if it differs from ``syllable``.
     """
 
     name: str
@@ -178,10 +178,10 @@ class Script:
     def characters(self) -> frozenset[str]:
         """Return every character that identifies the script in a text.
 
-        These are the letters and marks of the script, and its digits and punctuation, which are in its block or next to its
-        letters elsewhere. Characters that several scripts share (danda) are not included. Neighbouring unassigned code
-        points with the same first UTF-8 bytes are included. Without them, the first bytes of Thai's vowels would not be
-        specific to Thai.
+        These are the letters and marks of the script, and its digits and punctuation. Digits and punctuation are in the
+        script's block, or next to those of its letters that are elsewhere. Characters that several scripts share (danda) are
+        not included. Neighbouring unassigned code points with the same first UTF-8 bytes are included; without them, the
+        first bytes of Thai's vowels would not be specific to Thai.
         """
         letters = self.letters_and_marks()
         rows = {ord(letter) // _ALIKE * _ALIKE for letter in letters}

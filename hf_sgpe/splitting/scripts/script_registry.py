@@ -26,11 +26,12 @@ SCRIPTS: dict[str, Script] = {script.name: script for script in (*TEN, *abugidas
 
 
 def add_script(script: Script) -> None:
-    """Register a script. If a script that is cut at grapheme clusters has the same name, the new script replaces it.
+    """Register a script. The new script may replace a script of the same name whose units are grapheme clusters.
 
     Raises:
         SGPEError: the name, or one of the other names, is in use or is not one word; the ranges are not hexadecimal; a
-            letter is in another script, ASCII or a surrogate; or a grammar names a state that it does not have.
+            letter is already in a registered script, is ASCII or is a surrogate; or a grammar names a state that it does not
+            have.
     """
     taken = {"all": "every script", "auto": "the scripts of the text", **dict.fromkeys(_SEVERAL, "several scripts")}
     taken |= _names(other for other in every_script().values() if other.name != script.name or other.name in SCRIPTS)
@@ -72,8 +73,8 @@ def add_script(script: Script) -> None:
 
 
 def every_script() -> dict[str, Script]:
-    """Return the tables of all scripts of Unicode, keyed by name. Scripts that are not in `SCRIPTS` are cut at grapheme
-    clusters.
+    """Return the tables of all scripts of Unicode, keyed by name. The units of scripts that are not in `SCRIPTS` are
+    grapheme clusters.
 
     >>> every_script()["ethiopic"].by_clusters
     True
@@ -86,7 +87,7 @@ def _names(scripts: Iterable[Script]) -> dict[str, str]:
 
 
 def resolve_scripts(names: str | Iterable[str]) -> tuple[str, ...]:
-    """Return the full names of scripts for names or codes in any form, each script once. The name ``all`` means all of
+    """Return the full names of the scripts with some names or codes, each script once. The name ``all`` means all of
     `SCRIPTS`.
 
     Args:
@@ -105,8 +106,8 @@ def resolve_scripts(names: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def resolve_script(name: str) -> Script:
-    """Return the table of the script with a name: the script's name, its ISO 15924 code, or a language or its code. Case
-    does not matter.
+    """Return the table of a script. The script may be named by its own name, its ISO 15924 code, a language written in it,
+    or the code of such a language. Case does not matter.
 
     Raises:
         SGPEError: the name is unknown.
@@ -141,15 +142,15 @@ def names_of(scripts: Iterable[str]) -> str:
 
 
 def scripts_in(texts: Iterable[str], share: float = 0.01, *, any_script: bool = False) -> dict[str, float]:
-    """Return the scripts of texts, with their share of all letters and marks, greatest first. Only scripts with clusters to
-    keep whole are returned.
+    """Return script → its share of all letters and marks in some texts, with the greatest share first. Only scripts with
+    clusters to keep whole are returned.
 
     A script without syllables counts if at least a hundredth of its letters have a mark. Otherwise each of its letters is a
     single character, which is always whole.
 
     Args:
         share: Minimum share of a script.
-        any_script: Also return scripts without clusters to keep whole.
+        any_script: Whether to return scripts without clusters to keep whole, too.
 
     >>> scripts_in(["ලංකාව ab"])
     {'sinhala': 0.7142857142857143}

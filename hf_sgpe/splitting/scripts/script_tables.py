@@ -1,10 +1,10 @@
 """The tables of all scripts: character classes and grammars, without logic.
 
-Ten tables are written by hand: Sinhala exactly as in the SGPE architecture document, including unassigned code points in its
-ranges, and nine scripts according to Unicode's IndicSyllabicCategory. The tables of all other scripts are in
-``unicode_scripts.json``. scripts/make_script_tables.py writes that file, from the same property of Unicode or, for scripts
-without this property, from the classes of extended grapheme clusters (UAX #29). This module adds the information that
-Unicode does not have.
+Ten tables are written by hand. The table of Sinhala is exactly that of the SGPE architecture document, including unassigned
+code points in its ranges. The tables of nine more scripts follow Unicode's IndicSyllabicCategory. The tables of all other
+scripts are in ``unicode_scripts.json``, which scripts/make_script_tables.py writes. They follow IndicSyllabicCategory, too,
+or, for scripts without this property, the classes of extended grapheme clusters (UAX #29). This module adds the information
+that Unicode does not have.
 """
 
 from __future__ import annotations
@@ -338,7 +338,7 @@ def abugidas() -> tuple[Script, ...]:
 
 @cache
 def others() -> tuple[Script, ...]:
-    """Return all scripts that are not abugidas, and emoji, with extended grapheme clusters as syllables."""
+    """Return all scripts that are not abugidas, and emoji. Their syllables are extended grapheme clusters."""
     return tuple(_script(name, classes, _CLUSTERS) for name, classes in unicode_says()["others"].items())
 
 
