@@ -35,7 +35,7 @@ def distilled_rows(
     *,
     steps: int = 300,
 ) -> list[torch.Tensor]:
-    """Return the new rows of each table of a model (from a folder or the Hub), trained by `distil`, in 32 bits.
+    """Return the new rows for each table of a model (from a folder or the Hub), trained by `distil`, in 32 bits.
 
     The whole model is in memory in 32 bits, on a GPU if there is one.
 
@@ -69,7 +69,8 @@ def distil(
     """Train only the rows of new tokens in a model that `fit_embeddings` fitted to an extended tokenizer.
 
     Each step reads some pieces of text twice: in old tokens, for the target states, and in new tokens. States are compared
-    where both texts have the end of a token, by their squared distance divided by the squared length of the target.
+    at the places where a token ends in both. The loss is the squared distance of the states, divided by the squared length
+    of the target.
 
     Args:
         model: The model, on the device to train on, in 32 bits. Its rows for old tokens are at their old ids.
@@ -78,7 +79,7 @@ def distil(
         ids: Ids of the new rows.
         texts: Lines or whole texts in the new language. Texts in other languages help to keep new tokens out of them.
         length: Greatest length of a piece of text in old tokens.
-        learning_rate: The learning rate at the beginning, from which it falls linearly to zero.
+        learning_rate: The learning rate at the beginning. It falls linearly to zero.
         progress: Whether to show a bar on stderr; None shows it only on a terminal.
 
     Raises:
@@ -166,7 +167,7 @@ def _examples(
     texts: Sequence[str],
     length: int,
 ) -> Iterator[tuple[Ids, Ids, Ids, Ids]]:
-    """Yield pieces of text in old and in new tokens, each with the places where both have the end of a token."""
+    """Yield pieces of text in old and in new tokens, each with the places where a token ends in both."""
     options = {"add_special_tokens": False, "return_attention_mask": False, "verbose": False}
     lengths, old_lengths = token_lengths(tokenizer), token_lengths(old)
     for text in texts:

@@ -1,8 +1,9 @@
-"""The rows of an embedding for another tokenizer: rows follow their tokens, and rows of new tokens start from their pieces.
+"""The rows of an embedding for a new tokenizer. Rows of old tokens move to the new ids of the tokens, and rows of new tokens
+start from the rows of their pieces.
 
 `map_rows` returns a `RowMap`: the old rows from which each new row starts. `RowMap.apply` makes the new rows of a tensor.
 `trainers.model_rows.row_starts` weights the old rows in other ways. `token_tables.fit_embeddings` changes a model in memory,
-and `transplanting.transplant` a model in files.
+and `transplanting.transplant` changes a model in files.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ class RowMap:
 
     Args:
         rows: Number of new rows. Rows without a token are padding.
-        known: The ids of the old tokenizer. Rows with no other origin start at the mean of these rows.
+        known: The ids of the old tokenizer. The rows of tokens without pieces start at the mean of the rows of these ids.
         kept: New id → old id of the same token, whose row is copied bit for bit. No old id occurs twice.
-        pieces: New id of every other token → ids of its pieces in the old tokenizer, at the mean of whose rows it starts;
-            empty if the old tokenizer cannot spell it.
+        pieces: New id of every new token → ids of its pieces in the old tokenizer; empty if the old tokenizer cannot spell
+            the token. The row of the token starts at the mean of the rows of its pieces.
         weights: New id → the weight of each piece, if its row is a weighted sum instead of the mean.
     """
 
@@ -52,12 +53,12 @@ class RowMap:
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether all tokens keep their ids and there are no new ones."""
+        """Whether all tokens keep their ids and there are no new tokens."""
         return not self.pieces and self.keeps_ids
 
     @property
     def keeps_ids(self) -> bool:
-        """Whether all old tokens keep their ids, as those of an extended tokenizer do."""
+        """Whether all old tokens keep their ids, as in an extended tokenizer."""
         return len(self.kept) == len(self.known) and all(new == old for new, old in self.kept.items())
 
     @property
@@ -66,7 +67,7 @@ class RowMap:
         return sorted(self.pieces)
 
     def within(self, rows: int, ids: int) -> RowMap:
-        """Return the map of a table with ``rows`` rows, in a model with ``ids`` ids.
+        """Return the map for a table with ``rows`` rows, in a model with ``ids`` ids.
 
         A table with fewer rows than ids (Gemma 3n's per-layer embeddings) keeps its size if it has a row for each new token.
         """
@@ -85,7 +86,7 @@ class RowMap:
 
         Args:
             old: One row for each old id, and perhaps spare rows. If all old tokens keep their ids, spare rows are also kept.
-            started: The rows of the ids in `new`, in 32 bits, if they were made in another way.
+            started: The rows of the ids in `new`, in 32 bits, if the caller made them; None to compute them from the pieces.
             ids: Number of ids of the old model, if the tensor may have fewer rows. Ids without a row read the first row, as
                 in Gemma 3n.
         """
@@ -124,7 +125,7 @@ class RowMap:
             yield part.reshape(len(part), *old.shape[1:])
 
     def _mean(self, flat: torch.Tensor) -> torch.Tensor:
-        """Return the mean of the rows of known tokens; a table in a file is read in parts."""
+        """Return the mean of the rows of known tokens. A table in a file is read in parts."""
         import torch
 
         total = torch.zeros(flat.shape[1], dtype=torch.float64, device=flat.device)
@@ -162,7 +163,7 @@ class RowMap:
 
 
 def _inside(table: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-    """Return ids with 0 in place of those that a table has no row for."""
+    """Return ids. Ids for which a table has no row are replaced by 0."""
     return ids.where(ids < len(table), ids.new_zeros(()))
 
 
@@ -182,15 +183,15 @@ def _wide(table: torch.Tensor) -> torch.dtype:
 def map_rows(tokenizer: PreTrainedTokenizerBase, old: PreTrainedTokenizerBase, *, rows: int) -> RowMap:
     """Return the mapping from rows for ``old`` to rows for ``tokenizer``.
 
-    Ordinary tokens are the same if their bytes are. Special and added tokens are the same if their texts are, or else if
-    they have the same role: eos, bos, pad or unk. Reserved tokens that the new tokenizer lacks do not count as known, so a
-    tokenizer in which new tokens have their ids keeps all old ids.
+    Two ordinary tokens are the same if they have the same bytes. Two special or added tokens are the same if they have the
+    same text or, if their texts differ, the same role: eos, bos, pad or unk. Reserved tokens that the new tokenizer lacks do
+    not count as old tokens. So if new tokens take the ids of reserved tokens, all old tokens keep their ids.
 
     Args:
         rows: Number of rows of the new embedding.
 
     Raises:
-        SGPEError: the tokenizers differ, and one of them is neither byte-level BPE nor BPE with tokens for bytes.
+        SGPEError: the tokenizers differ, and at least one of them is neither byte-level BPE nor BPE with tokens for bytes.
     """
     vocab = old.get_vocab()
     known = sorted(set(vocab.values()))
@@ -224,9 +225,9 @@ def token_lengths(tokenizer: PreTrainedTokenizerBase) -> dict[int, int]:
 
 
 class _Tokens:
-    """A tokenizer's tokens by content: the bytes of ordinary tokens, the text of special and added tokens.
+    """A tokenizer's tokens, keyed by content: the bytes of ordinary tokens, and the texts of special and added tokens.
 
-    The tokens are read from the backend, because `BPETokenizer` refuses tokenizers that it could not encode with exactly,
+    The tokens are read from the backend, because `BPETokenizer` refuses tokenizers whose ids it cannot reproduce exactly,
     such as those with BART's ``<mask>`` or without some bytes.
     """
 
@@ -265,7 +266,9 @@ class _Tokens:
         self.bytes_of |= {id: bytes([_BYTE_TOKENS[text]]) for text, id in byte_tokens.items()}
 
     def pieces(self, tokens: Iterable[bytes]) -> list[list[int]]:
-        """Return the ids of the ordinary tokens that spell each of ``tokens`` (bytes), or an empty list if none do."""
+        """Return, for each of ``tokens`` (bytes), the ids of the ordinary tokens that spell it; an empty list if no tokens
+        do.
+        """
         given = list(tokens)
         # First by the whole tokenizer; if a normalizer, a prefix or a special token interferes, by the merges alone.
         texts = [token.decode(errors="replace") for token in given]

@@ -1,4 +1,5 @@
-"""Checks that a model can follow its tokenizer: all its tables for tokens are known, and no id has another meaning.
+"""Checks that a model can be changed for a new tokenizer: all tables of the model with a row for each token are known, and
+no id of a new token has a different meaning.
 
 The tables are found by building the model without weights and with twice as many tokens: a tensor whose shape changes has an
 entry for each token.
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 PER_LAYER_SIZE = "vocab_size_per_layer_input"
-"""The number of rows of the layers' own embeddings in configurations of Gemma 3n and Gemma 4."""
+"""The field for the number of rows of the per-layer embeddings in configurations of Gemma 3n and Gemma 4."""
 _ONE_ROW = "final_logits_bias"  # BART's; its only row is among the tables
 _ID = ("_token_id", "_token_index")
 
@@ -81,7 +82,7 @@ def _with_twice_the_tokens(model: PreTrainedModel, rows: int) -> PreTrainedModel
 
 
 def _parts(config: Any) -> Iterator[Any]:
-    """Yield a configuration and those within it, such as that of an image model's text."""
+    """Yield a configuration and the configurations within it, such as the text configuration of an image model."""
     from transformers import PreTrainedConfig
 
     yield config
@@ -95,12 +96,12 @@ def check_ids(config: Any, row_map: RowMap, present: int, added: Container[int])
 
     Args:
         config: The configuration of the model.
-        row_map: The mapping of its rows.
-        present: The number of its rows.
+        row_map: The mapping of the model's rows.
+        present: The number of the model's rows before the change.
         added: Ids of special and added tokens of the new tokenizer. The configuration may name these.
 
     Raises:
-        SGPEError: it has.
+        SGPEError: a new token has such an id.
     """
     kind = next(iter(getattr(config, "architectures", None) or ()), config.model_type)
     offsets = [offset for part in _parts(config) if (offset := vars(part).get("vocab_offset")) is not None]

@@ -1,6 +1,6 @@
-"""The tables of a model with a row for each token: embeddings, output, biases. They change with the tokenizer.
+"""The tables of a model with a row for each token: embeddings, output, biases. These tables change if the tokenizer changes.
 
-`fit_embeddings` gives a model in memory the rows for another tokenizer, and `NewRows` trains some rows separately.
+`fit_embeddings` changes the rows of a model in memory for a new tokenizer, and `NewRows` trains some rows separately.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 MOST_MULTIPLE = 4096
-"""A limit that catches mistakes."""
+"""The greatest multiple to which the number of rows can be rounded up. A greater number is taken for a mistake."""
 
 
 def fit_embeddings(
@@ -30,23 +30,24 @@ def fit_embeddings(
     multiple: int = 64,
     start: Callable[[RowMap], RowMap] | None = None,
 ) -> RowMap:
-    """Replace the embedding and the output of a model trained with the tokenizer ``old`` by those for another tokenizer.
+    """Replace the embedding and the output of a model that was trained with the tokenizer ``old`` by those for
+    ``tokenizer``.
 
-    Rows follow their tokens, and rows of new tokens start at the mean of their old pieces
-    (`trainers.model_rows.embedding_rows`). Token ids in the configuration and the generation configuration also follow; bos,
-    eos and pad become the tokenizer's own, or None if it has none. If both tokenizers have the same tokens and ids, the
-    weights are unchanged, padded or not.
+    The row of each old token moves to the new id of the token. The row of a new token starts at the mean of its old pieces
+    (`trainers.model_rows.embedding_rows`). Token ids in the configuration and the generation configuration change in the
+    same way; the ids of bos, eos and pad become those of the new tokenizer, or None if it has none. If both tokenizers have
+    the same tokens and ids, the weights are unchanged, whether they are padded or not.
 
     Args:
         multiple: The number of rows is rounded up to a multiple of this, because GPUs then multiply matrices faster.
-        start: Weights the old rows that a new row starts from, as in `trainers.model_rows.row_starts`.
+        start: Function that weights the old rows from which a new row starts, as in `trainers.model_rows.row_starts`.
 
     Returns:
         The mapping of the rows; `str` describes it in words.
 
     Raises:
         SGPEError: ``multiple`` is below 1, the model's rows do not fit ``old``, one of two different tokenizers is not
-            byte-level, or the model has a table or an id that cannot follow.
+            byte-level, or the model has a table or an id that cannot be changed.
     """
     present = len(model.get_input_embeddings().weight)
     row_map = fitting_rows(present, tokenizer, old, multiple=multiple)
@@ -69,7 +70,7 @@ def fitting_rows(
 ) -> RowMap:
     """Return the mapping from rows for ``old`` to rows for ``tokenizer``, in a model that has ``present`` rows.
 
-    If all old tokens keep their ids, the model keeps all its rows, spare ones included.
+    If all old tokens keep their ids, the model keeps all of its rows, including spare rows.
 
     Raises:
         SGPEError: as for `fit_embeddings`.
@@ -117,8 +118,9 @@ def _apply(row_map: RowMap, model: PreTrainedModel, tokenizer: PreTrainedTokeniz
 
 
 def tables_of(model: PreTrainedModel) -> list[torch.Tensor]:
-    """Return the tensors with a row for each id: the embedding, the output unless it is tied, the output's biases, and last
-    the embeddings of the layers (Gemma 3n, Gemma 4)."""
+    """Return the tensors with a row for each id, in this order: the embedding, the output unless it is tied, the biases of
+    the output, and the per-layer embeddings (Gemma 3n, Gemma 4).
+    """
     embedding, output = model.get_input_embeddings().weight, model.get_output_embeddings()
     tables = [embedding]
     if output is not None:
@@ -132,15 +134,15 @@ def tables_of(model: PreTrainedModel) -> list[torch.Tensor]:
 
 
 def _per_layer(model: PreTrainedModel) -> Any:
-    """Return the module of the embeddings that each layer has for itself, or None."""
+    """Return the module of the per-layer embeddings, or None if the model has none."""
     return next((one for name, one in model.named_modules() if name.split(".")[-1] == "embed_tokens_per_layer"), None)
 
 
 def moved_ids(config: Mapping[str, Any], row_map: RowMap, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
     """Return the token ids of a configuration that change with the tokenizer: name → new value.
 
-    Every id follows its token; bos, eos and pad become the tokenizer's own, or None if it has none. Nothing changes if all
-    old tokens keep their ids in an extended tokenizer.
+    Every id becomes the new id of its token. The ids of bos, eos and pad become those of the new tokenizer, or None if it
+    has none. Nothing changes if the tokenizer is an extended tokenizer in which all old tokens keep their ids.
     """
     if row_map.keeps_ids and not row_map.changes_nothing:
         return {}
@@ -161,7 +163,7 @@ def moved_ids(config: Mapping[str, Any], row_map: RowMap, tokenizer: PreTrainedT
 
 
 def embedding_rows(tokenizer: PreTrainedTokenizerBase, *, multiple: int = 64) -> int:
-    """Return the number of embedding rows that a tokenizer's ids need, gaps included, rounded up to ``multiple``."""
+    """Return the number of embedding rows that a tokenizer's ids need, including gaps, rounded up to ``multiple``."""
     last: int = max(tokenizer.get_vocab().values())
     return (last // multiple + 1) * multiple
 
@@ -177,8 +179,8 @@ def extended_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
 class NewRows:
     """Some rows of a model's tables as separate parameters, so that an optimizer can treat them differently.
 
-    Before each step of the attached optimizer, the rows' gradients move to these parameters; after the step, the parameters
-    are written back. So the rest of the table can have another learning rate, or be frozen.
+    Before each step of the attached optimizer, the gradients of the rows move to these parameters. After the step, the
+    parameters are written back into the table. So the rest of the table can have a different learning rate, or be frozen.
 
     Args:
         model: The model, on the device where it is trained.
@@ -193,7 +195,7 @@ class NewRows:
         self.parameters = [torch.nn.Parameter(table.detach()[self._index].clone()) for table in self._tables]
 
     def attach(self, optimizer: torch.optim.Optimizer) -> None:
-        """Make the optimizer's steps move gradients and write rows back from now on."""
+        """Attach to an optimizer: from now on, its steps move gradients and write rows back."""
         optimizer.register_step_pre_hook(lambda *_: self._take_gradients())
         optimizer.register_step_post_hook(lambda *_: self._write_back())
 
@@ -217,11 +219,12 @@ PARTS = ("all", "ends", "embeddings", "new-rows")
 def parameter_groups(
     model: PreTrainedModel, parts: str, ids: Sequence[int], *, learning_rate: float, rows_learning_rate: float | None = None
 ) -> tuple[list[dict[str, Any]], NewRows | None]:
-    """Return groups of parameters for an optimizer, and `NewRows` to attach to it, if any. All other parameters are frozen.
+    """Return groups of parameters for an optimizer, and a `NewRows` to attach to the optimizer, or None. All other
+    parameters are frozen.
 
     Args:
         parts: One of `PARTS`.
-        ids: Ids of the new rows. They only matter for ``new-rows``, or with ``rows_learning_rate``.
+        ids: Ids of the new rows, used only for ``new-rows`` or with ``rows_learning_rate``.
         rows_learning_rate: Learning rate of the new rows; None for the same as all others.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Changing the tokenizer of a model in files: new rows for tokens, and everything else bit for bit the same.
+"""Changing the tokenizer of a model in files: tokens get new rows, and everything else stays bit for bit the same.
 
 No model is loaded. Tables are read in place and written a few thousand rows at a time, and all other tensors are copied. So
 memory does not grow with the model, and time grows with its size.
@@ -54,13 +54,15 @@ class Transplant:
 
     Attributes:
         out: The folder of the model.
-        row_map: The mapping of its rows.
+        row_map: The mapping of the model's rows.
         tables: Names of the tensors with a row for each token, the embedding first.
-        auto_class: The class of transformers that loads the model: an Auto class if it generates text, else its own class.
+        auto_class: The class of transformers that loads the model: an Auto class if the model generates text, else the
+            model's own class.
         tied: Whether the output shares the embedding.
         tokenizer: The new tokenizer.
-        old_tokenizer: The tokenizer before.
-        drafts: Names of tensors like the embedding that only other programs use, such as a draft head for speculation.
+        old_tokenizer: The model's tokenizer before the transplant.
+        drafts: Names of tensors in the shape of the embedding that only other programs use, such as a draft head for
+            speculation.
     """
 
     out: Path
@@ -74,7 +76,7 @@ class Transplant:
 
     @property
     def modules_to_save(self) -> list[str]:
-        """Names for PEFT's ``LoraConfig(modules_to_save=…)``, with which an adapter trains and keeps the new rows."""
+        """Names for PEFT's ``LoraConfig(modules_to_save=…)``. With these, an adapter trains and keeps the new rows."""
         return list(dict.fromkeys(name.split(".")[-2] for name in self.tables if name.endswith(".weight")))
 
     @property
@@ -95,30 +97,34 @@ def transplant(
     model_tokenizer: str | os.PathLike[str] | None = None,
     describe: Callable[[Transplant], Mapping[str, str]] | None = None,
 ) -> Transplant:
-    """Write a copy of a model for another tokenizer, with that tokenizer next to it.
+    """Write a copy of a model for a new tokenizer into a folder, together with the tokenizer.
 
-    Rows follow their tokens, and rows of new tokens start at the mean of their pieces in the model's own tokenizer: in the
-    input embedding, in the output unless it is tied, in its bias, and in the layers' own embeddings (Gemma 3n, Gemma 4).
-    Token ids in the configuration and the generation configuration follow.
+    The row of each old token moves to the new id of the token. The row of a new token starts at the mean of its pieces in
+    the model's own tokenizer. This applies to the input embedding, to the output unless it is tied, to the bias of the
+    output, and to the per-layer embeddings (Gemma 3n, Gemma 4). Token ids in the configuration and the generation
+    configuration change in the same way.
 
     If all old tokens keep their ids, no id of a configuration changes.
 
     Args:
         model: Folder or repository on the Hub, with safetensors, in one file or in shards.
-        tokenizer: Folder or repository of the new tokenizer, extended from the model's tokenizer or any other.
+        tokenizer: Folder or repository of the new tokenizer. It may be extended from the model's tokenizer, or be any other
+            tokenizer.
         out: Folder to write to, new or empty.
-        overwrite: Whether ``out`` may have a model, which is replaced; files with other names stay.
-        start: Weights the old rows that a new row starts from (`trainers.model_rows.row_starts`); None for their mean.
-        learn: Makes the new rows of each of the model's tables, in 32 bits, like
-            `trainers.model_rows.distillation.distilled_rows`; None for the rows by ``start``.
+        overwrite: Whether ``out`` may already contain a model. Its files are replaced; files with other names stay.
+        start: Function that weights the old rows from which a new row starts (`trainers.model_rows.row_starts`); None for
+            the mean.
+        learn: Function that makes the new rows of each of the model's tables, in 32 bits, like
+            `trainers.model_rows.distillation.distilled_rows`; None to use the rows of ``start``.
         multiple: The number of rows is rounded up to a multiple of this, because GPUs then multiply matrices faster.
-        model_tokenizer: The tokenizer of the model, if it is not next to it.
-        describe: Makes additional files (name → text) for the finished model, which it gets in a temporary folder.
+        model_tokenizer: The tokenizer of the model, if it is not in the model's folder.
+        describe: Function that makes additional files (name → text) for the finished model. Its argument is a temporary
+            folder with the model.
 
     Raises:
         SGPEError: a file is missing or damaged, the model's rows do not fit its tokenizer, the model has a table or an id
-            that cannot follow, a tokenizer is not byte-level BPE, or ``out`` has files that would be lost. After any error,
-            also one of ``describe``, nothing is written.
+            that cannot be changed, a tokenizer is not byte-level BPE, or ``out`` has files that would be lost. After any
+            error, even an error of ``describe``, nothing is written.
     """
     folder = _folder_of(model)
     target = Path(out)
@@ -213,11 +219,11 @@ def _folder_of(model: str | os.PathLike[str]) -> Path:
 
 
 def _tables_in(folder: Path, tensors: Mapping[str, Stored], model: PreTrainedModel) -> dict[str, int]:
-    """Return the stored tensors with a row for each token, the embedding first: name → number of the model's table, in the
-    order of `tables_of`.
+    """Return the stored tensors with a row for each token, with the embedding first: name of the tensor → its position in
+    the result of `tables_of`.
 
     Args:
-        model: The model without weights.
+        model: The model, built without weights.
 
     Raises:
         SGPEError: a table is missing, or does not match config.json.
@@ -258,10 +264,11 @@ def _tables_in(folder: Path, tensors: Mapping[str, Stored], model: PreTrainedMod
 
 
 def _drafts_in(tensors: Mapping[str, Stored], tables: Mapping[str, int], model: PreTrainedModel) -> Iterator[str]:
-    """Yield the stored tensors in the shape of the embedding that a model's class does not have.
+    """Yield the stored tensors that have the shape of the embedding but are not part of the model's class.
 
     Raises:
-        SGPEError: another tensor that the class does not have has as many rows or columns as there are tokens.
+        SGPEError: a tensor with a different shape is not part of the class, but has as many rows or columns as there are
+            tokens.
     """
     embedding = model.get_input_embeddings().weight
     known = {id(table) for table in tables_of(model)}
@@ -288,7 +295,9 @@ def _ending(name: str) -> list[str]:
 
 
 def _empty_model(folder: Path) -> PreTrainedModel:
-    """Return the model without its weights, as the class that its configuration names, or else as a causal model."""
+    """Return the model without its weights. Its class is the class that the configuration names or, if it names none, a
+    causal model.
+    """
     import torch
     import transformers
 
@@ -317,7 +326,7 @@ def _made(name: str, table: Stored, row_map: RowMap, present: int, started: torc
 
 
 def _mapped(table: Stored) -> torch.Tensor:
-    """Return the rows of a table, which are read from the file when used."""
+    """Return the rows of a table. They are read from the file when they are used."""
     import torch
 
     flat = (_rows_of(table), -1)
@@ -326,7 +335,7 @@ def _mapped(table: Stored) -> torch.Tensor:
 
 
 def embedding_of(model: str | os.PathLike[str]) -> torch.Tensor:
-    """Return the input embedding of a model in files, rows by width. Rows are read when used.
+    """Return the input embedding of a model in files, rows by width. Rows are read when they are used.
 
     Raises:
         SGPEError: as for `transplant`.
@@ -349,11 +358,11 @@ def _bytes_of(parts: Iterator[torch.Tensor], source: str) -> Iterator[memoryview
 def _with_rows(
     config: Mapping[str, Any], row_map: RowMap, tokenizer: PreTrainedTokenizerBase, present: int, per_layer: int | None
 ) -> dict[str, Any]:
-    """Return a configuration with the new vocabulary sizes and ids, also in the configurations within it.
+    """Return a configuration with the new vocabulary sizes and ids. The configurations within it are changed, too.
 
     Args:
-        present: The number of rows before. Every size with this value follows.
-        per_layer: The number of rows of the layers' own embeddings, or None if there are none.
+        present: The number of rows before the change. Every size with this value is changed.
+        per_layer: The number of rows of the per-layer embeddings, or None if there are none.
     """
     changed = {**config, **_moved(config, row_map, tokenizer)}
     for name, value in config.items():

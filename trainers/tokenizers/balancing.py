@@ -1,9 +1,10 @@
-"""Tokenizers that are fair to their languages: each language's text gets a weight, or the costliest language chooses each
-merge.
+"""Tokenizers that are fair to their languages. There are two ways: each language's text gets a weight, or the language with
+the highest cost chooses each merge.
 
-Held-out texts measure the cost of each language. If they are translations of each other (with equal numbers of lines), the
-cost is the number of tokens. Otherwise it is the ratio to the tokens of a tokenizer of the same size that learned from this
-language alone. A corpus is taken to be in the language of the held-out text with which it shares the most words.
+The cost of each language is measured on held-out texts. If they are translations of each other (with equal numbers of
+lines), the cost is the number of tokens. Otherwise the cost is a ratio: the number of tokens, divided by the number with a
+tokenizer of the same size that learned from this language alone. A corpus is taken to be in the language of the held-out
+text with which it shares the most words.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from trainers.counting.parallel_counting import count_corpus
 logger = logging.getLogger(__name__)
 
 PRICE = 0.005
-"""The default limit on the share of additional tokens, over all held-out texts, that fairness may cost."""
+"""The default limit of the price of fairness: the share of additional tokens, over all held-out texts."""
 
 WAYS = ("weights", "merges")
 """The ways to balance: weights for the corpora of each language, or the merges of Parity-aware BPE."""
@@ -84,9 +85,9 @@ class Balanced(NamedTuple):
 
     Attributes:
         tokenizer: The trained tokenizer; its ``metadata`` records how it was balanced.
-        words: The words of all corpora that it was trained on, weighted.
+        words: The weighted words of all corpora on which the tokenizer was trained.
         languages: The corpora in the language of each held-out text, keyed by the name of the text.
-        trials: All trials in order; the first has the given weights.
+        trials: All trials in order. The first trial has the given weights.
         best: The chosen trial.
     """
 
@@ -109,26 +110,26 @@ def train_balanced(
 ) -> Balanced:
     """Train a tokenizer that is fair to languages, with weights for their corpora or with Parity-aware BPE.
 
-    With ``by="weights"``, the result is the fairest tokenizer within a price, or the cheapest within a parity. The search
-    starts with the weights of ``config`` (1 by default). Each of up to 12 rounds trains a tokenizer, then raises the weights
-    of languages that cost more than the mean. With ``by="merges"``, the result is that of `train_from_counts` with
-    languages. The same input gives the same tokenizer.
+    With ``by="weights"``, the result is the fairest tokenizer within ``price``, or the tokenizer with the fewest tokens
+    within ``parity``. The search starts with the weights of ``config`` (1 by default). Each of up to 12 rounds trains a
+    tokenizer, then raises the weights of languages whose cost is above the mean. With ``by="merges"``, the result is that of
+    `train_from_counts` with ``languages``. The same input always makes the same tokenizer.
 
     Args:
         counts: Word counts, keyed by corpus. A language can have several corpora, whose weights then change together.
         texts: Lines of the held-out texts, keyed by the name of the text; one text for each language.
         config: Settings of the tokenizer.
         by: One of `WAYS`.
-        price: For weights: the greatest share of additional tokens, over all texts, compared with the start; None for
+        price: For weights: the greatest share of additional tokens, over all texts, compared with the first trial; None for
             `PRICE`.
-        parity: Instead of a price: the greatest ratio of two texts' costs. Of the trials within this ratio, the trial with
-            the fewest tokens is chosen.
+        parity: Instead of ``price``: the greatest ratio of the costs of two texts. Of the trials within this ratio, the
+            trial with the fewest tokens is chosen.
         progress: Whether to show a bar on stderr; None shows it only on a terminal.
 
     Raises:
-        SGPEError: there are fewer than two texts, a text is empty or no corpus is in its language, no weights reach
-            ``parity``, a weight of ``config`` matches no corpus, or (with ``by="merges"``) a corpus shares no word with any
-            text, so that it belongs to no language.
+        SGPEError: there are fewer than two texts, a text is empty, no corpus is in the language of a text, no weights reach
+            ``parity``, or a weight of ``config`` matches no corpus. With ``by="merges"`` also: a corpus shares no word with
+            any text, so that it belongs to no language.
     """
     texts = {name: lines if isinstance(lines, str) else list(lines) for name, lines in texts.items()}
     _check(texts, by, price, parity)
@@ -201,7 +202,7 @@ def balance_corpus(
     """Count each file of a corpus, and train a tokenizer that is fair to the languages of the held-out files.
 
     Args:
-        by: As for `train_balanced`, like ``how`` and the errors; None for weights.
+        by: As for `train_balanced`; None for weights. ``how`` and the errors are also those of `train_balanced`.
     """
     texts = {str(file): list(read_lines(file, text_field=held_out.text_field)) for file in held_out.files}
     # Weights are published with the tokenizer, so folder names are included only if two files have the same name.
@@ -237,8 +238,8 @@ def _translations(texts: Mapping[str, Sequence[str]]) -> bool:
 
 
 def _search(first: Trial, trial: Callable[[Mapping[str, float]], Trial], price: float, parity: float | None) -> list[Trial]:
-    """Return all trials of a search for fair weights. Weights are logarithms of their ratio to the first weights, and each
-    trial is a step towards equal costs.
+    """Return all trials of a search for fair weights. The search computes with the logarithms of the weights' ratios to the
+    first weights. Each trial is a step towards equal costs.
 
     If the result of a step is no fairer, exceeds the price, or is fairer than ``parity`` requires, the search goes back to
     the last good weights and halves the step.
@@ -277,8 +278,9 @@ def _weights(
     given: Mapping[str, float],
     logs: Mapping[str, float],
 ) -> dict[str, float]:
-    """Return the weights of all corpora, scaled so that the languages have as many running words as with the given weights.
-    This keeps frequencies comparable. Weights are rounded to three digits."""
+    """Return the weights of all corpora, scaled so that the total number of words of the languages is the same as with the
+    given weights. This keeps frequencies comparable. Weights are rounded to three digits.
+    """
     raw = {corpus: given[corpus] * exp(logs[name]) for name, corpora in languages.items() for corpus in corpora}
     scale = sum(counts[corpus].total() * given[corpus] for corpus in raw) / sum(
         counts[corpus].total() * weight for corpus, weight in raw.items()
@@ -289,9 +291,9 @@ def _weights(
 def _languages(
     counts: Mapping[str, WordCounts], texts: Mapping[str, Sequence[str]], config: TrainingConfig
 ) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """Return two dicts: from each corpus to the text that shares the most words with it, and from each text to the corpora
-    in its language. These are the corpora whose nearest text this is and that have nearly as many of its words as the best
-    such corpus.
+    """Return two dicts: from each corpus to the text that shares the most words with it, its nearest text; and from each
+    text to the corpora in its language. A corpus is in the language of its nearest text if it has nearly as many words of
+    this text as the best corpus has.
     """
     words = {name: WordCounts.from_texts(lines, config) for name, lines in texts.items()}
     needed = set(chain.from_iterable(words.values()))

@@ -1,5 +1,5 @@
-"""The choice of a split that suits the runtimes of a tokenizer: recipe and split pattern of a new tokenizer, or split of an
-extended tokenizer.
+"""The choice of a split with which runtimes return the ids of a tokenizer: the recipe and split pattern of a new tokenizer,
+or the split of an extended tokenizer.
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ class RecipeChoice:
         recipe: ``portable`` or ``hybrid``.
         pattern: Name or regex.
         runtimes: The named runtimes, or llama.cpp if no runtimes are named.
-        is_exact: Whether all ``runtimes`` return the tokenizer's ids.
-        nfc_only: Whether ``is_exact`` is true only for text in NFC, to which the tokenizer normalizes.
+        is_exact: Whether all ``runtimes`` return the same ids as this package.
+        nfc_only: Whether ``is_exact`` is true only for text in NFC, because the tokenizer normalizes to NFC and the runtimes
+            do not.
         portable: The pattern with which the recipe ``portable`` costs least, and its cost compared with ``hybrid``; None if
             the cost was not estimated.
-        instead: For an inexact choice: how to get an exact tokenizer.
+        instead: If ``is_exact`` is false: how to get an exact tokenizer.
     """
 
     recipe: str
@@ -77,22 +78,21 @@ def choose_recipe(
     normalization: str | None = None,
     runs_in: Iterable[str] = (),
 ) -> RecipeChoice:
-    """Choose ``portable`` if llama.cpp then returns the same ids and the recipe costs almost nothing on ``texts``
-    (`SplitCost.is_small`), otherwise ``hybrid``. If runtimes are named, choose a recipe that is exact in all of these, at
-    any cost.
+    """Choose ``portable`` if llama.cpp then returns the same ids and the cost on ``texts`` is small (`SplitCost.is_small`),
+    otherwise ``hybrid``. If runtimes are named, choose a recipe that is exact in all of them, at any cost.
 
-    The costs of ``portable`` are first counted with `PATTERN`. If they are not small, other patterns that keep the words of
-    the scripts whole are evaluated by learning (`more_tokens`).
+    The cost of ``portable`` is first counted with `PATTERN`. If it is not small, other patterns that keep the words of the
+    scripts whole are compared by learning (`more_tokens`).
 
     Args:
         texts: A sample of the text, such as `Corpus.beginning`.
         scripts: The scripts whose syllables stay whole.
         pattern: The only pattern to try; None to try `PATTERN`, and other patterns that may make ``portable`` cheaper.
-        normalization: None for the recipe's default. With ``nfc``, a runtime only has to be exact on text in NFC.
+        normalization: None for the recipe's default. With ``nfc``, runtimes only have to be exact on text in NFC.
         runs_in: Names of runtimes.
 
     Raises:
-        SGPEError: a runtime, script or pattern is unknown, or ``pattern`` is exact with neither recipe.
+        SGPEError: a runtime, script or pattern is unknown, or the runtimes are exact for ``pattern`` with neither recipe.
 
     >>> choice = choose_recipe(["ශ්‍රී ලංකාව"], ["sinhala"], runs_in=["llama.cpp"])
     >>> choice.recipe, choice.pattern
@@ -147,7 +147,7 @@ def choose_recipe(
 def check_recipe(
     splitting: Splitting, recipe: str, runs_in: Iterable[str], *, nfc: bool = False, counted: str = ""
 ) -> RecipeChoice:
-    """Check that runtimes return the same ids for a recipe that was given, and return the recipe as a `RecipeChoice`.
+    """Check that runtimes return the same ids for the recipe that the user chose, and return the recipe as a `RecipeChoice`.
 
     Args:
         counted: Name of a file of word counts that has the recipe.
@@ -185,8 +185,8 @@ def find_recipe(
     normalization: str | None = None,
     runs_in: Sequence[str] = (),
 ) -> tuple[dict[str, Any], RecipeChoice | None]:
-    """Return (1) the recipe, its pattern and the scripts from `find_scripts`, where ``auto`` is resolved for the corpus, and
-    (2) a `RecipeChoice` if a recipe had to be chosen or checked, otherwise None.
+    """Return two values: the recipe, its pattern and the scripts from `find_scripts`, with ``auto`` resolved for the corpus;
+    and a `RecipeChoice` if a recipe had to be chosen or checked, otherwise None.
 
     Raises:
         SGPEError: as for `find_scripts` and `choose_recipe`; the recipe is not exact in a named runtime; or the words of a
@@ -222,8 +222,8 @@ def find_scripts(
     """Return the scripts of a corpus, as a dict with the argument ``scripts`` of a configuration; the dict is empty for the
     recipe ``bpe``.
 
-    Without names, or for the name ``auto``, these are the scripts of the first file of counts or, if there is none, the
-    scripts at the beginning of the corpus.
+    Without names, or with the name ``auto``, the result has the scripts of the first file of counts or, if there is none,
+    the scripts at the beginning of the corpus.
 
     Args:
         scripts: Names of scripts; an item can also be several names separated by commas.
@@ -269,14 +269,14 @@ def find_scripts(
 
 
 def choose_split(base: TokenizerData, config: ExtensionConfig, runs_in: Iterable[str]) -> ExtensionConfig:
-    """Return a configuration with which an extended tokenizer has the same ids in the named runtimes. If these do not
-    support a split for words of the scripts in front, the configuration keeps the tokenizer's own split.
+    """Return a configuration with which an extended tokenizer has the same ids in the named runtimes. If a runtime does not
+    support a new split before the tokenizer's own split, the configuration keeps only the tokenizer's own split.
 
     If the tokenizer normalizes to NFC, runtimes only have to be exact on text in NFC.
 
     Raises:
-        SGPEError: a runtime is unknown, or the extended tokenizer would not have the same ids in it; the message names a
-            remedy.
+        SGPEError: a runtime is unknown, or the extended tokenizer would not have the same ids in a runtime. The message
+            names a remedy.
     """
     runtimes, nfc = find_runtimes(runs_in), base.normalization == "nfc"
     splitting = config.splitting_for(base)
@@ -292,11 +292,11 @@ def choose_split(base: TokenizerData, config: ExtensionConfig, runs_in: Iterable
 
 
 def where_it_runs(extension: Extension, config: ExtensionConfig, runs_in: Iterable[str], texts: Iterable[str]) -> str:
-    """Return a sentence about whether runtimes return the ids of an extended tokenizer, with the cost or a remedy. The
+    """Return a sentence that states whether runtimes return the ids of an extended tokenizer, with the cost or a remedy. The
     runtimes are the named runtimes, or llama.cpp if none are named.
 
     Args:
-        texts: A sample of text from which the cost is estimated; it is read only if there can be a cost.
+        texts: A sample of text from which the cost is estimated. It is read only if there can be a cost.
 
     Raises:
         SGPEError: a named runtime does not return the same ids.
@@ -345,8 +345,8 @@ _FEW_PIECES = 1.005
 
 
 def _pieces_per_word(texts: Iterable[str], base: TokenizerData, scripts: Iterable[str]) -> float | None:
-    """Return the average number of pieces into which a tokenizer's split cuts a running word of the scripts; None without
-    text.
+    """Return the average number of pieces into which a tokenizer's split cuts a word of the scripts in the text; None
+    without text.
     """
     splitting = Splitting("hybrid", tuple(scripts), base.splitting.pattern, base.normalization)
     counts = WordCounts.from_texts(texts, splitting)

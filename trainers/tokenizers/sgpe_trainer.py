@@ -31,8 +31,8 @@ from trainers.counting.parallel_counting import count_corpus
 logger = logging.getLogger(__name__)
 
 SETTINGS_FILE = "training.json"
-"""Name of the file, next to checkpoints, that records their settings, so that a run with different settings cannot resume
-from them.
+"""Name of the file, next to the checkpoints, that records the settings of the run. A run with different settings cannot
+resume from these checkpoints.
 """
 
 
@@ -40,10 +40,10 @@ class SGPETrainer:
     """A trainer of syllable vocabularies, as in sections 3.2 to 3.9 of the SGPE document.
 
     The tokenizer equals that of `TokenizerTrainer` with the recipe ``sgpe`` and the same settings. This trainer also writes
-    the document's files, its vocabulary and checkpoints, and can resume from a checkpoint.
+    the files of the document (vocabulary and checkpoints), and can resume from a checkpoint.
 
     Args:
-        vocab_size: Intended number of tokens, special tokens included.
+        vocab_size: Intended number of tokens, including special tokens.
         prune_freq: The least count of a syllable in the vocabulary; rarer syllables become ``[UNK]``.
         min_freq: The least count of a pair that is merged.
         checkpoint_every: Number of merges between checkpoints.
@@ -95,7 +95,7 @@ class SGPETrainer:
         A run that was killed can be resumed from its last checkpoint. It then writes the same files as an uninterrupted run.
 
         Args:
-            files: As for `TokenizerTrainer.count`; the document uses ``.jsonl``.
+            files: As for `TokenizerTrainer.count`. (The document uses ``.jsonl``.)
             output_dir: Folder for all files.
             text_field: The field with the text in .jsonl and .parquet.
             resume: True to resume from the last checkpoint in ``output_dir`` if there is one, or the path of a checkpoint.
@@ -172,7 +172,7 @@ class SGPETrainer:
 
 
 def _check_same(settings: dict[str, Any], path: Path) -> None:
-    """Check that the checkpoints to resume were made with the same settings, if the folder records them."""
+    """Check that the checkpoints from which to resume were made with the same settings, if the folder records the settings."""
     for name, value in differing(settings, read_json(path)).items() if path.exists() else ():
         difference = "the text is not the same" if name == "word_counts" else f"{name} was {value!r}"
         raise SGPEError(f"{path}: the run to resume differs: {difference}")

@@ -1,4 +1,4 @@
-"""TokenizerExtender: from an existing tokenizer and a corpus to a tokenizer with more tokens, with progress bars."""
+"""TokenizerExtender: an extender of existing tokenizers, which learns new tokens from a corpus and shows progress bars."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class TokenizerExtender:
 
     Args:
         config: Settings of the extension.
-        workers: Number of threads that count words (processes, without the native kernels); None for one per core, but a
-            single one for small corpora.
+        workers: Number of threads that count words (without the native kernels, of processes); None for one per core, or a
+            single worker for small corpora.
         progress: Whether to show progress on stderr; None shows it only on a terminal.
 
     Example, with a tokenizer and a corpus on disk::
@@ -69,10 +69,12 @@ class TokenizerExtender:
         counts: Iterable[str | os.PathLike[str]] = (),
         text_field: str = "text",
     ) -> WordCounts:
-        """Count the words of a corpus as the extended tokenizer cuts them; arguments as for `TokenizerTrainer.count`.
+        """Count the words into which the extended tokenizer splits a corpus. Arguments are those of
+        `TokenizerTrainer.count`.
 
         Args:
-            counts: Files of word counts. Words of the scripts must be cut alike in them; other words do not matter.
+            counts: Files of word counts. They must have been split in the same way as far as words of the scripts are
+                concerned.
 
         Raises:
             SGPEError: not exactly one kind of text is given, a file cannot be read, a file of counts has other settings, or
@@ -123,7 +125,7 @@ class TokenizerExtender:
         return replace(extension, base=base_data, tokenizer=extended)
 
     def extend(self, base: Base | BPETokenizer | PreTrainedTokenizerFast, **corpus: Any) -> SGPETokenizerFast:
-        """Count a corpus (arguments as for `count`) and extend a tokenizer by it.
+        """Count the words of a corpus (arguments as for `count`), and extend a tokenizer by tokens for these words.
 
         Args:
             base: As for `count`, or a `BPETokenizer` or a tokenizer of transformers.
@@ -165,12 +167,13 @@ class Cost(NamedTuple):
 
 
 def cost_of(extension: Extension, scripts: Iterable[str], texts: Iterable[str]) -> Cost:
-    """Return the tokens per word of text in some scripts, comparable even if the two tokenizers split differently.
+    """Return the tokens per word of text in some scripts, in a form that is comparable even if the two tokenizers split text
+    differently.
 
     Args:
-        scripts: Names of scripts. Words with a letter of one of them count. If a script has no spaces between words, tokens
-            are counted per character.
-        texts: Running text; without text, the cost is that of the pieces that the extension learned from.
+        scripts: Names of scripts. Only words with a letter of one of these scripts count. If a script has no spaces between
+            words, the cost is in tokens per character.
+        texts: Texts. Without texts, the cost is that of the pieces from which the extension learned.
     """
     tables = [resolve_script(name) for name in scripts]
     letters = frozenset().union(*(table.letters_and_marks() for table in tables))
@@ -208,7 +211,7 @@ def save_extended(folder: TokenizerFolder, extension: Extension, out: str | os.P
 
 
 def _public_name(name: str) -> str:
-    """Return the name of a tokenizer for public metadata: for a path, only the name of the folder."""
+    """Return the name of a tokenizer for public metadata. For a path, this is only the name of the folder."""
     path = Path(name)
     if not path.exists():
         return name

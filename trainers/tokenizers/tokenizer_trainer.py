@@ -27,7 +27,7 @@ class TokenizerTrainer:
 
     Args:
         config: Settings of the tokenizer.
-        workers: Number of threads that count words (processes, without the native kernels); None for one per core, or a
+        workers: Number of threads that count words (without the native kernels, of processes); None for one per core, or a
             single worker for small corpora.
         progress: Whether to show progress on stderr; None shows it only on a terminal.
 
@@ -54,7 +54,7 @@ class TokenizerTrainer:
 
         Args:
             files: Files, folders and globs of .txt, .jsonl and .parquet, plain or compressed (.gz .xz .zst .bz2); or a
-                `Corpus`, which can also have datasets, and its own weights.
+                `Corpus`, which can also have datasets and weights of its own.
             iterator: Texts, instead of files.
             text: A single text, instead of files.
             counts: Files of word counts (`WordCounts.save`), in addition to ``files`` or alone.
@@ -109,7 +109,7 @@ def train_bpe(
     each merge.
 
     Returns:
-        The vocabulary (a dict from ids to bytes, special tokens included) and the merges in order.
+        The vocabulary (a dict from ids to bytes, including special tokens) and the merges in order.
 
     Raises:
         SGPEError: the file is empty or not UTF-8, or the vocabulary is smaller than bytes and special tokens.
