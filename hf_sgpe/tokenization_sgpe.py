@@ -48,8 +48,8 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
     package and without remote code. The settings of the training are in ``tokenizer_config.json`` under ``sgpe``, and
     `train_new_from_iterator` trains a similar tokenizer from them.
 
-    Several threads may encode with one tokenizer. Calls that only the backend can answer (pairs, offsets, overflow, …) run
-    one at a time, because truncation and padding are part of the backend's state; all other calls run in parallel.
+    Several threads may encode with the same tokenizer. Calls that only the backend can answer (pairs, overflow, …) run one
+    at a time, because truncation and padding are part of the backend's state. All other calls run in parallel.
 
     Raises:
         SGPEError: (`from_pretrained`) the folder has no tokenizer, or a damaged one.
@@ -160,10 +160,10 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         For conversations without such text, the ids are those of the rendered text.
 
         Args:
-            chat_template: Jinja source, or the name of a template: of one in the tokenizer, or ``llama3``, ``chatml`` or
-                ``alpaca``.
-            sanitize_control_tokens: Whether to encode special tokens in variables as ordinary text; False for the behaviour
-                of transformers.
+            chat_template: Jinja source, or the name of a template: one of the tokenizer's own templates, or ``llama3``,
+                ``chatml`` or ``alpaca``.
+            sanitize_control_tokens: Whether to encode the text of special tokens in variables as ordinary text; False to
+                encode it as special tokens, as transformers does.
 
         >>> from hf_sgpe import BPETokenizer
         >>> specials = ["<|im_start|>", "<|im_end|>"]
@@ -256,11 +256,12 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         """Write the tokenizer's files, all or none; takes the arguments of transformers' ``save_pretrained``.
 
         Args:
-            portable: True: AutoTokenizer of any version of transformers loads the folder, with or without this package and
-                with any model in the same folder, as a class of transformers. `SGPETokenizerFast.from_pretrained`, or
-                ``trust_remote_code=True``, loads it as this class. False: AutoTokenizer loads this class if it was imported
-                before. Without this package, transformers 4 cannot load the folder, and transformers 5 changes the ids if
-                the folder has a model of the Qwen family.
+            portable: If True, AutoTokenizer of any version of transformers loads the folder as a class of transformers. This
+                works with or without this package, and with any model in the same folder.
+                `SGPETokenizerFast.from_pretrained`, or ``trust_remote_code=True``, loads the folder as this class. If False,
+                AutoTokenizer loads the folder as this class, if the class was imported before. Without this package,
+                transformers 4 then cannot load the folder, and transformers 5 changes the ids if the folder has a model of
+                the Qwen family.
         """
         if isinstance(self.chat_template, str) and self.chat_template in SPECIAL_TOKENS:
             self.chat_template = load_template(self.chat_template)  # other programs do not know the name of this class

@@ -37,7 +37,7 @@ class ReadFiles(PipelineStep):  # type: ignore[misc]
 
     Args:
         files: Files from `trainers.find_files`.
-        config: Configuration with the special tokens inside which texts are never cut.
+        config: Configuration with the special tokens. Texts are never cut inside a special token.
         text_field: The field with the text in JSON Lines and Parquet.
     """
 
@@ -82,7 +82,7 @@ class CountWords(PipelineStep):  # type: ignore[misc]
 
     Args:
         folder: Folder for the files, one for each task.
-        config: Configuration whose splitting cuts the text.
+        config: Configuration whose splitting is used.
         memory_limit: Memory of a task's process in bytes.
         workers: Threads of a task.
     """
@@ -177,7 +177,7 @@ class TokenizeFiles(PipelineStep):  # type: ignore[misc]
     same arguments, which writes the totals and any missing shards. Tasks beyond the number of ``parts`` have nothing to do.
 
     Args:
-        files: As for `trainers.tokenize_corpus`, like the other ``options``.
+        files: As for `trainers.tokenize_corpus`. The other ``options`` are also those of `trainers.tokenize_corpus`.
         tokenizer: A tokenizer, or an argument of `BPETokenizer.from_pretrained`; it is loaded once, at construction.
         out: The folder.
         workers: Threads of a task.

@@ -31,8 +31,8 @@ class Written(str):
     """A string with a mark for each character. The characters of ordinary strings count as unmarked.
 
     The usual operations of templates on text, such as joining and cutting, keep the marks. All other operations return an
-    ordinary string, and `follow` works out its marks. Templates can call every public method, so no public method sets
-    marks.
+    ordinary string, and `follow` computes the marks of the string. Templates can call every public method, so no public
+    method sets marks.
 
     >>> text = by_template("<s>") + "hi"
     >>> text[2:4], marks_of(text[2:4])
@@ -129,7 +129,7 @@ class Written(str):
         return before, separator, after
 
     def _with_marks(self, pieces: Iterable[str], between: int = 0) -> list[str]:
-        """Return the pieces with the marks that they have in this text.
+        """Return the pieces of this text with their marks.
 
         Args:
             pieces: Pieces in the order of the text.
@@ -158,7 +158,7 @@ class Written(str):
 
 
 class Markup(markupsafe.Markup, Written):  # type: ignore[misc]
-    """The result of the filters ``e`` and ``safe``, with marks. Text that is joined to the result is escaped."""
+    """The result of the filters ``e`` and ``safe``, with marks. Text that is joined to such a result is escaped."""
 
     @classmethod
     def escape(cls, s: Any, /) -> Markup:
@@ -217,8 +217,8 @@ def spelled(value: object, text: str, spell: Callable[[str], str], *, sort_keys:
 
 
 def follow(result: Any, text: object, *others: object) -> Any:
-    """Return ``result`` with marks, if it is a string. An operation that drops marks made ``result`` from ``text`` and
-    ``others``.
+    """Return ``result`` with marks, if it is a string. ``result`` is what an operation that drops marks made from ``text``
+    and ``others``.
 
     If the template wrote all arguments, the template counts as the author of the result. If the template wrote only
     ``others``, the characters of ``text`` keep their marks in two cases: the result contains ``text`` exactly once, or
@@ -241,7 +241,7 @@ def follow(result: Any, text: object, *others: object) -> Any:
 
 
 def _carried(text: str, result: str) -> bytes | None:
-    """Return the marks of ``result`` that come from ``text`` by the rule of `follow`, or None if they cannot be derived."""
+    """Return the marks of ``result`` that come from ``text`` by the rule of `follow`, or None if there are none."""
     if _is_unmarked(text):
         return None
     marks, text, result = marks_of(text), str.__str__(text), str.__str__(result)
@@ -303,8 +303,8 @@ def marks_of(text: str) -> bytes:
 
 
 class Finder:
-    """A search for special tokens by the rule of encoding: the leftmost added token, and of several at one place the
-    longest.
+    """A search for special tokens by the rule of encoding: the leftmost added token is found first, and of several that
+    begin at the same place the longest.
 
     Args:
         special: Texts of the special tokens.
@@ -334,7 +334,9 @@ class Finder:
                 yield match.span()
 
     def reach(self, text: str, start: int, stop: int, after: int) -> tuple[int, int] | None:
-        """Return start and stop of a special token with its white space, from ``after`` on; None if it is inside a word."""
+        """Return start and stop of a special token, including the white space that it takes from ``after`` on; None if the
+        token is inside a word.
+        """
         return self._matching.get(text[start:stop], EXACTLY).reach(text, start, stop, after)
 
 

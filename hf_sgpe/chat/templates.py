@@ -115,7 +115,7 @@ def render(
         special_tokens: Special tokens as variables of the template: ``{"eos_token": "</s>"}``.
 
     Raises:
-        SGPEError: a message is incomplete, the template rejects it, or the template has an error.
+        SGPEError: a message is incomplete, the template rejects the conversation, or the template has an error.
 
     >>> render([{"role": "user", "content": "Hi"}], "chatml")
     '<|im_start|>user\\nHi<|im_end|>\\n<|im_start|>assistant\\n'

@@ -31,7 +31,7 @@ A line that ends in \\ continues on the next line. Ctrl-C stops an answer."""
 
 
 class Conversation:
-    """A `Chat`, or, if there is no chat template, a model that continues text.
+    """A `Chat` or, if there is no chat template, a model that continues text.
 
     Args:
         template: As for `TextGenerator.chat`; None for the tokenizer's own template, if any.

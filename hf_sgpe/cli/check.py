@@ -13,7 +13,7 @@ from hf_sgpe.terminal.printing import print_json, print_table
 
 @dataclass(frozen=True, kw_only=True)
 class CheckOptions:
-    """The tokenizer, and the text that runtimes are tested on."""
+    """The tokenizer, and the text on which runtimes are tested."""
 
     tokenizer: str = argument(TOKENIZER_HELP)
     text: list[str] = arguments("Files of text to test on, line by line (default: sample lines in all scripts).")
@@ -22,8 +22,8 @@ class CheckOptions:
 
 @command(epilog="Example: hf-sgpe check my-tokenizer held-out.txt")
 def check(given: CheckOptions, as_json: Json = False) -> None:
-    """Show which runtimes produce the same ids as a tokenizer: by a test if the runtime is installed, otherwise by its known
-    behaviour.
+    """Show which runtimes produce the same ids as a tokenizer. A runtime is tested if it is installed; otherwise the known
+    result is shown.
     """
     from hf_sgpe.corpora.text_files import read_lines
     from hf_sgpe.evaluation.runtimes import check_runtimes

@@ -26,7 +26,7 @@ class ConvertOptions:
 def convert_zawgyi(given: ConvertOptions, as_json: Json = False) -> None:
     """Convert Burmese from the Zawgyi encoding to Unicode, line by line. Other lines stay unchanged.
 
-    If a line fits both encodings, the majority of the file's other lines decides. A warning lists these lines.
+    If a line fits both encodings, the majority of the file's other lines decides. A warning lists the lines that fit both.
     """
     from hf_sgpe.corpora.zawgyi_files import convert_zawgyi as convert
     from hf_sgpe.files.overwriting import check_new_file

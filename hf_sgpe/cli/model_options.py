@@ -34,7 +34,7 @@ class ModelOptions:
     template: str | None = option("Chat template: llama3, chatml, alpaca or a .jinja file (default: the tokenizer's).")
 
     def load(self) -> TextGenerator:
-        """Load the model and its tokenizer. The engine raises an error for options that it does not support."""
+        """Load the model and its tokenizer. The engine raises an error for an option that it does not support."""
         from hf_sgpe.generation import TextGenerator
 
         settings = {

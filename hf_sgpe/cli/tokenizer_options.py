@@ -19,7 +19,9 @@ baseline_option = partial(option_list, "Another tokenizer to compare with: TOKEN
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerFirst:
-    """The arguments of a command whose first argument is the tokenizer; in earlier versions it was ``--tokenizer``."""
+    """The arguments of a command whose first argument is the tokenizer. In earlier versions the tokenizer was an option,
+    ``--tokenizer``.
+    """
 
     tokenizer: str | None = argument(TOKENIZER_HELP, None)
     older: list[str] = option_list("", "--tokenizer", "-t", hidden=True)

@@ -1,4 +1,4 @@
-"""``transplant``: fit a model to another tokenizer."""
+"""``transplant``: fit a model to a new tokenizer."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class TransplantOptions:
         """Check that the other options match ``--init``.
 
         Raises:
-            SGPEError: an option is missing, or belongs to another method.
+            SGPEError: an option is missing, or belongs to a method other than that of ``--init``.
         """
         for name, value, needed in (("--donor", self.donor, "omp"), ("--text", self.text, "distil")):
             if (self.init == needed) != bool(value):

@@ -73,7 +73,7 @@ class Corpus:
         """Find the files of a corpus, and check that it has one kind of text: files and counts, an iterator, or a text.
 
         Args:
-            files: Files, or a corpus. A corpus keeps its own ``text_field``, and its own ``weights`` if it has any.
+            files: Files, or a corpus. A corpus keeps its own ``text_field``. If it has ``weights``, it keeps them, too.
 
         Raises:
             SGPEError: there are several kinds of text or none, a file does not exist or is of an unknown kind, or a weight
@@ -122,12 +122,12 @@ class Corpus:
         return {file.name if is_short else str(file): part for file, part in parts}
 
     def read_texts(self, *, special_tokens: Iterable[str] = (), on_progress: Progress | None = None) -> Iterator[str]:
-        """Read the texts of the files; arguments and errors as for `text_files.read_texts`."""
+        """Read the texts of the files. Arguments and errors are those of `text_files.read_texts`."""
         for file in self.files:
             yield from read_texts(file, text_field=self.text_field, special_tokens=special_tokens, on_progress=on_progress)
 
     def read_lines(self) -> Iterator[str]:
-        """Read the lines of the files, without their line ends; errors as for `text_files.read_texts`."""
+        """Read the lines of the files, without their line ends. Errors are those of `text_files.read_texts`."""
         for file in self.files:
             yield from read_lines(file, text_field=self.text_field)
 

@@ -15,7 +15,7 @@ def exact_weight(weight: float) -> Fraction:
     """Return a weight as the exact fraction of its decimal form: 0.3 is 3/10.
 
     Raises:
-        SGPEError: it is not a number above 0, or has more than six decimals.
+        SGPEError: the weight is not a number above 0, or has more than six decimals.
 
     >>> exact_weight(0.3)
     Fraction(3, 10)

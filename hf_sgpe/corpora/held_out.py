@@ -1,6 +1,6 @@
-"""Held-out text: the text that tokenizers and models are measured on, and the units in which it is counted.
+"""Held-out text: the text on which tokenizers and models are measured, and the units in which it is counted.
 
-All numbers of tokens per word and of bits per byte come from this text, so a measure has the same value everywhere.
+All commands compute tokens per word and bits per byte by these definitions, so a measure has the same value everywhere.
 `hf_sgpe.corpora.measured_text` defines characters and words, in NFC. This module defines texts and lines:
 
 - A text is a whole text file, or one row of a JSON Lines or Parquet file. A model reads texts, line ends included: bits per
@@ -32,7 +32,7 @@ class HeldOut(Corpus):
         return (normalized(line) for line in self.read_lines() if line.strip())
 
     def texts(self) -> list[str]:
-        """Return the texts that a model reads, line ends included.
+        """Return the texts that a model reads, including line ends.
 
         Raises:
             SGPEError: the texts are empty or white space; or as for `trainers.read_texts`.
@@ -45,7 +45,7 @@ class HeldOut(Corpus):
 
 
 def named_files(values: Iterable[str]) -> list[tuple[str | None, CorpusFile]]:
-    """Return the files of the values of ``--eval``; each as (given name or None, file).
+    """Return the files that the values of ``--eval`` name. Each is a pair: the ``NAME`` or None, and the file.
 
     Args:
         values: ``FILE`` or ``NAME=FILE``; FILE may also be a folder or a glob. If the whole value is the name of a file,

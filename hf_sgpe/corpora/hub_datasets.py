@@ -131,7 +131,7 @@ def read_dataset(
 
 
 def commit_of(name: str) -> str | None:
-    """Return the latest commit of a dataset on the Hub; None for a local one.
+    """Return the latest commit of a dataset on the Hub; None for a local dataset.
 
     Raises:
         SGPEError: the dataset does not exist, or the Hub cannot be reached.

@@ -43,7 +43,8 @@ class HubFile:
         """Open the file for reading. If the connection fails, reading is retried from the same place for some minutes.
 
         Raises:
-            SGPEError: the file does not exist (any more), or the Hub cannot be reached; reading raises this, too.
+            SGPEError: the file does not exist (any more), or the Hub cannot be reached. Reading the open file can raise this
+                error, too.
         """
         file = _retried(self.address, lambda: _file_system().open(self.address, "rb", block_size=_RANGE_BYTES))
         return io.BufferedReader(_RetriedFile(self.address, file), 1 << 20)
@@ -74,7 +75,9 @@ def find_hub_files(address: str) -> list[HubFile]:
 
 
 def _pinned(files: Any, address: str) -> str:
-    """Return the address with the revision's latest commit, so that a push during hours of reading changes nothing."""
+    """Return the address with the latest commit of the revision, so that a push to the repository does not change files
+    while they are read.
+    """
     from huggingface_hub import HfApi
 
     resolved = files.resolve_path(address)

@@ -1,4 +1,4 @@
-"""Definitions of the units that tokenizers and models are measured in, so that a measure has the same value everywhere.
+"""Definitions of the units in which tokenizers and models are measured, so that a measure has the same value everywhere.
 
 - All text is normalized to NFC first. Bytes, characters, words and tokens are counted in the normalized text.
 - A word is a run of characters between white space.

@@ -139,9 +139,9 @@ def read_documents(
     skipped.
 
     Args:
-        text_field: As for `read_texts`, like ``special_tokens``, ``on_progress`` and the errors.
+        text_field: As for `read_texts`. ``special_tokens``, ``on_progress`` and the errors are also those of `read_texts`.
         lines: Whether each line of a text file is a document.
-        whole: Never cut a document; for unknown split patterns.
+        whole: Whether to yield each document whole. This is needed for split patterns that are not named patterns.
     """
     report = on_progress or (lambda count: None)
     if kind_of(path) != TEXT:
@@ -178,7 +178,9 @@ def read_model_texts(
 def read_text_file(
     path: CorpusFile, *, special_tokens: Iterable[str] = (), on_progress: Progress | None = None
 ) -> Iterator[str]:
-    """Yield the parts of one file, read as text whatever its extension; arguments and errors as for `read_texts`."""
+    """Yield the parts of one file, which is read as text whatever its extension. Arguments and errors are those of
+    `read_texts`.
+    """
     return cut_stream(_decoded(path, on_progress or (lambda count: None)), special_tokens, longest=_BLOCK_BYTES)
 
 
@@ -194,7 +196,9 @@ def beginning_of(texts: Iterable[str], characters: int = 1 << 20) -> Iterator[st
 def read_lines(
     path: str | os.PathLike[str] | HubFile, *, text_field: str = "text", keep_ends: bool = False
 ) -> Iterator[str]:
-    """Yield the lines of all texts of one file, without their line ends unless ``keep_ends``; errors as for `read_texts`."""
+    """Yield the lines of all texts of one file; their line ends are removed unless ``keep_ends`` is set. Errors are those of
+    `read_texts`.
+    """
     path = _file(path)
     if kind_of(path) == TEXT:
         texts: Iterable[Iterable[str]] = [_decoded(path, lambda count: None)]
@@ -254,8 +258,8 @@ def _json_texts(path: CorpusFile, field: str, report: Progress) -> Iterator[str]
 def read_records(
     path: CorpusFile, *, text_field: str = "text", on_progress: Progress | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a JSON Lines file, after checking that the text field has text or null; arguments and errors as
-    for `read_texts`.
+    """Yield the objects of a JSON Lines file, after checking that the text field has text or null. Arguments and errors are
+    those of `read_texts`.
     """
     field = text_field
     for number, (line, record) in enumerate(read_json_lines(path, on_progress=on_progress), 1):

@@ -34,8 +34,8 @@ _LEAST_SHARE = 0.05
 def warn_of_zawgyi(*corpora: Corpus) -> None:
     """Log a one-line warning if files or datasets begin with Burmese text in Zawgyi.
 
-    The first million characters of each are read, which takes up to 0.1 s for compressed files. Text without Burmese needs
-    no further work.
+    The first million characters of each file are read, which takes up to 0.1 s if the file is compressed. Text without
+    Burmese needs no further work.
 
     Raises:
         SGPEError: as for `read_texts`.
@@ -75,8 +75,8 @@ class Converted:
         lines: Number of lines, or lines of JSON.
         in_zawgyi: Number of converted lines.
         undecided: Number of lines that are valid in both encodings, with different text in each.
-        first_undecided: Numbers of the first ten of these lines, from 1.
-        undecided_are_converted: Whether these lines were converted, because the rest of the file is in Zawgyi.
+        first_undecided: Numbers of the first ten undecided lines, counted from 1.
+        undecided_are_converted: Whether the undecided lines were converted, because the rest of the file is in Zawgyi.
         without_text: Number of lines of JSON without text in the field, which are copied.
     """
 
@@ -102,12 +102,12 @@ def convert_zawgyi(
             compressed.
         out: The file to write, of the same kind as ``path``. The extension of ``out`` sets the compression.
         text_field: The field with the text in JSON Lines. Lines without text in it are copied.
-        convert_all: Convert every line with characters of Unicode's block Myanmar, whether the line is in Zawgyi or in
-            Unicode.
+        convert_all: Whether to convert every line with characters of Unicode's block Myanmar, whether the line is in Zawgyi
+            or in Unicode.
 
     Raises:
-        SGPEError: ``out`` is the file itself or of another kind; the file is Parquet, or cannot be read twice; no line of
-            JSON has text in the field; or as for `read_texts`.
+        SGPEError: ``out`` is the file itself, or its extension is that of a different kind of file; the file is Parquet, or
+            cannot be read twice; no line of JSON has text in the field; or as for `read_texts`.
     """
     files = find_files([path])
     if len(files) != 1:
@@ -201,8 +201,8 @@ class _Part(NamedTuple):
 
 
 def _converted(text: str, is_zawgyi_file: bool, convert_all: bool) -> _Part:
-    """Return (1) a line of text in Unicode, (2) whether the line was converted and (3) whether that depends on the rest of
-    the file.
+    """Return (1) a line of text in Unicode, (2) whether the line was converted, and (3) whether the rest of the file decided
+    this.
     """
     if _LINE_IN_BURMESE.match(text) is None:
         return _Part(text, False, False)
@@ -227,7 +227,7 @@ def _is_utf8(record: Any) -> bool:
 
 @contextmanager
 def _packed(path: Path, suffix: str) -> Iterator[IO[bytes]]:
-    """Open a file for writing, compressed as the extension of its final name requires."""
+    """Open a file for writing. The extension of the final name of the file determines the compression."""
     with ExitStack() as stack:
         raw: Any = stack.enter_context(path.open("wb"))
         if suffix == ".zst":

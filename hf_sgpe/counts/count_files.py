@@ -1,8 +1,8 @@
 """Files of word counts, in Parquet. They are sorted, so that any number of files can be added up with little memory.
 
-A file has the columns ``word`` (bytes) and ``count``; the metadata of the file records how the words were cut, and the
-sources of the text. Words are sorted by a hash, then by their bytes. So equal counts make equal files, files can be added up
-1/1024 of their words at a time, and several machines can share the work by hash.
+A file has the columns ``word`` (bytes) and ``count``. The metadata of the file records how the text was split into words,
+and the sources of the text. Words are sorted by a hash, then by their bytes. So equal counts make equal files, files can be
+added up 1/1024 of their words at a time, and several machines can share the work by hash.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ words and their ``total`` occurrences; and ``pair``, an upper limit on the occur
 """
 
 MOST = 1 << 60
-"""The greatest number of running words: counts of pairs and sums of files must fit 64 bits."""
+"""The greatest total count of all words. Counts of pairs and sums of files must fit into 64 bits."""
 
 _KEY = "hf_sgpe.word_counts"
 _FORMAT = 1
@@ -52,12 +52,13 @@ class CountsInfo:
     """The metadata of a file of counts.
 
     Attributes:
-        splitting: The way in which the words were cut.
+        splitting: The rules that split the text into words.
         distinct: Number of words.
-        total: Number of running words.
+        total: Number of words in the text: the sum of all counts.
         digest: SHA-256 (hexadecimal) of the words, the counts and the splitting; the same as `WordCounts.digest`.
         sources: The sources of the counted text.
-        versions: Versions of the packages that cut the words, keyed by package; several versions are separated by commas.
+        versions: Versions of the packages that split the text into words, keyed by package; several versions are separated
+            by commas.
         dropped: The rare words that were left out, or None.
     """
 
@@ -150,11 +151,11 @@ def write(
 
     Args:
         tables: Tables with the columns ``word`` and ``count``, in the order of a file.
-        versions: Versions of the packages that cut the words, keyed by package; None for the installed versions.
+        versions: Versions of the packages that split the text into words, keyed by package; None for the installed versions.
         dropped: Function that is called after the last table and returns the words left out (see `CountsInfo`).
 
     Raises:
-        SGPEError: pyarrow is not installed, or there are too many running words.
+        SGPEError: pyarrow is not installed, or the total count of all words is too large.
     """
     require_pyarrow(path)
     import pyarrow as pa
@@ -264,7 +265,7 @@ def release_unused() -> None:
 
 
 def check_total(total: int) -> None:
-    """Check that a total of running words is small enough for counts of pairs and sums of files.
+    """Check that the total count of all words is small enough for counts of pairs and sums of files.
 
     Raises:
         SGPEError: the number exceeds `MOST`.

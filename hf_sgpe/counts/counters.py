@@ -1,4 +1,6 @@
-"""Counters of the words in texts, in readable Python and with the native kernels. Other modules read corpora."""
+"""Counters of the words in texts, in readable Python and with the native kernels. (Other modules read the texts from
+corpora.)
+"""
 
 from __future__ import annotations
 
@@ -93,7 +95,7 @@ class WordCounter:
     Words of more than `LONGEST_WORD` bytes, which no language has, are counted in pieces of at most this size.
 
     Args:
-        config: The configuration whose splitting cuts the text.
+        config: The configuration whose splitting is used.
     """
 
     def __init__(self, config: HasSplitting) -> None:

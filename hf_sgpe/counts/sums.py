@@ -93,10 +93,11 @@ def all_versions(infos: Iterable[CountsInfo]) -> dict[str, str]:
 
 
 def check_same_settings(infos: Mapping[Path, CountsInfo], splitting: Splitting | None = None) -> None:
-    """Check that the words of all files were cut with the same splitting, which must be ``splitting`` if it is given.
+    """Check that all files were made with the same splitting. If ``splitting`` is given, it must be the splitting of the
+    files.
 
     Raises:
-        SGPEError: a setting differs (the message names it), or the files have too many running words in total.
+        SGPEError: a setting differs (the message names it), or the total count of all words is too large.
     """
     check_total(sum(info.total for info in infos.values()))
     first = next(iter(infos))

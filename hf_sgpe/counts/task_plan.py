@@ -1,4 +1,4 @@
-"""TaskPlan: the number of counting tasks, and the place where the tasks run."""
+"""TaskPlan: the number of counting tasks, and where the tasks run."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class TaskPlan:
             )
 
     def check_alone(self, **others: Any) -> None:
-        """Check that no option is given for which Spark has settings of its own.
+        """Check that no option is given that Spark replaces by its own settings.
 
         Args:
             **others: Other options, by name.

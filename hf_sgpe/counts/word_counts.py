@@ -43,7 +43,7 @@ class WordCounts:
 
     Args:
         counts: Counts in units of 1 / ``scale``, keyed by word (UTF-8).
-        splitting: The way in which the words were cut.
+        splitting: The rules that split the text into words.
         scale: Number of units in one occurrence: 1, unless weights are fractions.
         sources: The sources of the text, recorded in files. Counts from different sources can be equal.
 
@@ -117,7 +117,7 @@ class WordCounts:
         """Add up counts as ``+`` does, but in one pass: time grows with the words of all parts.
 
         Raises:
-            SGPEError: there are no parts, or they were cut in different ways.
+            SGPEError: there are no parts, or they were made with different splittings.
         """
         parts = list(parts)
         if not parts:
@@ -204,7 +204,7 @@ class WordCounts:
         return self._counts.data
 
     def total(self) -> int | float:
-        """Return the number of running words, weighted."""
+        """Return the weighted number of words in the text."""
         return self._total if self.scale == 1 else self._total / self.scale
 
     def __repr__(self) -> str:

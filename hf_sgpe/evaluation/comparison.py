@@ -1,4 +1,4 @@
-"""Measurements of a tokenizer and its baselines on texts in several languages, and the files with these texts."""
+"""Comparison of a tokenizer with its baselines on texts in several languages, and reading of these texts from files."""
 
 from __future__ import annotations
 
@@ -160,8 +160,8 @@ def bytes_per_token(tokenizer: BPETokenizer, lines: Iterable[str]) -> float | No
 
 
 def frequent_words(lines: Iterable[str], most: int = 3) -> list[str]:
-    """Return the ``most`` most frequent words that have a conjunct or, outside the scripts of `SCRIPTS`, at least seven
-    letters.
+    """Return the ``most`` most frequent words with a conjunct. Words outside the scripts of `SCRIPTS` must have at least
+    seven letters instead.
 
     >>> frequent_words(["ශ්‍රී ලංකාව", "example"]), frequent_words(["an example"])
     (['ශ්\u200dරී'], ['example'])

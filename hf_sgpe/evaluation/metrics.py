@@ -81,16 +81,16 @@ class Evaluation:
         unspaced: Number of characters of scripts without spaces between words. If these are the majority, measures per word
             are None.
         clusters: Number of extended grapheme clusters with a letter, mark or emoji outside ASCII.
-        cut_clusters: Number of these clusters with a token end inside.
+        cut_clusters: Number of the same clusters with a token end inside.
         fallback_tokens: Number of tokens with only a part of a character: their bytes are not valid UTF-8.
         vocab_size: Number of tokens in the vocabulary; 0 if it is unknown.
         whole_words: Number of words of letters, marks and digits only.
-        single_words: Number of these words that are one token.
+        single_words: Number of the ``whole_words`` that are one token.
         token_lengths: Number of tokens of each length in characters, without the fallback tokens.
         token_counts: Number of tokens with each id; empty if the ids are unknown.
         compared: For each small change (keyed by its name in `CHANGES`), the number of tokens in the texts before the
             change.
-        changed: For each small change, the number of these tokens that the change replaced.
+        changed: For each small change, the number of the ``compared`` tokens that the change replaced.
     """
 
     lines: int = 0
@@ -223,7 +223,9 @@ class Evaluation:
                 self.cut_clusters += ends_inside(ends, start, stop)
 
     def add_words(self, text: str, ends: Sequence[int]) -> None:
-        """Count the words of letters in ``text``, and those that are one token, with or without the space before them."""
+        """Count the words of letters in ``text``, and the words among them that are one token, with or without the space
+        before them.
+        """
         places = _byte_offsets(text)
         boundaries = {0, *ends}
         for word in _LETTERS.finditer(text):
@@ -347,7 +349,9 @@ def ends_inside(ends: Sequence[int], start: int, stop: int) -> bool:
 
 
 class ForeignTokenizer(NamedTuple):
-    """A tokenizer that is not byte-level BPE: the content of its ``tokenizer.json``, and the file's origin, for messages."""
+    """A tokenizer that is not byte-level BPE: the content of its ``tokenizer.json``, and, for messages, where the file came
+    from.
+    """
 
     content: str
     where: str

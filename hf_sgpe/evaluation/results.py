@@ -15,7 +15,7 @@ _WITH_SPACES = ("tokens_per_word", "single_token_words", "changed_tokens")
 _WITHOUT_SPACES = ("tokens_per_character",)
 
 REFERENCE = "en"
-"""The language that other languages are compared with, if there is text in this language."""
+"""The language with which other languages are compared, if there is text in this language."""
 
 
 class Word(NamedTuple):

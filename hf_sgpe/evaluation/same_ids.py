@@ -24,8 +24,8 @@ class Difference:
         line: Number of the line, from 1.
         text: The line.
         place: Number of equal tokens at the start of the line.
-        old: Texts and ids of the first tokenizer's tokens around this place.
-        new: Texts and ids of the second tokenizer's tokens around this place.
+        old: Texts and ids of the first tokenizer's tokens around the first difference.
+        new: Texts and ids of the second tokenizer's tokens around the first difference.
     """
 
     line: int

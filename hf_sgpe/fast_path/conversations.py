@@ -55,7 +55,7 @@ def check_continued(field: bool | str) -> None:
     """Check that the installed transformers can continue this field of a message.
 
     Raises:
-        SGPEError: the installed transformers cannot, because old versions always continue ``content``.
+        SGPEError: the installed transformers cannot continue this field, because old versions always continue ``content``.
     """
     if (
         isinstance(field, str)

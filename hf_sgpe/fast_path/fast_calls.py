@@ -119,7 +119,7 @@ def tokens(tokenizer: PreTrainedTokenizerFast, text: Any, add_special_tokens: bo
 
 
 def open_for(tokenizer: PreTrainedTokenizerFast, bpe: BPETokenizer) -> None:
-    """Open the lane of a tokenizer made from ``bpe``, unless tokens were added to the tokenizer since."""
+    """Open the fast lane of a tokenizer that was made from ``bpe``, unless tokens were added to the tokenizer afterwards."""
     if tokenizer.get_added_vocab() == bpe.data.added_ids:
         _lanes[tokenizer] = _Lane(bpe, _fingerprint(tokenizer))
 
@@ -132,7 +132,9 @@ def close_for(tokenizer: PreTrainedTokenizerFast) -> None:
 
 
 class _Lane:
-    """A tokenizer's kernel with the fingerprint of the backend that it was made from; closed if ``bpe`` is None."""
+    """A tokenizer's kernel, with the fingerprint of the backend from which the kernel was made. The lane is closed if
+    ``bpe`` is None.
+    """
 
     def __init__(self, bpe: BPETokenizer | None, fingerprint: tuple[Any, ...] | None) -> None:
         self.bpe = bpe
@@ -292,7 +294,7 @@ _MODEL_OPTIONS = (
 
 
 def _fingerprint(tokenizer: PreTrainedTokenizerFast) -> tuple[Any, ...] | None:
-    """Return the part of a backend's state that ids depend on and that takes microseconds to read; None for a backend with
+    """Return the part of a backend's state on which ids depend and that can be read in microseconds; None for a backend with
     parts in Python.
 
     The vocabulary and the merges are represented by their sizes only, so a new model of the same size goes unnoticed.

@@ -39,7 +39,7 @@ def tokens_in(file: Path) -> int | None:
 def vocabulary_file(names: Iterable[str]) -> str | None:
     """Return the name of the file with a tokenizer's vocabulary among the files of a folder; None without one.
 
-    Of several files, it is the one that has more of the tokenizer: ``tokenizer.json`` first.
+    If there are several such files, return the file that contains more of the tokenizer; ``tokenizer.json`` contains most.
 
     >>> vocabulary_file(["vocab.json", "merges.txt"]), vocabulary_file(["vocab.json"])
     ('merges.txt', None)
@@ -63,8 +63,8 @@ def why_no_tokenizer(names: Iterable[str], where: str) -> str:
 
 
 def why_no_model(folder: Path) -> str:
-    """Return the end of a message about a missing model: what the folder has instead, and a remedy. Empty if nothing is
-    recognised.
+    """Return the end of a message about a missing model, with the recognised contents of the folder and a remedy; empty if
+    nothing is recognised.
     """
     return f", {_adapter(str(folder))}" if (folder / ADAPTER_FILE).is_file() else ""
 

@@ -14,8 +14,8 @@ from hf_sgpe.files.atomic import release
 from hf_sgpe.files.json_files import read_json, write_json
 
 SETTINGS_FILE = "settings.json"
-"""Name of the file, in a folder of results, with the settings that the results were made with. A run with different settings
-must not continue them.
+"""Name of the file, in a folder of results, with the settings of the run that made the results. A run with different
+settings must not continue these results.
 """
 
 LOCK_FILE = ".lock"
@@ -48,7 +48,7 @@ def alone_in(directory: str | os.PathLike[str], *, patience: float = 3) -> Itera
 
 
 def keep_settings(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Write, into a folder of results, the settings that the results were made with."""
+    """Write the settings of a run into its folder of results."""
     write_json(folder / SETTINGS_FILE, settings)
 
 
@@ -73,7 +73,8 @@ def check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
 
 
 def differing(settings: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings whose value in ``kept`` differs, as a dict from name to the value there, or None if it is missing.
+    """Return the settings whose value in ``kept`` differs, as a dict from the name to the value in ``kept`` (None if it is
+    missing).
 
     >>> differing({"steps": 5, "files": ("a",)}, {"steps": 6, "files": ["a"]})
     {'steps': 6}

@@ -52,7 +52,7 @@ def is_native() -> bool:
 
 
 def has_scanners() -> bool:
-    """Return whether the native scanners can be used, which requires that their character classes are those of the installed
+    """Return whether the native scanners can be used. They can if their character classes are those of the installed
     ``tokenizers``.
     """
     return is_native() and classes_agree()

@@ -83,8 +83,8 @@ def matching(character_class: str, characters: str) -> set[str]:
 
 
 def splitter(patterns: Sequence[str]) -> PreTokenizer:
-    """Return a pre-tokenizer of the library that splits text at the matches of the first regex, and the pieces at those of
-    the next.
+    """Return a pre-tokenizer of the library that splits text at the matches of the first regex, and the resulting pieces at
+    the matches of each further regex.
 
     Raises:
         SGPEError: the library is not available, or cannot read a pattern.
@@ -101,7 +101,8 @@ def splitter(patterns: Sequence[str]) -> PreTokenizer:
 
 
 def split_at(kind: str, characters: str, nearly: str) -> set[str]:
-    """Return those of ``characters`` at which a pre-tokenizer of the library splits, according to the library's own tables.
+    """Return the characters among ``characters`` at which a pre-tokenizer of the library splits, according to the library's
+    own tables.
 
     Args:
         kind: ``Digits`` or ``Punctuation``.

@@ -20,7 +20,7 @@ DONE = b"data: [DONE]\n\n"
 
 
 def to_json(value: Any) -> bytes:
-    """Return the JSON of ``value`` in UTF-8, with lone surrogates replaced, which clients can send."""
+    """Return the JSON of ``value`` in UTF-8. Lone surrogates, which clients can send, are replaced."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace")
 
 

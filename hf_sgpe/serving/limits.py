@@ -15,7 +15,7 @@ class Limits:
     Args:
         max_new_tokens: Maximum number of tokens in an answer. A chat request without a number of tokens gets this maximum,
             or the rest of the context if that is less.
-        max_choices: Maximum number of answers to one request: prompts times ``n``.
+        max_choices: Maximum number of answers to one request: the number of prompts times ``n``.
         max_waiting: Maximum number of requests that wait while another request is answered.
         max_body: Maximum size of the body in bytes.
 

@@ -45,7 +45,8 @@ class Parameters:
     Args:
         record: The JSON object.
         known: Names of the supported parameters.
-        without_effect: Values without effect of other accepted parameters, keyed by parameter; null never has an effect.
+        without_effect: Parameters that are accepted only with certain values, because these have no effect: parameter →
+            values. Null never has an effect.
         where: Prefix of names in error messages.
 
     Raises:

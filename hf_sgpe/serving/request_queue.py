@@ -82,7 +82,7 @@ class Line:
             self._changed.notify()
 
     def cancel(self, ticket: Ticket) -> None:
-        """Remove a ticket. If it is being served, its text ends before the next token."""
+        """Remove a ticket. If the ticket is being served, its text ends before the next token."""
         with self._changed:
             ticket._is_cancelled = True
             if ticket in self._waiting:

@@ -1,7 +1,7 @@
 """Requests in the format of OpenAI's API. Their JSON is parsed into prompts and options, or an error names the wrong
 parameter.
 
-A parameter that the server does not support is an error, except if its value has no effect on the answer.
+A parameter that the server does not support is an error, unless its value has no effect on the answer.
 """
 
 from __future__ import annotations

@@ -57,10 +57,11 @@ def is_open_to_others(bound: socket.socket) -> bool:
 
 
 def server_of(app: Starlette, on_start: Callable[[], None] = lambda: None) -> uvicorn.Server:
-    """Return a uvicorn server for an application. Ctrl-C or SIGTERM ends the generation and answers waiting clients.
+    """Return a uvicorn server for an application. On Ctrl-C or SIGTERM, the server ends the generation and answers waiting
+    clients.
 
     Args:
-        on_start: Called when the server accepts requests.
+        on_start: Function that is called as soon as the server accepts requests.
     """
     # Errors in requests go to the client; only errors of the server are printed.
     logging.getLogger("uvicorn").setLevel(logging.ERROR)

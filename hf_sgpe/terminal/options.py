@@ -19,8 +19,8 @@ Value = TypeVar("Value")
 
 
 class Given(dict[str, Any], Generic[Value]):
-    """The values of a dataclass's options, keyed by field, for a command that sets other fields itself. Options that are not
-    set and have no default are missing.
+    """The values of a dataclass's options, keyed by field, for a command that sets all other fields itself. Options without
+    a value and without a default are missing.
     """
 
 

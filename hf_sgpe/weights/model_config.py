@@ -86,9 +86,9 @@ def uncompared(config: Mapping[str, Any], compared: Compared) -> str:
 def _decisive(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values, other than sizes, that determine what the model computes.
 
-    The entry ``rope`` is the type of position scaling with the names of its parameters; if the kinds of layers differ, it
-    has these for each kind. The entry ``sliding_window`` names the layers whose attention window is smaller than the
-    context, or is None.
+    The entry ``rope`` has the type of position scaling and the names of its parameters. If the kinds of layers differ, it
+    has both for each kind. The entry ``sliding_window`` names the layers whose attention window is smaller than the context,
+    or is None.
     """
     fields = {name: value for name, value in config.items() if name not in _ANY_VALUE}
     if "quantization" in config:  # mlx-lm writes the same in both fields
@@ -145,17 +145,17 @@ def transformers_config(folder: Path) -> dict[str, Any]:
 
 
 def end_ids(folder: Path, config: Mapping[str, Any]) -> list[int]:
-    """Return the ids that end a generated text, from ``generation_config.json`` or else from ``config``."""
+    """Return the ids that end a generated text, from ``generation_config.json`` or, if it has none, from ``config``."""
     generation = folder / "generation_config.json"
     own = read_json(generation).get("eos_token_id") if generation.exists() else None
     return listed(config.get("eos_token_id") if own is None else own)
 
 
 def listed(ids: int | list[int] | None) -> list[int]:
-    """Return a configuration's field of one id, several ids or none as a list.
+    """Return a field of a configuration, which may have one id, several ids or none, as a list.
 
     Raises:
-        SGPEError: the field has another value.
+        SGPEError: the field has any other value.
 
     >>> listed(5), listed([5, 6]), listed(None)
     ([5], [5, 6], [])
@@ -169,8 +169,8 @@ def listed(ids: int | list[int] | None) -> list[int]:
 def rope(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``rope_theta``, ``rope_type`` and the other parameters of position scaling.
 
-    If the kinds of layers differ, these are the values of layers with full attention, and an entry for each kind has the
-    kind's own values.
+    If the kinds of layers differ, the result has the values of layers with full attention, and an additional entry for each
+    kind with the values of this kind.
 
     Raises:
         SGPEError: the parameters are not an object, or ``rope_theta`` is not a number.

@@ -102,7 +102,8 @@ def _loading(path_or_repo: str) -> Iterator[None]:
 
 
 def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
-    """Return a tokenizer as `SGPETokenizerFast` if this package reads its format, or else the result of ``AutoTokenizer``.
+    """Return a tokenizer as `SGPETokenizerFast` if this package reads its format, and otherwise as ``AutoTokenizer`` loads
+    it.
 
     Args:
         path_or_repo: Folder, ``tokenizer.json``, or ``user/name`` on the Hub.

@@ -84,7 +84,7 @@ def stored(folder: Path, *, any_type: bool = False) -> dict[str, Stored]:
     """Return a dict from the name of each tensor in a model to its location, ordered by file and then by byte offset.
 
     Args:
-        any_type: Include tensors that `Stored.read` cannot read, such as those of quantized models.
+        any_type: Whether to include tensors that `Stored.read` cannot read, such as those of quantized models.
 
     Raises:
         SGPEError: weights are missing, damaged or of an unknown type.

@@ -165,7 +165,7 @@ def write_model_card(
         datasets: Hub names of the training data.
         base_model: Hub name of the base model; None for the base model in ``transplant.json``.
         tags: Additional tags.
-        replace: Overwrite a README.md that a person wrote or changed.
+        replace: Whether to overwrite a README.md that a person wrote or changed.
 
     Returns:
         The names of the files written.

@@ -86,7 +86,7 @@ class Facts:
 
     @property
     def sample_ids(self) -> list[int]:
-        """The ids that the loaded tokenizer gives for the sample text."""
+        """The ids with which the loaded tokenizer encodes the sample text."""
         return self.tokenizer.encode(self.sample, add_special_tokens=True)
 
     @property

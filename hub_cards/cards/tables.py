@@ -53,8 +53,8 @@ _INVISIBLE = {"\u200c": "ZWNJ", "\u200d": "ZWJ"}
 
 @dataclass(frozen=True)
 class Tables:
-    """A comparison in the form that templates show; ``given`` has the codes of the languages that the tokenizer is meant
-    for.
+    """A comparison in the form that templates show. ``given`` has the codes of the languages for which the tokenizer is
+    meant.
     """
 
     comparison: Comparison
@@ -94,8 +94,8 @@ class Tables:
         return measure.show(self.value(measure, known, name))
 
     def heat(self, measure: Measure, known: Language, name: str) -> str:
-        """Return how costly a value is: its place between the least and the greatest cost in the table, 0 to 1, or "" if the
-        measure is no cost.
+        """Return how costly a value is: its position between the least cost (0) and the greatest cost (1) in the table, or
+        "" if the measure is not a cost.
         """
         value = self.value(measure, known, name)
         if measure.key not in _COSTS or value is None:

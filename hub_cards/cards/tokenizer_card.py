@@ -102,12 +102,12 @@ def write_card(
         evaluations: Measurements, from `hub_cards.compare`; without measurements, the card has only the facts about the
             tokenizer.
         license: Licence identifier of the Hub, such as ``apache-2.0``.
-        languages: Codes of the languages that the tokenizer is meant for; by default, the measured languages that need no
+        languages: Codes of the languages for which the tokenizer is meant; by default, the measured languages that need no
             fallback to bytes.
         datasets: Hub names of the training data; a colon and a configuration may follow each name.
         tags: Additional tags.
-        replace: Overwrite a README.md that a person wrote or changed, or replace a card that has measurements with one that
-            has none.
+        replace: Whether to overwrite a README.md that a person wrote or changed, and a card with measurements if the new
+            card has none.
 
     Returns:
         The files written, as paths below ``folder``.

@@ -38,14 +38,14 @@ _LONGEST_LABEL, _LONGEST_NAME, _LONGEST_KEY = 27, 64, 22
 
 
 def look_of(place: int) -> int:
-    """Return the number of the colour and mark of the tokenizer at a place; with more than five baselines, some share a
-    colour and mark.
+    """Return the number of the colour and mark of tokenizer number ``place``. With more than five baselines, some tokenizers
+    share a colour and a mark.
     """
     return 1 + (place - 1) % (len(_MARKS) - 1) if place else 0
 
 
 def colour_of(place: int) -> str:
-    """Return the CSS class for the colour of the tokenizer at a place."""
+    """Return the CSS class for the colour of tokenizer number ``place``."""
     return [*COLOURS][4 + look_of(place)]
 
 
@@ -68,7 +68,7 @@ def bar(x: float, y: float, width: float, height: float, look: str) -> Markup:
 
 
 def mark(place: int, x: float, y: float, look: str = "solid") -> Markup:
-    """Return the mark of the tokenizer at a place."""
+    """Return the mark of tokenizer number ``place``."""
     shape = '<svg x="{:.5g}%" y="{:.5g}" overflow="visible"><path class="mark {} {}" d="{}"/></svg>'
     return Markup(shape).format(x, y, colour_of(place), look, _MARKS[look_of(place)])
 

@@ -97,11 +97,12 @@ class ExtensionCurve:
 def extension_curve(
     extension: Extension, texts: Mapping[str, Iterable[str]], *, progress: bool | None = None
 ) -> ExtensionCurve:
-    """Measure the old tokenizer, and the new tokenizer with more and more of its new tokens. All come from one training run.
+    """Measure the old tokenizer, and the extended tokenizer with more and more of its new tokens. All of these come from the
+    same training.
 
     Args:
         texts: The lines of each text, keyed by language code. They are read once.
-        progress: Show a bar on stderr; None shows it only on a terminal.
+        progress: Whether to show a bar on stderr; None shows it only on a terminal.
 
     Raises:
         SGPEError: a text has no words.

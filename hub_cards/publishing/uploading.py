@@ -102,23 +102,24 @@ def push(
 
     The repository and the branch are created if they do not exist. The upload includes the tokenizer's own files, the
     model's weights (safetensors), configuration and licence, the card and its page, and the ``pictures`` of `write_card`.
-    All files arrive together, so weights and tokenizer never disagree. If an upload is interrupted, call `push` again: it
-    sends only the large files that are missing. Nothing in the repository is deleted. For a link, the file that it points to
-    is uploaded. This file must be in the folder and not hidden or, in a snapshot of the Hub's cache, be one of that
-    repository's blobs.
+    All files arrive together, so weights and tokenizer always match. If an upload is interrupted, call `push` again: it
+    sends only the large files that are missing. Nothing in the repository is deleted. If a file is a link, the target of the
+    link is uploaded. The target must be in the folder and not hidden. In a snapshot of the Hub's cache, it may also be one
+    of the repository's blobs.
 
     Args:
         folder: Folder of the tokenizer, or of a model with its tokenizer.
         repo_id: ``user/name``, or a name in the user's own namespace.
         private: Whether a new repository is private; None for the user's default.
         revision: Branch to commit to; a new branch starts from ``main``.
-        create_pr: Open a pull request with the commit, instead of committing to the branch.
+        create_pr: Whether to open a pull request with the commit, instead of committing to the branch.
         token: As in huggingface_hub; None for ``HF_TOKEN`` or the token that ``hf auth login`` stored.
         commit_message: First line of the commit message; None for a default.
         commit_description: The rest of the commit message.
-        replace_card: Let a generated card replace a README.md that a person wrote or changed, or a card with measurements
-            of the same tokenizer.
-        dry_run: Compare the folder with the repository, and send nothing. Without a network, only check the folder.
+        replace_card: Whether a generated card may replace a README.md that a person wrote or changed, or a card with
+            measurements of the same tokenizer.
+        dry_run: Whether to send nothing, and only compare the folder with the repository or, without a network, check the
+            folder.
 
     Raises:
         SGPEError: the folder has no valid tokenizer, has the card of another tokenizer, or has a link to a place outside; it
@@ -317,7 +318,7 @@ def _look(api: HfApi, repo_id: str, revision: str | None, paths: list[str]) -> _
 
 
 def _listed(api: HfApi, repo_id: str, commit: str | None, paths: list[str]) -> dict[str, RepoFile]:
-    """Return those of ``paths`` that are files in a commit, keyed by path."""
+    """Return the files of a commit that are among ``paths``, keyed by path."""
     from huggingface_hub.hf_api import RepoFile
 
     listed = api.get_paths_info(repo_id, paths, revision=commit) if paths else []

@@ -130,7 +130,7 @@ def _bytes_of(name: str, is_byte_level: bool) -> bytes:
 
 
 class Run(NamedTuple):
-    """Characters of a text that are one syllable, or that are between syllables, in which case ``is_cut`` is None."""
+    """Characters of a text that are one syllable or are between syllables. Between syllables, ``is_cut`` is None."""
 
     start: int
     stop: int
@@ -220,8 +220,8 @@ def _trie(scripts: tuple[str, ...]) -> LinguisTrie:
 
 
 def _ends(tokens: Sequence[Token]) -> list[int]:
-    """Return the ends of tokens in half characters: an even number is between two characters, an odd number inside a
-    character.
+    """Return the ends of tokens, counted in half characters: an even number is an end between two characters, an odd number
+    an end inside a character.
 
     >>> _ends([Token(1, "", None, "", 0, 2), Token(2, "", None, "", 1, 2)])
     [3, 4]

@@ -1,5 +1,5 @@
-"""Exact counting of words into a file within a memory limit: words that do not fit into memory go to disk and are added at
-the end.
+"""Exact counting of words into a file within a memory limit. Words that do not fit into memory are written to disk, and are
+added up at the end.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ def check_min_count(min_count: int) -> int:
     """Check a number of occurrences and return it.
 
     Raises:
-        SGPEError: it is below 1.
+        SGPEError: the number is below 1.
     """
     if min_count < 1:
         raise SGPEError(f"min_count must be at least 1, not {min_count}")
@@ -211,8 +211,8 @@ class RareWords:
     """A filter that removes words with a count below ``min_count``. It also computes a limit on the effect on training.
 
     Wherever a pair of tokens occurs, the pair of bytes at their border also occurs. So no pair of tokens loses more
-    occurrences than the byte pair that loses most, and a merge can change only if its count exceeds the count of the next
-    pair by less than that.
+    occurrences than the byte pair that loses most. A merge can change only if its count exceeds the count of the next pair
+    by less than this limit.
     """
 
     def __init__(self, min_count: int) -> None:

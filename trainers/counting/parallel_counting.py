@@ -103,12 +103,12 @@ def count_corpus(
 def read_files(
     files: Iterable[CorpusFile], config: HasSplitting, *, text_field: str = "text", progress: bool | None = None
 ) -> Iterator[str]:
-    """Yield the texts of files as `count_files` reads them; arguments and errors as for `count_files`."""
+    """Yield the texts of files as `count_files` reads them. Arguments and errors are those of `count_files`."""
     return read_corpus(Corpus(tuple(files), text_field=text_field), config, progress=progress)
 
 
 def read_corpus(corpus: Corpus, config: HasSplitting, *, progress: bool | None = None) -> Iterator[str]:
-    """Yield the texts of a corpus as `count_corpus` reads them; arguments and errors as for `count_corpus`."""
+    """Yield the texts of a corpus as `count_corpus` reads them. Arguments and errors are those of `count_corpus`."""
     if corpus.files:
         with reading_bar(corpus.size, progress) as bar:
             yield from _texts(corpus, config, bar)
@@ -129,7 +129,7 @@ def reading_bar(size: int, progress: bool | None, *, done: int = 0) -> tqdm:
 def count_texts(
     texts: Iterable[str], config: HasSplitting, *, workers: int | None = None, progress: bool | None = None
 ) -> WordCounts:
-    """Count the words of an iterator of texts, which is read once and lazily; arguments as for `count_files`."""
+    """Count the words of an iterator of texts, which is read once and lazily. Arguments are those of `count_files`."""
     return _count(in_batches(read_iterator(texts, progress=progress)), config, workers)
 
 
@@ -239,8 +239,8 @@ def in_turn(pool: Executor, work: Callable[[Batch], Result], batches: Iterable[B
 
 
 def process_context() -> multiprocessing.context.BaseContext:
-    """Return the context in which worker processes start: forking on Linux, the only system where forking is safe enough,
-    and the default elsewhere.
+    """Return the context in which worker processes start. On Linux this is forking, because only there is forking safe
+    enough; elsewhere it is the default.
 
     A forked process starts at once and needs no importable main module.
     """

@@ -28,7 +28,7 @@ def pack(texts: Iterable[Text], tokenizer: PreTrainedTokenizerBase, length: int)
     the token that ends texts, then the token that begins texts if the tokenizer puts it before each text.
 
     A row can begin and end anywhere; an incomplete last row is dropped. Memory is bounded: the ids of about a megabyte of
-    text are in memory at a time. The text of a special token counts as that token.
+    text are in memory at a time. The text of a special token is encoded as that token.
 
     Raises:
         SGPEError: ``length`` is below 1, or the tokenizer has no token that ends or begins a text.
@@ -112,7 +112,7 @@ def check_shape(*, width: int, heads: int, head_width_multiple: int = 1, **other
     """Check that a model can have the given width, number of heads and other sizes.
 
     Args:
-        head_width_multiple: Number that the width of a head must be a multiple of.
+        head_width_multiple: The width of a head must be a multiple of this number.
         **others: Other sizes, which must be at least 1, keyed by name.
 
     Raises:

@@ -88,7 +88,7 @@ class RunArguments(TrainingRun):
 
 
 def load_tokenizers(args: RunArguments) -> tuple[PreTrainedTokenizerBase, PreTrainedTokenizerBase | None]:
-    """Return the tokenizer to train with, and the tokenizer of ``--model`` (None for a new model).
+    """Return the tokenizer of the training, and the tokenizer of ``--model`` (None for a new model).
 
     Raises:
         SGPEError: a tokenizer is missing or damaged.
@@ -107,7 +107,7 @@ def load_tokenizers(args: RunArguments) -> tuple[PreTrainedTokenizerBase, PreTra
 def fit_to_tokenizer(
     args: RunArguments, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, own: PreTrainedTokenizerBase
 ) -> RowMap:
-    """Fit ``--model`` to the tokenizer to train with, and return how the model's embedding rows were mapped.
+    """Fit ``--model`` to the tokenizer of the training, and return the mapping of the model's embedding rows.
 
     Raises:
         SGPEError: the model cannot be fitted; see `trainers.model_rows.token_tables.fit_embeddings`.

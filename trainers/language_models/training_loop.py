@@ -1,4 +1,4 @@
-"""A plain training loop for comparisons. It calls the caller after every step, and writes no files.
+"""A plain training loop for comparisons. It returns control to the caller after every step, and writes no files.
 
 To train a model and save it, use `trainers.language_models.training_runs`, which uses transformers' ``Trainer``.
 """

@@ -58,7 +58,7 @@ class FlatFile:
         """Write a block.
 
         Args:
-            tokens: Ids, in the type that the writer has.
+            tokens: Ids, in the writer's ``dtype``.
             ends: The positions in this block at which documents end, in order, as numbers of tokens.
         """
         # NumPy's own writing to files does not report a full disk.
@@ -108,8 +108,8 @@ class IndexedFile(FlatFile):
 
 
 class ParquetRows:
-    """A writer of Parquet with a row for each document and the ids in the column ``input_ids``; arguments and methods as for
-    `FlatFile`.
+    """A writer of Parquet with a row for each document and the ids in the column ``input_ids``. Arguments and methods are
+    those of `FlatFile`.
 
     Rows wait in memory until their row group is complete: a million tokens, or the longest document.
     """

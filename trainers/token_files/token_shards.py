@@ -70,7 +70,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class PartProgress:
-    """The complete shards of a part, and whether these are all shards of the part."""
+    """The complete shards of a part, and whether the part has no further shards."""
 
     shards: tuple[Shard, ...] = ()
     complete: bool = False
@@ -267,7 +267,7 @@ class TokenizingJob:
         write_json(self._note_of(part), asdict(progress))
 
     def _there_is(self, noted: Iterable[Mapping[str, Any]], complete: bool) -> PartProgress:
-        """Return the shards that are noted before the first shard with a missing or incomplete file."""
+        """Return the recorded shards up to the first shard with a missing or incomplete file, which is not included."""
         shards: list[Shard] = []
         for entry in noted:
             shard = Shard(**entry)
@@ -289,7 +289,7 @@ class TokenizingJob:
         """Make the missing shards of a part.
 
         Args:
-            progress: The existing shards of the part.
+            progress: The complete shards of the part.
             threads: Number of threads that encode, in addition to the thread that reads and writes; with 1, that thread also
                 encodes.
             on_progress: Called with the number of bytes read, counted on disk; if it raises an error, the work ends.

@@ -172,7 +172,7 @@ class SGPETrainer:
 
 
 def _check_same(settings: dict[str, Any], path: Path) -> None:
-    """Check that the checkpoints from which to resume were made with the same settings, if the folder records the settings."""
+    """Check that the checkpoints of a run to resume were made with the same settings, if the folder records them."""
     for name, value in differing(settings, read_json(path)).items() if path.exists() else ():
         difference = "the text is not the same" if name == "word_counts" else f"{name} was {value!r}"
         raise SGPEError(f"{path}: the run to resume differs: {difference}")

@@ -53,8 +53,8 @@ def check_promise(base: TokenizerData, extended: TokenizerData, scripts: Iterabl
     if old != new_merges:
         pair = next((new for new, was in zip(new_merges, old, strict=False) if new != was), "the end")
         raise SGPEError(
-            "merges that can apply to text of other scripts differ from those of the base tokenizer: the first difference is "
-            f"at {pair}"
+            "merges that can apply to text of other scripts differ from those of the base tokenizer: the first difference "
+            f"is at {pair}"
         )
 
 
