@@ -1,8 +1,8 @@
 """Compare the extension of a tokenizer with the continued BPE of tokenizer-extension (arXiv 2512.03989), on the same text.
 
-Each of the two runs in its own process on the same lines. The results are the tokens per word of held-out text, the number
-of lines of other text whose ids change, and the time and peak memory of training. Get tokenizer-extension with ``git clone
-https://github.com/taidopurason/tokenizer-extension`` and name its folder with --peer.
+Each of the two programs runs in its own process, on the same lines. The results are the tokens per word of held-out text,
+the number of lines of other text whose ids change, and the time and peak memory of training. Get tokenizer-extension with
+``git clone https://github.com/taidopurason/tokenizer-extension`` and name its folder with --peer.
 
 Example: python benchmarks/continued_bpe.py base-model si.txt --script si --eval si.txt --other en.txt --peer
 tokenizer-extension

@@ -1,9 +1,10 @@
 """Measure how distinct words, time and memory grow with the text, and extrapolate to larger corpora.
 
-Real text: words are counted. At 1, 4, 16 … megabytes, the number of distinct words, the time and the memory are recorded,
-and a tokenizer is trained on the counts so far. Made-up text: words are drawn by Zipf's law, spelled in letters, counted
-into a file within a memory limit, and a tokenizer is trained on them. Times are CPU times, to exclude other work on the
-machine; only --cores, which compares one thread with several, measures wall-clock time. Writes growth.jsonl and growth.svg.
+In real text, words are counted. At 1, 4, 16 … megabytes, the script records the number of distinct words, the time and the
+memory, and trains a tokenizer on the counts so far. For made-up text, words are drawn by Zipf's law and spelled in letters.
+They are counted into a file within a memory limit, and a tokenizer is trained on them. Times are CPU times, to exclude other
+work on the machine. Only --cores, which compares one thread with several threads, measures wall-clock time. Writes
+growth.jsonl and growth.svg.
 
     python benchmarks/growth.py corpora/si.txt.xz corpora/en.txt.xz --synthetic 4096 --out docs
     python benchmarks/growth.py corpora/si.txt.xz --cores 2
@@ -98,7 +99,8 @@ def run(args: Any) -> None:
 
 
 def compare_threads(files: list[str], cores: int) -> None:
-    """Count the same texts, already in memory, with one thread, several threads and as many processes, in turns.
+    """Count the same texts, already in memory, with one thread, with several threads, and with the same number of processes,
+    in turns.
 
     The processes are independent, so they show the largest gain that the machine allows with several cores.
     """
@@ -283,8 +285,8 @@ def heaps(points: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def at(fit: dict[str, float], words: float) -> tuple[float, float]:
-    """Return the predicted number of distinct words in ``words`` running words, and its error as a factor (two standard
-    errors).
+    """Return the predicted number of distinct words in a text of ``words`` words, and the error of this number as a factor
+    (two standard errors).
     """
     distance = log(words) - fit["mean"]
     error = fit["spread"] * (1 + 1 / fit["points"] + distance**2 / fit["width"]) ** 0.5

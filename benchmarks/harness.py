@@ -65,8 +65,8 @@ class Sample(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Medians over the turns of one way: wall-clock and CPU seconds, and the speed relative to the first way, with the range
-    of this speed.
+    """The result of one of several compared ways, as medians over its turns: wall-clock and CPU seconds, and the speed
+    relative to the first way, with the range of this speed.
     """
 
     seconds: float

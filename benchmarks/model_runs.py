@@ -1,4 +1,4 @@
-"""Training runs of benchmarks, each with several seeds; finished runs are kept."""
+"""Training runs of benchmarks, with several seeds for each model. Finished runs are kept."""
 
 from __future__ import annotations
 

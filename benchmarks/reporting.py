@@ -59,7 +59,7 @@ def signed(share: float, digits: int = 1) -> str:
 
 
 def in_words(difference: str) -> str:
-    """Return the result of `signed` in words.
+    """Return a relative difference that `signed` has formatted, in words.
 
     >>> in_words(signed(-0.0112))
     '1.1 % fewer'

@@ -1,10 +1,10 @@
 """Measure a server under load, and the overhead of the server over the engine.
 
-Load: clients send requests concurrently for some minutes, and break off a third of the requests at random moments. The
-script prints the numbers of answered, broken-off and wrong requests, and the memory of the server over time. Overhead: the
-script measures tokens per second for one text at a time, through the server and with `TextGenerator` in this process, in
-turns. It prints the median, the median of the ratios, and the CPU time, on which other work has the least effect. The model
-has random weights, because the speed does not depend on them.
+Load: clients send requests concurrently for some minutes, and disconnect during a third of the requests, at random moments.
+The script prints the numbers of answered, broken-off and wrong requests, and the memory of the server over time. Overhead:
+the script measures tokens per second for one text at a time, through the server and with `TextGenerator` in this process, in
+turns. It prints the median, the median of the ratios, and the CPU time. Other work on the machine has the least effect on
+the CPU time. The model has random weights, because the speed does not depend on them.
 
 Example: python benchmarks/server_load.py --minutes 2 --clients 64
 """

@@ -277,7 +277,9 @@ def measure_processes(rows: Sequence[str], docs: Docs, pattern: str, args: argpa
 
 
 def syllables_per_second(docs: Docs) -> dict[str, float]:
-    """Return the words per second that the native LinguisTrie cuts, into ends of syllables and into strings."""
+    """Return the number of words that the native LinguisTrie cuts per second, with ends of syllables and with strings as the
+    result.
+    """
     trie, text = LinguisTrie(), "".join(docs)
     ways: dict[str, Callable[[], object]] = {
         "ends": lambda: trie.ends(text, True),
@@ -294,8 +296,8 @@ def megabytes(docs: Docs) -> float:
 
 
 def read_documents(paths: str, megabytes: float) -> Docs:
-    """Return the beginning of a corpus as documents of a few thousand characters. For several corpora, equal parts of each
-    alternate.
+    """Return the beginning of a corpus as documents of a few thousand characters. If there are several corpora, equal parts
+    of each corpus alternate.
     """
     names = paths.split(",")
     mixed: list[Docs] = []
@@ -314,7 +316,7 @@ def pieces(text: str, characters: int = 4000) -> Iterator[str]:
 
 
 def save_trained(docs: Docs, folder: Path, kind: str, recipe: str, vocab_size: int) -> None:
-    """Train a tokenizer and save it, as a folder and as the pattern and ranks that tiktoken needs."""
+    """Train a tokenizer and save it twice: as a folder, and as the pattern and ranks that tiktoken needs."""
     # No special tokens: packages differ in whether they recognise them in text, and some of the code contains them.
     hybrid = {"recipe": "hybrid", "scripts": SCRIPTS.get(kind, ("all",)), "pattern": "o200k"}
     options: dict[str, Any] = hybrid if recipe == "hybrid" else {"recipe": "bpe", "pattern": recipe}
@@ -395,7 +397,9 @@ def section(title: str, result: dict[str, Any]) -> str:
 
 
 def encoding_table(columns: dict[str, Results]) -> str:
-    """Return a table. Its cells have the speeds of the first and second pass, and the speed of hf_sgpe relative to these."""
+    """Return a table. Its cells have the speeds of the first and of the second pass, and the speed of hf_sgpe divided by
+    each of them.
+    """
     rows, notes = [], []
     for row in dict.fromkeys(chain.from_iterable(columns.values())):
         results = {column: columns[column][row] for column in columns}

@@ -59,12 +59,12 @@ class Recipe:
     """A tokenizer to measure (existing, trained or extended), from a line of tokenizers.jsonl.
 
     Attributes:
-        languages: The languages to measure in.
+        languages: The languages in which to measure.
         base: Name of an existing tokenizer; its ids are compared with those of the extended tokenizer.
         corpora: The number of megabytes to which the text of each language is weighted, keyed by language; None for the size
             that the text has.
         settings: Arguments of `TrainingConfig` or, with a ``base``, of `ExtensionConfig`.
-        first: The extended tokenizer is measured with only this number of its new tokens; None for all.
+        first: Number of new tokens with which the extended tokenizer is measured; None for all of them.
     """
 
     languages: tuple[str, ...]

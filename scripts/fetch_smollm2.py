@@ -96,8 +96,8 @@ def save_model(file: Path, folder: Path, dtype: str) -> None:
 
 
 def save_tokenizer(file: Path, folder: Path) -> None:
-    """Write a tokenizer equal to llama.cpp's for ``tokenizer.ggml.pre`` = smollm, which splits off digits and then splits
-    with GPT-2's pattern.
+    """Write a tokenizer equal to the tokenizer of llama.cpp for ``tokenizer.ggml.pre`` = smollm. It splits off digits, and
+    then splits with GPT-2's pattern.
     """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast

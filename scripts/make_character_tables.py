@@ -39,10 +39,11 @@ def engine_classes() -> dict[int, int]:
 
 
 def normalization_classes() -> dict[int, tuple[int, int]]:
-    """Return a dict from each code point that NFC may change to the kind of change and the combining class.
+    """Return code point → (kind of change, combining class), for each code point that NFC may change.
 
-    Kinds: 1, NFC always replaces the character; 2, it may compose with the previous character; 3, it can only be reordered.
-    A superfluous character does no harm: text with this character gets the slower check.
+    The kinds are: 1, NFC always replaces the character; 2, the character may compose with the previous character; 3, the
+    character can only be reordered. A superfluous character in the table does no harm: text with this character only gets
+    the slower check.
     """
     library = NFC()
     seconds = {second for _, second in compositions()} | {*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)}
@@ -60,8 +61,8 @@ def normalization_classes() -> dict[int, tuple[int, int]]:
 
 
 def decomposing(table: dict[int, tuple[int, int]]) -> Iterator[int]:
-    """Yield characters that have a decomposition but that NFC keeps, because a following mark may compose with a part of the
-    character.
+    """Yield characters that have a decomposition but that NFC keeps. They are needed because a following mark may compose
+    with a part of such a character.
     """
     for point in CODE_POINTS:
         if point not in table and unicodedata.normalize("NFD", chr(point)) != chr(point):
@@ -80,8 +81,8 @@ def compositions() -> Iterator[tuple[int, int]]:
 
 
 def canaries(classes: dict[int, int]) -> list[int]:
-    """Return about 200 code points whose class depends on the version of Unicode: the ends of runs that are newer than
-    Unicode 3.2.
+    """Return about 200 code points whose class depends on the version of Unicode. They are the ends of runs of characters
+    that are newer than Unicode 3.2.
     """
     newer = [
         point for point in CODE_POINTS if (point in classes) != (unicodedata.ucd_3_2_0.category(chr(point))[0] in "LMNZ")

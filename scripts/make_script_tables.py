@@ -67,7 +67,7 @@ def property_of(file: Path) -> Iterator[tuple[int, str]]:
 
 
 def classes_of(points: Iterable[int], syllabic: dict[int, str]) -> dict[str, list[int]]:
-    """Return the letters and marks of a script, keyed by the letter of their class; "" is for other letters."""
+    """Return the letters and marks of a script, keyed by the letter of their class ("" for letters without a class)."""
     classes: dict[str, list[int]] = defaultdict(list)
     for point in points:
         character, category = chr(point), syllabic.get(point, "")

@@ -208,7 +208,7 @@ def pieces(tokenizer: BPETokenizer, word: str) -> list[str]:
 
 
 def known_syllables(lines: list[str], tokenizer: BPETokenizer) -> tuple[int, int]:
-    """Return the number of syllables in ``lines`` that have a token, and the number of these that are cut."""
+    """Return the number of syllables in ``lines`` that have a token, and how many of these syllables are cut."""
     trie = LinguisTrie(SCRIPTS, whole_clusters=True)
     known = cut = 0
     for line in lines:

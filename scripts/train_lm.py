@@ -1,8 +1,8 @@
 """Train a causal language model with a tokenizer: a new small Llama, or an existing model that is fitted to the tokenizer.
 
-The text comes from text files, .jsonl, .parquet or a dataset of the datasets library; its ids are packed into rows without
-padding. A text file is one text, and special tokens written in it are encoded as special tokens. Training uses a GPU if
-there is one, in bfloat16 if the GPU supports it, and several GPUs with accelerate launch. AutoModelForCausalLM and
+The text comes from text files, .jsonl, .parquet or a dataset of the datasets library. Its ids are packed into rows without
+padding. A text file is one text. Special tokens written in a text are encoded as special tokens. Training uses a GPU if
+there is one, in bfloat16 if the GPU supports it. With accelerate launch, it uses several GPUs. AutoModelForCausalLM and
 AutoTokenizer load the output folder.
 
 Example: python scripts/train_lm.py si.txt.xz --tokenizer my-tokenizer --eval held-out.txt --steps 500 --out my-model

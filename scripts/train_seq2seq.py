@@ -1,8 +1,9 @@
 """Train an encoder–decoder, such as a translation model, on pairs of texts: a new small T5 or an existing model.
 
 The pairs come from a .tsv file with two columns, a .jsonl file with the fields source and target, or two text files with
-aligned lines; all may be compressed. The last pairs are held out: the script reports the loss on them and prints some
-outputs. Training uses a GPU if there is one. AutoModelForSeq2SeqLM and AutoTokenizer load the output folder.
+aligned lines; all of these files may be compressed. The last pairs are held out: the script reports the loss on them and
+prints the model's output for some of them. Training uses a GPU if there is one. AutoModelForSeq2SeqLM and AutoTokenizer load
+the output folder.
 
 Example: python scripts/train_seq2seq.py si.txt en.txt --tokenizer my-tokenizer --steps 500 --out my-translator
 """
@@ -136,7 +137,7 @@ def from_json(line: str, where: str) -> Pair:
 
 
 def small_t5(tokenizer: PreTrainedTokenizerBase, *, layers: int, width: int, heads: int) -> T5Config:
-    """Return the configuration of a small T5; ``layers`` is the number of layers in the encoder, and also in the decoder."""
+    """Return the configuration of a small T5. ``layers`` is the number of layers in the encoder, and also in the decoder."""
     from transformers import T5Config
 
     return T5Config(

@@ -122,7 +122,7 @@ def _content(model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
     kinds = [piece.type for piece in model.pieces]
     names = [piece.piece for piece in model.pieces]
     if len(set(names)) < len(names):
-        raise NotByteLevelError(f"two of its pieces are {Counter(names).most_common(1)[0][0]!r}")
+        raise NotByteLevelError(f"two of its pieces have the text {Counter(names).most_common(1)[0][0]!r}")
     _check_normalizer(model)
     vocab = {piece: id for id, piece in enumerate(names)}
     prefix = settings.get("add_prefix_space")
@@ -177,8 +177,8 @@ def _more_added(settings: Mapping[str, Any], names: Sequence[str]) -> dict[str, 
         id, text = int(key), token["content"]
         if id < len(names) and names[id] != text:
             raise SGPEError(
-                f"its piece with the id {id} is {names[id]!r}, and {text!r} in its tokenizer_config.json: save it by "
-                "transformers, which writes a tokenizer.json"
+                f"its piece with the id {id} is {names[id]!r}, but its tokenizer_config.json has {text!r} for this id: save "
+                "the tokenizer with transformers, which writes a tokenizer.json"
             )
         flags = {name: bool(token.get(name)) for name in ("single_word", "lstrip", "rstrip", "special")}
         more[text] = _added_token(id, text, **flags, normalized=id >= len(names) and bool(token.get("normalized")))

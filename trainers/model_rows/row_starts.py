@@ -71,7 +71,7 @@ def by_pursuit(
     common = sorted(row_map.kept.keys() & of_donor.kept.keys())
     if len(common) < 2 * terms:
         raise SGPEError(
-            f"the donor has {len(common):,} tokens in common with the model, but needs {2 * terms:,}: give another donor"
+            f"the donor has {len(common):,} tokens in common with the model, but needs {2 * terms:,}: choose another donor"
         )
     known = donor_rows[[of_donor.kept[id] for id in common]].float()
     directions = torch.nn.functional.normalize(known, dim=1)

@@ -112,8 +112,8 @@ def check_ids(config: Any, row_map: RowMap, present: int, added: Container[int])
         if last is not None or row_map.rows != present:
             raise SGPEError(
                 f"{kind} takes all ids from {first:,} on for images and sounds (vocab_offset), so it cannot have "
-                f"{f'a token with the id {last:,}' if last is not None else f'{row_map.rows:,} rows'}: load the text model "
-                f"alone by {kind.replace('ForConditionalGeneration', 'ForCausalLM')}, save it and give that"
+                f"{f'a token with the id {last:,}' if last is not None else f'{row_map.rows:,} rows'}: load only the "
+                f"text model with {kind.replace('ForConditionalGeneration', 'ForCausalLM')}, save it, and give that model"
             )
     for part in _parts(config) if row_map.keeps_ids else ():
         for name, value in vars(part).items():

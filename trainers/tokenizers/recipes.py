@@ -168,7 +168,7 @@ def check_recipe(
 
 def _contradiction(what: str, runtimes: Iterable[str], do: str = "leave --recipe and --pattern out, or give") -> SGPEError:
     return SGPEError(
-        f"{what} does not give the same ids in {', '.join(runtimes)}: {do} --recipe "
+        f"{what} does not have the same ids in {', '.join(runtimes)}: {do} --recipe "
         f"portable with --pattern one of {', '.join(portable_patterns(runtimes))}"
     )
 
@@ -286,7 +286,8 @@ def choose_split(base: TokenizerData, config: ExtensionConfig, runs_in: Iterable
         raise SGPEError(f"the tokenizer does not have the same ids in {', '.join(unfit)}: {_instead(config, unfit)}")
     if splitting != base.splitting and config.own_split:
         raise SGPEError(
-            f"a tokenizer with a split in front does not have the same ids in {', '.join(runtimes)}: leave --own-split out"
+            f"a tokenizer with a new split before its own does not have the same ids in {', '.join(runtimes)}: leave "
+            "--own-split out"
         )
     return replace(config, own_split=False) if splitting != base.splitting else config
 

@@ -101,7 +101,7 @@ class TokenizerExtender:
         if self.config.reuse_reserved:
             reserved = reserved_ids(folder.data, used=folder.model_ids)
             if not reserved:
-                raise SGPEError(f"{folder.name}: has no reserved tokens that nothing uses: leave reuse_reserved out")
+                raise SGPEError(f"{folder.name}: has no unused reserved tokens: leave reuse_reserved out")
             free += reserved.values()
         if self.config.reuse_ids:
             if folder.rows is None:

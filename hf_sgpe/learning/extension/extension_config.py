@@ -69,8 +69,8 @@ class ExtensionConfig:
     own_split: bool | None = field(
         default=None,
         metadata=as_option(
-            "Add a split that keeps the words of the scripts whole before the tokenizer's own, or leave its split unchanged "
-            "(default: add one if the tokenizer would cut these words).",
+            "Put a new split before the tokenizer's own split, so that words of the scripts stay whole, or leave the split "
+            "unchanged (default: a new split only if the tokenizer's own split cuts these words).",
             "--own-split/--base-split",
         ),
     )
@@ -167,7 +167,7 @@ class ExtensionConfig:
         before = base.splitting
         if base.by_characters:
             if self.own_split:
-                raise SGPEError("own_split: a tokenizer in SentencePiece's manner has no split: leave own_split out")
+                raise SGPEError("own_split: a tokenizer converted from SentencePiece has no split: leave own_split out")
             return before
         if self.own_split or (self.own_split is None and cut_scripts(before, self.scripts)):
             if before.recipe == "sgpe":

@@ -154,7 +154,7 @@ REFUSED = {
         *CHARACTERS,
     ],
     "its unused piece 'ab' is joined and cut again": [("ab", 0.0, UNUSED), *CHARACTERS],
-    "(two of its pieces are 'a'|a is already defined)": [("a", 0.0, CONTROL), *CHARACTERS],
+    "(two of its pieces have the text 'a'|a is already defined)": [("a", 0.0, CONTROL), *CHARACTERS],
 }
 
 

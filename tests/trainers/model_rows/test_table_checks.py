@@ -125,7 +125,7 @@ def test_ids_of_images_and_sounds_have_no_end_in_gemma_3n(row_map, message):
     if message is None:
         check_ids(config, row_map, 262_400, ())
         return
-    with pytest.raises(SGPEError, match=f"from 262,144 on .* cannot have {message}: load the text model alone by Gemma3n"):
+    with pytest.raises(SGPEError, match=f"from 262,144 on .* cannot have {message}: load only the text model with Gemma3n"):
         check_ids(config, row_map, 262_400, ())
 
 

@@ -64,7 +64,7 @@ def test_a_pattern_that_is_given_is_the_only_one(sample, enough):
     assert chosen([sample["si"]], pattern="bloom") == ("portable", "bloom")
     choice = choose_recipe([sample["si"]], ["sinhala"], pattern="tekken")
     assert str(choice).endswith("so use hf-sgpe serve, or leave --pattern out")
-    with pytest.raises(SGPEError, match=r"pattern tekken does not give the same ids in llama\.cpp: leave --recipe and"):
+    with pytest.raises(SGPEError, match=r"pattern tekken does not have the same ids in llama\.cpp: leave --recipe and"):
         choose_recipe([sample["si"]], ["sinhala"], pattern="tekken", runs_in=["llama.cpp"])
 
 
@@ -143,7 +143,9 @@ def test_an_extension_that_cannot_have_the_same_ids_says_what_to_do(bases, sampl
     said = where_it_runs(extended(bases["tekken"], config, sample["ta"]), config, [], [sample["ta"]])
     assert said == f"It does not have the same ids in llama.cpp itself: {do}."
     own = ExtensionConfig(["tamil"], own_split=True)
-    with pytest.raises(SGPEError, match=r"a split in front does not have the same ids in llama\.cpp: leave --own-split"):
+    with pytest.raises(
+        SGPEError, match=r"a new split before its own does not have the same ids in llama\.cpp: leave --own-split"
+    ):
         choose_split(bases["o200k"], own, ["llama.cpp"])
     # The old split stays anyhow, and a split in front is no harm where any is run.
     assert choose_split(bases["o200k"], config, ["llama.cpp"]) is config

@@ -107,7 +107,7 @@ def test_scripts_beyond_the_basic_plane_get_tokens():
 def test_a_split_of_its_own_is_refused():
     base = base_of()
     with pytest.raises(
-        SGPEError, match="own_split: a tokenizer in SentencePiece's manner has no split: leave own_split out"
+        SGPEError, match="own_split: a tokenizer converted from SentencePiece has no split: leave own_split out"
     ):
         ExtensionConfig(["sinhala"], own_split=True).splitting_for(base)
 
