@@ -131,7 +131,10 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("settings", "reason"),
         [
-            ({"added_tokens_decoder": {"1": {"content": "<bos>"}}}, "its piece with the id 1 is '<s>', and '<bos>'"),
+            (
+                {"added_tokens_decoder": {"1": {"content": "<bos>"}}},
+                "its piece with the id 1 is '<s>', but its tokenizer_config.json has '<bos>'",
+            ),
             (
                 {"add_bos_token": True, "bos_token": "<bos>"},
                 "asks for the bos token '<bos>', which is not",

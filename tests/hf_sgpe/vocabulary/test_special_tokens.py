@@ -143,7 +143,10 @@ def test_given_ids_are_kept_by_every_recipe_and_by_files(tmp_path, sample, recip
         ({"<a>": "7"}, "has the id '7'"),
         ({"<a>": 7, "<b>": 7}, "special tokens '<a>' and '<b>' have the same id 7"),
         ({"x": 7}, "special token 'x' is written in tokenizer.json like the ordinary token b'x'"),
-        ({"<a>": 299}, "has the id 299, but training makes only 258 tokens: give a vocab_size of 258, and ids below it"),
+        (
+            {"<a>": 299},
+            "has the id 299, but the corpus is enough for only 258 tokens: give a vocab_size of 258, and ids below it",
+        ),
     ],
 )
 def test_given_ids_that_cannot_be_are_named(specials, message):
