@@ -85,8 +85,8 @@ def assemble(learned: Learned, config: TrainingConfig, digest: str) -> Tokenizer
     taken, size = set(special_ids.values()), len(tokens) + len(specials)
     if beyond := [token for token, id in special_ids.items() if id >= size]:
         raise SGPEError(
-            f"special token {beyond[0]!r} has the id {special_ids[beyond[0]]}, but the corpus is enough for only {size} tokens: "
-            f"give a vocab_size of {size}, and ids below it"
+            f"special token {beyond[0]!r} has the id {special_ids[beyond[0]]}, but the corpus is enough for only {size} "
+            f"tokens: give a vocab_size of {size}, and ids below it"
         )
     return TokenizerData(
         dict(zip(tokens, (id for id in range(size) if id not in taken), strict=True)),
