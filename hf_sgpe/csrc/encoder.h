@@ -30,6 +30,8 @@ class Ids {
     return ids_.get() + size_;
   }
   void grown(size_t n) { size_ += n; }
+  Id* at(size_t place) { return ids_.get() + place; }
+  void shrink(size_t size) { size_ = size; }
 
   void append(const Id* ids, size_t n) {
     if (n) std::memcpy(room(n), ids, n * sizeof(Id));
@@ -148,24 +150,17 @@ class Encoder {
   void word(const uint8_t* data, size_t size, Memory& memory, Ids& out) const {
     Pipeline pipeline(*this, memory, out, data + size);
     pipeline(data, size);
-    pipeline.flush();
+    pipeline.finish();
   }
 
   // Puts the ids of one word into memory.ids.
   void merge(const uint8_t* data, size_t size, Memory& memory) const {
-    memory.ids.clear();
-    if (!whole_.empty()) {
-      const auto whole = whole_.find(std::string_view(reinterpret_cast<const char*>(data), size));
-      if (whole != whole_.end()) return memory.ids.push_back(whole->second);
-    }
     memory.ids.resize(size);
-    const size_t n = by_characters()      ? characters(data, size, memory.ids.data())
-                     : within_characters_ ? merged_characters(data, size, memory)
-                                          : bytes(data, size, memory.ids.data());
-    if (!n) return memory.ids.clear();
-    memory.ids.resize(memory.merger.merge(memory.ids.data(), n, table_));
-    if (by_characters()) return;  // the table's numbers are the ids
-    for (Id& id : memory.ids) id = ids_[static_cast<size_t>(id)];
+    Id* const ids = memory.ids.data();
+    bool whole;
+    size_t n = start(data, size, memory, ids, whole);
+    if (!whole) finish_ids(ids, n = memory.merger.merge(ids, n, table_));
+    memory.ids.resize(n);
   }
 
   static constexpr size_t kLongest = 256;  // longer words are rare, and would fill the memory
@@ -218,6 +213,12 @@ class Encoder {
       memory_.look_ups += count;
     }
 
+    // Must be called after the last word.
+    void finish() {
+      flush();
+      if (missed_count_) merge_missed();
+    }
+
    private:
     struct Waiting {
       Memory::Short short_key;  // at most one of the two is set
@@ -230,25 +231,69 @@ class Encoder {
     template <class Key, int most>
     HF_SGPE_INLINE void append(ShortTable<Key, Memory::Few<most>>& table, const Waiting& word, const Key& key) {
       const Memory::Few<most>* few = table.find(word.hash, key);
-      if (!few) [[unlikely]] return miss(table, word, key);
+      if (!few) [[unlikely]] return miss(word);
       if (few->n > most) [[unlikely]]
         return out_.append(memory_.more_ids.data() + few->ids[0], static_cast<size_t>(few->n));
       std::memcpy(out_.room(most + 1), few, sizeof *few);  // copy all, without a branch on the number of ids
       out_.grown(static_cast<size_t>(few->n));
     }
 
+    // Leaves room for the ids of a word that is not in the cache, because many such words are merged faster together.
+    void miss(const Waiting& word) {
+      missed_[missed_count_] = word;
+      places_[missed_count_++] = out_.size();
+      out_.room(word.size);
+      out_.grown(word.size);
+      if (missed_count_ == Merger::kTogether) merge_missed();
+    }
+
+    // Fills in the ids of these words, closes the gaps behind them, and puts them into the cache.
+    void merge_missed() {
+      const size_t count = std::exchange(missed_count_, 0), size = out_.size();
+      Merger::Strand strands[Merger::kTogether];
+      size_t numbers[Merger::kTogether], together = 0, end = places_[0];
+      bool whole[Merger::kTogether];
+      size_t* number_of[Merger::kTogether];
+      for (size_t i = 0; i < count; ++i) {
+        Id* const ids = out_.at(places_[i]);
+        size_t& n = numbers[i] = encoder_.start(missed_[i].start, missed_[i].size, memory_, ids, whole[i]);
+        number_of[i] = &n;
+        if (whole[i] || n < 2) continue;
+        if (n > Merger::Strand::kFew) {
+          n = memory_.merger.merge(ids, n, encoder_.table_);
+        } else {
+          Merger::Strand& strand = strands[together++];
+          strand.ids = ids, strand.n = n;
+          number_of[i] = &strand.n;
+        }
+      }
+      Merger::merge_together(strands, together, encoder_.table_);
+      for (size_t i = 0; i < count; ++i) {
+        const Waiting& word = missed_[i];
+        const size_t n = *number_of[i], next = places_[i] + word.size, last = i + 1 < count ? places_[i + 1] : size;
+        Id* const ids = out_.at(end);
+        std::memmove(ids, out_.at(places_[i]), n * sizeof(Id));
+        if (!whole[i]) encoder_.finish_ids(ids, n);
+        if (word.size <= Memory::Short::kLongest)
+          remember(memory_.short_words, word, word.short_key, ids, n);
+        else
+          remember(memory_.middle_words, word, word.middle_key, ids, n);
+        std::memmove(ids + n, out_.at(next), (last - next) * sizeof(Id));
+        end += n + last - next;
+      }
+      out_.shrink(end);
+    }
+
     template <class Key, int most>
-    void miss(ShortTable<Key, Memory::Few<most>>& table, const Waiting& word, const Key& key) {
-      encoder_.merge(word.start, word.size, memory_);
-      const std::vector<Id>& ids = memory_.ids;
-      out_.append(ids.data(), ids.size());
+    void remember(ShortTable<Key, Memory::Few<most>>& table, const Waiting& word, const Key& key, const Id* ids, size_t n) {
+      if (table.find(word.hash, key)) return;  // the word was missed twice
       encoder_.make_room(memory_);
-      Memory::Few<most> few{{}, static_cast<int32_t>(ids.size())};
-      if (ids.size() <= most) {
-        std::copy(ids.begin(), ids.end(), few.ids);
+      Memory::Few<most> few{{}, static_cast<int32_t>(n)};
+      if (n <= most) {
+        std::copy(ids, ids + n, few.ids);
       } else {
         few.ids[0] = static_cast<Id>(memory_.more_ids.size());
-        memory_.more_ids.insert(memory_.more_ids.end(), ids.begin(), ids.end());
+        memory_.more_ids.insert(memory_.more_ids.end(), ids, ids + n);
       }
       table.insert(word.hash, key, seed_) = few;
     }
@@ -259,14 +304,34 @@ class Encoder {
     Ids& out_;
     const uint8_t* const limit_;
     const uint64_t seed_;
-    Waiting waiting_[kWaiting];
-    size_t count_ = 0;
+    Waiting waiting_[kWaiting], missed_[Merger::kTogether];
+    size_t places_[Merger::kTogether];  // of the missed words among the ids
+    size_t count_ = 0, missed_count_ = 0;
   };
 
  private:
   static void check(Id id, const char* owner) {
     if (id < 0 || id >= MergeTable::kNoId)
       throw std::invalid_argument(std::string(owner) + " has an id that is not between 0 and 2**21 - 2");
+  }
+
+  // Writes the ids with which a word begins, at most one for each byte, and returns their number. `whole`: whether the word is
+  // a token regardless of the merges.
+  size_t start(const uint8_t* data, size_t size, Memory& memory, Id* ids, bool& whole) const {
+    if (!whole_.empty()) {
+      const auto known = whole_.find(std::string_view(reinterpret_cast<const char*>(data), size));
+      if ((whole = known != whole_.end())) return *ids = known->second, 1;
+    }
+    whole = false;
+    return by_characters()      ? characters(data, size, ids)
+           : within_characters_ ? merged_characters(data, size, memory, ids)
+                                : bytes(data, size, ids);
+  }
+
+  // Replaces n of the table's numbers by ids.
+  void finish_ids(Id* ids, size_t n) const {
+    if (by_characters()) return;  // the table's numbers are the ids
+    for (Id* id = ids; id < ids + n; ++id) *id = ids_[static_cast<size_t>(*id)];
   }
 
   // Appends the ids of a word that is too long for the tables of short words.
@@ -334,11 +399,10 @@ class Encoder {
     return std::any_of(later.begin(), later.end(), again) ? 0 : static_cast<int32_t>(count);
   }
 
-  // Applies the first merges to each character of a word separately and puts the result into memory.ids. The word must be
-  // well-formed UTF-8.
-  size_t merged_characters(const uint8_t* data, size_t size, Memory& memory) const {
+  // Applies the first merges to each character of a word separately. The word must be well-formed UTF-8.
+  size_t merged_characters(const uint8_t* data, size_t size, Memory& memory, Id* ids) const {
     if (memory.characters.empty()) memory.characters.resize(0x10000);
-    Id* out = memory.ids.data();
+    Id* out = ids;
     for (const uint8_t *p = data, *const end = data + size; p < end;) {
       const uint8_t* const start = p;
       const uint32_t point = *p < 0x80 ? *p++ : decode(p);
@@ -353,7 +417,7 @@ class Encoder {
       }
       out = std::copy(known.ids, known.ids + known.n, out);
     }
-    return static_cast<size_t>(out - memory.ids.data());
+    return static_cast<size_t>(out - ids);
   }
 
   struct Hash {

@@ -19,11 +19,11 @@ namespace hf_sgpe {
 using Id = int32_t;
 
 // Merges: pair → rank and result. The number of a byte token is the byte, and of any other token, 256 plus the rank of the
-// first merge that makes it; an encoder of characters has its own numbers. A pair and its rank share eight bytes in one of two places (cuckoo hashing), so that a look-up
-// needs no branch.
+// first merge that makes it; an encoder of characters has its own numbers. A pair and its rank share eight bytes in one of two
+// places (cuckoo hashing), so that a look-up needs no branch.
 class MergeTable {
  public:
-  static constexpr int32_t kNone = (INT32_MAX >> 6);
+  static constexpr int32_t kNone = (1 << 22) - 1;
   static constexpr int64_t kMerges = (int64_t{1} << 21) - 512;
   static constexpr Id kNoId = (1 << 21) - 1;  // a token without merges
 
@@ -49,22 +49,25 @@ class MergeTable {
   // The rank of a pair, or kNone.
   HF_SGPE_INLINE int32_t find(Id left, Id right) const {
     const uint64_t wanted = key(left, right), hash = mix(wanted ^ seed_, 0x9E3779B97F4A7C15u);
-    const uint64_t first = slots_[hash & mask()], second = slots_[hash >> 32 & mask()];
-    int32_t rank = second >> 22 == wanted ? static_cast<int32_t>(second & kRank) : kNone;
-    rank = first >> 22 == wanted ? static_cast<int32_t>(first & kRank) : rank;
-    return rank;
+    // Of the pair's slot, only the rank is left, which is the least. GCC makes branches of comparisons, but not of minima.
+    const uint64_t first = slots_[hash & mask()] ^ wanted << 22, second = slots_[hash >> 32 & mask()] ^ wanted << 22;
+    return static_cast<int32_t>(std::min(std::min(first, second), uint64_t{kNone}));
+  }
+
+  void prefetch(Id left, Id right) const {
+    const uint64_t hash = mix(key(left, right) ^ seed_, 0x9E3779B97F4A7C15u);
+    prefetch_line(&slots_[hash & mask()]), prefetch_line(&slots_[hash >> 32 & mask()]);
   }
 
   void prefetch_result(int32_t rank) const {
-    if (!own_results_ && rank != kNone) prefetch_line(&results_[static_cast<size_t>(rank)]);
+    if (!own_results_) prefetch_line(results_.data() + (rank & -(rank != kNone)));
   }
 
   HF_SGPE_INLINE Id result(int32_t rank) const { return own_results_ ? 256 + rank : results_[static_cast<size_t>(rank)]; }
   int32_t size() const { return static_cast<int32_t>(results_.size()); }
 
  private:
-  static constexpr uint64_t kEmpty = UINT64_MAX;  // its last 22 bits are greater than any rank
-  static constexpr uint64_t kRank = (1 << 22) - 1;
+  static constexpr uint64_t kEmpty = UINT64_MAX;  // its last 22 bits are kNone
 
   static HF_SGPE_INLINE uint64_t key(Id left, Id right) {
     return static_cast<uint64_t>(left) << 21 | static_cast<uint64_t>(right);
@@ -106,84 +109,16 @@ class Merger {
  public:
   // Merges `ids` in place and returns their new number. O(n log n); for short words a faster method with O(n²).
   size_t merge(Id* ids, size_t n, const MergeTable& table) {
-    return n <= kShort ? merge_short(ids, n, table) : merge_long(ids, n, table);
+    if (n < 2 || n > Strand::kFew) return n <= kShort ? merge_short(ids, n, table) : merge_long(ids, n, table);
+    Strand strand;
+    strand.ids = ids, strand.n = n;
+    merge_together(&strand, 1, table);
+    return strand.n;
   }
 
-  // The same for n <= kShort, with only the merges of ranks below `limit`.
+  // The same for n <= kShort, with only the merges of ranks below `limit`. Tokens keep their places. When a token is merged
+  // into the one before it, its place leaves the set of places.
   static size_t merge_short(Id* ids, size_t n, const MergeTable& table, int32_t limit = MergeTable::kNone) {
-#if HF_SGPE_AVX2
-    if (kVectors) return merge_short_by_avx2(ids, n, table, limit);
-#endif
-    return merge_few(ids, n, table, limit);
-  }
-
-  static constexpr size_t kShort = 64;
-  static_assert(MergeTable::kNone > MergeTable::kMerges);
-
- private:
-#if HF_SGPE_AVX2
-  HF_SGPE_TARGET_AVX2 static size_t merge_short_by_avx2(Id* ids, size_t n, const MergeTable& table, int32_t limit) {
-    if (n <= 8) return merge_in_registers<1>(ids, n, table, limit);
-    if (n <= 16) return merge_in_registers<2>(ids, n, table, limit);
-    return n <= 32 ? merge_in_registers<4>(ids, n, table, limit) : merge_few(ids, n, table, limit);
-  }
-
-  // As merge_few, but keys stay in registers, and a token without merges is beyond each end.
-  template <int eights>
-  HF_SGPE_TARGET_AVX2 static HF_SGPE_INLINE size_t merge_in_registers(Id* ids, size_t n, const MergeTable& table,
-                                                                      int32_t limit) {
-    if (n < 2) return n;
-    constexpr int32_t none = MergeTable::kNone << 6;
-    Id padded[8 * eights + 2];
-    Id* const token = padded + 1;  // by place
-    std::memcpy(token, ids, n * sizeof(Id));
-    token[-1] = token[n] = MergeTable::kNoId;
-    const auto key = [&](size_t left, size_t right, size_t place) HF_SGPE_TARGET_AVX2 {
-      const int32_t rank = table.find(padded[left], padded[right]);
-      table.prefetch_result(rank);
-      return (rank < limit ? rank << 6 : none) | static_cast<int32_t>(place);
-    };
-    alignas(32) int32_t first[8 * eights];
-    for (size_t i = 0; i + 1 < n; ++i) first[i] = key(i + 1, i + 2, i);
-    for (size_t i = n - 1; i < 8 * eights; ++i) first[i] = none;
-    __m256i keys[eights], numbers[eights];
-    for (int i = 0; i < eights; ++i) {
-      keys[i] = _mm256_load_si256(reinterpret_cast<const __m256i*>(first + 8 * i));
-      numbers[i] = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(8 * i));
-    }
-    const auto set = [&](size_t place, int32_t value) HF_SGPE_TARGET_AVX2 {
-      const __m256i where = _mm256_set1_epi32(static_cast<int>(place)), what = _mm256_set1_epi32(value);
-      for (int i = 0; i < eights; ++i) keys[i] = _mm256_blendv_epi8(keys[i], what, _mm256_cmpeq_epi32(numbers[i], where));
-    };
-    uint64_t places = ~uint64_t{0} >> (62 - n);  // one place later than in `ids`, with one place beyond each end
-    for (;;) {
-      __m256i least = keys[0];
-      for (int i = 1; i < eights; ++i) least = _mm256_min_epi32(least, keys[i]);
-      __m128i four = _mm_min_epi32(_mm256_castsi256_si128(least), _mm256_extracti128_si256(least, 1));
-      four = _mm_min_epi32(four, _mm_shuffle_epi32(four, 0x4E));
-      four = _mm_min_epi32(four, _mm_shuffle_epi32(four, 0xB1));
-      const int32_t best = _mm_cvtsi128_si32(four);
-      if (best >= none) break;
-      const size_t place = static_cast<size_t>(best & 63) + 1;
-      const uint64_t later = places & ~uint64_t{0} << 1 << place;
-      const auto right = static_cast<size_t>(std::countr_zero(later));
-      const auto next = static_cast<size_t>(std::countr_zero(later & (later - 1)));
-      const auto previous = static_cast<size_t>(std::bit_width(places & ((uint64_t{1} << place) - 1))) - 1;
-      padded[place] = table.result(best >> 6);
-      places &= ~(uint64_t{1} << right);
-      set(right - 1, none);
-      set(previous - 1, key(previous, place, previous - 1));
-      set(place - 1, key(place, next, place - 1));
-    }
-    size_t kept = 0;
-    places &= ~uint64_t{1} & ~(uint64_t{2} << n);
-    for (uint64_t left = places; left; left &= left - 1) ids[kept++] = padded[std::countr_zero(left)];
-    return kept;
-  }
-#endif
-
-  // Tokens keep their places. When a token is merged into the one before it, its place leaves the set of places.
-  static HF_SGPE_INLINE size_t merge_few(Id* ids, size_t n, const MergeTable& table, int32_t limit) {
     if (n < 2) return n;
     // Rank and place in one number: the smallest is the leftmost pair of the lowest rank. Comparisons are in groups of eight.
     alignas(32) int32_t keys[kShort];
@@ -216,6 +151,87 @@ class Merger {
     size_t kept = 0;
     for (uint64_t left = places; left; left &= left - 1) ids[kept++] = ids[std::countr_zero(left)];
     return kept;
+  }
+
+  // A word of 2 to kFew ids while it is merged. The number of its ids changes in the end. Places are one later than in `ids`,
+  // and a token without merges is beyond each end.
+  struct Strand {
+    static constexpr size_t kFew = 16;
+    Id* ids;
+    size_t n;
+    uint32_t places;
+    size_t previous, place, next;  // places of the last result and of its neighbours, whose pairs are being fetched
+    Id token[kFew + 2];            // by place
+    alignas(32) int32_t keys[kFew];
+  };
+
+  // Merges up to kTogether words, of which `ids` and `n` are set, in turns: while pairs of one are fetched, others merge.
+  static void merge_together(Strand* strands, size_t count, const MergeTable& table) {
+#if HF_SGPE_AVX2
+    if (kVectors) return merge_together_by_avx2(strands, count, table);
+#endif
+    merge_in_turns(strands, count, table);
+  }
+
+  static constexpr size_t kShort = 64, kTogether = 16;
+  static_assert(MergeTable::kNone > MergeTable::kMerges);
+
+ private:
+#if HF_SGPE_AVX2
+  HF_SGPE_TARGET_AVX2 static void merge_together_by_avx2(Strand* strands, size_t count, const MergeTable& table) {
+    merge_in_turns(strands, count, table);
+  }
+#endif
+
+  // As merge_short.
+  static HF_SGPE_INLINE void merge_in_turns(Strand* strands, size_t count, const MergeTable& table) {
+    constexpr int32_t none = MergeTable::kNone << 6;
+    const auto key = [&](const Strand& strand, size_t left, size_t right, size_t place) HF_SGPE_INLINE_LAMBDA {
+      const int32_t rank = table.find(strand.token[left], strand.token[right]);
+      table.prefetch_result(rank);
+      return rank << 6 | static_cast<int32_t>(place);
+    };
+    for (Strand* strand = strands; strand < strands + count; ++strand) {
+      const size_t n = strand->n;
+      std::memcpy(strand->token + 1, strand->ids, n * sizeof(Id));
+      strand->token[0] = strand->token[n + 1] = MergeTable::kNoId;
+      strand->places = ~(~uint32_t{0} << 1 << (n + 1));
+      for (size_t i = 0; i + 1 < n; ++i) strand->keys[i] = key(*strand, i + 1, i + 2, i);
+      for (size_t i = n - 1; i < Strand::kFew; ++i) strand->keys[i] = none;
+      strand->previous = 0, strand->place = 1, strand->next = 2;
+    }
+    Strand* active[kTogether];
+    for (size_t i = 0; i < count; ++i) active[i] = strands + i;
+    while (count) {
+      for (size_t i = 0; i < count;) {
+        Strand& strand = *active[i];
+        const int32_t before = key(strand, strand.previous, strand.place, strand.previous - 1);
+        strand.keys[strand.place - 1] = key(strand, strand.place, strand.next, strand.place - 1);
+        if (strand.previous) strand.keys[strand.previous - 1] = before;
+        int32_t best = none;
+        for (const int32_t other : strand.keys) best = other < best ? other : best;
+        if (best >= none) {
+          size_t kept = 0;
+          for (uint32_t left = strand.places & ~(uint32_t{1} | uint32_t{2} << strand.n); left; left &= left - 1)
+            strand.ids[kept++] = strand.token[std::countr_zero(left)];
+          strand.n = kept;
+          active[i] = active[--count];
+          continue;
+        }
+        const size_t place = static_cast<size_t>(best & 63) + 1;
+        const uint32_t later = strand.places & ~uint32_t{0} << 1 << place;
+        const auto right = static_cast<size_t>(std::countr_zero(later));
+        const auto next = static_cast<size_t>(std::countr_zero(later & (later - 1)));
+        const auto previous = static_cast<size_t>(std::bit_width(strand.places & ((uint32_t{1} << place) - 1))) - 1;
+        strand.token[place] = table.result(best >> 6);
+        strand.places &= ~(uint32_t{1} << right);
+        strand.keys[right - 1] = none;
+        table.prefetch(strand.token[previous], strand.token[place]);
+        table.prefetch(strand.token[place], strand.token[next]);
+        strand.previous = previous, strand.place = place, strand.next = next;
+        ++i;
+      }
+    }
   }
 
   // The next of `places` after `place`; 64 if there is none.

@@ -157,7 +157,7 @@ class TextEncoder {
       if (!token.start) break;
       pipeline.token(token.id);
     }
-    pipeline.flush();
+    pipeline.finish();
     return true;
   }
 

@@ -116,6 +116,17 @@ def test_texts_become_the_ids_of_the_library_tokenizers(seeds, texts, added, pre
     assert [ids[end - len(row) : end].tolist() for end, row in zip(ends, expected, strict=True)] == expected
 
 
+@given(seeds, st.lists(st.sampled_from([*LETTERS, "ab", "aba ", "කාකා", "ab" * 9, "ab" * 20, "ab" * 150]), max_size=200))
+def test_words_that_are_merged_together_keep_their_order(seeds, words):
+    """Among them are words met before, met twice before they are merged, and too long to be merged with others."""
+    vocabulary = Vocabulary.of(seeds)
+    encoder = vocabulary.encoder(vocabulary.neighbours())
+    text = "".join(words)
+    expected = vocabulary.library([], False).encode(text, add_special_tokens=False).ids
+    assert [encoder.encode(text, False, True) for _ in range(2)] == [expected] * 2
+    assert encoder.encode_words(words) == [id for word in words for id in encoder.encode(word, False, False)]
+
+
 @given(st.sets(st.text(LETTERS, min_size=2, max_size=2), max_size=30), st.text(LETTERS, max_size=300))
 def test_texts_are_cut_between_characters_that_are_no_neighbours(pairs, text):
     import hf_sgpe._native as _native
