@@ -50,7 +50,10 @@ class CharacterTierLearner(TierLearner):
         room = self.wanted - unit_tokens
         if room < 0:
             return None
-        merges = closed([*units, *self._merges_inside], known, only=self.confinement.holds)
+        # Of equal pairs the last one counts, so the tokenizer's own merges of units would take them back from the front.
+        moved = set(units)
+        inside = [pair for pair in self._merges_inside if pair not in moved]
+        merges = closed([*units, *inside], known, only=self.confinement.holds)
         numbers = {token: number for number, token in enumerate(dict.fromkeys([*BYTES, *sorted(known)]))}
         pairs = [(numbers[left], numbers[right]) for left, right in merges]
         results = [numbers[left + right] for left, right in merges]
@@ -58,7 +61,8 @@ class CharacterTierLearner(TierLearner):
         sequences = merge_words(self.words.words, pairs, results, alphabet)
         times, untaught = self._times(sequences, list(numbers))
         learned, gains = self._learn(sequences, times, list(numbers), set(merges), room)
-        return Tiers([*units, *self.base.merges, *learned], unit_tokens, gains, untaught, tuple(characters))
+        rest = [pair for pair in self.base.merges if pair not in moved]
+        return Tiers([*units, *rest, *learned], unit_tokens, gains, untaught, tuple(characters))
 
     def _characters_and_unit_pairs(self, chosen: ChosenUnits) -> tuple[list[bytes], list[BytesPair]]:
         """Return the new characters, and the merges that build the units of characters."""
@@ -85,7 +89,8 @@ class CharacterTierLearner(TierLearner):
         times, _ = super()._times(sequences, tokens)
         # A word with a character without a token is not learned from: no merge joins the tokens of its bytes.
         ids, ends = flat(sequences)
-        for word in np.unique(np.searchsorted(ends, np.flatnonzero((ids >= 0x80) & (ids < 0x100)), side="right")).tolist():
+        untaught = np.flatnonzero(np.isin(ids, [n for n, byte in enumerate(BYTES) if byte not in self._tokens_inside]))
+        for word in np.unique(np.searchsorted(ends, untaught, side="right")).tolist():
             times[word] = 0
         return times, 1 - sum(times) / sum(self.words.times)
 

@@ -115,10 +115,12 @@ def extend_from_counts(
         ids[token] = next(free)
     if tiers.untaught >= _WARN_SHARE:
         logger.warning(
-            "%.0f%% of the words of %s are not learned from: some of their bytes also occur in a row in other scripts, so "
-            "merging them would change other text",
+            "%.0f%% of the words of %s are not learned from: %s",
             100 * tiers.untaught,
             ", ".join(config.scripts),
+            "they have characters of other text without a token"
+            if base.by_characters
+            else "some of their bytes also occur in a row in other scripts, so merging them would change other text",
         )
     elif config.new_tokens != AUTO and len(ids) - len(base.vocab) < int(config.new_tokens):
         logger.warning(

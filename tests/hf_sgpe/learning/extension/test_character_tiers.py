@@ -54,10 +54,28 @@ def test_syllables_are_whole_and_words_short(extension):
     assert after < before / 2
 
 
+def test_a_syllable_that_the_base_has_is_whole_too():
+    """Its merge moves in front of the base's other merges, which would cut it."""
+    base = base_of(texts=["ානි ානා ාන " * 20, "නි " * 5])
+    merges = [(left.encode(), right.encode()) for left, right in ("ාන", "නි")]
+    assert base.merges.index(merges[0]) < base.merges.index(merges[1])
+    new = extended(base, text="කානි නානි නි කානාව " * 20).tokenizer
+    assert new.merges.index(merges[1]) < new.merges.index(merges[0])
+    assert new.merges.count(merges[1]) == 1
+    assert evaluate(BPETokenizer.of(new), ["කානි නානි"]).cut_syllables == 0
+
+
 def test_every_pair_that_makes_a_new_token_is_a_merge(extension):
     tokens, merges = set(extension.tokenizer.vocab), set(extension.tokenizer.merges)
     for token in tokens - extension.base.vocab.keys():
         assert set(pairs_of(token, tokens)) <= merges, token
+
+
+def test_a_line_end_without_a_token_is_in_no_new_token(caplog):
+    extension = extended(base_of(), text="ලංකාව෴\n" * 50)
+    assert b"\n" not in extension.base.vocab
+    assert not any(b"\n" in token for token in extension.tokenizer.vocab)
+    assert "50% of the words of sinhala are not learned from: they have characters of other text" in caplog.text
 
 
 def test_new_ids_follow_and_old_ids_stay(extension):

