@@ -134,7 +134,8 @@ def with_first_merges(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer:
         for token, id in tokenizer.vocab.items()
         if (is_character(token) if tokenizer.by_characters else len(token) == 1)
     }
-    room = vocab_size - len(vocab) - len(tokenizer.byte_tokens) - len(tokenizer.special_tokens) - len(tokenizer.added_tokens)
+    added = len(tokenizer.special_tokens) + len(tokenizer.added_tokens)
+    room = vocab_size - len(vocab) - len(tokenizer.data.named_bytes) - added
     merges = []
     for left, right in tokenizer.merges:
         token = left + right

@@ -94,15 +94,17 @@ def parts_of(normalization: str) -> dict[str, Any]:
 
 
 def byte_tokens_in(vocab: Mapping[str, int]) -> tuple[int, ...]:
-    """Return the ids of the tokens of the 256 bytes.
+    """Return the ids of the tokens of the 256 bytes. A byte without one has that of its ASCII character, as the tab in Gemma
+    1 and 2: the byte occurs in no other character.
 
     Raises:
         NotByteLevelError: a byte has no token, so some characters could not be encoded.
     """
-    names = [byte_token(byte) for byte in range(256)]
-    if missing := [name for name in names if name not in vocab]:
+    names = {byte: byte_token(byte) for byte in range(256)}
+    names |= {byte: chr(byte) for byte in range(0x80) if names[byte] not in vocab and chr(byte) in vocab}
+    if missing := [name for name in names.values() if name not in vocab]:
         raise NotByteLevelError(f"its model has byte_fallback, but no token {missing[0]}")
-    return tuple(vocab[name] for name in names)
+    return tuple(vocab[name] for name in names.values())
 
 
 def tokens_of(texts: set[str]) -> dict[str, bytes]:

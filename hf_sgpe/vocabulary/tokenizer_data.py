@@ -48,7 +48,8 @@ class TokenizerData:
             runtime does (SmolLM2 has 235 of the 256).
         merges: Pairs of tokens in the order of their ranks.
         byte_tokens: For a tokenizer that joins characters as SentencePiece does, the ids of the tokens of the 256 bytes;
-            ``vocab`` then has only tokens of whole characters. Empty for byte-level BPE.
+            ``vocab`` then has only tokens of whole characters. Empty for byte-level BPE. A byte may have the id of its ASCII
+            character (the tab of Gemma 1 and 2).
         splitting: The rules that split text into words; their special tokens are replaced by ``special_tokens``. None for
             plain BPE with the pattern ``cl100k``.
         special_tokens: Text of each special token → id. Two special tokens may share an id (o200k_harmony); decoding returns
@@ -135,8 +136,7 @@ class TokenizerData:
                     "another text"
                 )
         taken: dict[int, bytes | str] = {}
-        byte_tokens = [(byte_token(byte), id) for byte, id in enumerate(self.byte_tokens)]
-        named: list[tuple[bytes | str, int]] = [*vocab.items(), *byte_tokens, *added]
+        named: list[tuple[bytes | str, int]] = [*vocab.items(), *self.named_bytes.items(), *added]
         for name, id in named:
             if not isinstance(id, int) or not 0 <= id < 1 << 31:
                 raise SGPEError(f"token {name!r} has the id {id!r}: an id must be a whole number from 0 to 2**31 - 1")
@@ -183,6 +183,12 @@ class TokenizerData:
         return bool(self.byte_tokens)
 
     @property
+    def named_bytes(self) -> dict[str, int]:
+        """Vocabulary string → id of the tokens of single bytes, except those that are also tokens of characters."""
+        ids = enumerate(self.byte_tokens)
+        return {byte_token(byte): id for byte, id in ids if self.vocab.get(bytes([byte])) != id}
+
+    @property
     def normalization(self) -> str:
         """``none``, ``nfc`` or one of `hf_sgpe.splitting.normalization.METASPACES`."""
         return self.splitting.normalization or "none"
@@ -192,7 +198,7 @@ class TokenizerData:
         """Number of tokens, special tokens included. An added token that is also an ordinary token counts once."""
         added = [*self.special_tokens.items(), *self.added_tokens.items()]
         own = sum(self.vocab.get(self.bytes_of_added(text)) != id for text, id in added)
-        return len(self.vocab) + len(self.byte_tokens) + own
+        return len(self.vocab) + len(self.named_bytes) + own
 
     def bytes_by_id(self) -> dict[int, bytes]:
         """Return id → the bytes that it decodes to, added and special tokens included."""
@@ -235,7 +241,7 @@ class TokenizerData:
         The strings are bytes in GPT-2's spelling, or texts in SentencePiece's (see `hf_sgpe.vocabulary.byte_strings`).
         """
         tokens = {self.string_of(token): id for token, id in self.vocab.items()}
-        tokens |= {byte_token(byte): id for byte, id in enumerate(self.byte_tokens)} | self.added_ids
+        tokens |= self.named_bytes | self.added_ids
         return dict(sorted(tokens.items(), key=lambda item: item[1]))
 
     def string_of(self, token: bytes) -> str:

@@ -151,8 +151,27 @@ def test_an_added_token_in_normalized_text_that_merges_make_is_refused():
 def test_a_model_without_tokens_of_bytes_is_refused():
     made = content(TEXTS)
     del made["model"]["vocab"]["<0x41>"]
+    assert "A" not in made["model"]["vocab"]
     with pytest.raises(SGPEError, match="has byte_fallback, but no token <0x41>"):
         tokenizer_json.from_dict(made)
+
+
+def test_a_byte_may_have_the_token_of_its_character():
+    """As the tab of Gemma 1 and 2."""
+    made = content(["a\tb\tc ab"])
+    vocab = made["model"]["vocab"]
+    vocab["\t"] = vocab.pop("<0x09>")
+    library = Tokenizer.from_str(json.dumps(made))
+    tokenizer = BPETokenizer.of(tokenizer_json.from_dict(made))
+    assert tokenizer.vocab_size == len(tokenizer.get_vocab()) == library.get_vocab_size()
+    assert tokenizer.get_vocab() == library.get_vocab()
+    again = tokenizer_json.to_dict(tokenizer.data)
+    assert tokenizer_json.from_dict(again) == tokenizer.data
+    written = Tokenizer.from_str(json.dumps(again))
+    for text in ("a\tb", "\t\t", "\t", "é\t", "ab"):
+        ids = library.encode(text, add_special_tokens=False).ids
+        assert tokenizer.encode(text) == written.encode(text, add_special_tokens=False).ids == ids
+        assert tokenizer.decode(ids) == text
 
 
 @needs_data
