@@ -153,12 +153,16 @@ class RuntimeCheck:
         return {**asdict(self), "verdict": self.verdict.what, "why": self.verdict.why}
 
 
-def check_runtimes(tokenizer: BPETokenizer, lines: Iterable[str] | None = None) -> Iterator[RuntimeCheck]:
-    """Check a tokenizer in all runtimes: encode text with the installed runtimes, and apply the rules of the others.
+def check_runtimes(
+    tokenizer: BPETokenizer, lines: Iterable[str] | None = None, *, names: Iterable[str] | None = None
+) -> Iterator[RuntimeCheck]:
+    """Check a tokenizer in runtimes: encode text with the installed ones, and apply the rules of the others.
 
     Args:
         lines: Lines to encode; lines with the text of a special token are left out. None for the lines of `sample_lines`.
+        names: Names of runtimes, as in `RUNTIMES`; None for all.
     """
+    chosen = None if names is None else set(names)
     # Programs treat the text of special tokens differently, and reject lone surrogates.
     special = any_of(frozenset(tokenizer.special_tokens) | frozenset(tokenizer.added_tokens))
     tried = [line for line in map(well_formed, sample_lines() if lines is None else lines) if not special.search(line)]
@@ -166,6 +170,8 @@ def check_runtimes(tokenizer: BPETokenizer, lines: Iterable[str] | None = None) 
     with TemporaryDirectory() as folder:
         tokenizer.save(folder)
         for runtime in RUNTIMES:
+            if chosen is not None and runtime.name not in chosen:
+                continue
             version = runtime.version()
             if version is None:
                 yield RuntimeCheck(runtime.name, None, runtime.rule(tokenizer.data))

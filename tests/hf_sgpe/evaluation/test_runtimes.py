@@ -115,6 +115,12 @@ def test_one_line_that_fails_is_one_that_differs(made, monkeypatch):
     assert (str(check.verdict), check.same, check.different) == ("not exact: no b here", 1, "b")
 
 
+def test_only_named_runtimes_are_checked(made):
+    names = ("llama.cpp", "transformers")
+    assert [check.name for check in check_runtimes(made("portable"), ["a"], names=names)] == ["transformers", "llama.cpp"]
+    assert list(check_runtimes(made("portable"), ["a"], names=())) == []
+
+
 def test_the_command_line_shows_a_table(made, tmp_path):
     made("hybrid").save(tmp_path / "tokenizer")
     (tmp_path / "text.txt").write_text("ශ්‍රී ලංකාව\n\u0958\n", encoding="utf-8", newline="\n")
