@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import bases
 import pytest
 import tokens
 from harness import read_records
@@ -22,12 +23,21 @@ def results(records):
     return {name: record["result"] for name, record in records.items()}
 
 
+def table_in(page, name):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return text.partition(f"<!-- measured: {name} -->\n")[2].partition("\n<!-- end -->")[0].strip()
+
+
 @pytest.mark.parametrize("name", tokens.TABLES)
 def test_a_page_has_the_figures_of_the_records(name, results):
     page, write = tokens.TABLES[name]
-    text = (ROOT / page).read_text(encoding="utf-8")
-    table = text.partition(f"<!-- measured: {name} -->\n")[2].partition("\n<!-- end -->")[0]
-    assert table.strip() == write(tokens.Figures(results))
+    assert table_in(page, name) == write(tokens.Figures(results))
+
+
+@pytest.mark.parametrize("name", bases.TABLES)
+def test_a_page_has_the_figures_of_the_bases(name):
+    page, write = bases.TABLES[name]
+    assert table_in(page, name) == write({record["about"]: record["result"] for record in read_records(bases.RECORD)})
 
 
 def test_the_records_say_how_each_tokenizer_was_made(records):

