@@ -42,7 +42,7 @@ _OF_A_PUSH = {"repo_id", "commit_message", "commit_description", "private", "tok
 
 
 class SGPETokenizerFast(PreTrainedTokenizerFast):
-    """A byte-level BPE tokenizer for transformers, with a fast (native) backend.
+    """A BPE tokenizer for transformers, with a fast (native) backend.
 
     A folder from `save_pretrained` loads with the same ids through plain ``AutoTokenizer.from_pretrained``, without this
     package and without remote code. The settings of the training are in ``tokenizer_config.json`` under ``sgpe``, and

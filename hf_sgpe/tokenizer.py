@@ -281,7 +281,7 @@ class BPETokenizer:
         """Load one ``tokenizer.json``.
 
         Raises:
-            SGPEError: the file is not a byte-level BPE tokenizer, or is damaged.
+            SGPEError: the file is not a BPE tokenizer that can be read exactly, or is damaged.
             FileNotFoundError: there is no such file.
         """
         return cls.of(tokenizer_json.read(Path(path)))

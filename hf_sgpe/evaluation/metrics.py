@@ -349,16 +349,14 @@ def ends_inside(ends: Sequence[int], start: int, stop: int) -> bool:
 
 
 class ForeignTokenizer(NamedTuple):
-    """A tokenizer that is not byte-level BPE: the content of its ``tokenizer.json``, and, for messages, where the file came
-    from.
-    """
+    """A tokenizer that `BPETokenizer` does not read: its ``tokenizer.json``, and the file's origin, for messages."""
 
     content: str
     where: str
 
 
 def read_tokenizer(tokenizer: Any) -> BPETokenizer | ForeignTokenizer:
-    """Read a tokenizer of any kind. Return a `BPETokenizer` if it is byte-level BPE, otherwise a `ForeignTokenizer`.
+    """Read a tokenizer of any kind. Return a `BPETokenizer` if that reads it, otherwise a `ForeignTokenizer`.
 
     Args:
         tokenizer: A `BPETokenizer`, a fast tokenizer of transformers, a tokenizer of ``tokenizers``, or a file, folder or
@@ -393,8 +391,8 @@ def read_tokenizer(tokenizer: Any) -> BPETokenizer | ForeignTokenizer:
 def load(path_or_repo: str | os.PathLike[str]) -> BPETokenizer | Measurable:
     """Load any tokenizer with a ``tokenizer.json`` (file, folder or Hub repository) for measuring.
 
-    Special tokens are neither added nor recognized. Byte-level BPE tokenizers run in this package, other tokenizers in the
-    package ``tokenizers``.
+    Special tokens are neither added nor recognized. Tokenizers that `BPETokenizer` reads run in this package, others in
+    ``tokenizers``.
 
     Raises:
         SGPEError: there is no such tokenizer, or it is damaged.

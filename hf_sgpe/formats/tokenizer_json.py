@@ -1,8 +1,9 @@
 """``tokenizer.json`` and the files that belong to it, the tokenizer format of Hugging Face libraries.
 
 A written file has only `Split`s for the words, `ByteLevel` and `BPE`, so that every runtime returns the same ids. Any
-byte-level BPE with these parts can be read. A tokenizer that this package could not reproduce exactly is refused, and the
-message names the part. Truncation and padding are options of a call, so those in a file are ignored.
+byte-level BPE with these parts can be read, and BPE in SentencePiece's manner (`hf_sgpe.formats.sentencepiece_json`). A
+tokenizer that this package could not reproduce exactly is refused, and the message names the part. Truncation and padding
+are options of a call, so those in a file are ignored.
 """
 
 from __future__ import annotations
@@ -168,7 +169,7 @@ def read(path: Path, content: Mapping[str, Any] | None = None, settings: Mapping
         settings: Content of the ``tokenizer_config.json``, if the caller has read the file; None to read it, if it exists.
 
     Raises:
-        SGPEError: the file is damaged or not a byte-level BPE tokenizer.
+        SGPEError: the file is damaged or not a tokenizer that can be read exactly.
         FileNotFoundError: there is no such file.
     """
     content = content_of(path) if content is None else content
@@ -200,7 +201,7 @@ def from_content(
         parts: Arguments of `TokenizerData` that replace the arguments from the files.
 
     Raises:
-        SGPEError: a file is damaged, or is not that of a byte-level BPE tokenizer.
+        SGPEError: a file is damaged, or is not that of a tokenizer that can be read exactly.
     """
     if "merges" in content and "model" not in content:
         raise SGPEError(f"{path}: is an SGPE vocabulary: convert it first with hf-sgpe export")
@@ -291,7 +292,7 @@ def from_transformers(tokenizer: PreTrainedTokenizerFast) -> TokenizerData:
     """Return the current state of a transformers tokenizer, with its roles and its chat template.
 
     Raises:
-        NotByteLevelError: the tokenizer is not byte-level BPE.
+        NotByteLevelError: the tokenizer cannot be read exactly.
         SGPEError: a `TokenizerData` cannot have some of the added tokens.
     """
     parts = _parts_of(json.loads(tokenizer.backend_tokenizer.to_str()))

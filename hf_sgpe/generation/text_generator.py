@@ -35,12 +35,12 @@ class TextGenerator:
     generator in a ``with`` block, or call `close`.
 
     Args:
-        tokenizer: A `BPETokenizer`, a fast tokenizer of transformers with byte-level BPE, or the folder or Hub repository of
+        tokenizer: A `BPETokenizer`, a fast tokenizer of transformers with BPE, or the folder or Hub repository of
             either.
         engine: An engine from `hf_sgpe.generation.load_engine`.
 
     Raises:
-        SGPEError: the tokenizer has ids beyond the model's embedding, or is not byte-level BPE.
+        SGPEError: the tokenizer has ids beyond the model's embedding, or cannot be read exactly.
 
     Attributes:
         progress: Progress of the last generation; None before the first.

@@ -41,7 +41,7 @@ def load(content: str) -> Tokenizer:
         SGPEError: the library is not installed.
         Exception: the library cannot read the content. The class is exactly Exception.
     """
-    kind: type[Tokenizer] = optional("tokenizers", "tokenizers other than byte-level BPE need tokenizers").Tokenizer
+    kind: type[Tokenizer] = optional("tokenizers", "tokenizers that BPETokenizer does not read need tokenizers").Tokenizer
     if hasattr(kind, "from_str"):
         return kind.from_str(content)
     with TemporaryDirectory() as folder:  # from 1.0 on, only files can be loaded

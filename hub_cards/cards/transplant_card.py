@@ -33,7 +33,7 @@ def measure(
         For each text, keyed by name: the sums of the model, and the ratios of model and tokenizer, as JSON values.
 
     Raises:
-        SGPEError: as `trainers.language_models.scoring.score_model`, or the tokenizer is not byte-level BPE.
+        SGPEError: as `trainers.language_models.scoring.score_model`, or the tokenizer cannot be read exactly.
     """
     if not held_out:
         return {}

@@ -153,7 +153,7 @@ def _is_playground(folder: Path) -> bool:
 
 
 def _loaded(tokenizer: Any) -> tuple[dict[str, Any], BPETokenizer | None]:
-    """Return the content of a tokenizer's ``tokenizer.json``, and the tokenizer itself if it is byte-level BPE."""
+    """Return the content of a tokenizer's ``tokenizer.json``, and the tokenizer itself if `BPETokenizer` reads it."""
     known = read_tokenizer(tokenizer)
     if not isinstance(known, BPETokenizer):
         foreign_backend(*known)  # raises an error for a file that no browser could read

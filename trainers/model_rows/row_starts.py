@@ -63,7 +63,7 @@ def by_pursuit(
         terms: Number of tokens in a sum.
 
     Raises:
-        SGPEError: the two models have too few tokens in common, or a tokenizer is not byte-level BPE.
+        SGPEError: the two models have too few tokens in common, or a tokenizer cannot be read exactly.
     """
     import torch
 

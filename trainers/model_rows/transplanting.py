@@ -123,7 +123,7 @@ def transplant(
 
     Raises:
         SGPEError: a file is missing or damaged, the model's rows do not fit its tokenizer, the model has a table or an id
-            that cannot be changed, a tokenizer is not byte-level BPE, or ``out`` has files that would be lost. After any
+            that cannot be changed, a tokenizer cannot be read exactly, or ``out`` has files that would be lost. After any
             error, even an error of ``describe``, nothing is written.
     """
     folder = _folder_of(model)
