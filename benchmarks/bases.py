@@ -242,7 +242,8 @@ def after(results: Results) -> str:
         result = results.get(subject(name, code))
         return "–" if result is None else shown(result["measures"][code])
 
-    rows = [[named(code), *(cell(name, code) for name in BASES)] for code in LANGUAGES]
+    run = [code for code in LANGUAGES if any(subject(name, code) in results for name in BASES)]
+    rows = [[named(code), *(cell(name, code) for name in BASES)] for code in run]
     return table(("tokens per word (per character)", *titles()), rows)
 
 
