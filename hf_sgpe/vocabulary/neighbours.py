@@ -3,7 +3,7 @@ characters.
 
 A tokenizer without a split pattern merges across the whole text. But if two characters are side by side in no token, no
 merge joins them. So a text can be cut between two such characters. If its parts are then encoded one by one, the ids are the
-same. Gemma 3's tokens have 34,012 pairs of neighbours, Llama 2's have 3,162.
+same. Gemma 3's tokens have 34,012 pairs of neighbours, Mistral 7B's have 3,162.
 """
 
 from __future__ import annotations
