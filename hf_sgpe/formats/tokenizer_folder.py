@@ -79,7 +79,7 @@ class TokenizerFolder:
         kept = [folder / name for name in _KEPT] + sorted((folder / _MORE_TEMPLATES).glob("*.jinja"))
         settings = {**settings_in(folder / ROLES_FILE), **(own_settings or {})}
         if not loading.is_translated(path):  # the settings of other formats already have those of the class
-            settings = {**_of_its_class(folder, settings), **settings}
+            settings = {**_of_its_class(folder, settings, data), **settings}
         data = replace(data, roles={**dict(tokenizer_json.roles_in(settings, data.special_tokens)), **data.roles})
         return cls(
             os.fspath(path_or_repo),
@@ -148,7 +148,7 @@ def _templates_of(name: str, revision: str | None) -> list[str]:
     return [path for path in entries if path.endswith(".jinja")]
 
 
-def _of_its_class(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _of_its_class(folder: Path, settings: Mapping[str, Any], data: TokenizerData) -> dict[str, Any]:
     """Return the settings that a tokenizer gets from its class in transformers, such as the token that ends texts of GPT-2.
 
     An extended tokenizer does not have this class, so its files must contain the settings.
@@ -165,7 +165,8 @@ def _of_its_class(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
         raise
     except BaseException:  # transformers cannot load it (a panic is not an Exception): use the files alone
         return {}
-    roles = {role: token for role, token in loaded.special_tokens_map.items() if isinstance(token, str)}
+    # A class may give a role to a token that is not special, such as Gemma's <mask>; as a special token it would change.
+    roles = dict(tokenizer_json.roles_in(loaded.special_tokens_map, data.special_tokens))
     return {**roles, "model_input_names": list(loaded.model_input_names)}
 
 

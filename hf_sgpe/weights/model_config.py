@@ -178,7 +178,9 @@ def rope(config: Mapping[str, Any]) -> dict[str, Any]:
     parameters = config.get("rope_parameters") or config.get("rope_scaling") or {}
     if not isinstance(parameters, Mapping):
         raise SGPEError(f"rope_parameters of the model's configuration is {parameters!r}: it must be an object")
-    rotation = {**parameters.get("full_attention", {}), **parameters}
+    # Next to the kinds of layers, transformers may write the same names without a value.
+    rotation = {name: value for name, value in parameters.items() if value is not None}
+    rotation |= parameters.get("full_attention") or {}
     rotation.setdefault("rope_theta", config.get("rope_theta", 10_000.0))
     if not isinstance(rotation["rope_theta"], (int, float)):
         raise SGPEError(f"rope_theta of the model's configuration is {rotation['rope_theta']!r}: it must be a number")

@@ -308,6 +308,8 @@ def where_it_runs(extension: Extension, config: ExtensionConfig, runs_in: Iterab
     is_old_split = data.splitting == base.splitting
 
     def cost() -> str:
+        if base.by_characters:  # no split cuts its words
+            return ""
         pieces = _pieces_per_word(texts, base, config.scripts)
         if pieces is None or pieces < _FEW_PIECES:
             return ""

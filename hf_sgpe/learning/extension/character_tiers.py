@@ -17,6 +17,7 @@ from hf_sgpe.bpe.merging import flat, merge_words, spell_tokens
 from hf_sgpe.bpe.unit_tier import BYTES, ChosenUnits, build_unit_tier, order_units
 from hf_sgpe.learning.extension.extension_tiers import BytesPair, TierLearner, Tiers
 from hf_sgpe.vocabulary.neighbours import is_character
+from hf_sgpe.vocabulary.special_tokens import any_of
 
 
 class CharacterTierLearner(TierLearner):
@@ -36,6 +37,14 @@ class CharacterTierLearner(TierLearner):
     def _merges_inside(self) -> list[BytesPair]:
         """The tokenizer's merges that can apply to the words."""
         return [pair for pair in self.base.merges if pair[0] + pair[1] in self._tokens_inside]
+
+    @cached_property
+    def _with_added_tokens(self) -> list[int]:
+        """The places of words with an added token. It is matched before merges, so no merge crosses it."""
+        added = any_of(frozenset(self.base.added_tokens))
+        firsts = frozenset(text[:1] for text in self.base.added_tokens)
+        texts = enumerate(word.decode() for word in self.words.words)
+        return [place for place, text in texts if not firsts.isdisjoint(text) and added.search(text)]
 
     def tiers(self, *, reach_all: bool) -> Tiers:
         """Return the best tiers, with all pairs that make a new token."""
@@ -87,6 +96,8 @@ class CharacterTierLearner(TierLearner):
 
     def _times(self, sequences: Sequence[Sequence[int]], tokens: Sequence[bytes]) -> tuple[list[int], float]:
         times, _ = super()._times(sequences, tokens)
+        for word in self._with_added_tokens:
+            times[word] = 0
         # A word with a character without a token is not learned from: no merge joins the tokens of its bytes.
         ids, ends = flat(sequences)
         untaught = np.flatnonzero(np.isin(ids, [n for n, byte in enumerate(BYTES) if byte not in self._tokens_inside]))

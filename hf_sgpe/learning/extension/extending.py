@@ -118,7 +118,7 @@ def extend_from_counts(
             "%.0f%% of the words of %s are not learned from: %s",
             100 * tiers.untaught,
             ", ".join(config.scripts),
-            "they have characters of other text without a token"
+            "they have an added token, or characters of other text without a token"
             if base.by_characters
             else "some of their bytes also occur in a row in other scripts, so merging them would change other text",
         )

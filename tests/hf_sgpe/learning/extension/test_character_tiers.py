@@ -138,3 +138,11 @@ def test_the_promise_is_checked():
         check_promise(base, replace(new, vocab=other), ["sinhala"])
     with pytest.raises(SGPEError, match="differ in byte tokens"):
         check_promise(base, replace(new, byte_tokens=[*new.byte_tokens[1:], 9_000]), ["sinhala"])
+
+
+def test_no_token_is_learned_that_an_added_token_would_cut():
+    khmer = "ខ្មែរ។\nខ្មែរ៕\n" * 20
+    base = tokenizer_json.from_dict(content([*OTHER, "\n"], 60, added={"\n": False}))
+    new = extended(base, 40, ("khmer",), khmer).tokenizer
+    assert not any(b"\n" in token and len(token) > 1 for token in new.vocab.keys() - base.vocab.keys())
+    assert len(BPETokenizer.of(new).encode(khmer)) < len(khmer) / 2
