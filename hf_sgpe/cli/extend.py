@@ -34,11 +34,16 @@ class ExtendOptions:
     overwrite: bool = overwrite_option()
     script: list[str] = script_option()
     runs_in: list[str] = runs_in_option(after="own_split")
+    replace_script: list[str] = option_list(
+        "Scripts or languages whose tokens are removed first, such as han,cyrillic, as hf-sgpe trim does. New tokens get "
+        "their ids, so the model stays as large as it is (repeatable or comma-separated).",
+        after="reuse_reserved",
+    )
     evaluate: list[str] = option_list(
         "Held-out text on which to plot tokens per word against the number of new tokens: FILE with the language in its "
         "name, such as ntrex_si.txt, or NAME=FILE with a language code as NAME, such as si (repeatable).",
         "--eval",
-        after="reuse_reserved",
+        after="replace_script",
     )
     counts: list[Path] = option_list(
         "File of word counts, written by hf-sgpe count, to learn from instead of text (repeatable).", after="workers"
@@ -86,6 +91,14 @@ def extend(given: ExtendOptions, settings: Given[ExtensionConfig], text: CorpusO
     corpus = text.read(given.counts, settings.pop("weights", ()))
     warn_of_zawgyi(corpus, *texts.values())
     script_settings = find_scripts(corpus, given.script, "hybrid", other_way=", or give text in a script to add")
+    removed, instead = 0, ""
+    if given.replace_script:
+        before = folder.data.vocab_size
+        folder, trimming = folder.trimmed(given.replace_script)
+        if both := set(trimming.scripts).intersection(script_settings["scripts"]):
+            raise SGPEError(f"--replace-script and --script both name {min(both)}: name it in one of them")
+        removed, settings["reuse_ids"] = before - folder.data.vocab_size, True
+        instead = f" without {removed:,} tokens of {names_of(trimming.scripts)}"
     config = choose_split(folder.data, ExtensionConfig(**settings, **script_settings, weights=corpus.weights), given.runs_in)
     extender = TokenizerExtender(config, workers=text.workers)
     with atomic_directory(given.out) as temporary:
@@ -107,6 +120,7 @@ def extend(given: ExtendOptions, settings: Given[ExtensionConfig], text: CorpusO
         "base": given.base,
         "tokens": data.vocab_size,
         "new_tokens": extension.new_tokens,
+        "removed_tokens": removed,
         "unit_tokens": extension.unit_tokens,
         "highest_id": max(*data.vocab.values(), *data.byte_tokens),
         "scripts": list(config.scripts),
@@ -122,9 +136,9 @@ def extend(given: ExtendOptions, settings: Given[ExtensionConfig], text: CorpusO
     else:
         split = "The split is unchanged and keeps their words whole"
     report(
-        f"{given.out}: {extension.new_tokens:,} tokens more than {given.base}, {extension.unit_tokens:,} of them for "
-        f"letters and syllables of {names_of(config.scripts)}. Their {_UNITS[cost.unit]} take {cost.after:.2f} tokens on "
-        f"average instead of {cost.before:.2f}. {split}. Text without a character of these scripts keeps its ids.\n"
+        f"{given.out}: {extension.new_tokens:,} tokens more than {given.base}{instead}, {extension.unit_tokens:,} of them "
+        f"for letters and syllables of {names_of(config.scripts)}. Their {_UNITS[cost.unit]} take {cost.after:.2f} tokens "
+        f"on average instead of {cost.before:.2f}. {split}. Text without a character of these scripts keeps its ids.\n"
         f"{runs}",
         facts | ({"curve": curve.to_dict()} if texts else {}),
         as_json,

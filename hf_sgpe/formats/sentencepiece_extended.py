@@ -6,7 +6,7 @@ to the last one gets a piece, and the pieces that merges make get falling scores
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from math import inf
 from pathlib import Path
@@ -54,6 +54,19 @@ def extended(base: bytes, path: Path, tokenizer: TokenizerData) -> bytes:
     _check_texts(pieces)
     merges = _joined(pieces, tokenizer.merges)
     return _written(model, _scored(pieces, merges))
+
+
+def renumbered(base: bytes, path: Path, ids: Mapping[int, int]) -> bytes:
+    """Return the content of a ``tokenizer.model`` with only some pieces, whose new ids are in the order of the old ones.
+
+    Args:
+        base: Content of the old ``tokenizer.model``.
+        path: Its file, for error messages.
+        ids: Old id → new id. The new ids have no gaps.
+    """
+    model = parsed(base, path)
+    old = [_Piece(piece.piece, piece.type, piece.score) for piece in model.pieces]
+    return _written(model, [old[id] for id in sorted(ids) if id < len(old)])
 
 
 def _pieces(model: Any, tokenizer: TokenizerData) -> list[_Piece]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,18 +17,27 @@ from typing import Any
 from hf_sgpe.errors import SGPEError, optional
 from hf_sgpe.files import hub
 from hf_sgpe.files.unreadable import read_utf8
-from hf_sgpe.formats import loading, model_vocab, sentencepiece_extended, sentencepiece_model, tokenizer_json
+from hf_sgpe.formats import (
+    loading,
+    model_vocab,
+    renumbering,
+    sentencepiece_extended,
+    sentencepiece_model,
+    tokenizer_json,
+)
 from hf_sgpe.formats.gpt2_files import ROLES_FILE
 from hf_sgpe.formats.tokenizer_classes import MODEL_FILE, settings_in
 from hf_sgpe.formats.tokenizer_config import CONFIG_FILE, config_files
 from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, TOKENIZER_FILE
 from hf_sgpe.terminal.progress import without_remarks
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
+from hf_sgpe.vocabulary.trimming import KEEP, Trimming, rows_in, trimmed
 
 logger = logging.getLogger(__name__)
 
 # Files to copy unchanged. vocab.json, merges.txt and added_tokens.json describe the old vocabulary and are left out.
-_KEPT = (CHAT_TEMPLATE_FILE, "generation_config.json")
+_GENERATION = "generation_config.json"
+_KEPT = (CHAT_TEMPLATE_FILE, _GENERATION)
 _MORE_TEMPLATES = "additional_chat_templates"
 _WITHOUT_DEFAULTS = ("PreTrainedTokenizerFast", "TokenizersBackend")
 
@@ -45,8 +54,11 @@ class TokenizerFolder:
         files: Other files of the tokenizer: name → text.
         data: The tokenizer that the files describe.
         sentencepiece: Content of SentencePiece's ``tokenizer.model``; None without that file.
-        rows: Number of embedding rows according to the model's ``config.json`` in the same folder; None without a model.
-        model_ids: The ids that this ``config.json`` names, such as ``image_token_id``. Some of these ids may have no token.
+        rows: Number of embedding rows by the model's ``config.json`` in the same folder, or by the metadata of a trimmed
+            tokenizer; None without both.
+        model_ids: The ids that this ``config.json`` names, such as ``image_token_id``; they may have no token.
+        row_size: Number of the model's parameters in the rows of one token by ``config.json``: of the embedding, and of the
+            output unless both are one table; None without a model.
     """
 
     name: str
@@ -57,6 +69,7 @@ class TokenizerFolder:
     sentencepiece: bytes | None = field(default=None, repr=False)
     rows: int | None = None
     model_ids: frozenset[int] = frozenset()
+    row_size: int | None = None
 
     @classmethod
     def read(cls, path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -> TokenizerFolder:
@@ -88,8 +101,9 @@ class TokenizerFolder:
             {file.relative_to(folder).as_posix(): read_utf8(file) for file in kept if file.is_file()},
             data,
             model.read_bytes() if model.is_file() and loading.is_sentencepiece(model) else None,
-            _rows(config),
-            frozenset(_ids_in(config)),
+            _rows(config) or rows_in(data.metadata),
+            frozenset(renumbering.ids_in(config)).union(_model_ids_in(data.metadata)),
+            _row_size(config),
         )
 
     def with_vocabulary_of(self, data: TokenizerData) -> TokenizerFolder:
@@ -109,10 +123,39 @@ class TokenizerFolder:
         settings = {**_without_tokens(self.settings, gone), "sgpe": data.metadata}
         return replace(self, content=content, settings=settings, data=data, sentencepiece=self._sentencepiece_of(data))
 
-    def _sentencepiece_of(self, data: TokenizerData) -> bytes | None:
-        """Return the ``tokenizer.model`` of an extended tokenizer; None if the base has no such file, or if no such file
-        would have the same ids.
+    def trimmed(self, scripts: Iterable[str], *, ids: str = KEEP) -> tuple[TokenizerFolder, Trimming]:
+        """Return this folder without the tokens of some scripts (`hf_sgpe.vocabulary.trimming.trimmed`).
+
+        Raises:
+            SGPEError: as for `trimmed`; or tokens would move, and a file names an id that has no token.
         """
+        trimming = trimmed(self.data, scripts, ids=ids, rows=self.rows, model_ids=self.model_ids)
+        if ids == KEEP:
+            return replace(self.with_vocabulary_of(trimming.tokenizer), rows=rows_in(trimming.tokenizer.metadata)), trimming
+        return self._with_ids(trimming.ids).with_vocabulary_of(trimming.tokenizer), trimming
+
+    def _with_ids(self, ids: Mapping[int, int]) -> TokenizerFolder:
+        """Return this folder with new ids in all parts but the vocabulary: old id → new id."""
+        taken = {*self.data.vocab.values(), *self.data.byte_tokens, *self.data.added_ids.values()}
+        for id in sorted(self.model_ids):
+            if id >= 0 and id not in taken:
+                raise SGPEError(f"{self.name}: config.json names the id {id}, which has no token: use --ids keep")
+        files = dict(self.files)
+        if _GENERATION in files:
+            files[_GENERATION] = renumbering.moved_config_text(files[_GENERATION], ids)
+        model = self.sentencepiece
+        return replace(
+            self,
+            content=renumbering.moved_content(self.content, ids),
+            settings=renumbering.moved_settings(self.settings, ids),
+            files=files,
+            sentencepiece=model and sentencepiece_extended.renumbered(model, Path(sentencepiece_model.MODEL_FILE), ids),
+            rows=None,
+            model_ids=frozenset(),
+        )
+
+    def _sentencepiece_of(self, data: TokenizerData) -> bytes | None:
+        """Return the ``tokenizer.model`` for ``data``; None without one, or if it cannot have the same ids."""
         if self.sentencepiece is None:
             return None
         try:
@@ -184,14 +227,21 @@ def _without_tokens(settings: Mapping[str, Any], gone: Collection[str]) -> dict[
     return kept
 
 
-def _ids_in(config: Mapping[str, Any]) -> Iterator[int]:
-    for name, value in config.items():
-        if isinstance(value, Mapping):
-            yield from _ids_in(value)
-        elif name.endswith(("_token_id", "_token_ids", "_token_index")):
-            yield from (id for id in (value if isinstance(value, list) else [value]) if type(id) is int)
+def _model_ids_in(metadata: Mapping[str, Any]) -> list[int]:
+    return list((metadata.get("trimmed") or [{}])[-1].get("model_ids", ()))
 
 
 def _rows(config: Mapping[str, Any]) -> int | None:
     sizes = [part.get("vocab_size") for part in (config, config.get("text_config") or {}) if isinstance(part, Mapping)]
     return next((size for size in sizes if isinstance(size, int)), None)
+
+
+def _row_size(config: Mapping[str, Any]) -> int | None:
+    """Return the number of parameters in the rows of one token."""
+    for part in (config.get("text_config") or {}, config):
+        width = part.get("hidden_size", part.get("n_embd"))
+        if isinstance(width, int):
+            # A file leaves out tied tables, the default.
+            tied = part.get("tie_word_embeddings", config.get("tie_word_embeddings", True))
+            return width if tied else 2 * width
+    return None

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.vocabulary.byte_strings import bytes_spelled, bytes_to_string, string_to_bytes
 from hf_sgpe.vocabulary.reserved_tokens import is_reserved
+from hf_sgpe.vocabulary.trimming import keeps_old_ids
 
 if TYPE_CHECKING:
     import torch
@@ -202,6 +203,8 @@ def map_rows(tokenizer: PreTrainedTokenizerBase, old: PreTrainedTokenizerBase, *
     kept |= {id: old_tokens.added[text] for text, id in new_tokens.added.items() if text in old_tokens.added}
     # Reserved tokens that gave their ids to others.
     dropped = {id for text, id in old_tokens.added.items() if text not in new_tokens.added and is_reserved(text)}
+    if keeps_old_ids(tokenizer.init_kwargs.get("sgpe")):  # a trimmed tokenizer, whose free ids keep their rows
+        dropped |= set(known)
     known = sorted(set(known) - dropped.difference(kept.values()))
     for role in _ROLES:
         new_id, old_id = (getattr(one, f"{role}_token_id") for one in (tokenizer, old))

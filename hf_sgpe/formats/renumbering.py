@@ -1,0 +1,91 @@
+"""Renumbering: the files of a tokenizer whose tokens have other ids, such as a trimmed one without gaps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hf_sgpe.errors import SGPEError
+
+_ID = ("_token_id", "_token_ids", "_token_index", "suppress_tokens")
+
+
+def ids_in(config: Mapping[str, Any]) -> Iterator[int]:
+    """Yield the token ids that a configuration names, also in the configurations within it."""
+    for name, value in config.items():
+        if isinstance(value, Mapping):
+            yield from ids_in(value)
+        elif name.endswith(("_token_id", "_token_ids", "_token_index")):
+            yield from (id for id in (value if isinstance(value, list) else [value]) if type(id) is int)
+
+
+def moved_config(config: Mapping[str, Any], ids: Mapping[int, int]) -> dict[str, Any]:
+    """Return a configuration, such as ``generation_config.json``, with new ids. Ids without a token are removed.
+
+    Args:
+        config: The configuration.
+        ids: Old id → new id.
+
+    >>> moved_config({"eos_token_id": [5, 9], "pad_token_id": 9, "top_k": 5}, {5: 3})
+    {'eos_token_id': [3], 'pad_token_id': None, 'top_k': 5}
+    """
+    moved = dict(config)
+    for name, value in config.items():
+        if isinstance(value, Mapping):
+            moved[name] = moved_config(value, ids)
+        elif name.endswith(_ID) and type(value) is int:
+            moved[name] = ids.get(value)
+        elif name.endswith(_ID) and isinstance(value, list):
+            moved[name] = [ids[id] for id in value if id in ids] or None
+    return moved
+
+
+def moved_config_text(text: str, ids: Mapping[int, int]) -> str:
+    """Return the text of a configuration with new ids."""
+    return json.dumps(moved_config(json.loads(text), ids), ensure_ascii=False, indent=2) + "\n"
+
+
+def moved_content(content: Mapping[str, Any], ids: Mapping[int, int]) -> dict[str, Any]:
+    """Return the content of a ``tokenizer.json`` with new ids in all parts but the model."""
+    moved = dict(content)
+    moved["added_tokens"] = [{**token, "id": ids[token["id"]]} for token in content.get("added_tokens") or ()]
+    moved["post_processor"] = _moved_template(content.get("post_processor"), ids)
+    if isinstance(padding := content.get("padding"), Mapping):
+        moved["padding"] = {**padding, "pad_id": ids.get(padding["pad_id"], 0)}
+    return moved
+
+
+def _moved_template(part: Any, ids: Mapping[int, int]) -> Any:
+    """Return a post-processor with new ids."""
+    if not isinstance(part, Mapping):
+        return part
+    moved = dict(part)
+    if "processors" in part:
+        moved["processors"] = [_moved_template(one, ids) for one in part["processors"]]
+    for name in ("cls", "sep"):  # RoBERTa's and BERT's
+        if isinstance(pair := part.get(name), (list, tuple)):
+            moved[name] = [pair[0], ids[pair[1]]]
+    if isinstance(tokens := part.get("special_tokens"), Mapping):
+        moved["special_tokens"] = {
+            name: {**token, "ids": [ids[id] for id in token["ids"]]} for name, token in tokens.items()
+        }
+    return moved
+
+
+def moved_settings(settings: Mapping[str, Any], ids: Mapping[int, int]) -> dict[str, Any]:
+    """Return the content of a ``tokenizer_config.json`` with new ids.
+
+    Raises:
+        SGPEError: the settings have a token that the tokenizer does not have.
+    """
+    moved = moved_config(settings, ids)
+    if isinstance(tokens := settings.get("added_tokens_decoder"), Mapping):
+        for id, token in tokens.items():
+            if int(id) not in ids:
+                raise SGPEError(
+                    f"tokenizer_config.json has the added token {token.get('content')!r} with the id {id}, which "
+                    "tokenizer.json lacks: keep the ids"
+                )
+        moved["added_tokens_decoder"] = {str(ids[int(id)]): token for id, token in tokens.items()}
+    return moved

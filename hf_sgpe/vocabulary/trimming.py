@@ -1,0 +1,221 @@
+"""Trimming: a tokenizer without the tokens of some scripts, in which text without these scripts has its old tokens.
+
+BPE considers a merge only where the bytes of both parts are in a row, so a merge whose text holds a dropped character never
+applies to text without one. A token that holds no dropped character has no part that does, so none of its merges is missing.
+So the merges that can apply to other text are the same ones in the same order, and they start from the same bytes or
+characters; `check_trimmed` checks this for any two tokenizers.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.splitting.scripts.script import runs
+from hf_sgpe.splitting.scripts.script_registry import every_script, resolve_script, resolve_scripts
+from hf_sgpe.vocabulary.confinement import Confinement
+from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
+
+KEEP, COMPACT = "keep", "compact"
+IDS = (KEEP, COMPACT)
+"""The ids of a trimmed tokenizer: the old ones, with gaps; or new ones in the same order, without gaps."""
+PARTS = "parts of characters"
+"""The name, among scripts, of tokens that begin or end inside a character."""
+_EMOJI = "emoji"
+
+
+@dataclass(frozen=True)
+class Trimming:
+    """A tokenizer, and the tokenizer without the tokens of some scripts.
+
+    Attributes:
+        base: The tokenizer before.
+        tokenizer: The trimmed tokenizer.
+        scripts: Names of the dropped scripts.
+        ids: Old id → new id of each token that is left.
+        dropped: Script → the number of its dropped tokens, greatest first; `PARTS` for parts of characters.
+    """
+
+    base: TokenizerData
+    tokenizer: TokenizerData
+    scripts: tuple[str, ...]
+    ids: Mapping[int, int]
+    dropped: Mapping[str, int]
+
+    @property
+    def moves_ids(self) -> bool:
+        """Whether a token has another id than before."""
+        return any(old != new for old, new in self.ids.items())
+
+    def runs_of_ids(self) -> list[list[int]]:
+        """Return old and new ids as runs of consecutive ids: the first old id, the last old id and the first new id."""
+        return [[first, last, self.ids[first]] for first, last in runs(self.ids)]
+
+
+def trimmed(
+    base: TokenizerData,
+    scripts: Iterable[str],
+    *,
+    ids: str = KEEP,
+    rows: int | None = None,
+    model_ids: Iterable[int] = (),
+) -> Trimming:
+    """Remove the tokens that only occur in text with a character of some scripts, and the merges that make or use them.
+
+    Tokens of single bytes, special tokens and added tokens stay. Text with characters of the scripts is encoded by the
+    tokens that are left, down to bytes.
+
+    Args:
+        base: The tokenizer.
+        scripts: Names of the scripts to drop, such as those of `scripts_besides`.
+        ids: One of `IDS`.
+        rows: Number of rows of the tokenizer's model. It is saved with the ids ``keep``, so that an extension can use the
+            free ids; None for the number that the tokenizer needs.
+        model_ids: Ids that the model uses; they are saved for the same purpose.
+
+    Raises:
+        SGPEError: a script is unknown, nothing would be dropped, or the result would break the promise.
+    """
+    if ids not in IDS:
+        raise SGPEError(f"ids {ids!r}: choose from {', '.join(IDS)}")
+    names = resolve_scripts(scripts)
+    confinement = confined_to(names, base.normalization)
+    fixed = {*base.added_ids.values()}
+    gone = {
+        token
+        for token, id in base.vocab.items()
+        if id not in fixed and (base.by_characters or len(token) > 1) and confinement.holds(token)
+    }
+    if not gone:
+        raise SGPEError(f"the tokenizer has no tokens of {', '.join(names) or 'these scripts'}: name other scripts")
+    vocab = {token: id for token, id in base.vocab.items() if token not in gone}
+    left = sorted({*vocab.values(), *base.byte_tokens, *fixed})
+    moved = dict(zip(left, range(len(left)) if ids == COMPACT else left, strict=True))
+    model = {"rows": rows or base.rows_needed, "model_ids": sorted(model_ids)} if ids == KEEP else {}
+    tokenizer = replace(
+        base,
+        vocab={token: moved[id] for token, id in vocab.items()},
+        merges=[pair for pair in base.merges if gone.isdisjoint((*pair, pair[0] + pair[1]))],
+        byte_tokens=[moved[id] for id in base.byte_tokens],
+        special_tokens={text: moved[id] for text, id in base.special_tokens.items()},
+        added_tokens={text: moved[id] for text, id in base.added_tokens.items()},
+        metadata=_metadata(base, {"scripts": list(names), "ids": ids, **model}, moved),
+    )
+    check_trimmed(base, tokenizer, names, moved)
+    return Trimming(base, tokenizer, names, moved, _by_script(gone, names))
+
+
+def scripts_besides(kept: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of all scripts but some. Characters of no script, such as punctuation, and emoji stay in any case.
+
+    >>> "thai" in scripts_besides(["latin", "si"]), "sinhala" in scripts_besides(["latin", "si"])
+    (True, False)
+    """
+    names = {*resolve_scripts(kept), _EMOJI}
+    return tuple(name for name in every_script() if name not in names)
+
+
+def confined_to(scripts: Iterable[str], normalization: str = "none") -> Confinement:
+    """Return the confinement to the characters of dropped scripts.
+
+    Unassigned characters that several scripts share are not among them, unless all these scripts are dropped. With the
+    normalization ``nfc``, neither are characters that NFC composes of characters of no script (U+1FC1).
+    """
+    return _confined_to(frozenset(resolve_scripts(scripts)), normalization)
+
+
+@lru_cache(8)
+def _confined_to(names: frozenset[str], normalization: str) -> Confinement:
+    points = set(Confinement.to_scripts(names).points)
+    for name in every_script().keys() - names:
+        points -= set(map(ord, resolve_script(name).characters()))
+    if normalization == "nfc":
+        texts = {point: unicodedata.normalize("NFD", chr(point)) for point in points}
+        points = {point for point in points if not points.isdisjoint(map(ord, texts[point]))}
+    return Confinement(points)
+
+
+def check_trimmed(base: TokenizerData, tokenizer: TokenizerData, scripts: Iterable[str], ids: Mapping[int, int]) -> None:
+    """Check that ``tokenizer`` has the tokens of ``base`` for every text without a character of the scripts.
+
+    Args:
+        base: The tokenizer before.
+        tokenizer: The trimmed tokenizer.
+        scripts: Names of the dropped scripts.
+        ids: Old id → new id of each token that is left.
+
+    Raises:
+        SGPEError: the tokenizers differ in other text; the message names the first difference.
+    """
+    confinement = confined_to(scripts, base.normalization)
+    parts = "normalized_tokens matching ignore_merges splitting template roles chat_template model_max_length"
+    for part in parts.split():
+        if getattr(base, part) != getattr(tokenizer, part):
+            raise SGPEError(f"the trimmed tokenizer and its base differ in {part.replace('_', ' ')}")
+    if len(set(ids.values())) < len(ids):
+        raise SGPEError("two tokens of the base have the same id in the trimmed tokenizer")
+    for part in ("special_tokens", "added_tokens"):
+        before, after = getattr(base, part), getattr(tokenizer, part)
+        if [(text, ids.get(id)) for text, id in before.items()] != [*after.items()]:
+            raise SGPEError(f"the trimmed tokenizer and its base differ in {part.replace('_', ' ')}")
+    if [ids.get(id) for id in base.byte_tokens] != [*tokenizer.byte_tokens]:
+        raise SGPEError("the trimmed tokenizer and its base differ in byte tokens")
+    if strange := tokenizer.vocab.keys() - base.vocab.keys():
+        raise SGPEError(f"the trimmed tokenizer has the token {min(strange)!r}, which its base does not have")
+    for token, id in base.vocab.items():
+        if token in tokenizer.vocab:
+            if tokenizer.vocab[token] != ids.get(id):
+                raise SGPEError(
+                    f"the token {token!r} has the id {tokenizer.vocab[token]} in the trimmed tokenizer, not {ids.get(id)}"
+                )
+        elif not confinement.holds(token):
+            raise SGPEError(f"the trimmed tokenizer lacks the token {token!r}, which can occur in text of other scripts")
+        elif not base.by_characters and (missing := [byte for byte in token if bytes([byte]) not in tokenizer.vocab]):
+            raise SGPEError(f"without the token {token!r}, no token has the byte 0x{missing[0]:02X}")
+    # Of equal pairs, the last one counts.
+    old, new = (
+        [pair for pair in dict.fromkeys(reversed(one.merges)) if not confinement.holds(pair[0] + pair[1])]
+        for one in (base, tokenizer)
+    )
+    if old != new:
+        pair = next((was for was, now in zip(old, new, strict=False) if now != was), "at the end")
+        raise SGPEError(f"the merge {pair} has another rank or is missing, and it can apply to text of other scripts")
+
+
+def keeps_old_ids(metadata: Any) -> bool:
+    """Return whether the metadata of a tokenizer belongs to a trimmed one whose tokens have their old ids."""
+    notes = metadata.get("trimmed") if isinstance(metadata, Mapping) else None
+    return bool(notes) and all(note["ids"] == KEEP for note in notes)
+
+
+def rows_in(metadata: Mapping[str, Any]) -> int | None:
+    """Return the number of rows of the model of a trimmed tokenizer with its old ids; None for any other tokenizer."""
+    return int(metadata["trimmed"][-1]["rows"]) if keeps_old_ids(metadata) else None
+
+
+def _metadata(base: TokenizerData, note: Mapping[str, Any], moved: Mapping[int, int]) -> dict[str, Any]:
+    """Return the metadata of a trimmed tokenizer. Earlier extensions keep those of their new ids that are left."""
+    notes = {"trimmed": [*base.metadata.get("trimmed", ()), note]}
+    if extensions := base.metadata.get("extensions"):
+        notes["extensions"] = [{**one, "new_ids": _moved_runs(one.get("new_ids", ()), moved)} for one in extensions]
+    return {**base.metadata, **notes}
+
+
+def _moved_runs(ranges: Iterable[Iterable[int]], moved: Mapping[int, int]) -> list[list[int]]:
+    return [list(run) for run in runs(moved[id] for first, last in ranges for id in range(first, last + 1) if id in moved)]
+
+
+def _by_script(tokens: Set[bytes], scripts: Iterable[str]) -> dict[str, int]:
+    """Return script → the number of tokens whose first character of one of the scripts is of this script."""
+    script_of = {character: name for name in scripts for character in resolve_script(name).characters()}
+    counts = Counter(next(_scripts_of(token, script_of), PARTS) for token in tokens)
+    return dict(counts.most_common())
+
+
+def _scripts_of(token: bytes, script_of: Mapping[str, str]) -> Iterator[str]:
+    return (script_of[character] for character in token.decode(errors="ignore") if character in script_of)

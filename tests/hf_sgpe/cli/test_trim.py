@@ -1,0 +1,153 @@
+"""``hf-sgpe trim``, and ``extend`` and ``transplant`` of what it writes."""
+
+import json
+import re
+
+import pytest
+from support import sentencepiece_like
+from support.command import hf_sgpe
+from support.other_scripts import TEXT as OTHER
+from tokenizers import Tokenizer
+
+from hf_sgpe import BPETokenizer
+
+
+@pytest.fixture(scope="module")
+def texts(sample):
+    return {"en.txt": sample["en"][:20_000], "si.txt": sample["si"][:60_000], "ru.txt": OTHER}
+
+
+@pytest.fixture(scope="module")
+def bases(texts, tmp_path_factory):
+    """A folder with texts and two tokenizers, byte-level and in SentencePiece's manner."""
+    folder = tmp_path_factory.mktemp("bases")
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8", newline="\n")
+    both = [texts["en.txt"], OTHER]
+    BPETokenizer.train_from_iterator(both, 900, pattern="gpt2", special_tokens=["<|end|>"]).save(folder / "bytes")
+    (folder / "characters").mkdir()
+    content = sentencepiece_like.content([texts["en.txt"][:4000], OTHER], 500, added={"<end>": True})
+    id = content["model"]["vocab"]["<s>"]
+    content["post_processor"] = {
+        "type": "TemplateProcessing",
+        "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+        "special_tokens": {"<s>": {"id": "<s>", "ids": [id], "tokens": ["<s>"]}},
+    }
+    # Its special tokens are the last ones, as those of Llama 3.
+    vocab = content["model"]["vocab"]
+    last = sorted(vocab, key=lambda name: (name in ("<unk>", "<s>", "</s>", "<end>"), vocab[name]))
+    content["model"]["vocab"] = {name: id for id, name in enumerate(last)}
+    for token in content["added_tokens"]:
+        token["id"] = content["model"]["vocab"][token["content"]]
+    content["post_processor"]["special_tokens"]["<s>"]["ids"] = [content["model"]["vocab"]["<s>"]]
+    content["added_tokens"].sort(key=lambda token: token["id"])
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<s>", "eos_token": "</s>"}
+    settings["added_tokens_decoder"] = {str(token["id"]): {"content": token["content"]} for token in content["added_tokens"]}
+    ends = [content["model"]["vocab"][name] for name in ("</s>", "<end>")]
+    for name, value in {
+        "tokenizer.json": content,
+        "tokenizer_config.json": settings,
+        "generation_config.json": {"eos_token_id": ends, "temperature": 0.5},
+    }.items():
+        (folder / "characters" / name).write_text(json.dumps(value, ensure_ascii=False), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("ids", ["keep", "compact"])
+@pytest.mark.parametrize("name", ["bytes", "characters"])
+def test_trim(bases, texts, tmp_path, name, ids):
+    base, out = bases / name, tmp_path / "out"
+    options = ("--drop-script", "ru,han", "--ids", ids, "--out", out, "--eval", bases / "en.txt", "--eval", bases / "ru.txt")
+    done = hf_sgpe("trim", base, *options)
+    said = re.match(r".*out: ([\d,]+) of the ([\d,]+) tokens of .*, without .*\d+ of cyrillic\b", done.stdout)
+    before, after = (BPETokenizer.from_pretrained(folder) for folder in (base, out))
+    assert [int(number.replace(",", "")) for number in said.groups()] == [len(after), len(before)]
+    assert "Text without a character of these scripts keeps its tokens." in done.stdout
+    lines = [line for line in texts["en.txt"].splitlines() if line.strip()]
+    assert re.search(rf"en\.txt +{len(lines)} +{len(lines)} +0 +0 +0$", done.stdout, re.MULTILINE)
+    facts = json.loads(hf_sgpe("trim", base, *options, "--overwrite", "--json").stdout)
+    assert facts["tokens"] == {"before": len(before), "after": len(after)}
+    assert sum(facts["dropped"].values()) == len(before) - len(after)
+    russian = facts["eval"][str(bases / "ru.txt")]
+    assert russian["other_lines"] == russian["decoded_lines"] == 36
+    assert russian["other_tokens_after"] > 1.5 * russian["other_tokens_before"]
+
+    moved = {id: id for id in before.data.bytes_by_id()}
+    assert (out / "ids.json").exists() == (ids == "compact")
+    if ids == "compact":
+        runs = json.loads((out / "ids.json").read_text())["runs"]
+        moved = {old: old - first + new for first, last, new in runs for old in range(first, last + 1)}
+        assert sorted(moved.values()) == list(range(len(after)))
+    special = [text for text, id in before.data.added_ids.items()]
+    library = Tokenizer.from_file(str(out / "tokenizer.json"))
+    for text in (*lines, *special, OTHER, "😀 x"):
+        assert library.encode(text).ids == after.encode(text, add_special_tokens=True, allowed_special="all")
+        if text != OTHER:
+            old = before.encode(text, add_special_tokens=True, allowed_special="all")
+            assert after.encode(text, add_special_tokens=True, allowed_special="all") == [moved[id] for id in old]
+    assert after.decode(after.encode(OTHER)) == before.decode(before.encode(OTHER))
+    if name == "characters":
+        written = json.loads((out / "generation_config.json").read_text())
+        old = json.loads((base / "generation_config.json").read_text())
+        assert written == {**old, "eos_token_id": [moved[id] for id in old["eos_token_id"]]}
+        decoder = json.loads((out / "tokenizer_config.json").read_text())["added_tokens_decoder"]
+        assert {token["content"]: int(id) for id, token in decoder.items()} == after.data.added_ids
+
+
+@pytest.mark.parametrize("name", ["bytes", "characters"])
+def test_a_language_at_the_same_size(bases, texts, tmp_path, name):
+    base, small, out, at_once = bases / name, tmp_path / "small", tmp_path / "out", tmp_path / "at-once"
+    hf_sgpe("trim", base, "--drop-script", "cyrillic,han", "--out", small)
+    old, trimmed = (BPETokenizer.from_pretrained(folder) for folder in (base, small))
+    number = len(old) - len(trimmed)
+    learn = (bases / "si.txt", "--script", "si", "--new-tokens", number)
+    hf_sgpe("extend", small, *learn, "--reuse-ids", "--out", out)
+    done = hf_sgpe("extend", base, *learn, "--replace-script", "cyrillic,han", "--out", at_once)
+    assert re.search(rf": {number} tokens more than .*{name} without {number} tokens of cyrillic, han, \d+ of", done.stdout)
+    new, same = (BPETokenizer.from_pretrained(folder) for folder in (out, at_once))
+    assert new.data.vocab == same.data.vocab
+    assert new.data.merges == same.data.merges
+    assert len(new) == len(old)
+    assert set(new.data.bytes_by_id()) == set(old.data.bytes_by_id())
+    for text in (texts["en.txt"], "<|end|> <end>"):
+        assert new.encode(text, allowed_special="all") == old.encode(text, allowed_special="all")
+    assert len(new.encode(texts["si.txt"])) < 0.6 * len(old.encode(texts["si.txt"]))
+    assert new.decode(new.encode(OTHER)) == OTHER
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("", "name the scripts to drop by --drop-script, or the scripts to keep by --keep-script"),
+        ("--drop-script han --keep-script latin", "name the scripts to drop by --drop-script, or the scripts to keep by"),
+        ("--drop-script thai", "the tokenizer has no tokens of thai: name other scripts"),
+        ("--drop-script hann", "unknown script 'hann'"),
+        ("--drop-script han --ids none", "--ids none: choose from keep, compact"),
+        ("--drop-script han --out bytes", "--out bytes is the tokenizer to trim: name another folder"),
+    ],
+)
+def test_bad_input_is_one_line(workplace, bases, refuses, arguments, message):
+    (workplace / "bytes").symlink_to(bases / "bytes")
+    refuses(f"trim bytes {arguments} {'' if '--out' in arguments else '--out new'}", re.escape(message))
+
+
+def test_an_id_of_the_model_without_a_token_cannot_move(bases, tmp_path):
+    base = tmp_path / "base"
+    base.mkdir()
+    for file in (bases / "bytes").iterdir():
+        (base / file.name).write_bytes(file.read_bytes())
+    config = {"vocab_size": 1024, "hidden_size": 32, "tie_word_embeddings": False, "image_token_id": 1000}
+    (base / "config.json").write_text(json.dumps(config))
+    options = ("--drop-script", "cyrillic", "--out", tmp_path / "out")
+    done = hf_sgpe("trim", base, *options, "--ids", "compact", code=2)
+    assert "base: config.json names the id 1000, which has no token: use --ids keep" in done.stderr
+    facts = json.loads(hf_sgpe("trim", base, *options, "--json").stdout)
+    assert facts["rows"] == {"before": 1024, "after": 1024}
+    hf_sgpe("extend", tmp_path / "out", bases / "si.txt", "--new-tokens", 400, "--reuse-ids", "--out", tmp_path / "si")
+    ids = BPETokenizer.from_pretrained(tmp_path / "si").data.vocab.values()
+    assert 1000 not in ids
+    assert 901 in ids
+    (base / "config.json").write_text(json.dumps(config | {"image_token_id": 5}))
+    facts = json.loads(hf_sgpe("trim", base, *options, "--ids", "compact", "--overwrite", "--json").stdout)
+    assert facts["parameters_saved"] == 64 * (1024 - facts["tokens"]["after"])
