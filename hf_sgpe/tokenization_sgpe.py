@@ -37,6 +37,8 @@ from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.tokenizer import BPETokenizer, train_from_counts
 from hf_sgpe.vocabulary.special_tokens import bos_eos_settings, roles_of_template
 
+# Metadata of tokenizers that this package has not trained, but changed.
+_CHANGED = {"extensions", "trimmed"}
 # Arguments of `save_pretrained` for `push_to_hub`.
 _OF_A_PUSH = {"repo_id", "commit_message", "commit_description", "private", "token", "revision", "create_pr", "tags"}
 
@@ -101,8 +103,8 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         try:
             loaded = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
             metadata = loaded.init_kwargs.get("sgpe")
-            # Tokenizers from other programs may have gaps in their ids, even after this package has extended them.
-            is_ours = metadata is not None and not (isinstance(metadata, dict) and "extensions" in metadata)
+            # Tokenizers from other programs may have gaps in their ids, even after this package has changed them.
+            is_ours = metadata is not None and not (isinstance(metadata, dict) and _CHANGED & metadata.keys())
             check_loaded(loaded, gapless=is_ours)
         except (KeyboardInterrupt, SystemExit):
             raise

@@ -14,6 +14,7 @@ from subprocess import CompletedProcess
 
 import pytest
 from support.command import hf_sgpe, process, script
+from support.other_scripts import LINES as OTHER
 from support.pages import ROOT, Block, blocks
 
 from hf_sgpe import BPETokenizer, SGPETokenizerFast, WordCounts
@@ -52,7 +53,8 @@ def workplace(sample, tmp_path_factory):
     texts["pairs.tsv"] = "one two\tthree four\n" * 200
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8", newline="\n")
-    english = BPETokenizer.train_from_iterator([sample["en"]], 500, pattern="qwen2", special_tokens=["<|endoftext|>"])
+    both = [sample["en"], OTHER * 10]
+    english = BPETokenizer.train_from_iterator(both, 500, pattern="qwen2", special_tokens=["<|endoftext|>"])
     base = SGPETokenizerFast.from_bpe(english)
     texts = [sample["si"], sample["en"]]
     mine, talking = (

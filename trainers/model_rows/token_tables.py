@@ -142,18 +142,21 @@ def moved_ids(config: Mapping[str, Any], row_map: RowMap, tokenizer: PreTrainedT
     """Return the token ids of a configuration that change with the tokenizer: name → new value.
 
     Every id becomes the new id of its token. The ids of bos, eos and pad become those of the new tokenizer, or None if it
-    has none. Nothing changes if the tokenizer is an extended tokenizer in which all old tokens keep their ids.
+    has none; in a trimmed tokenizer they follow their tokens. Nothing changes if the tokenizer is an extended tokenizer in which all old tokens keep their ids.
     """
     if row_map.keeps_ids and not row_map.changes_nothing:
         return {}
     moved = {old: new for new, old in row_map.kept.items()}
     changed: dict[str, Any] = {}
+    is_trimmed = bool((tokenizer.init_kwargs.get("sgpe") or {}).get("trimmed"))
     for name, value in () if row_map.keeps_ids else config.items():
         if name.endswith(("_token_id", "_token_index")) and isinstance(value, int):
             changed[name] = moved.get(value)
         elif name.endswith(("_token_id", "_token_ids", "suppress_tokens")) and isinstance(value, list):
             changed[name] = [moved[id] for id in value if id in moved] or None
     for role in ("bos_token_id", "eos_token_id", "pad_token_id"):
+        if is_trimmed and changed.get(role) is not None:
+            continue  # the model's own token, which may have no role in its tokenizer
         id, present = getattr(tokenizer, role), changed.get(role, config.get(role))
         if not (isinstance(present, list) and id in present):  # keep a list of ids that includes the token
             changed[role] = id

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 from support import sentencepiece_models as models
 from support.data import DATA, needs_data
+from support.other_scripts import TEXT
 from support.sentencepiece_models import BYTE, CONTROL, NORMAL, PATH, UNKNOWN, UNUSED, USER_DEFINED
 from tokenizers import Tokenizer
 
@@ -12,6 +13,7 @@ from hf_sgpe import SGPEError
 from hf_sgpe.bpe.closed_pairs import closed
 from hf_sgpe.formats import sentencepiece_model, tokenizer_json
 from hf_sgpe.formats.sentencepiece_extended import extended
+from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
 
 PIECES = [("▁a", 0.0, NORMAL), ("ab", -1.0, NORMAL), ("▁ab", -2.0, NORMAL)]
 PIECES += [(character, -float(place), NORMAL) for place, character in enumerate("ab▁", 10)]
@@ -136,6 +138,25 @@ def test_two_ids_with_the_same_text_are_refused():
 def test_a_damaged_base():
     with pytest.raises(SGPEError, match=r"^tokenizer.model: damaged"):
         extended(b"no model", PATH, data_of(models.model_of(PIECES)))
+
+
+@pytest.mark.parametrize("ids", ["keep", "compact"])
+@pytest.mark.parametrize("has_prefix", [False, True])
+def test_trimmed(tmp_path, sample, ids, has_prefix):
+    texts = [sample["en"][:8000], TEXT]
+    base = models.trained("".join(texts).splitlines(), add_dummy_prefix=has_prefix, user_defined_symbols=["[C]"])
+    (tmp_path / "tokenizer.model").write_bytes(base)
+    folder = TokenizerFolder.read(tmp_path)
+    small, trimming = folder.trimmed(["cyrillic", "han"], ids=ids)
+    assert small.data.vocab_size < folder.data.vocab_size - 100
+    own, old = models.processor(small.sentencepiece), models.processor(base)
+    assert own.get_piece_size() == (len(trimming.ids) if ids == "compact" else old.get_piece_size())
+    lines = [line for text in texts for line in text.splitlines()]
+    assert models.differing(in_tokenizers(small.data), own, lines) == []
+    for line in lines:
+        assert own.decode(own.encode(line)) == old.decode(old.encode(line))
+        if line.isascii():
+            assert own.encode(line) == [trimming.ids[id] for id in old.encode(line)]
 
 
 @pytest.mark.slow

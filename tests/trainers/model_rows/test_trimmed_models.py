@@ -27,6 +27,8 @@ TYPES = {
         vision_config=LAYERS | {"num_hidden_layers": 1, "image_size": 28, "patch_size": 14},
         mm_tokens_per_image=4,
         image_token_index=same["eos_token_id"] - 1,
+        boi_token_index=66,
+        eoi_token_index=67,
     ),
     "Gemma3nForCausalLM": lambda same: transformers.Gemma3nTextConfig(
         **SMALL, **LAYERS_OWN, **same, vocab_size_per_layer_input=same["vocab_size"]
@@ -93,7 +95,7 @@ def test_without_gaps_a_model_is_smaller_and_predicts_the_same(name, kind, bases
     )
     for config, was in zip(after, before, strict=True):
         for part, old_part in ((config, was), (config.get("text_config", {}), was.get("text_config", {}))):
-            for key in ("eos_token_id", "image_token_id", "image_token_index"):
+            for key in ("bos_token_id", "eos_token_id", "image_token_index", "boi_token_index"):
                 if (id := old_part.get(key)) is not None:
                     assert part[key] == ([ids[one] for one in id] if isinstance(id, list) else ids[id])
             assert part.get("vocab_size", len(ids)) == len(ids)
