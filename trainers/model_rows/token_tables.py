@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -78,14 +78,27 @@ def fitting_rows(
     if not 1 <= multiple <= MOST_MULTIPLE:
         raise SGPEError(f"the multiple of rows must be from 1 to {MOST_MULTIPLE:,}, not {multiple:,}")
     needed = embedding_rows(old, multiple=1)
+    if present < needed and _are_rowless(range(present, needed), old):
+        needed = present
     if not needed <= present <= 2 * needed + max(multiple, 64):  # spare rows are fine, but not more than tokens
         raise SGPEError(
             f"the model has {present:,} rows for tokens, and its own tokenizer {needed:,} ids: they do not belong together. "
             "Give the tokenizer that the model was trained with"
         )
     row_map = map_rows(tokenizer, old, rows=embedding_rows(tokenizer, multiple=1))
-    least = max(row_map.rows, present) if row_map.keeps_ids else row_map.rows
-    return replace(row_map, rows=-(-least // multiple) * multiple)
+    if not row_map.keeps_ids:
+        return replace(row_map, rows=-(-row_map.rows // multiple) * multiple)
+    rows = -(-max(present, 1 + max(row_map.pieces, default=-1)) // multiple) * multiple
+    known = [id for id in row_map.known if id < rows]
+    return replace(row_map, rows=rows, known=known, kept={id: id for id in known})
+
+
+def _are_rowless(ids: Iterable[int], tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Return whether a model of text may have no rows for some ids: special tokens, none of which begins, ends or pads a
+    text. Gemma 3's token for images is beyond the embedding of its models of text."""
+    added = tokenizer.added_tokens_decoder
+    roles = (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id, tokenizer.unk_token_id)
+    return all(id in added and added[id].special and id not in roles for id in ids)
 
 
 def _apply(row_map: RowMap, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
