@@ -13,7 +13,7 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.terminal.options import argument, option, option_list
 from hf_sgpe.terminal.printing import print_table, report
 from hf_sgpe.terminal.progress import is_quiet
-from hf_sgpe.vocabulary.trimming import COMPACT, IDS, KEEP, scripts_besides
+from hf_sgpe.vocabulary.trimming import COMPACT, IDS, KEEP, scripts_except
 
 _MAP = "ids.json"
 _SHOWN = 6
@@ -62,7 +62,7 @@ def trim(given: TrimOptions, as_json: Json = False) -> None:
 
     if bool(given.drop_script) == bool(given.keep_script):
         raise SGPEError("name the scripts to drop by --drop-script, or the scripts to keep by --keep-script")
-    scripts = given.drop_script or scripts_besides(given.keep_script)
+    scripts = given.drop_script or scripts_except(given.keep_script)
     files = find_files(given.evaluate) if given.evaluate else []
     folder = TokenizerFolder.read(given.base)
     out, base = Path(given.out), Path(given.base).resolve()

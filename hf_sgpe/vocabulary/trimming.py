@@ -72,7 +72,7 @@ def trimmed(
 
     Args:
         base: The tokenizer.
-        scripts: Names of the scripts to drop, such as those of `scripts_besides`.
+        scripts: Names of the scripts to drop, such as those of `scripts_except`.
         ids: One of `IDS`.
         rows: Number of rows of the tokenizer's model. It is saved with the ids ``keep``, so that an extension can use the
             free ids; None for the number that the tokenizer needs.
@@ -110,10 +110,10 @@ def trimmed(
     return Trimming(base, tokenizer, names, moved, _by_script(gone, names))
 
 
-def scripts_besides(kept: Iterable[str]) -> tuple[str, ...]:
+def scripts_except(kept: Iterable[str]) -> tuple[str, ...]:
     """Return the names of all scripts but some. Characters of no script, such as punctuation, and emoji stay in any case.
 
-    >>> "thai" in scripts_besides(["latin", "si"]), "sinhala" in scripts_besides(["latin", "si"])
+    >>> "thai" in scripts_except(["latin", "si"]), "sinhala" in scripts_except(["latin", "si"])
     (True, False)
     """
     names = {*resolve_scripts(kept), _EMOJI}

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 
 from hf_sgpe import BPETokenizer, SGPEError
 from hf_sgpe.formats import tokenizer_json
-from hf_sgpe.vocabulary.trimming import PARTS, check_trimmed, confined_to, keeps_old_ids, rows_in, scripts_besides, trimmed
+from hf_sgpe.vocabulary.trimming import PARTS, check_trimmed, confined_to, keeps_old_ids, rows_in, scripts_except, trimmed
 
 TEXTS = [
     "the low lower lowest newer 123 été ½ — 😀 ",
@@ -126,7 +126,7 @@ def test_the_metadata_tells_which_ids_are_free():
 
 
 def test_scripts_to_keep():
-    scripts = scripts_besides(["latin,sinhala", "hi"])
+    scripts = scripts_except(["latin,sinhala", "hi"])
     assert {"latin", "sinhala", "devanagari", "emoji"}.isdisjoint(scripts)
     new = trimmed(base_of("metaspace"), scripts).tokenizer
     text = "".join(token.decode() for token in new.vocab)
@@ -134,7 +134,7 @@ def test_scripts_to_keep():
     assert {*"мПв中国文"}.isdisjoint(text)
 
 
-@pytest.mark.parametrize("scripts", [["emoji"], ["greek", "han"], ["hangul"], scripts_besides(["latin", "si"])], ids=len)
+@pytest.mark.parametrize("scripts", [["emoji"], ["greek", "han"], ["hangul"], scripts_except(["latin", "si"])], ids=len)
 def test_no_other_text_becomes_text_of_a_script_by_normalization(scripts):
     points = confined_to(scripts, "nfc").points
     for point in range(sys.maxunicode + 1):
