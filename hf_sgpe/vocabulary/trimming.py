@@ -189,7 +189,7 @@ def check_trimmed(base: TokenizerData, tokenizer: TokenizerData, scripts: Iterab
 
 def keeps_old_ids(metadata: Any) -> bool:
     """Return whether the metadata of a tokenizer belongs to a trimmed one whose tokens have their old ids."""
-    notes = metadata.get("trimmed") if isinstance(metadata, Mapping) else None
+    notes = (metadata.get("trimmed") or ()) if isinstance(metadata, Mapping) else ()
     return bool(notes) and all(note["ids"] == KEEP for note in notes)
 
 
