@@ -155,7 +155,8 @@ def moved_ids(config: Mapping[str, Any], row_map: RowMap, tokenizer: PreTrainedT
     """Return the token ids of a configuration that change with the tokenizer: name → new value.
 
     Every id becomes the new id of its token. The ids of bos, eos and pad become those of the new tokenizer, or None if it
-    has none; in a trimmed tokenizer they follow their tokens. Nothing changes if the tokenizer is an extended tokenizer in which all old tokens keep their ids.
+    has none; if it was trimmed, they follow their tokens. Nothing changes if the tokenizer is an extended tokenizer in which
+    all old tokens keep their ids.
     """
     if row_map.keeps_ids and not row_map.changes_nothing:
         return {}
