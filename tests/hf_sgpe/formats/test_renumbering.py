@@ -1,0 +1,41 @@
+"""Files of tokenizers with new ids."""
+
+import pytest
+
+from hf_sgpe import SGPEError
+from hf_sgpe.formats.renumbering import ids_in, moved_config, moved_content, moved_settings
+
+IDS = {3: 0, 5: 1, 8: 2}
+
+
+def test_all_ids_of_a_tokenizer_json_move():
+    template = {"type": "TemplateProcessing", "special_tokens": {"<s>": {"id": "<s>", "ids": [5], "tokens": ["<s>"]}}}
+    roberta = {"type": "RobertaProcessing", "cls": ["<s>", 5], "sep": ["</s>", 8], "trim_offsets": True}
+    content = {
+        "added_tokens": [{"id": 5, "content": "<s>"}, {"id": 8, "content": "</s>"}],
+        "padding": {"pad_id": 8, "pad_token": "</s>"},
+        "post_processor": {"type": "Sequence", "processors": [{"type": "ByteLevel"}, template, roberta]},
+    }
+    moved = moved_content(content, IDS)
+    assert moved["added_tokens"] == [{"id": 1, "content": "<s>"}, {"id": 2, "content": "</s>"}]
+    assert moved["padding"] == {"pad_id": 2, "pad_token": "</s>"}
+    _, after, older = moved["post_processor"]["processors"]
+    assert after["special_tokens"]["<s>"] == {"id": "<s>", "ids": [1], "tokens": ["<s>"]}
+    assert (older["cls"], older["sep"], older["trim_offsets"]) == (["<s>", 1], ["</s>", 2], True)
+    assert content["added_tokens"][0]["id"] == 5
+    assert moved_content({"added_tokens": [], "post_processor": None}, IDS)["post_processor"] is None
+
+
+def test_ids_of_configurations_move():
+    config = {"eos_token_id": [8, 4], "pad_token_id": 4, "text_config": {"image_token_index": 3, "hidden_size": 8}}
+    assert sorted(ids_in(config)) == [3, 4, 4, 8]
+    moved = moved_config(config | {"suppress_tokens": [5, 8]}, IDS)
+    assert moved["text_config"] == {"image_token_index": 0, "hidden_size": 8}
+    assert (moved["eos_token_id"], moved["pad_token_id"], moved["suppress_tokens"]) == ([2], None, [1, 2])
+
+
+def test_a_token_that_only_the_settings_have():
+    settings = {"added_tokens_decoder": {"8": {"content": "</s>"}}, "model_max_length": 8}
+    assert moved_settings(settings, IDS) == {"added_tokens_decoder": {"2": {"content": "</s>"}}, "model_max_length": 8}
+    with pytest.raises(SGPEError, match=r"has the added token '<x>' with the id 9, which tokenizer\.json lacks"):
+        moved_settings({"added_tokens_decoder": {"9": {"content": "<x>"}}}, IDS)
