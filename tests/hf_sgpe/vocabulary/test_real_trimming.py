@@ -33,4 +33,4 @@ def test_text_of_the_kept_scripts_has_its_old_tokens_and_all_text_comes_back(pac
         kept += result.kept_lines
         some = lines[:100]
         assert [encoded.ids for encoded in library.encode_batch(some, add_special_tokens=False)] == new.encode_batch(some)
-    assert kept > 8_000
+    assert kept > 7_000
