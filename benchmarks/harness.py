@@ -230,7 +230,7 @@ def surroundings() -> dict[str, Any]:
 
 
 def command_line(words: Sequence[str]) -> str:
-    """Return a command line in which files have no folders.
+    """Return a command line that names files without their folders; only the program keeps its folder, ``benchmarks``.
 
     >>> command_line(["/here/benchmarks/speed.py", "out", "--text", "si=/there/si.txt"])
     'python benchmarks/speed.py out --text si=si.txt'

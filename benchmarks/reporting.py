@@ -42,7 +42,7 @@ def table(heading: Sequence[str], rows: Iterable[Sequence[str]], align: str = "l
     """Return a table in Markdown, without a line end.
 
     Args:
-        align: A letter for each column, l or r; the remaining columns are r.
+        align: A letter for each column from the left, l or r; columns without a letter are r.
 
     >>> print(table(("name", "tokens", ""), [("a", "1", "")]))
     | name | tokens | |

@@ -713,8 +713,9 @@ class BPETokenizer:
             raise SGPEError(f"allowed_special must be 'all', 'none' or a set of special tokens, not {names!r}")
         for name in names:
             if name not in self.special_tokens:
-                known = ", ".join(self.special_tokens) or "it has none"
-                raise SGPEError(f"{name!r} is not a special token of this tokenizer: {known}")
+                choices = ", ".join(self.special_tokens)
+                remedy = f"choose from {choices}" if choices else "it has none"
+                raise SGPEError(f"{name!r} is not a special token of this tokenizer: {remedy}")
         return names
 
     @cached_property
@@ -843,7 +844,9 @@ class BPETokenizer:
         return self._codec.cache_info()
 
     def get_cache_stats(self) -> dict[str, float]:
-        """Return `cache_info` as the SGPE tutorial names it: ``hits``, ``misses``, ``size`` in words, ``hit_rate_pct``."""
+        """Return the values of `cache_info` under the tutorial's names: ``hits``, ``misses``, ``size`` in words,
+        ``hit_rate_pct``.
+        """
         info = self.cache_info()
         return {"hits": info.hits, "misses": info.misses, "size": info.words, "hit_rate_pct": round(100 * info.hit_rate, 1)}
 

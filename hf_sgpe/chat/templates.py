@@ -230,7 +230,9 @@ def _call(name: str, *values: nodes.Expr) -> nodes.Call:
 
 
 class _Environment(ImmutableSandboxedEnvironment):
-    """The chat template sandbox of transformers, with the same tags, filters and functions, and with marks."""
+    """The chat template sandbox of transformers, with the same tags, filters and functions. It also marks the characters
+    that come from the template.
+    """
 
     concat = staticmethod(join)
 

@@ -19,9 +19,9 @@ from hf_sgpe.terminal.progress import is_quiet
 
 _CURVE = "extension"
 _UNITS = {
-    "word": "words in this text",
-    "character": "characters in this text",
-    "piece": "pieces, as the split cuts words,",
+    "word": "Words of {} in this text",
+    "character": "Characters of {} in this text",
+    "piece": "Pieces into which the split cuts words of {}",
 }
 
 
@@ -92,13 +92,15 @@ def extend(given: ExtendOptions, settings: Given[ExtensionConfig], text: CorpusO
     warn_of_zawgyi(corpus, *texts.values())
     script_settings = find_scripts(corpus, given.script, "hybrid", other_way=", or give text in a script to add")
     removed, instead = 0, ""
+    replaced: list[str] = []
     if given.replace_script:
         before = folder.data.vocab_size
         folder, trimming = folder.trimmed(given.replace_script)
         if both := set(trimming.scripts).intersection(script_settings["scripts"]):
             raise SGPEError(f"--replace-script and --script both name {min(both)}: name it in one of them")
         removed, settings["reuse_ids"] = before - folder.data.vocab_size, True
-        instead = f" without {removed:,} tokens of {names_of(trimming.scripts)}"
+        replaced = list(trimming.scripts)
+        instead = f" without {removed:,} tokens of {names_of(replaced)}"
     config = choose_split(folder.data, ExtensionConfig(**settings, **script_settings, weights=corpus.weights), given.runs_in)
     extender = TokenizerExtender(config, workers=text.workers)
     with atomic_directory(given.out) as temporary:
@@ -113,7 +115,7 @@ def extend(given: ExtendOptions, settings: Given[ExtensionConfig], text: CorpusO
             curve = extension_curve(extension, texts)
             (temporary / f"{_CURVE}.json").write_text(json.dumps(curve.to_dict(), indent=1) + "\n", newline="\n")
             (temporary / f"{_CURVE}.svg").write_text(curve.draw(), encoding="utf-8", newline="\n")
-    data = extension.tokenizer
+    data, scripts = extension.tokenizer, names_of(config.scripts)
     is_own = data.splitting.regexes != folder.data.splitting.regexes
     facts: dict[str, Any] = {
         "out": given.out,
@@ -129,16 +131,17 @@ def extend(given: ExtendOptions, settings: Given[ExtensionConfig], text: CorpusO
         f"tokens_per_{cost.unit}": {"before": cost.before, "after": cost.after},
     }
     if is_own:
-        split = "A new split in front keeps their words whole"
+        split = "A new split, put before the old one, keeps these words whole"
     elif cut := cut_scripts(data.splitting, config.scripts):
         split = f"The split is unchanged and cuts words of {names_of(cut)}"
         split += "" if given.runs_in else ": --own-split keeps them whole"
     else:
-        split = "The split is unchanged and keeps their words whole"
+        split = "The split is unchanged and keeps these words whole"
     report(
         f"{given.out}: {extension.new_tokens:,} tokens more than {given.base}{instead}, {extension.unit_tokens:,} of them "
-        f"for letters and syllables of {names_of(config.scripts)}. Their {_UNITS[cost.unit]} take {cost.after:.2f} tokens "
-        f"on average instead of {cost.before:.2f}. {split}. Text without a character of these scripts keeps its ids.\n"
+        f"for letters and syllables of {scripts}. {_UNITS[cost.unit].format(scripts)} take {cost.after:.2f} tokens on "
+        f"average instead of {cost.before:.2f}. {split}. Text without a character of "
+        f"{names_of([*config.scripts, *replaced])} keeps its ids.\n"
         f"{runs}",
         facts | ({"curve": curve.to_dict()} if texts else {}),
         as_json,

@@ -103,7 +103,7 @@ def _typed(name: str) -> str:
 
 
 def inexact(what: TokenizerData | Splitting, runtimes: Iterable[str], *, nfc: bool = False) -> list[str]:
-    """Return those of ``runtimes`` that do not produce the ids of a tokenizer, or of any tokenizer with a splitting.
+    """Return the ``runtimes`` that do not produce the ids of a tokenizer, or of any tokenizer with a splitting.
 
     Args:
         nfc: Whether runtimes that are exact only on text in NFC count as exact.

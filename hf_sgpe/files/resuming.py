@@ -67,8 +67,8 @@ def check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
         raise SGPEError(f"{file} is damaged: remove it and the results in its folder") from None
     if different := differing(settings, kept):
         raise SGPEError(
-            f"{folder} was started with different settings ({', '.join(different)}): repeat those settings, or give "
-            "another folder"
+            f"{folder} was started with different settings ({', '.join(different)}): give the old values of these settings, "
+            "or another folder"
         )
 
 

@@ -28,11 +28,11 @@ _LONGEST = 2**30  # bytes of a value, llama.cpp's limit: bounds the memory for a
 
 
 def read_tokenizer(path: Path) -> TokenizerData:
-    """Return the exact tokenizer of a GGUF file that `hf_sgpe.weights.gguf.write` wrote, or that is of the kind ``llama``.
+    """Return the exact tokenizer of a GGUF file. The file is from `hf_sgpe.weights.gguf.write`, or of the kind ``llama``.
 
     Raises:
         SGPEError: the file is damaged, not a GGUF file, or has no ``tokenizer.json`` and is of another kind.
-        NotByteLevelError: no ``tokenizer.json`` would return the ids of its scores.
+        NotByteLevelError: no ``tokenizer.json`` would return the same ids as the file's scores.
         NotInstalledError: the file is from another program, and sentencepiece or protobuf is not installed.
     """
     values = metadata(path, TOKENIZER_KEY, SETTINGS_KEY, TEMPLATE_KEY, KIND_KEY)

@@ -1,8 +1,8 @@
 """llama.cpp's own tokenizer of the kind ``llama``, for tokenizers whose merges join characters.
 
-It joins any two neighbours whose text is a token, the best score first and then from the left, as SentencePiece does. So it
-returns the ids of a tokenizer if each two symbols that make a token are a merge, and if the merges that make one token are
-next to each other in the order of merges.
+Like SentencePiece, it joins any two neighbours whose joined text is a token. It joins the pair with the best score first; if
+scores are equal, it joins the leftmost pair first. So it returns the ids of a tokenizer under two conditions: every two
+symbols that make a token are a merge, and the merges that make the same token follow each other in the order of merges.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def record_of(data: TokenizerData) -> PreTokenizer:
 
 
 def space_differs(normalization: str) -> str:
-    """Return the text before which llama.cpp puts another number of spaces than a normalization; empty if there is none."""
+    """Return a text before which llama.cpp and the normalization put different numbers of spaces; empty if there is none."""
     return _SPACE_DIFFERS.get(normalization, "")
 
 
@@ -53,7 +53,7 @@ def is_ordinary(data: TokenizerData, text: str) -> bool:
 
 
 def _differs(data: TokenizerData, tokens: Set[str]) -> str:
-    """Return the ordinary text for which llama.cpp returns other ids; empty if there is none."""
+    """Return the kind of ordinary text for which llama.cpp returns different ids; empty if there is none."""
     if data.ignore_merges:
         return "words that are a token and that merges do not make"
     if data.normalized_tokens and data.normalization != "metaspace":
@@ -73,7 +73,7 @@ def _differs(data: TokenizerData, tokens: Set[str]) -> str:
 
 
 def _rarely(data: TokenizerData, tokens: Set[str]) -> str:
-    """Return the rare text for which llama.cpp returns other ids; empty if there is none."""
+    """Return the kind of rare text for which llama.cpp returns different ids; empty if there is none."""
     names = [
         *map(byte_token, range(256)),
         *(text for text in data.special_tokens if data.spelled_by(text) not in data.vocab),
@@ -94,7 +94,7 @@ def _splits(text: str, tokens: Set[str]) -> Iterator[tuple[str, str]]:
 
 
 def _token_with_two_ranks(merges: _Pairs) -> str:
-    """Return a token of which one merge is before and one after the merge of another token, if that can change ids."""
+    """Return a token that has one merge before and one merge after the merge of another token, if that can change ids."""
     ranks: dict[str, list[int]] = {}
     for rank, (left, right) in enumerate(merges):
         ranks.setdefault(left + right, []).append(rank)
@@ -106,7 +106,8 @@ def _token_with_two_ranks(merges: _Pairs) -> str:
 def _grows_from_left(character: str, merges: _Pairs, ranks: Mapping[str, list[int]]) -> bool:
     """Return whether merges build each run of a character from the left, one by one, before other merges with the character.
 
-    Then the order of the other merges that make such runs, which Gemma has among those of other runs, is never decisive.
+    Then the order of the other merges that make such runs never matters. In Gemma, these merges are between merges of
+    other runs.
     """
     runs = {token: places for token, places in ranks.items() if not token.strip(character)}
     lengths = range(2, len(runs) + 2)

@@ -51,7 +51,9 @@ def also_ordinary(
 
 
 def left_out(data: TokenizerData) -> list[str]:
-    """Return the texts of added tokens that cannot be in ``model.vocab``: the model would use their ids for other text."""
+    """Return the texts of added tokens that cannot be in ``model.vocab``: if they were there, the model would also give
+    their ids to other text.
+    """
     texts = [*data.special_tokens, *data.added_tokens]
     ordinary = also_ordinary(texts, data.merges, ignore_merges=data.ignore_merges, by_characters=data.by_characters)
     return [text for text, token in ordinary.items() if token not in data.vocab]

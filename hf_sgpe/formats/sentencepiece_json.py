@@ -94,8 +94,8 @@ def parts_of(normalization: str) -> dict[str, Any]:
 
 
 def byte_tokens_in(vocab: Mapping[str, int]) -> tuple[int, ...]:
-    """Return the ids of the tokens of the 256 bytes. A byte without one has that of its ASCII character, as the tab in Gemma
-    1 and 2: the byte occurs in no other character.
+    """Return the ids of the tokens of the 256 bytes. For a byte without a token, this is the id of its ASCII character, such
+    as the tab in Gemma 1 and 2; the byte occurs in no other character.
 
     Raises:
         NotByteLevelError: a byte has no token, so some characters could not be encoded.

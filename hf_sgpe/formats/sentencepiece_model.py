@@ -167,7 +167,7 @@ def _added_token(id: int, text: str, **flags: bool) -> dict[str, Any]:
 
 
 def _more_added(settings: Mapping[str, Any], names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the added tokens of the settings: those that are not pieces, and those that are pieces with their flags.
+    """Return the added tokens of the settings: tokens that are not pieces, and tokens that are pieces, with their flags.
 
     Raises:
         SGPEError: the settings have a different text for the id of a piece.
@@ -300,8 +300,8 @@ def _check_equals(equal: list[str], ordered: list[str]) -> None:
 
 
 def _around(model: Any, normalization: str) -> dict[str, Any]:
-    """Return the normalizer, pre-tokenizer and decoder. If the model removes extra spaces or has no tokens for bytes, so do
-    they.
+    """Return the normalizer, pre-tokenizer and decoder. They remove extra spaces if the model does, and omit the tokens for
+    bytes if the model has none.
     """
     parts = sentencepiece_json.parts_of(normalization)
     if model.normalizer_spec.remove_extra_whitespaces:
@@ -320,7 +320,7 @@ def _around(model: Any, normalization: str) -> dict[str, Any]:
 
 
 def _template(model: Any, vocab: Mapping[str, int], settings: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the template with the tokens that the settings ask for; None if they ask for none.
+    """Return the template with the tokens that the settings require; None if they require none.
 
     The classes of Llama and Gemma put a BOS token before a text unless ``add_bos_token`` is false.
     """

@@ -225,7 +225,8 @@ def _check(tokenizer: TokenizerData, ranks: Mapping[bytes, int]) -> None:
         )
     if unreachable and not tokenizer.ignore_merges:
         raise SGPEError(
-            f"no merges make the token {unreachable[0]!r} of the tokenizer, but tiktoken would use it for a whole word"
+            f"the tokenizer's merges cannot build its token {unreachable[0]!r}, but tiktoken would use this token wherever "
+            "a whole word equals it"
         )
 
 

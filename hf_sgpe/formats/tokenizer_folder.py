@@ -192,7 +192,7 @@ def _templates_of(name: str, revision: str | None) -> list[str]:
 
 
 def _of_its_class(folder: Path, settings: Mapping[str, Any], data: TokenizerData) -> dict[str, Any]:
-    """Return the settings that a tokenizer gets from its class in transformers, such as the token that ends texts of GPT-2.
+    """Return the settings that a tokenizer gets from its class in transformers, such as GPT-2's end-of-text token.
 
     An extended tokenizer does not have this class, so its files must contain the settings.
     """

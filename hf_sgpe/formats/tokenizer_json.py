@@ -204,7 +204,7 @@ def from_content(
         SGPEError: a file is damaged, or is not that of a tokenizer that can be read exactly.
     """
     if "merges" in content and "model" not in content:
-        raise SGPEError(f"{path}: is an SGPE vocabulary: convert it first with hf-sgpe export")
+        raise SGPEError(f"{path} is an SGPE vocabulary: convert it first with hf-sgpe export")
     with _errors_name(path):
         read = _parts_of(content)
     if settings is not None:
@@ -456,7 +456,10 @@ def _template_from_dict(post_processor: Mapping[str, Any] | None, special_tokens
     template = Template(pieces(templates[0]["single"]), pieces(templates[0]["pair"]))
     for part, texts in ((template.single, ["$A"]), (template.pair, ["$A", "$B"])):
         if [name for name, _ in part if name in ("$A", "$B")] != texts:
-            raise NotByteLevelError("its template does not contain each text exactly once, in order")
+            raise NotByteLevelError(
+                "its post-processor template does not contain each input text ($A; $A and $B for pairs) exactly once, "
+                "in order"
+            )
     for name in template.special_tokens():
         if templates[0]["special_tokens"][name]["ids"] != [special_tokens.get(name)]:
             raise SGPEError(f"{name!r} has other ids in its template than in its vocabulary")

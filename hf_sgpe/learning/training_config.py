@@ -72,7 +72,7 @@ class TrainingConfig:
             template, a special token recognized by its spelling (``<s>``).
         eos_token: The same for the token with which a model ends the text that it generates.
         pad_token: The same for the token that pads rows. None means a special token recognized by its spelling (``<|pad|>``)
-            or, if there is none, the token that ends texts (``<|endoftext|>``). Some collators exclude the padding token
+            or, if there is none, the end-of-text token (``<|endoftext|>``). Some collators exclude the padding token
             from the loss. With such a collator, a model that should learn to end its texts with ``<|endoftext|>`` needs a
             separate padding token.
         add_bos_token: Whether ``add_special_tokens=True`` puts ``bos_token`` before each text, as Llama 3 does. The recipe

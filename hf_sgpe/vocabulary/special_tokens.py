@@ -71,7 +71,7 @@ def trained_roles(
 ) -> dict[str, str]:
     """Return the roles of special tokens in a new tokenizer: from ``given``, else from the chat template, else by spelling.
 
-    Without a padding token, the token that ends texts is used for padding. The token that ends turns in a chat is never used
+    Without a padding token, the end-of-text token is used for padding. The token that ends turns in a chat is never used
     for padding: many collators exclude the padding token from the loss, but a model must learn to end a turn.
 
     >>> trained_roles(["<|endoftext|>", "<|im_start|>", "<|im_end|>"], "chatml")
@@ -219,7 +219,7 @@ def check_special_tokens(tokens: Iterable[object], normalization: str) -> None:
 
 
 def check_special_texts(tokens: Iterable[object]) -> list[str]:
-    """Check that each special token is a valid text, and return them.
+    """Check that every special token is a valid text, and return the texts.
 
     Raises:
         SGPEError: a token is not text, is empty, or occurs twice.

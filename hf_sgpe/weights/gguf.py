@@ -58,7 +58,7 @@ def write(
 ) -> str | None:
     """Write a transformers model as a GGUF file.
 
-    The file contains the tokenizer twice: in llama.cpp's form, and as its ``tokenizer.json``, which has about the same size.
+    The file contains the tokenizer twice, in llama.cpp's form and as a ``tokenizer.json``; both have about the same size.
 
     One weight is in memory at a time. Tensors other than matrices stay in 32 bits, and with Q8_0 also matrices whose rows
     are not multiples of 32. llama-cpp-python converts to smaller types, from a temporary file in the same folder.
@@ -73,7 +73,7 @@ def write(
 
     Returns:
         The name of the pre-tokenizer in the file if llama.cpp splits normalized text exactly as the tokenizer does, or else
-        None: then llama.cpp must be given ids. llama.cpp does not normalize text.
+        None. With None, llama.cpp must be given ids. llama.cpp does not normalize text.
 
     Raises:
         SGPEError: gguf or llama-cpp-python is needed and not installed; the folder has no model for which llama.cpp was

@@ -259,7 +259,7 @@ def test_parts_of_another_count_are_not_taken(corpus, tmp_path):
     os.utime(tmp_path / "a.jsonl", ns=(before + 1_000_000_000,) * 2)
     done = count(tmp_path, tmp_path / "out", "--workers", 1, "--tasks", 2, code=2)
     assert re.fullmatch(
-        r"error: .*out\.work was started with different settings \(.*times\): repeat those settings, or give .*\n",
+        r"error: .*out\.work was started with different settings \(.*times\): give the old values of .*, or .*\n",
         done.stderr,
     )
     with FileLock(tmp_path / "out.work" / ".lock"):

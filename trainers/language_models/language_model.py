@@ -25,7 +25,7 @@ _BATCH_CHARACTERS = 1 << 20
 
 def pack(texts: Iterable[Text], tokenizer: PreTrainedTokenizerBase, length: int) -> Iterator[list[int]]:
     """Yield rows of exactly ``length`` ids for training. The rows contain all texts one after another. Before each text is
-    the token that ends texts, then the token that begins texts if the tokenizer puts it before each text.
+    the end-of-text token, then the token that begins texts if the tokenizer puts it before each text.
 
     A row can begin and end anywhere; an incomplete last row is dropped. Memory is bounded: the ids of about a megabyte of
     text are in memory at a time. The text of a special token is encoded as that token.
@@ -53,7 +53,7 @@ def pack(texts: Iterable[Text], tokenizer: PreTrainedTokenizerBase, length: int)
 
 def collate(rows: Sequence[Sequence[int]]) -> dict[str, torch.Tensor]:
     """Return a batch of rows from `pack`, with all tokens as labels. transformers' collator would exclude the padding token
-    from the loss, and the padding token may be the token that ends texts.
+    from the loss, and the padding token may be the end-of-text token.
 
     >>> collate([[1, 2], [3, 4]])["labels"].tolist()
     [[1, 2], [3, 4]]

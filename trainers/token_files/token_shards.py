@@ -132,7 +132,7 @@ class TokenizingJob:
         if shard_tokens < 1:
             raise SGPEError(f"shard_tokens must be at least 1, not {shard_tokens}")
         if not os.fspath(out):
-            raise SGPEError("the folder to write to must have a name: give a new or an empty folder")
+            raise SGPEError("the name of the folder to write to is empty: name a new folder, or a folder without files")
         self.out = Path(out)
         if not self.out.is_dir() and (self.out.exists() or self.out.is_symlink()):
             raise NotADirectoryError(f"{self.out} is a file: give a folder to write to")

@@ -185,8 +185,8 @@ def find_recipe(
     normalization: str | None = None,
     runs_in: Sequence[str] = (),
 ) -> tuple[dict[str, Any], RecipeChoice | None]:
-    """Return two values: the recipe, its pattern and the scripts from `find_scripts`, with ``auto`` resolved for the corpus;
-    and a `RecipeChoice` if a recipe had to be chosen or checked, otherwise None.
+    """Return a pair. Its first value has the recipe, the pattern and the scripts from `find_scripts`, with ``auto`` resolved
+    for the corpus. Its second value is a `RecipeChoice` if a recipe had to be chosen or checked, otherwise None.
 
     Raises:
         SGPEError: as for `find_scripts` and `choose_recipe`; the recipe is not exact in a named runtime; or the words of a
@@ -314,22 +314,21 @@ def where_it_runs(extension: Extension, config: ExtensionConfig, runs_in: Iterab
         if pieces is None or pieces < _FEW_PIECES:
             return ""
         return (
-            f": it cuts a word of {names_of(config.scripts)} into {pieces:.2f} pieces on average, each at least one token; "
-            "with a split in front, a word can be one token"
+            f", which cuts a word of {names_of(config.scripts)} into {pieces:.2f} pieces on average, each at least one "
+            "token; with a new split before the old one, a word can be one token"
         )
 
     if not (unfit := inexact(data, runtimes, nfc=nfc)):
         form = " on text in NFC" if inexact(data, runtimes) else ""
         price = f" The price is the old split{text}." if asked and is_old_split and (text := cost()) else ""
-        return f"It has the same ids in {names}{form}.{price}"
+        return f"The extended tokenizer has the same ids in {names}{form}.{price}"
     if asked:
         names = ", ".join(unfit)
         raise SGPEError(f"the extended tokenizer does not have the same ids in {names}: {_instead(config, unfit)}")
     if not is_old_split and not inexact(base, runtimes, nfc=nfc):
-        do = f"serve its models with hf-sgpe serve, or extend with --runs-in {names}, which keeps the old split{cost()}"
-    else:
-        do = _instead(config, unfit)
-    return f"It does not have the same ids in {names} itself: {do}."
+        remedy = f"Use hf-sgpe serve, which sends ids to the model, or extend with --runs-in {names}"
+        return f"{names} itself does not produce the same ids. {remedy}. That option keeps the old split{cost()}."
+    return f"{names} itself does not produce the same ids: {_instead(config, unfit)}."
 
 
 def _instead(config: ExtensionConfig, runtimes: Iterable[str]) -> str:
@@ -340,8 +339,8 @@ def _instead(config: ExtensionConfig, runtimes: Iterable[str]) -> str:
         for name in portable_patterns(runtimes)
         if all(keeps_words(Splitting("bpe", pattern=name), script) for script in scripts)
     ]
-    other = f", or extend one with the split of {' or '.join(patterns)}" if patterns else ""
-    return f"serve its models with hf-sgpe serve, which sends them ids{other}"
+    other = f", or extend a tokenizer with the split of {' or '.join(patterns)}" if patterns else ""
+    return f"use hf-sgpe serve, which sends ids to the model{other}"
 
 
 _FEW_PIECES = 1.005

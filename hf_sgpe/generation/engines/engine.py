@@ -1,4 +1,6 @@
-"""The base class of engines. An engine continues token ids; its class attributes describe it before a model is loaded."""
+"""The base class of engines. An engine takes token ids and generates the ids that follow; its class attributes describe it
+before a model is loaded.
+"""
 
 from __future__ import annotations
 
@@ -47,9 +49,10 @@ class ScoredToken(NamedTuple):
 
 
 class Engine(ABC):
-    """A loaded model that continues token ids. To free its memory, use the engine in a ``with`` block, or call `close`.
+    """A loaded model that takes token ids and generates the ids that follow. To free its memory, use the engine in a
+    ``with`` block, or call `close`.
 
-    An engine generates one text at a time. Starting another text ends the previous one with an error.
+    An engine generates one text at a time. If another text is started, the iterator of the previous text raises an error.
 
     The class attributes describe the engine before a model is loaded, and its module imports the engine's library on first
     use. The constructor's arguments, except the model's path and ``exact``, are the settings of `load_engine`.
@@ -168,7 +171,7 @@ class Engine(ABC):
     def logprobs(self, ids: Iterable[int]) -> NDArray[np.float64]:
         """Return the natural log-probability of each token after the first, given all tokens before it.
 
-        The logits of only a few hundred tokens are in memory at a time. A generation in progress ends.
+        The logits of only a few hundred tokens are in memory at a time. This call stops a generation in progress.
 
         Args:
             ids: At least one id, and at most as many as the model's context.

@@ -29,10 +29,10 @@ class ExtensionConfig:
     Args:
         scripts: Scripts or languages whose words get tokens; ``("all",)`` for all scripts.
         new_tokens: Number of new tokens. ``"auto"`` stops when a thousand more would save less than ``least_saving``.
-        own_split: Whether to put a new split, which keeps the words of the scripts whole, before the tokenizer's own split.
-            None: only if the tokenizer's own split cuts these words, or cuts them at the joiners that the scripts use.
-        letter_coverage: The most frequent letters of each script may get a token of their own, until they make up this share
-            of the script's letters in the text.
+        own_split: Whether to put a new split, which keeps the words of the scripts whole, before the old split of the
+            tokenizer. None: only if the old split cuts these words, even if only at the joiners that the scripts use.
+        letter_coverage: Limits which letters may get a token of their own: the most frequent letters of each script, up to
+            this share of the script's letters in the text.
         syllable_coverage: The same for syllables.
         cut_cost: Cost of a cut syllable, in tokens, when letters, syllables and learned tokens compete for room. A cut
             letter costs four times as much; in `TrainingConfig`, both cost the same. With 0, text takes the fewest tokens;

@@ -125,8 +125,8 @@ class TierLearner:
 
         Args:
             reach_all: Rebuild all of the tokenizer's own tokens that consist of whole characters, at the cost of a few new
-                tokens. Some runtimes encode a word that is a token as this token, whatever the merges are; then these
-                runtimes return the same ids, too.
+                tokens. Some runtimes look up a whole word in the vocabulary before they apply merges. With this argument,
+                these runtimes return the same ids, too.
         """
         best = self._best_tiers()
         merges = best.merges

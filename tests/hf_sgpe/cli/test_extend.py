@@ -27,9 +27,10 @@ def test_extend_and_compare_ids(tmp_path, sample):
     done = hf_sgpe("extend", base, "--balance", 0.4, corpus, "--new-tokens", 500, "--out", out, "--eval", corpus)
     assert re.match(
         r".*out: 500 tokens more than .*base, \d+ of them for letters and syllables of sinhala\. "
-        r"Their words in this text take \d+\.\d\d tokens on average instead of \d+\.\d\d\. "
-        r"A new split in front keeps their words whole\. Text without a character of these scripts keeps its ids\.\n"
-        r"It does not have the same ids in llama\.cpp itself: serve its models with hf-sgpe serve, or extend with --runs",
+        r"Words of sinhala in this text take \d+\.\d\d tokens on average instead of \d+\.\d\d\. "
+        r"A new split, put before the old one, keeps these words whole\. Text without a character of sinhala "
+        r"keeps its ids\.\n"
+        r"llama\.cpp itself does not produce the same ids\. Use hf-sgpe serve, which sends ids to the model, or extend ",
         done.stdout,
     )
     assert done.stderr == ""
@@ -55,11 +56,12 @@ def test_extend_and_compare_ids(tmp_path, sample):
     hf_sgpe("count", corpus, "--script", "si", "--normalization", "none", "--out", tmp_path / "c.parquet")
     done = hf_sgpe("extend", base, "--counts", tmp_path / "c.parquet", "--new-tokens", 500, "--out", tmp_path / "counted")
     assert re.search(
-        r"sinhala\. Their pieces, as the split cuts words, take \d\.\d\d tokens on average instead of ", done.stdout
+        r"sinhala\. Pieces into which the split cuts words of sinhala take \d\.\d\d tokens on average instead of ",
+        done.stdout,
     )
     done = hf_sgpe("extend", base, corpus, "--base-split", "--new-tokens", 500, "--out", tmp_path / "cut")
     assert ". The split is unchanged and cuts words of sinhala: --own-split keeps them whole. Text" in done.stdout
-    assert float(re.search(r"words in this text take (\d+\.\d\d) tokens on average", done.stdout)[1]) > 2
+    assert float(re.search(r"Words of sinhala in this text take (\d+\.\d\d) tokens on average", done.stdout)[1]) > 2
     assert hf_sgpe("compare-ids", tmp_path / "counted", out, tmp_path / "en.txt").stdout.count("same ids") == 1
 
 

@@ -107,7 +107,7 @@ def test_special_tokens_are_plain_text_unless_allowed(plain):
     assert plain.decode(ids) == text
     assert plain.decode(ids, skip_special_tokens=True) == "x"
     assert plain.encode(text, allowed_special=set()) == plain.encode(text)
-    with pytest.raises(SGPEError, match=r"'<x>' is not a special token of this tokenizer: <\|endoftext\|>"):
+    with pytest.raises(SGPEError, match=r"'<x>' is not a special token of this tokenizer: choose from <\|endoftext\|>"):
         plain.encode("x", allowed_special={"<x>"})
     with pytest.raises(SGPEError, match="'all', 'none' or a set"):
         plain.encode("x", allowed_special="<|a|>")

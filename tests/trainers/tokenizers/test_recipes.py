@@ -116,42 +116,44 @@ def test_an_extension_keeps_the_split_that_a_runtime_knows(bases, sample):
     assert verdict_of(extension.tokenizer, "llama.cpp").what == EXACT
     said = where_it_runs(extension, asked, ["llama.cpp"], [sample["si"]])
     price = (
-        r"it cuts a word of sinhala into 2\.\d\d pieces on average, each at least one token; "
-        "with a split in front, a word can be one token"
+        r", which cuts a word of sinhala into 2\.\d\d pieces on average, each at least one token; "
+        "with a new split before the old one, a word can be one token"
     )
-    assert re.fullmatch(rf"It has the same ids in llama\.cpp\. The price is the old split: {price}\.", said)
-    assert where_it_runs(extension, asked, ["llama.cpp"], []) == "It has the same ids in llama.cpp."
+    assert re.fullmatch(
+        rf"The extended tokenizer has the same ids in llama\.cpp\. The price is the old split{price}\.", said
+    )
+    assert where_it_runs(extension, asked, ["llama.cpp"], []) == "The extended tokenizer has the same ids in llama.cpp."
     usual = extended(base, config, sample["si"])
     said = where_it_runs(usual, config, [], [sample["si"]])
     assert re.fullmatch(
-        r"It does not have the same ids in llama\.cpp itself: serve its models with hf-sgpe serve, or extend with --runs-in "
-        rf"llama\.cpp, which keeps the old split: {price}\.",
+        r"llama\.cpp itself does not produce the same ids\. Use hf-sgpe serve, which sends ids to the model, or extend with "
+        rf"--runs-in llama\.cpp\. That option keeps the old split{price}\.",
         said,
     )
     with pytest.raises(
-        SGPEError, match=r"the extended tokenizer does not have the same ids in llama\.cpp: serve its models"
+        SGPEError, match=r"the extended tokenizer does not have the same ids in llama\.cpp: use hf-sgpe serve"
     ):
         where_it_runs(usual, config, ["llama.cpp"], [])
 
 
 def test_an_extension_that_cannot_have_the_same_ids_says_what_to_do(bases, sample):
     config = ExtensionConfig(["tamil"], new_tokens=300)
-    do = "serve its models with hf-sgpe serve, which sends them ids, or extend one with the split of "
+    do = "use hf-sgpe serve, which sends ids to the model, or extend a tokenizer with the split of "
     do += "o200k or qwen35 or bloom"
     with pytest.raises(SGPEError, match=f"the tokenizer does not have the same ids in llama.cpp: {do}"):
         choose_split(bases["tekken"], config, ["llama.cpp"])
     said = where_it_runs(extended(bases["tekken"], config, sample["ta"]), config, [], [sample["ta"]])
-    assert said == f"It does not have the same ids in llama.cpp itself: {do}."
+    assert said == f"llama.cpp itself does not produce the same ids: {do}."
     own = ExtensionConfig(["tamil"], own_split=True)
     with pytest.raises(
         SGPEError, match=r"a new split before its own does not have the same ids in llama\.cpp: leave --own-split"
     ):
         choose_split(bases["o200k"], own, ["llama.cpp"])
-    # The old split stays anyhow, and a split in front is no harm where any is run.
+    # The old split stays anyway, and a new split does no harm in runtimes that run any split.
     assert choose_split(bases["o200k"], config, ["llama.cpp"]) is config
     assert choose_split(bases["o200k"], own, ["transformers.js"]) is own
     said = where_it_runs(extended(bases["o200k"], config, sample["ta"]), config, [], [sample["ta"]])
-    assert said == "It has the same ids in llama.cpp."
+    assert said == "The extended tokenizer has the same ids in llama.cpp."
 
 
 def test_a_choice_names_the_form_of_text_that_it_holds_for():

@@ -26,7 +26,7 @@ PATTERNS = {
 
 def rows():
     """Each split that the page has a row for, and the scripts that it stays for."""
-    table = PAGE.read_text(encoding="utf-8").partition("| old split | stays as it is for |\n")[2]
+    table = PAGE.read_text(encoding="utf-8").partition("| old split | stays for |\n")[2]
     for line in re.findall(r"^\| (.+?) \| (.+?) \|$", table.partition("\n\n")[0], re.MULTILINE):
         names = [] if line[1] == "none" else line[1].split(", ")
         yield from ((split, names) for split in line[0].split(", "))
