@@ -39,6 +39,7 @@ RUNS = {
     "train": "good.txt --out out --vocab-size 400",
     "train-sgpe": "good.txt --out out --vocab-size 300 --prune-freq 2",
     "extend": "tok my.txt --script myanmar --new-tokens 30 --out out",
+    "trim": "tok --drop-script sinhala --out out",
     "compare-ids": "tok tok good.txt",
     "transplant": "tok --tokenizer tok --out out",
     "count": "good.txt --out out",
