@@ -137,11 +137,13 @@ def extend(given: ExtendOptions, settings: Given[ExtensionConfig], text: CorpusO
         split += "" if given.runs_in else ": --own-split keeps them whole"
     else:
         split = "The split is unchanged and keeps these words whole"
+    reserved = len(folder.data.added_ids) - len(data.added_ids)
+    names = f", except the names of {reserved:,} reserved tokens" if reserved else ""
     report(
         f"{given.out}: {extension.new_tokens:,} tokens more than {given.base}{instead}, {extension.unit_tokens:,} of them "
         f"for letters and syllables of {scripts}. {_UNITS[cost.unit].format(scripts)} take {cost.after:.2f} tokens on "
         f"average instead of {cost.before:.2f}. {split}. Text without a character of "
-        f"{names_of([*config.scripts, *replaced])} keeps its ids.\n"
+        f"{names_of([*config.scripts, *replaced])} keeps its ids{names}.\n"
         f"{runs}",
         facts | ({"curve": curve.to_dict()} if texts else {}),
         as_json,
