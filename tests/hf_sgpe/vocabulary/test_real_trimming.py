@@ -1,4 +1,4 @@
-"""Trimmed real vocabularies of Gemma 3 and Llama 2, which are fetched; without a network the tests are skipped."""
+"""Trimmed real vocabularies of Gemma 3 and Mistral 7B, which are fetched; without a network the tests are skipped."""
 
 import json
 
