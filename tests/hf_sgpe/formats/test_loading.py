@@ -18,6 +18,9 @@ from hf_sgpe.formats import loading
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
 from hf_sgpe.vocabulary.byte_strings import bytes_to_string
 
+# The classes of older transformers read vocab.json and merges.txt by a deprecated function of tokenizers.
+pytestmark = pytest.mark.filterwarnings("ignore:Deprecated in 0.9.0:DeprecationWarning")
+
 END, START = "<|endoftext|>", "<|im_start|>"
 FLAGS = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
 
