@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.vocabulary.byte_strings import BYTES_OF_TEXT, bytes_spelled, string_to_text
+from hf_sgpe.vocabulary.byte_strings import BYTES_OF_TEXT, bytes_spelled, is_text, string_to_text
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 
@@ -45,7 +45,7 @@ def also_ordinary(
     def is_ordinary(text: str, token: bytes) -> bool:
         if len(text) == 1 if by_characters else len(token) == 1 and token[0] in BYTES_OF_TEXT:
             return True
-        return token in merged or (ignore_merges and token != text.encode() and _is_text(token))
+        return token in merged or (ignore_merges and token != text.encode() and is_text(token))
 
     return {text: token for text, token in spelled.items() if is_ordinary(text, token)}
 
@@ -88,11 +88,3 @@ def loaded_id(text: str, vocab: Mapping[str, int], added: Iterable[int]) -> int:
         added: Ids of all earlier added tokens.
     """
     return vocab[text] if text in vocab else max([len(vocab), *(id + 1 for id in added)])
-
-
-def _is_text(token: bytes) -> bool:
-    try:
-        token.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

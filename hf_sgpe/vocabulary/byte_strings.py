@@ -65,6 +65,19 @@ def bytes_spelled(text: str) -> bytes | None:
         return None
 
 
+def is_text(token: bytes) -> bool:
+    """Return whether the bytes of a token are whole characters in UTF-8.
+
+    >>> is_text("ක".encode()), is_text("ක".encode()[:2])
+    (True, False)
+    """
+    try:
+        token.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 SPACE_MARK = "\u2581"
 """The character that SentencePiece writes for a space."""
 

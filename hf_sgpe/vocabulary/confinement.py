@@ -4,7 +4,7 @@ affect.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import product
 
@@ -45,6 +45,13 @@ class Confinement:
             return not self._characters.isdisjoint(part.decode())
         except UnicodeDecodeError:
             return self._holds_part(part)
+
+    def merges_outside(self, merges: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        """Return the merges that can apply to text without the characters, last ranks first.
+
+        Of equal pairs, only the last one counts.
+        """
+        return [pair for pair in dict.fromkeys(reversed(merges)) if not self.holds(pair[0] + pair[1])]
 
     def _holds_part(self, part: bytes) -> bool:
         """Return `holds` for bytes that begin or end inside a character."""

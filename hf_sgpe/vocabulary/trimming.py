@@ -177,11 +177,7 @@ def check_trimmed(base: TokenizerData, tokenizer: TokenizerData, scripts: Iterab
             raise SGPEError(f"the trimmed tokenizer lacks the token {token!r}, which can occur in text of other scripts")
         elif not base.by_characters and (missing := [byte for byte in token if bytes([byte]) not in tokenizer.vocab]):
             raise SGPEError(f"without the token {token!r}, no token has the byte 0x{missing[0]:02X}")
-    # Of equal pairs, the last one counts.
-    old, new = (
-        [pair for pair in dict.fromkeys(reversed(one.merges)) if not confinement.holds(pair[0] + pair[1])]
-        for one in (base, tokenizer)
-    )
+    old, new = (confinement.merges_outside(one.merges) for one in (base, tokenizer))
     if old != new:
         pair = next((was for was, now in zip(old, new, strict=False) if now != was), "at the end")
         raise SGPEError(f"the merge {pair} has another rank or is missing, and it can apply to text of other scripts")

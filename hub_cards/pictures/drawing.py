@@ -123,7 +123,7 @@ class Panel:
 
     @property
     def numbers(self) -> int:
-        """How many numbers a row has."""
+        """The number of values in a row."""
         return max((len(row.numbers) for row in self.rows), default=0)
 
     def placed(self, width: float) -> tuple[Markup, float]:

@@ -16,6 +16,7 @@ from hf_sgpe.bpe.closed_pairs import closed
 from hf_sgpe.bpe.merging import flat, merge_words, spell_tokens
 from hf_sgpe.bpe.unit_tier import BYTES, ChosenUnits, build_unit_tier, order_units
 from hf_sgpe.learning.extension.extension_tiers import BytesPair, TierLearner, Tiers
+from hf_sgpe.vocabulary.byte_strings import is_text
 from hf_sgpe.vocabulary.neighbours import is_character
 from hf_sgpe.vocabulary.special_tokens import any_of
 
@@ -84,7 +85,7 @@ class CharacterTierLearner(TierLearner):
         spelled = spell_tokens(BYTES, tier)
         # The first merges build characters of bytes, and all others join whole characters.
         pairs = [(spelled[left], spelled[right]) for left, right in tier]
-        return [c for c in new if c not in self.base.vocab], [pair for pair in pairs if all(map(_is_text, pair))]
+        return [c for c in new if c not in self.base.vocab], [pair for pair in pairs if all(map(is_text, pair))]
 
     def _is_shared(self, character: str) -> bool:
         """Return whether a character has no token and may not get one, because the character also occurs in other text."""
@@ -104,7 +105,3 @@ class CharacterTierLearner(TierLearner):
         for word in np.unique(np.searchsorted(ends, untaught, side="right")).tolist():
             times[word] = 0
         return times, 1 - sum(times) / sum(self.words.times)
-
-
-def _is_text(token: bytes) -> bool:
-    return bool(token) and token[0] & 0xC0 != 0x80 and token.decode(errors="ignore").encode() == token

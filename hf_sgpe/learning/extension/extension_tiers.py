@@ -26,6 +26,7 @@ from hf_sgpe.learning.unit_choice import choose_units, cover
 from hf_sgpe.splitting.scripts.script import ZWJ, ZWNJ, runs, shared_marks
 from hf_sgpe.splitting.scripts.script_registry import resolve_script
 from hf_sgpe.splitting.syllables import LinguisTrie
+from hf_sgpe.vocabulary.byte_strings import is_text
 from hf_sgpe.vocabulary.confinement import Confinement
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
@@ -279,7 +280,7 @@ class TierLearner:
         for token in (*built, *self.own_tokens):
             pieces = [tokens[piece] for piece in apply_merges([numbers[bytes([byte])] for byte in token], table)]
             ways = _joined(pieces, numbers, self.confinement)
-            may_be_new = token in built or (by_new_tokens and token.decode(errors="ignore").encode() == token)
+            may_be_new = token in built or (by_new_tokens and is_text(token))
             if not ways and may_be_new and len(pieces) > 1:
                 ways = [(b"".join(pieces[:place]), pieces[place]) for place in range(1, len(pieces))]
                 if not all(self.confinement.holds(left + right) for left, right in ways):

@@ -45,11 +45,7 @@ def check_promise(base: TokenizerData, extended: TokenizerData, scripts: Iterabl
     for token in extended.vocab.keys() - base.vocab.keys():
         if not confinement.holds(token):
             raise SGPEError(f"the new token {token!r} can occur in text of other scripts")
-    # Compare the merges that can apply to other text. Of equal pairs, the last one counts.
-    old, new_merges = (
-        [pair for pair in dict.fromkeys(reversed(one.merges)) if not confinement.holds(pair[0] + pair[1])]
-        for one in (base, extended)
-    )
+    old, new_merges = (confinement.merges_outside(one.merges) for one in (base, extended))
     if old != new_merges:
         pair = next((new for new, was in zip(new_merges, old, strict=False) if new != was), "the end")
         raise SGPEError(

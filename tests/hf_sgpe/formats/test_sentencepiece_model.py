@@ -104,7 +104,7 @@ def test_the_package_reads_it(lines):
 
 
 class TestSettings:
-    """What a ``tokenizer_config.json`` in the same folder decides."""
+    """A ``tokenizer_config.json`` in the same folder decides on the tokens around a text."""
 
     def test_tokens_around_a_text(self, trained):
         plain = models.loaded(trained).encode("a", "b").ids

@@ -33,6 +33,16 @@ def both(normalization, added=ADDED, normalized=()):
     return BPETokenizer.of(tokenizer_json.from_dict(json.loads(made))), Tokenizer.from_str(made)
 
 
+def same_as_library(tokenizer, library, text):
+    """Compare ids, offsets and the decoded text, with all special tokens, and return the library's encoding."""
+    encoded = library.encode(text, add_special_tokens=False)
+    ids, offsets = tokenizer.encode_with_offsets(text, allowed_special="all")
+    assert ids == tokenizer.encode(text, allowed_special="all") == encoded.ids
+    assert offsets == encoded.offsets
+    assert tokenizer.decode(ids) == library.decode(ids, skip_special_tokens=False)
+    return encoded
+
+
 @pytest.fixture(scope="module", params=KINDS)
 def pair(request):
     return both(request.param)
@@ -41,11 +51,8 @@ def pair(request):
 @given(strings)
 def test_ids_texts_and_offsets_are_those_of_the_library(pair, text):
     tokenizer, library = pair
-    encoded = library.encode(text, add_special_tokens=False)
-    ids, offsets = tokenizer.encode_with_offsets(text, allowed_special="all")
-    assert ids == tokenizer.encode(text, allowed_special="all") == encoded.ids
-    assert offsets == encoded.offsets
-    assert tokenizer.decode(ids) == library.decode(ids, skip_special_tokens=False)
+    encoded = same_as_library(tokenizer, library, text)
+    ids = encoded.ids
     assert "".join(tokenizer.decode_stream(ids)) == tokenizer.decode(ids)
     assert tokenizer.convert_ids_to_tokens(ids) == encoded.tokens
 
@@ -58,12 +65,8 @@ def old_pair(request):
 @given(strings)
 def test_added_tokens_in_normalized_text_match_as_in_the_library(old_pair, text):
     tokenizer, library = old_pair
-    encoded = library.encode(text, add_special_tokens=False)
-    ids, offsets = tokenizer.encode_with_offsets(text, allowed_special="all")
-    assert ids == tokenizer.encode(text, allowed_special="all") == encoded.ids
-    assert offsets == encoded.offsets
+    ids = same_as_library(tokenizer, library, text).ids
     assert list(tokenizer.encode_streaming([text[:3], text[3:]], allowed_special="all")) == ids
-    assert tokenizer.decode(ids) == library.decode(ids, skip_special_tokens=False)
 
 
 @given(st.lists(strings, max_size=4))
