@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hf_sgpe.evaluation.runtimes import DIFFERS, EXACT, NFC_ONLY, REFUSED, stated
+from hf_sgpe.evaluation.vocabulary_health import alike, unreachable_ids
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.generation.conversation import end_of_turn
 from hf_sgpe.splitting.scripts.script_registry import every_script
@@ -122,6 +123,8 @@ class Facts:
             "Tokens of their own": self._coverage() if self.scripts and self.training else "",
             "Balanced": self._balance(),
             "Words": self._words(),
+            "Tokens that no text gets": self._unreachable(),
+            "Tokens nearly alike": self._alike(),
         }
         return [(name, value) for name, value in facts.items() if value]
 
@@ -160,6 +163,14 @@ class Facts:
             if share := training.get(f"{unit}_coverage"):
                 ways.append(f"the most frequent {unit}s that make up {100 * share:.10g} % of a script's running {unit}s")
         return ", and ".join(ways)
+
+    def _unreachable(self) -> str:
+        unreachable = unreachable_ids(self.tokenizer.data)
+        return f"{len(unreachable):,}: their own bytes are encoded by other tokens, or are in no text" if unreachable else ""
+
+    def _alike(self) -> str:
+        counts = alike(self.tokenizer.vocab)
+        return f"{counts['case']:,} that differ only in case from another, {counts['space']:,} only in a leading space"
 
     def _balance(self) -> str:
         if not (balance := self.tokenizer.metadata.get("balance")):

@@ -307,8 +307,6 @@ class TokenizingJob:
 
     def _batches(self, part: int, skip: int, on_progress: Progress | None) -> Iterator[_Batch]:
         """Yield batches of the texts of a part without its first ``skip`` documents."""
-        # For other patterns, it is unknown where text can be cut.
-        known = self.tokenizer.splitting.recipe == "sgpe" or self.tokenizer.splitting.base is not None
         texts: list[str] = []
         first: list[int] = []
         last: list[int] = []
@@ -320,7 +318,7 @@ class TokenizingJob:
                 text_field=self.corpus.text_field,
                 lines=self.lines,
                 special_tokens=self.tokenizer.added_tokens,
-                whole=not known,
+                whole=not self.tokenizer.splitting.allows_cuts,
                 on_progress=on_progress,
             ):
                 if skip:

@@ -24,6 +24,8 @@ def test_an_extended_tokenizer_says_what_it_was_extended_from(plain, sample, tmp
     evaluations = compare(extended, {"si": sample["si"].splitlines()[:40]}, baselines={"before": plain})
     assert write_card(tmp_path / "out", extended, evaluations=evaluations)
     vocab = {token: id for token, id in plain.vocab.items() if token != b"\x13"}
+    assert dict(Facts(plain).table())["Tokens that no text gets"].startswith("13: their own bytes are encoded by other")
+    assert "that differ only in case from another" in dict(Facts(plain).table())["Tokens nearly alike"]
     assert "all but 1 of the 256 bytes" in dict(Facts(BPETokenizer(vocab, plain.merges)).table())["Vocabulary"]
 
 
