@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from hf_sgpe.corpora.text_files import CorpusFile, Progress, read_documents
 from hf_sgpe.counts.count_files import is_file_of_counts
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.splitting.normalization import later
+from hf_sgpe.splitting.normalization import later, prepare
 from hf_sgpe.tokenizer import BPETokenizer
 from hf_sgpe.vocabulary.neighbours import Neighbours
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _BATCH_CHARACTERS = 1 << 20
+_BATCH_WORDS = 1 << 16
 
 
 def use_of_tokens(
@@ -28,6 +30,7 @@ def use_of_tokens(
     files: Iterable[CorpusFile],
     *,
     text_field: str = "text",
+    without: frozenset[int] = frozenset(),
     on_progress: Progress | None = None,
 ) -> list[NDArray[np.int64]]:
     """Return, for each tokenizer, an array with the number of occurrences of each id in the documents of files.
@@ -38,6 +41,7 @@ def use_of_tokens(
     Args:
         tokenizers: The first tokenizer has all tokens of the others.
         text_field: As for `hf_sgpe.corpora.text_files.read_documents`.
+        without: Code points. Lines without them are also counted by themselves (`parts_without`).
         on_progress: Called with the number of bytes read.
 
     Raises:
@@ -45,14 +49,15 @@ def use_of_tokens(
     """
     users = [_User(data) for data in tokenizers]
     for file in files:
-        if isinstance(file, Path) and is_file_of_counts(file):
-            counts = _checked_counts(file, tokenizers[0])
+        if (counts := word_counts_in(file, tokenizers[0])) is not None:
             for user in users:
                 user.add_counts(counts)
             continue
-        for parts in _batches(document_parts(tokenizers[0], file, text_field=text_field, on_progress=on_progress)):
+        for parts in batches_of(document_parts(tokenizers[0], file, text_field=text_field, on_progress=on_progress)):
+            lines = list(parts_without(parts, without, tokenizers[0].normalization)) if without else []
             for user in users:
                 user.add(parts)
+                user.add(lines)
     return [user.counts for user in users]
 
 
@@ -84,7 +89,20 @@ def document_parts(
             held, begins = "", True
 
 
-def _batches(parts: Iterable[tuple[str, bool]]) -> Iterator[list[tuple[str, bool]]]:
+def parts_without(
+    parts: Iterable[tuple[str, bool]], points: frozenset[int], normalization: str
+) -> Iterator[tuple[str, bool]]:
+    """Yield the parts of documents that have none of some characters, and of other parts the lines that have none."""
+    for text, begins in parts:
+        if points.isdisjoint(map(ord, prepare(text, normalization))):
+            yield text, begins
+        else:
+            lines = text.splitlines(keepends=True)
+            yield from ((line, False) for line in lines if points.isdisjoint(map(ord, prepare(line, normalization))))
+
+
+def batches_of(parts: Iterable[tuple[str, bool]]) -> Iterator[list[tuple[str, bool]]]:
+    """Yield `document_parts` in lists of about a million characters."""
     batch: list[tuple[str, bool]] = []
     size = 0
     for part in parts:
@@ -97,36 +115,51 @@ def _batches(parts: Iterable[tuple[str, bool]]) -> Iterator[list[tuple[str, bool
         yield batch
 
 
-class _User:
-    """A tokenizer, and the number of occurrences of each of its ids so far."""
+class PartEncoder:
+    """An encoder of `document_parts`."""
 
     def __init__(self, data: TokenizerData) -> None:
         self.tokenizer = BPETokenizer.of(data)
         # A part from inside a text gets no space before it.
         inside = data.inside_text()
         self.inside = self.tokenizer if inside.normalization == data.normalization else BPETokenizer.of(inside)
+
+    def encode(self, parts: Iterable[tuple[str, bool]]) -> NDArray[np.int32]:
+        """Return the ids of all parts: first of those that begin a document, then of the others."""
+        if self.inside is self.tokenizer:
+            return self.tokenizer.encode_batch_to_numpy([text for text, _ in parts])[0]
+        beginnings = [text for text, begins in parts if begins]
+        others = [text for text, begins in parts if not begins]
+        both = (self.tokenizer, beginnings), (self.inside, others)
+        return np.concatenate([tokenizer.encode_batch_to_numpy(texts)[0] for tokenizer, texts in both])
+
+
+class _User(PartEncoder):
+    """A tokenizer, and the number of occurrences of each of its ids so far."""
+
+    def __init__(self, data: TokenizerData) -> None:
+        super().__init__(data)
         self.counts = np.zeros(1 + max(data.bytes_by_id()), np.int64)
 
     def add(self, parts: Iterable[tuple[str, bool]]) -> None:
-        if self.inside is self.tokenizer:
-            self._add_texts(self.tokenizer, [text for text, _ in parts])
-        else:
-            self._add_texts(self.tokenizer, [text for text, begins in parts if begins])
-            self._add_texts(self.inside, [text for text, begins in parts if not begins])
-
-    def _add_texts(self, tokenizer: BPETokenizer, texts: list[str]) -> None:
-        ids, _ = tokenizer.encode_batch_to_numpy(texts)
-        self.counts += np.bincount(ids, minlength=len(self.counts))
+        self.counts += np.bincount(self.encode(parts), minlength=len(self.counts))
 
     def add_counts(self, counts: WordCounts) -> None:
         items = iter(counts.items())
-        while batch := list(zip(range(_BATCH_CHARACTERS >> 4), items, strict=False)):
-            ids, ends = self.inside.encode_batch_to_numpy([word.decode() for _, (word, _) in batch])
-            times = np.repeat([count for _, (_, count) in batch], np.diff(ends, prepend=0))
+        while batch := list(islice(items, _BATCH_WORDS)):
+            ids, ends = self.inside.encode_batch_to_numpy([word.decode() for word, _ in batch])
+            times = np.repeat(np.array([count for _, count in batch], np.int64), np.diff(ends, prepend=0))
             np.add.at(self.counts, ids, times)
 
 
-def _checked_counts(file: Path, data: TokenizerData) -> WordCounts:
+def word_counts_in(file: CorpusFile, data: TokenizerData) -> WordCounts | None:
+    """Return the word counts in a file, if it has these and no texts.
+
+    Raises:
+        SGPEError: the words are not those of the tokenizer.
+    """
+    if not isinstance(file, Path) or not is_file_of_counts(file):
+        return None
     if data.by_characters:
         raise SGPEError(f"{file} has word counts, but merges of this tokenizer cross words: give the text itself")
     counts = WordCounts.load(file)
