@@ -115,8 +115,15 @@ def transplant(given: TransplantOptions, as_json: Json = False) -> None:
     )
     lora = f" With LoRA, train and save these rows with {done.lora}." if done.row_map.new else ""
     tables = " and ".join((*done.tables, *done.drafts))
+    before_size, after_size = done.sizes or (None, None)
+    size = ""
+    if before_size and after_size and before_size != after_size:
+        size = (
+            f" The model has {after_size.parameters:,} parameters instead of {before_size.parameters:,}, and its weights "
+            f"take {after_size.bytes / 1e6:,.1f} MB on disk instead of {before_size.bytes / 1e6:,.1f}."
+        )
     report(
-        f"{given.out}: {done.row_map}, {done.row_map.rows:,} rows in all, in {tables}.{lora}",
+        f"{given.out}: {done.row_map}, {done.row_map.rows:,} rows in all, in {tables}.{size}{lora}",
         {"out": given.out, **described},
         as_json,
     )
