@@ -12,7 +12,7 @@ from hf_sgpe.evaluation.runtimes import DIFFERS, EXACT, NFC_ONLY, REFUSED, state
 from hf_sgpe.evaluation.vocabulary_health import alike, unreachable_ids
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.generation.conversation import end_of_turn
-from hf_sgpe.splitting.scripts.script_registry import every_script
+from hf_sgpe.splitting.scripts.script_registry import every_script, names_of
 from hf_sgpe.tokenizer import BPETokenizer
 from hub_cards.markup import as_json, code, listed
 
@@ -108,6 +108,7 @@ class Facts:
         facts = {
             "Vocabulary": f"{tokenizer.vocab_size:,} tokens, {self._bytes()}",
             "Extended": "; ".join(map(_extended, self.extensions)),
+            "Trimmed": "; ".join(map(_trimmed, self.tokenizer.metadata.get("trimmed", ()))),
             "Merges": f"{len(tokenizer.merges):,}",
             "Special tokens": _with_ids(sorted(tokenizer.special_tokens.items(), key=lambda item: item[1])) or "none",
             "Parts of special tokens": "; ".join(self._parts()),
@@ -256,6 +257,8 @@ class Facts:
         if not tokenizer.pad_token:
             remedy = "pad_token = tokenizer.eos_token" if tokenizer.eos_token else "add_special_tokens"
             yield f"It has no padding token. Padded batches need one: `tokenizer.{remedy}`."
+        if tokenizer.metadata.get("trimmed"):
+            yield "Text that needs a removed token is encoded by smaller tokens, down to bytes, which a model may not know."
         yield "It is a tokenizer, not a model: it has no weights."
         if self.extensions:
             yield (
@@ -267,6 +270,12 @@ class Facts:
 def _extended(note: Mapping[str, Any]) -> str:
     scripts = listed(map(str.title, note.get("scripts", ())))
     return f"from {code(note.get('base', 'a tokenizer'))} by {note.get('new_tokens', 0):,} tokens for {scripts}"
+
+
+def _trimmed(note: Mapping[str, Any]) -> str:
+    scripts = f"the tokens of {names_of(map(str.title, note['scripts']))}" if note["scripts"] else ""
+    unused = f"{note['unused']:,} tokens that a corpus does not need" if note.get("unused") else ""
+    return f"without {listed(filter(None, (scripts, unused)))}"
 
 
 def _with_ids(tokens: Sequence[tuple[str, int]]) -> str:

@@ -123,6 +123,9 @@ def test_trim_by_use(bases, texts, tmp_path, name, scripts):
     old = before.encode(kept)
     assert after.encode(kept) == [moved[id] for id in old]
     assert facts["unused"]["compared"] >= len(old) - 1
+    shown = json.loads(hf_sgpe("info", out, "--json").stdout)
+    assert shown["unused tokens removed"] == facts["unused"]["tokens"]
+    assert shown.get("without the scripts", []) == list(scripts[1:])
     library = Tokenizer.from_file(str(out / "tokenizer.json"))
     for text in (half, texts["si.txt"][:500], *texts["en.txt"].splitlines()[-20:]):
         assert after.decode(after.encode(text)) == before.decode(before.encode(text))
