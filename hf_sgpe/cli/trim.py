@@ -87,9 +87,10 @@ def trim(given: TrimOptions, as_json: Json = False) -> None:
         without = confined_to(scripts, folder.data.normalization).points
         with reading_bar(size, None) as bar:
             how: dict[str, Any] = {"text_field": given.text_field, "on_progress": bar.update}
-            [use] = use_of_tokens([folder.data], corpus, without=without, **how)
-        if not use.any():
+            [counts] = use_of_tokens([folder.data], corpus, without=without, **how)
+        if not counts.any():
             raise SGPEError(f"--unused-in {', '.join(given.unused_in)}: there is no text")
+        use = counts.tolist()
     smaller, trimming = folder.trimmed(scripts, ids=given.ids, use=use)
     with reading_bar(size, None) as bar:
         compared = check_corpus(trimming, corpus, text_field=given.text_field, on_progress=bar.update)

@@ -200,9 +200,9 @@ def check_trimmed(
             raise SGPEError(f"without the token {token!r}, no token has the byte 0x{missing[0]:02X}")
     old, new = (confinement.merges_outside(one.merges) for one in (base, tokenizer))
     if unused:
-        parts, added = TokenParts(base), set(base.added_ids.values())  # added tokens are not built
+        parts_of, added = TokenParts(base).of, set(base.added_ids.values())  # added tokens are not built
         for token in (token for token in tokenizer.vocab if base.vocab[token] not in added):
-            if lost := unused.intersection(parts.of(token) or ()):
+            if lost := unused & set(parts_of(token) or ()):
                 raise SGPEError(f"the trimmed tokenizer lacks the token {min(lost)!r}, from which {token!r} is built")
         old = [pair for pair in old if unused.isdisjoint((*pair, pair[0] + pair[1]))]
     if old != new:
