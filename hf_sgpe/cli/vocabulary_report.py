@@ -65,7 +65,8 @@ def report_vocabulary(
     if picture:
         from hub_cards.pictures.vocabulary_picture import draw_vocabulary
 
-        write_text(picture, draw_vocabulary(health, tokenizer).svg())
+        name = Path(tokenizer).resolve().name if Path(tokenizer).exists() else tokenizer  # local paths are private
+        write_text(picture, draw_vocabulary(health, name).svg())
         facts["picture"] = str(picture)
     if as_json:
         print_json(facts)

@@ -64,7 +64,8 @@ class VocabularyHealth:
         unreachable: Ids of tokens of which the text has none, and whose own bytes are encoded by other tokens.
         scripts: Id → the script of the first letter; `PARTS` for parts of characters, and `NO_SCRIPT` without a letter.
         alike: Numbers of tokens that another token equals but for ``case``, a leading ``space``, or ``either``.
-        cutoffs: For an extended tokenizer, the text with more and more of its new tokens.
+        cutoffs: For an extended tokenizer, the text with more and more of its new tokens. Without any, it still has its own
+            split and order of merges.
     """
 
     tokens: int

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hf_sgpe.evaluation.runtimes import DIFFERS, EXACT, NFC_ONLY, REFUSED, stated
-from hf_sgpe.evaluation.vocabulary_health import alike, unreachable_ids
+from hf_sgpe.evaluation.vocabulary_health import NO_SCRIPT, alike, scripts_of, unreachable_ids
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.generation.conversation import end_of_turn
 from hf_sgpe.splitting.scripts.script_registry import every_script, names_of
 from hf_sgpe.tokenizer import BPETokenizer
+from hf_sgpe.vocabulary.trimming import PARTS
 from hub_cards.markup import as_json, code, listed
 
 _RETRAINED = (
@@ -31,7 +31,7 @@ _NORMALIZATIONS = {
     "metaspace-always": "U+2581 becomes a space; a space is put before each part between added tokens that has none",
     "metaspace-first": "U+2581 becomes a space; a space is put before the text, if it has none",
 }
-_NO_SCRIPT = ("no letters", "parts of characters")
+_NO_SCRIPT = (NO_SCRIPT, PARTS)
 
 SAMPLE = "Hello, world!"
 """A few words for a tokenizer without a script of its own."""
@@ -199,7 +199,7 @@ class Facts:
     def composition(self) -> list[tuple[str, int]]:
         """Return each script with the number of tokens whose first letter is in it, the most frequent script first."""
         vocab = self.tokenizer.vocab
-        counts = Counter(map(_script_of, vocab))
+        counts = Counter(name if name in _NO_SCRIPT else name.title() for name in scripts_of(vocab))
         few = [script for script, count in counts.items() if count < len(vocab) / 200 and script not in _NO_SCRIPT]
         if len(few) > 1:
             counts["other scripts"] = sum(map(counts.pop, few))
@@ -280,17 +280,3 @@ def _trimmed(note: Mapping[str, Any]) -> str:
 
 def _with_ids(tokens: Sequence[tuple[str, int]]) -> str:
     return "; ".join(f"{code(token)} with id {id}" for token, id in tokens)
-
-
-def _script_of(token: bytes) -> str:
-    """Return the script of the first letter or mark in a token.
-
-    >>> _script_of(" ක".encode()), _script_of(b"x 1"), _script_of(b"42")
-    ('Sinhala', 'Latin', 'no letters')
-    """
-    try:
-        text = token.decode()
-    except UnicodeDecodeError:
-        return "parts of characters"
-    letter = next((character for character in text if unicodedata.category(character)[0] in "LM"), None)
-    return unicodedata.name(letter, "OTHER").partition(" ")[0].title() if letter else "no letters"

@@ -35,7 +35,13 @@ def test_the_health_of_a_vocabulary(workplace, tokenizer):
     for name in ("used", "only_steps", "never_used"):
         assert f" {facts[name]:,} ({facts[name] / facts['tokens']:.1%})" in shown
     assert re.search(rf"^tamil +{facts['scripts']['tamil']['tokens']} +0 +0\.0% ", shown, re.MULTILINE)
-    assert picture.read_text(encoding="utf-8").startswith("<svg ")
+    drawn = picture.read_text(encoding="utf-8")
+    assert drawn.startswith("<svg ")
+    assert str(workplace) not in drawn
+    refused = hf_sgpe(*arguments, "--picture", picture, code=2).stderr
+    assert "picture.svg" in refused
+    assert "--overwrite" in refused
+    hf_sgpe(*arguments, "--picture", picture, "--overwrite")
 
 
 @needs_data
