@@ -33,6 +33,7 @@ def report_vocabulary(
     as_json: bool = False,
 ) -> None:
     """Measure a vocabulary on text, and print tables or JSON. Arguments are those of ``hf-sgpe evaluate --vocabulary``."""
+    from hf_sgpe.corpora.text_files import size_of
     from hf_sgpe.evaluation.vocabulary_health import health_of, unreachable_ids
     from hf_sgpe.files.atomic import write_text
     from hf_sgpe.files.overwriting import check_new_file
@@ -50,7 +51,7 @@ def report_vocabulary(
         require_pytorch(to_train=False)
     found = find_files(files)
     data = load(tokenizer)
-    with reading_bar(sum(file.stat().st_size for file in found if isinstance(file, Path)), None) as bar:
+    with reading_bar(sum(map(size_of, found)), None) as bar:
         health = health_of(data, found, text_field=text_field, on_progress=bar.update)
     if not health.tokens_in_text:
         raise SGPEError(f"{', '.join(map(str, found))}: there is no text to measure")

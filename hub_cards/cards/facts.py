@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from hf_sgpe.evaluation.runtimes import DIFFERS, EXACT, NFC_ONLY, REFUSED, stated
@@ -124,7 +125,7 @@ class Facts:
             "Tokens of their own": self._coverage() if self.scripts and self.training else "",
             "Balanced": self._balance(),
             "Words": self._words(),
-            "Tokens that no text gets": self._unreachable(),
+            "Tokens that no text gets": self._unreachable,
             "Tokens nearly alike": self._alike(),
         }
         return [(name, value) for name, value in facts.items() if value]
@@ -165,6 +166,7 @@ class Facts:
                 ways.append(f"the most frequent {unit}s that make up {100 * share:.10g} % of a script's running {unit}s")
         return ", and ".join(ways)
 
+    @cached_property
     def _unreachable(self) -> str:
         unreachable = unreachable_ids(self.tokenizer.data)
         return f"{len(unreachable):,}: their own bytes are encoded by other tokens, or are in no text" if unreachable else ""
