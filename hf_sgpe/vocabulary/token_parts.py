@@ -41,7 +41,7 @@ class TokenParts:
         >>> from hf_sgpe import BPETokenizer
         >>> parts = TokenParts(BPETokenizer.train_from_iterator(["low low"], 258).data)
         >>> sorted(parts.needed_by([b"low"]))
-        [b'l', b'low', b'o', b'ow', b'w']
+        [b'l', b'lo', b'low', b'o', b'w']
         """
         needed: set[bytes] = set()
         waiting = list(tokens)
