@@ -26,10 +26,11 @@ import model_runs
 import numpy as np
 from harness import command, held_out_lines, lines_of
 from model_runs import add_options, by_name, check, places_of, run_all
-from reporting import chart, table
+from reporting import table
 
 from hf_sgpe import SGPEError
 from hf_sgpe.files.atomic import write_text
+from hf_sgpe.files.charts import chart
 from hf_sgpe.weights.model_loading import load_model, load_tokenizer
 from trainers.language_models.language_model import pack
 from trainers.language_models.training_loop import adamw
