@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sets up the runtimes of tests/ecosystems: transformers 4, tokenizers 1.0 and transformers.js:
+# Sets up the runtimes of tests/ecosystems: transformers 4, tokenizers 1.0, PEFT with TRL, and transformers.js:
 # bash scripts/ecosystems.sh
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -10,6 +10,12 @@ tokenizers_1="$root/.venv-tokenizers1"
 if [ ! -e "$tokenizers_1/tokenizers" ]; then
     "$root/.venv-transformers4/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --target "$tokenizers_1" \
         tokenizers==1.0.0rc3
+fi
+# In a folder of its own, for the recipes of docs/finetune.md; .venv-test has what both need.
+finetuning="$root/.venv-finetuning"
+if [ ! -e "$finetuning/trl" ]; then
+    "$root/.venv-transformers4/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --target "$finetuning" \
+        peft==0.21.2 trl==1.16.0
 fi
 if ! command -v npm >/dev/null || ! node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)'; then
     echo "npm or Node.js 20 or later is missing: transformers.js is not tested" >&2
