@@ -21,6 +21,7 @@ except ModuleNotFoundError:
 from hf_sgpe.files.atomic import write_text
 from hf_sgpe.files.charts import chart
 from trainers.language_models.scoring import Score, encode_held_out, score_encoded, undisturbed
+from trainers.language_models.training_runs import PROGRESS_FILE
 from trainers.model_rows.token_tables import extended_ids
 
 if TYPE_CHECKING:
@@ -36,8 +37,6 @@ MEASURES = {
     "new_tokens": "{:.1%} of the tokens are new",
 }
 """The measures of a language, each with its form in a sentence. `LanguageProgress` describes them."""
-
-PROGRESS_FILE = "language_progress.jsonl"
 
 
 class LanguageProgress(TrainerCallback):

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase, Trainer, TrainerCallback
 
 
+PROGRESS_FILE = "language_progress.jsonl"
+"""Name of the file with the measurements of a training, in the folder of the training."""
+
 # The key in the settings of a finished training.
 _FINISHED = "finished"
 
@@ -208,7 +211,8 @@ def _nothing_left(out: Path, finished: bool) -> Iterator[None]:
         yield
     except BaseException:
         if not finished and not any(out.glob("checkpoint-*")):
-            (out / SETTINGS_FILE).unlink(missing_ok=True)
+            for name in (SETTINGS_FILE, PROGRESS_FILE):
+                (out / name).unlink(missing_ok=True)
             with suppress(OSError):  # the folder has other files
                 out.rmdir()
         raise
