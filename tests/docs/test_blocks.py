@@ -90,7 +90,7 @@ def here(workplace, tmp_path):
 def run(block: Block, folder: Path) -> list[str]:
     """Run a block with small numbers, and return what its program or each of its commands printed."""
     code = block.code.replace("\\\n", " ")
-    for written in re.findall(r"--out (\S+)", code):
+    for written in re.findall(r'(?:--out |transplant\(.*, ")([\w.-]+)', code):
         path = folder / written
         (shutil.rmtree if path.is_dir() else Path.unlink)(path) if path.exists() else None
     for long, short in SHORT:

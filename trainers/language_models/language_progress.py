@@ -182,7 +182,7 @@ class LanguageProgress(TrainerCallback):
         if state.is_world_process_zero:
             record = {"step": step, "epoch": state.epoch, "languages": languages, "seconds": round(seconds, 3)}
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            with self.file.open("a", encoding="utf-8") as file:
+            with self.file.open("a", encoding="utf-8", newline="\n") as file:
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")
             if self._show is not None:
                 for line in _lines(self.points):
