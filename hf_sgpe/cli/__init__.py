@@ -19,7 +19,7 @@ from hf_sgpe.terminal.options import with_options
 
 # isort: off
 # Each module adds its commands; --help lists them in this order.
-from hf_sgpe.cli import train, train_sgpe, extend, trim, compare_ids, transplant, count, counts  # noqa: F401
+from hf_sgpe.cli import train, train_sgpe, extend, trim, compare_ids, transplant, adapt, count, counts  # noqa: F401
 from hf_sgpe.cli import convert_zawgyi, tokenize, export, engines, chat, serve, encode, decode, info  # noqa: F401
 from hf_sgpe.cli import check, evaluate, card, playground, push  # noqa: F401
 # isort: on

@@ -95,10 +95,15 @@ def distilled_rows(
     old: PreTrainedTokenizerBase,
     texts: Iterable[str],
     settings: Distillation | None = None,
+    *,
+    state: str | os.PathLike[str] | None = None,
 ) -> list[torch.Tensor]:
     """Return the new rows for each table of a model (from a folder or the Hub), trained by `distil`, in 32 bits.
 
     The whole model is in memory in 32 bits, on a GPU if there is one.
+
+    Args:
+        state: As for `distil`.
 
     Raises:
         SGPEError: the tokenizer was not extended from the old one, the model is not causal, or no text has a new token.
@@ -111,7 +116,7 @@ def distilled_rows(
     snippets = choose_snippets(tokenizer, old, row_map.new, texts, settings)
     net = load_causal_model(model).to("cuda" if torch.cuda.is_available() else "cpu")
     fit_embeddings(net, tokenizer, old, multiple=1, start=lambda _: row_map)
-    distil(net, row_map.new, snippets, settings)
+    distil(net, row_map.new, snippets, settings, state=state)
     return [table.detach()[row_map.new].float().cpu() for table in tables_of(net)]
 
 

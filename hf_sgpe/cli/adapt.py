@@ -1,0 +1,26 @@
+"""``adapt``: adapt a model to a language in one command."""
+
+from __future__ import annotations
+
+from hf_sgpe.cli.application import Json, command
+from hf_sgpe.learning.adaptation import Adaptation
+from hf_sgpe.terminal.printing import print_table, report
+from hf_sgpe.terminal.progress import is_quiet
+
+
+@command(epilog="Example: hf-sgpe adapt smollm2 si.txt.xz --script si --keep en.txt.xz --budget 10M --out smollm2-si")
+def adapt(given: Adaptation, as_json: Json = False) -> None:
+    """Adapt a model to a language: extend its tokenizer, give it rows for the new tokens, train it, and report.
+
+    Before training, the command prints the tokens, the memory and, measured on the first rows, the hours that training
+    takes. An interrupted run continues with --resume. The folder then has the tokenizer, the model before training
+    (start), the trained model (model), a picture and report.md. Each step is also a command of its own: hf-sgpe extend,
+    hf-sgpe transplant and scripts/train_lm.py.
+    """
+    from trainers.adapting import MODEL, adapt as work
+
+    result = work(given, show=lambda line: None if as_json or is_quiet() else print(line, flush=True))
+    report(f"{given.out}: the adapted model is in {MODEL}", {"out": given.out, "bits_per_byte": result}, as_json)
+    if not as_json and not is_quiet():
+        rows = ((name, *(f"{value:.4f}" for value in values.values())) for name, values in result.items())
+        print_table(["bits per byte", "before", "started", "trained"], rows, texts=1)

@@ -1,0 +1,91 @@
+"""The settings of an adaptation: of a base model to a language, from the tokenizer to the trained model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.learning.extension.extension_config import AUTO
+from hf_sgpe.terminal.options import SEVERAL, argument, arguments, option, option_list
+
+STARTS = ("distil", "mean")
+"""The ways to start new rows."""
+
+# As `trainers.model_rows.token_tables.PARTS`, which a test compares.
+_PARTS = ("all", "ends", "embeddings", "new-rows")
+# With less training, the minutes of distilling are better spent on training.
+_LEAST_TO_DISTIL = 1_000_000
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adaptation:
+    """The settings of an adaptation. The default values are those that did best in the documentation."""
+
+    base: str = argument("The model to adapt: a folder or a Hub repository, with its tokenizer.")
+    corpus: list[str] = arguments("Text in the new language: files, folders or globs of .txt, .jsonl or .parquet.")
+    out: str = option("Folder to write to.", ..., "-o")
+    script: list[str] = option_list("Scripts or languages to add, such as sinhala or si (default: those of the text).")
+    keep: list[str] = option_list(
+        "Text in languages that the model knows, mixed in so that the model does not forget them.", metavar=SEVERAL
+    )
+    keep_share: float | None = option("Share of the training rows that come from --keep (default: 0.2).")
+    evaluate: list[str] = option_list(
+        "Held-out text on which to measure: FILE or NAME=FILE (default: a hundredth of the corpus).",
+        "--eval",
+        metavar=SEVERAL,
+    )
+    new_tokens: str = option(f"Number of tokens to add, or {AUTO}.", AUTO)
+    budget: str = option("Number of tokens to train on, such as 10M.", "10M")
+    init: str | None = option(
+        "Start of new rows: distil, or the mean of their pieces (default: distil, or mean if the budget is below 1M).",
+        choices=STARTS,
+    )
+    parts: str = option("Parts of the model to train: " + ", ".join(_PARTS) + ".", "ends", choices=_PARTS)
+    learning_rate: float = option("Peak of the learning rate.", 1e-4)
+    rows_learning_rate: float = option("Peak of the learning rate of the new rows.", 1e-3)
+    length: int = option("Number of tokens in a row, the context length of training.", 512)
+    batch_size: int = option("Rows per step.", 16)
+    lines: bool = option("Treat each line of a text file as a text, instead of the whole file.", False)
+    text_field: str = option("Field or column with the text in .jsonl and .parquet files.", "text")
+    seed: int = option("Seed of the order of texts.", 1)
+    resume: bool = option("Continue an interrupted run in --out.", False)
+
+    @property
+    def steps(self) -> int:
+        """The number of training steps that the budget allows.
+
+        Raises:
+            SGPEError: the budget is not a number, or is too small for one step.
+        """
+        text = self.budget.strip().lower()
+        number, unit = (text[:-1], text[-1]) if text[-1:] in ("k", "m", "b") else (text, "")
+        try:
+            tokens = round(float(number) * _UNITS[unit])
+        except (ValueError, OverflowError):
+            raise SGPEError(f"--budget {self.budget}: give a number of tokens, such as 500k, 10M or 1B") from None
+        if tokens < self.batch_size * self.length:
+            least = self.batch_size * self.length
+            raise SGPEError(f"--budget {self.budget}: give at least {least:,} tokens, the tokens of one step")
+        return tokens // (self.batch_size * self.length)
+
+    @property
+    def start(self) -> str:
+        """The start of new rows: ``distil`` or ``mean``."""
+        enough = self.steps * self.batch_size * self.length >= _LEAST_TO_DISTIL
+        return self.init or ("distil" if enough else "mean")
+
+    def check(self) -> None:
+        """Check the options before anything is read.
+
+        Raises:
+            SGPEError: an option is wrong.
+        """
+        if self.new_tokens != AUTO and not (self.new_tokens.isdecimal() and int(self.new_tokens)):
+            raise SGPEError(f"--new-tokens {self.new_tokens}: give a number above 0, or {AUTO}")
+        for name in ("learning_rate", "rows_learning_rate"):
+            if not getattr(self, name) > 0:
+                raise SGPEError(f"--{name.replace('_', '-')} must be above 0, not {getattr(self, name)}")
+        if self.batch_size < 1:
+            raise SGPEError(f"--batch-size must be at least 1, not {self.batch_size}")
+        _ = self.steps  # raises an error for a wrong budget

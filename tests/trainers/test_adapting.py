@@ -1,0 +1,129 @@
+"""A base model, adapted to a language in one command: steps, their order, and what is refused."""
+
+import json
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="models are trained: pip install torch accelerate")
+pytest.importorskip("accelerate")
+
+from hf_sgpe import SGPEError  # noqa: E402
+from hf_sgpe.learning.adaptation import _PARTS, Adaptation  # noqa: E402
+from hf_sgpe.weights.model_loading import load_tokenizer  # noqa: E402
+from trainers import adapting  # noqa: E402
+from trainers.adapting import adapt  # noqa: E402
+from trainers.model_rows.token_tables import PARTS  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory, sample):
+    folder = tmp_path_factory.mktemp("texts")
+    for name, text in {
+        "si": sample["si"][:12_000],
+        "en": sample["en"][:8_000],
+        "held-out": sample["si"][12_000:14_000],
+    }.items():
+        (folder / f"{name}.txt").write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def options(extended, texts):
+    return {
+        "base": str(extended[0]),
+        "corpus": [str(texts / "si.txt")],
+        "keep": [str(texts / "en.txt")],
+        "evaluate": [f"si={texts / 'held-out.txt'}"],
+        "new_tokens": "100",
+        "length": 32,
+        "batch_size": 2,
+        "budget": "640",
+        "lines": True,
+    }
+
+
+@pytest.fixture
+def given(options, tmp_path):
+    return options | {"out": str(tmp_path / "out")}
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(options, tmp_path_factory):
+    """The folder of a run, and its result."""
+    out = tmp_path_factory.mktemp("runs") / "whole"
+    return out, adapt(Adaptation(**options, out=str(out)), show=lambda _: None)
+
+
+def test_a_base_model_becomes_a_trained_model(given, tmp_path):
+    lines = []
+    result = adapt(Adaptation(**given, init="distil"), show=lines.append)
+    out = tmp_path / "out"
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer, model = AutoTokenizer.from_pretrained(out / "model"), AutoModelForCausalLM.from_pretrained(out / "model")
+    assert len(model.get_input_embeddings().weight) >= len(tokenizer)
+    assert len(tokenizer) == len(load_tokenizer(given["base"])) + 100
+    values = result["si"]
+    assert values["trained"] < values["started"]
+    report = (out / "report.md").read_text(encoding="utf-8")
+    assert f"| si | {values['before']:.4f} | {values['started']:.4f} | {values['trained']:.4f} |" in report
+    assert any("10 steps of 64 tokens" in line and "GB for" in line for line in lines)
+    assert not (out / "distillation.pt").exists()
+    # A finished run is not repeated.
+    assert adapt(Adaptation(**given, init="distil", resume=True), show=lines.append) == result
+    with pytest.raises(SGPEError, match="different settings"):
+        adapt(Adaptation(**given, init="mean", resume=True), show=lines.append)
+    with pytest.raises(SGPEError, match="out"):
+        adapt(Adaptation(**given, init="distil"), show=lines.append)
+
+
+@pytest.mark.parametrize("step", ["_extend", "_start", "_before", "_train"])
+def test_an_interrupted_run_continues_to_the_same_model(given, uninterrupted, step, tmp_path, monkeypatch):
+    work = getattr(adapting, step)
+
+    def interrupted(*arguments):
+        work(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(adapting, step, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        adapt(Adaptation(**given), show=lambda _: None)
+    monkeypatch.undo()
+    assert adapt(Adaptation(**given, resume=True), show=lambda _: None) == uninterrupted[1]
+    models = [(folder / "model" / "model.safetensors").read_bytes() for folder in (uninterrupted[0], tmp_path / "out")]
+    assert models[0] == models[1]
+    settings = json.loads((tmp_path / "out" / "settings.json").read_text())
+    assert settings["budget"] == "640"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"budget": "many"}, "--budget many: give a number of tokens, such as 500k, 10M or 1B"),
+        ({"budget": "10"}, "--budget 10: give at least 64 tokens, the tokens of one step"),
+        ({"new_tokens": "0"}, "--new-tokens 0: give a number above 0, or auto"),
+        ({"learning_rate": 0.0}, "--learning-rate must be above 0, not 0.0"),
+        ({"batch_size": 0}, "--batch-size must be at least 1, not 0"),
+        ({"keep": [], "keep_share": 0.3}, "--keep-share needs --keep"),
+        ({"resume": True}, "nothing to resume: leave --resume out"),
+    ],
+)
+def test_bad_options_are_refused_before_anything_is_written(given, change, message, tmp_path):
+    with pytest.raises(SGPEError, match=message):
+        adapt(Adaptation(**given | change))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_training_that_does_not_fit_is_refused(given, monkeypatch):
+    monkeypatch.setattr(adapting, "_LOGIT", 10**15)
+    with pytest.raises(SGPEError, match="give a smaller --batch-size or --length, or --parts new-rows"):
+        adapt(Adaptation(**given), show=lambda _: None)
+
+
+@pytest.mark.parametrize(("budget", "steps"), [("10M", 1220), ("1.5b", 183_105), ("8192", 1), ("20k", 2)])
+def test_budgets_are_numbers_of_tokens(budget, steps):
+    assert Adaptation(base="a", corpus=["b"], out="c", budget=budget).steps == steps
+
+
+def test_the_parts_are_those_of_the_training():
+    assert _PARTS == PARTS

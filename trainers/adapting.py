@@ -1,0 +1,255 @@
+"""Adapting a model to a language, from a base model to a trained one: extend the tokenizer, add rows, train, report.
+
+Each step writes into a folder of its own, and a step that is done is not repeated. So an interrupted run continues where it
+stopped. The steps are those of `TokenizerExtender`, `transplant`, `distil` and `train`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hf_sgpe.corpora.corpus import Corpus
+from hf_sgpe.corpora.held_out import read_held_out
+from hf_sgpe.corpora.measured_text import normalized
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.files.atomic import atomic_directory, write_text
+from hf_sgpe.files.json_files import read_json, write_json
+from hf_sgpe.files.overwriting import check_new_folder
+from hf_sgpe.files.resuming import SETTINGS_FILE, alone_in, check_settings, keep_settings
+from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
+from hf_sgpe.learning.adaptation import Adaptation
+from hf_sgpe.learning.extension.extension_config import AUTO, ExtensionConfig
+from hf_sgpe.weights.model_loading import load_causal_model, load_tokenizer
+from trainers.language_models.language_model import collate
+from trainers.language_models.scoring import score_model
+from trainers.language_models.training_rows import TextOptions, TrainingRows, read_rows
+from trainers.language_models.training_runs import PROGRESS_FILE, TrainingRun, check_length, require_pytorch, train
+from trainers.model_rows.distillation import Distillation, distilled_rows
+from trainers.model_rows.row_starts import by_position
+from trainers.model_rows.token_tables import extended_ids, parameter_groups
+from trainers.model_rows.transplanting import transplant
+from trainers.tokenizers.recipes import choose_split, find_scripts
+from trainers.tokenizers.tokenizer_extender import TokenizerExtender, extended_folder
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+TOKENIZER, START, MODEL, REPORT = "tokenizer", "start", "model", "report.md"
+"""Names in the folder of an adaptation: the extended tokenizer, the model before and after training, and the report."""
+
+_BEFORE, _DISTILLATION, _PICTURE = "before.json", "distillation.pt", "progress.svg"
+# Bytes for each weight, and in addition for each trained weight (gradient and two moments), in 32 bits.
+_WEIGHT, _TRAINED = 4, 12
+# Bytes for each logit: the logit, its copy in 32 bits and its gradient.
+_LOGIT = 12
+_TIMED_STEPS = 2
+
+
+def text_options(given: Adaptation) -> TextOptions:
+    """Return the options of the text to train on. Without held-out text, a hundredth of the corpus is held out."""
+    names = ("corpus", "text_field", "lines", "length", "keep", "keep_share")
+    return TextOptions(**{name: getattr(given, name) for name in names}, validation_share=None if given.evaluate else 0.01)
+
+
+def adapt(given: Adaptation, *, show: Callable[[str], None] = print) -> dict[str, dict[str, float]]:
+    """Adapt a model to a language, and return bits per byte of each held-out text: before, started and trained.
+
+    Args:
+        show: Function that takes a line about each step.
+
+    Raises:
+        SGPEError: an option is wrong; the base cannot be extended; the training does not fit into memory; or the folder has
+            files, or results of other settings.
+    """
+    require_pytorch()
+    given.check()
+    text_options(given).check_text()
+    out = Path(given.out)
+    settings = {name: value for name, value in asdict(given).items() if name not in ("out", "resume")}
+    if not given.resume:
+        check_new_folder(out, whole=True)
+    elif not (out / SETTINGS_FILE).exists():
+        raise SGPEError(f"{out}: nothing to resume: leave --resume out")
+    check_settings(out, settings)
+    held_out = {name: one.texts() for name, one in read_held_out(given.evaluate, text_field=given.text_field).items()}
+    folder = TokenizerFolder.read(given.base)
+    out.mkdir(parents=True, exist_ok=True)
+    with alone_in(out):
+        keep_settings(out, settings)
+        show(_extend(given, folder, out))
+        old, new = load_tokenizer(given.base), load_tokenizer(str(out / TOKENIZER))
+        show(_start(given, old, new, out))
+        model = load_causal_model(str(out / START))
+        check_length(model, given.length, given.base)
+        rows = read_rows(text_options(given), new, str(out / TOKENIZER))
+        if rows.validation:
+            held_out["validation"] = list(map(normalized, rows.validation))
+        before = _before(given, old, held_out, out)
+        show(_forecast(given, model, rows, extended_ids(new)))
+        points = _train(given, model, new, rows, held_out, out, show)
+        result = {
+            name: {
+                "before": before[name],
+                "started": points[0]["languages"][name]["bits_per_byte"],
+                "trained": points[-1]["languages"][name]["bits_per_byte"],
+            }
+            for name in held_out
+        }
+        write_text(out / REPORT, _report(given, result))
+    return result
+
+
+def _extend(given: Adaptation, base: TokenizerFolder, out: Path) -> str:
+    target = out / TOKENIZER
+    if (target / "tokenizer.json").exists():
+        return f"{target}: the extended tokenizer is there"
+    corpus = Corpus.of(given.corpus, text_field=given.text_field)
+    scripts = find_scripts(corpus, given.script, "hybrid", other_way=", or give text in a script to add")
+    number = given.new_tokens if given.new_tokens == AUTO else int(given.new_tokens)
+    config = choose_split(base.data, ExtensionConfig(new_tokens=number, **scripts), ())
+    extender = TokenizerExtender(config)
+    extension = extender.learn(base, extender.count(base, files=corpus))
+    with atomic_directory(target) as temporary:
+        extended_folder(base, extension).write(temporary)
+    return f"{target}: {extension.new_tokens:,} tokens more than {given.base}"
+
+
+def _start(given: Adaptation, old: PreTrainedTokenizerBase, new: PreTrainedTokenizerBase, out: Path) -> str:
+    target = out / START
+    if (target / "config.json").exists():
+        return f"{target}: the model with rows for new tokens is there"
+    how: dict[str, Any] = {}
+    if given.start == "distil":
+        state = out / _DISTILLATION
+        texts = (line for line in Corpus.of(given.corpus, text_field=given.text_field).read_lines() if line.strip())
+        tokenizers = {"tokenizer": new, "old": old}
+        settings = Distillation(seed=given.seed)
+        how["start"] = by_position
+        how["learn"] = partial(distilled_rows, model=given.base, **tokenizers, texts=texts, settings=settings, state=state)
+    done = transplant(given.base, out / TOKENIZER, target, **how)
+    (out / _DISTILLATION).unlink(missing_ok=True)
+    return f"{target}: {done.row_map}"
+
+
+def _before(given: Adaptation, old: PreTrainedTokenizerBase, held_out: Mapping[str, Any], out: Path) -> dict[str, float]:
+    """Return bits per byte of the base model, which are measured once."""
+    file = out / _BEFORE
+    if not file.exists():
+        scores = score_model(given.base, old, held_out)
+        write_json(file, {name: score.bits_per_byte for name, score in scores.items()})
+    return {name: float(value) for name, value in read_json(file).items()}
+
+
+def _forecast(given: Adaptation, model: PreTrainedModel, rows: TrainingRows, new_rows: list[int]) -> str:
+    """Return what the training takes: tokens, memory, and hours measured on the first rows.
+
+    Raises:
+        SGPEError: the training does not fit into memory.
+    """
+    import torch
+
+    rates = {"learning_rate": given.learning_rate, "rows_learning_rate": given.rows_learning_rate}
+    parameter_groups(model, given.parts, new_rows, **rates)
+    every = model.num_parameters()
+    trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    logits = given.batch_size * given.length * len(model.get_input_embeddings().weight)
+    needed = _WEIGHT * every + _TRAINED * trained + _LOGIT * logits
+    on_gpu = torch.cuda.is_available()
+    device = torch.device("cuda" if on_gpu else "cpu")
+    memory = torch.cuda.mem_get_info()[0] if on_gpu else os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    need = f"{needed / 1e9:.1f} GB for {every:,} parameters, {trained:,} of them trained"
+    if needed > memory:
+        raise SGPEError(
+            f"training needs some {need}, and there are {memory / 1e9:.1f} GB: give a smaller --batch-size or --length, or "
+            "--parts new-rows"
+        )
+    model.to(device)
+    batch = collate([rows.rows[place] for place in range(min(given.batch_size, len(rows.rows)))])
+    ids = {name: tensor.to(device) for name, tensor in batch.items()}
+    began = time.perf_counter()
+    for number in range(1 + _TIMED_STEPS):
+        if number == 1:  # the first pass is slower
+            began = time.perf_counter()
+        with torch.autocast(device.type, torch.bfloat16, enabled=on_gpu):
+            model(**ids, use_cache=False).loss.backward()
+        model.zero_grad()
+        if on_gpu:
+            torch.cuda.synchronize()
+    hours = (time.perf_counter() - began) / _TIMED_STEPS * given.steps / 3600
+    passes = given.steps * given.batch_size / len(rows.rows)
+    for parameter in model.parameters():
+        parameter.requires_grad_(True)
+    return (
+        f"Training: {given.steps:,} steps of {given.batch_size * given.length:,} tokens, {passes:.1f} times the text of "
+        f"{len(rows.rows):,} rows; some {need}; about {hours:.1f} hours on {device.type}, without measurements"
+    )
+
+
+def _train(
+    given: Adaptation,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    rows: TrainingRows,
+    held_out: Mapping[str, Any],
+    out: Path,
+    show: Callable[[str], None],
+) -> list[dict[str, Any]]:
+    from transformers import set_seed
+
+    from trainers import LanguageProgress
+
+    set_seed(given.seed)
+    new_rows = extended_ids(tokenizer)
+    target = out / MODEL
+    run = TrainingRun(
+        out=target,
+        steps=given.steps,
+        batch_size=given.batch_size,
+        learning_rate=given.learning_rate,
+        seed=given.seed,
+        resume=target.exists(),
+    )
+
+    def watch(trainer: Any) -> LanguageProgress:
+        picture = out / _PICTURE if find_spec("matplotlib") else None
+        how = {"tokenizer": tokenizer, "new_ids": new_rows, "picture": picture, "show": show}
+        return LanguageProgress(trainer, held_out, **how)
+
+    train(
+        model,
+        tokenizer,
+        rows.rows,
+        collate,
+        run,
+        settings={"text": rows.digest, "parts": given.parts, "rows_learning_rate": given.rows_learning_rate},
+        parts=given.parts,
+        new_rows=new_rows,
+        rows_learning_rate=given.rows_learning_rate,
+        watch=watch,
+    )
+    # A run that was finished before has its measurements in this file only.
+    return [json.loads(line) for line in (target / PROGRESS_FILE).read_text(encoding="utf-8").splitlines()]
+
+
+def _report(given: Adaptation, result: Mapping[str, Mapping[str, float]]) -> str:
+    lines = [
+        f"# {given.base}, adapted",
+        "",
+        "| bits per byte | before | with new tokens, not trained | trained | change |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for name, values in result.items():
+        change = values["trained"] / values["before"] - 1
+        numbers = " | ".join(f"{values[when]:.4f}" for when in ("before", "started", "trained"))
+        lines.append(f"| {name} | {numbers} | {change:+.1%} |")
+    lines += ["", f"New rows: {given.start}. Trained: {given.parts}, {given.steps:,} steps of {given.batch_size} rows of "]
+    lines[-1] += f"{given.length} tokens, learning rate {given.learning_rate:g}, of new rows {given.rows_learning_rate:g}."
+    return "\n".join(lines) + "\n"
