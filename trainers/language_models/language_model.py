@@ -13,7 +13,7 @@ import numpy
 
 from hf_sgpe.corpora.text_files import Text
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.splitting.normalization import prepare
+from hf_sgpe.weights.model_inputs import encode_texts
 
 if TYPE_CHECKING:
     import torch
@@ -96,16 +96,6 @@ def _batches(texts: Iterable[Text]) -> Iterator[list[str | None]]:
                 batch, size = [], 0
     if batch:
         yield batch
-
-
-def encode_texts(texts: list[str], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
-    """Return the ids of each text, without the special tokens that the tokenizer's template adds."""
-    if not texts:
-        return []
-    well_formed = [prepare(text, "none") for text in texts]
-    options = {"add_special_tokens": False, "return_attention_mask": False, "verbose": False}
-    rows: list[list[int]] = tokenizer(well_formed, **options)["input_ids"]
-    return rows
 
 
 def check_shape(*, width: int, heads: int, head_width_multiple: int = 1, **others: int) -> None:

@@ -24,8 +24,8 @@ from tqdm import tqdm
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.atomic import atomic_file
 from hf_sgpe.terminal.progress import bar_disabled
+from hf_sgpe.weights.model_inputs import encode_texts
 from hf_sgpe.weights.model_loading import load_causal_model
-from trainers.language_models.language_model import encode_texts
 from trainers.model_rows.embedding_rows import RowMap, token_lengths
 from trainers.model_rows.token_tables import NewRows, fit_embeddings, layers_of, tables_of
 
@@ -327,11 +327,11 @@ def _states(
     states: list[torch.Tensor] = []
     # The last of output_hidden_states is something else in Gemma 3n.
     module = model.base_model if layer is None else layers_of(model)[layer - 1]
-    hook = module.register_forward_hook(
-        lambda _, __, output: states.append(
-            output[0] if isinstance(output, tuple) else getattr(output, "last_hidden_state", output)
-        )
-    )
+
+    def keep(_: Any, __: Any, output: Any) -> None:
+        states.append(output[0] if isinstance(output, tuple) else getattr(output, "last_hidden_state", output))
+
+    hook = module.register_forward_hook(keep)
     try:
         whole = model if with_logits else model.base_model
         output = whole(input_ids=padded, use_cache=False)
