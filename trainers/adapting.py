@@ -114,7 +114,7 @@ def _extend(given: Adaptation, base: TokenizerFolder, out: Path) -> str:
     corpus = Corpus.of(given.corpus, text_field=given.text_field)
     scripts = find_scripts(corpus, given.script, "hybrid", other_way=", or give text in a script to add")
     number = given.new_tokens if given.new_tokens == AUTO else int(given.new_tokens)
-    config = choose_split(base.data, ExtensionConfig(new_tokens=number, **scripts), ())
+    config = choose_split(base.data, ExtensionConfig(new_tokens=number, **scripts), given.runs_in)
     extender = TokenizerExtender(config)
     extension = extender.learn(base, extender.count(base, files=corpus))
     with atomic_directory(target) as temporary:
@@ -183,13 +183,14 @@ def _forecast(given: Adaptation, model: PreTrainedModel, rows: TrainingRows, new
         model.zero_grad()
         if on_gpu:
             torch.cuda.synchronize()
-    hours = (time.perf_counter() - began) / _TIMED_STEPS * given.steps / 3600
+    minutes = (time.perf_counter() - began) / _TIMED_STEPS * given.steps / 60
+    duration = f"{minutes / 60:.1f} hours" if minutes >= 90 else f"{max(minutes, 1):.0f} minutes"
     passes = given.steps * given.batch_size / len(rows.rows)
     for parameter in model.parameters():
         parameter.requires_grad_(True)
     return (
         f"Training: {given.steps:,} steps of {given.batch_size * given.length:,} tokens, {passes:.1f} times the text of "
-        f"{len(rows.rows):,} rows; some {need}; about {hours:.1f} hours on {device.type}, without measurements"
+        f"{len(rows.rows):,} rows; some {need}; about {duration} on {device.type}, without measurements"
     )
 
 

@@ -36,6 +36,9 @@ class Adaptation:
         metavar=SEVERAL,
     )
     new_tokens: str = option(f"Number of tokens to add, or {AUTO}.", AUTO)
+    runs_in: list[str] = option_list(
+        "Runtimes that must produce the same ids, such as llama.cpp, even if text then takes more tokens."
+    )
     budget: str = option("Number of tokens to train on, such as 10M.", "10M")
     init: str | None = option(
         "Start of new rows: distil, or the mean of their pieces (default: distil, or mean if the budget is below 1M).",
