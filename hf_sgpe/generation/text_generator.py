@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property, partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.errors import SGPEError
@@ -211,21 +212,85 @@ class TextGenerator:
             options = options.with_at_most(self.engine.context_length - len(prompt))
         return self._answer(tokens, options, is_over, not is_message and self._has_text(prompt))
 
+    def pieces_with_prompt(
+        self,
+        ids: Iterable[int],
+        options: GenerationOptions | None = None,
+        *,
+        top: int = 0,
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> Iterator[Piece]:
+        """Return an iterator over a piece with the prompt and its tokens, and then the pieces of the answer.
+
+        The log-probabilities of the prompt's tokens are those of `hf_sgpe.generation.engines.engine.Engine.logprobs`. If a
+        stop token ends the answer, the stop token is the last token of the last piece.
+
+        Args:
+            ids: Ids of the prompt.
+            options: Options of the answer; None for no answer.
+            top: As for `pieces`, like ``is_over``.
+
+        Raises:
+            SGPEError: as `pieces`; without an answer, the prompt may fill the context.
+        """
+        prompt = list(ids)
+        # The pass over the prompt can also compute the most probable next token, if this is all of the answer.
+        most_probable = options and replace(options, max_new_tokens=1, temperature=0.0, repetition_penalty=1.0)
+        is_one_pass = options is not None and options == most_probable
+        scored = self.engine.score(prompt, top=top, with_next=is_one_pass)
+        tokens = self.engine.generate_scored(prompt, options, top=top, with_stop=True) if options else iter(())
+        if options and self.engine.context_length is not None:
+            options = options.with_at_most(self.engine.context_length - len(prompt))
+        return self._with_prompt(prompt, scored, scored if is_one_pass else tokens, options, is_over)
+
+    def _with_prompt(
+        self,
+        prompt: list[int],
+        scored: Iterator[ScoredToken],
+        tokens: Iterator[ScoredToken],
+        options: GenerationOptions | None,
+        is_over: Callable[[], bool],
+    ) -> Iterator[Piece]:
+        placed: list[PlacedToken] = []
+        text = ""
+
+        def arriving() -> Iterator[int]:
+            for token in islice(scored, len(prompt)):
+                if is_over():
+                    return
+                placed.append(PlacedToken(token, len(text)))
+                yield token.id
+
+        with closing(scored):  # type: ignore[type-var]
+            for part in self.tokenizer.decode_stream(arriving()):
+                text += part
+            yield Piece(text, 0, None if options else "length", tuple(placed))
+            if options:
+                yield from self._answer(tokens, options, is_over, self._has_text(prompt), len(text))
+
     def _answer(
-        self, tokens: Iterator[int | ScoredToken], options: GenerationOptions, is_over: Callable[[], bool], continues: bool
+        self,
+        tokens: Iterator[int | ScoredToken],
+        options: GenerationOptions,
+        is_over: Callable[[], bool],
+        continues: bool,
+        length: int = 0,
     ) -> Iterator[Piece]:
         placed: deque[PlacedToken] = deque()
-        generated = length = shown = 0
+        stop_ids = self.engine.stop_ids.union(options.stop_ids)
+        generated, shown = 0, length
         is_cut = True
 
         def arriving() -> Iterator[int]:
             nonlocal generated, is_cut
             with closing(tokens):  # type: ignore[type-var]
                 while not is_over() and (token := next(tokens, None)) is not None:
-                    generated += 1
                     if isinstance(token, ScoredToken):
                         placed.append(PlacedToken(token, length))
                         token = token.id
+                    if token in stop_ids:
+                        break
+                    generated += 1
                     yield token
             is_cut = False
 

@@ -6,6 +6,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterator, Sequence
+from math import isnan
 from typing import Any
 
 from hf_sgpe.errors import SGPEError
@@ -63,8 +64,9 @@ class Completion:
 
     def first_parts(self) -> Iterator[dict[str, Any]]:
         """Yield the events that are sent before any generated piece: one for each choice, if any."""
-        for number in range(len(self._generated) if self.asked.echo is not None else 0):
-            yield self._part(self._choice(number, self._said(self._echo(number))))
+        for number in range(len(self._generated)):
+            if echo := self._echo(number):
+                yield self._part(self._choice(number, self._said(echo)))
 
     def part(self, number: int, piece: Piece) -> dict[str, Any]:
         """Return the event for a piece of a choice."""
@@ -78,7 +80,9 @@ class Completion:
             yield self._record(self.part_object, [], usage=self._usage())
 
     def _echo(self, number: int) -> str:
-        return self.asked.echo[number // self.asked.n] if self.asked.echo is not None else ""
+        if self.asked.echo is None or self.asked.scores_prompts:  # scored prompts are pieces
+            return ""
+        return self.asked.echo[number // self.asked.n]
 
     def _said(self, text: str) -> dict[str, Any]:
         return {"text": text}
@@ -96,12 +100,14 @@ class Completion:
         return {"index": number, **said, "logprobs": logprobs, "finish_reason": finish_reason}
 
     def _logprobs(self, tokens: Sequence[PlacedToken]) -> dict[str, Any]:
-        top = [dict(map(self._named, (*token.top, (token.id, token.logprob)))) for token, _ in tokens]
         named = [self._named((token.id, token.logprob)) for token, _ in tokens]
+        best = [dict((*map(self._named, token.top), own)) for (token, _), own in zip(tokens, named, strict=True)]
+        # The first token of a prompt has no log-probability.
+        scored = [not isnan(token.logprob) for token, _ in tokens]
         return {
             "tokens": [name for name, _ in named],
-            "token_logprobs": [logprob for _, logprob in named],
-            "top_logprobs": top,
+            "token_logprobs": [logprob if has else None for (_, logprob), has in zip(named, scored, strict=True)],
+            "top_logprobs": [top if has else None for top, has in zip(best, scored, strict=True)],
             "text_offset": [place for _, place in tokens],
         }
 

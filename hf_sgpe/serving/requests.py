@@ -43,6 +43,7 @@ class Asked:
         n: Number of answers to each prompt.
         echo: Texts of the prompts if the answers repeat the prompts, otherwise None.
         top: Number of most probable tokens to return with the log-probabilities; None for no log-probabilities.
+        has_answers: Whether anything is generated; ``max_tokens: 0`` returns only the prompt.
     """
 
     prompts: list[list[int]]
@@ -52,6 +53,12 @@ class Asked:
     has_usage: bool
     echo: list[str] | None = None
     top: int | None = None
+    has_answers: bool = True
+
+    @property
+    def scores_prompts(self) -> bool:
+        """Whether the answers have the prompts with the log-probabilities of their tokens."""
+        return self.echo is not None and self.top is not None
 
     def options_of(self, choice: int) -> GenerationOptions:
         """Return the options for one of ``n`` answers. Each answer has its own seed, derived from the request's seed."""
@@ -82,16 +89,13 @@ def read_completion(record: Mapping[str, Any], served: Served) -> Asked:
     """
     given = Parameters(record, {*_COMMON, *_COMPLETION}, {**_WITHOUT_EFFECT, "suffix": ("",), "best_of": (1,)})
     _check_model(given, served)
-    asked = _asked(given, served, read_prompts(given, served), 16, ("max_tokens",))
+    asked = _asked(given, served, read_prompts(given, served), 16, ("max_tokens",), least_tokens=0)
     if given.get("logprobs") is not None:
         asked = replace(asked, top=given.whole_number("logprobs", 0, _MOST_TOP, least=0))
     if not given.flag("echo"):
         return asked
-    if asked.top is not None:
-        raise RequestError(
-            "echo cannot be used with logprobs, because this server has no logprobs for prompts: leave one out", param="echo"
-        )
-    return replace(asked, echo=[served.generator.tokenizer.decode(ids) for ids in asked.prompts])
+    with about("prompt"):
+        return replace(asked, echo=[served.generator.tokenizer.decode(ids) for ids in asked.prompts])
 
 
 def read_chat(record: Mapping[str, Any], served: Served) -> Asked:
@@ -201,10 +205,21 @@ def _message(message: Any, name: str) -> dict[str, str]:
     return {key: well_formed(value) for key, value in read.items()}
 
 
-def _asked(given: Parameters, served: Served, prompts: list[list[int]], max_tokens: int, names: tuple[str, ...]) -> Asked:
+def _asked(
+    given: Parameters,
+    served: Served,
+    prompts: list[list[int]],
+    max_tokens: int,
+    names: tuple[str, ...],
+    *,
+    least_tokens: int = 1,
+) -> Asked:
     limits, context = served.limits, served.generator.engine.context_length
+    most = given.whole_number(
+        given.one_of(names), min(max_tokens, limits.max_new_tokens), limits.max_new_tokens, least=least_tokens
+    )
     for ids in prompts:
-        if context is not None and len(ids) >= context:
+        if context is not None and len(ids) + min(most, 1) > context:
             raise RequestError(
                 f"the prompt has {len(ids):,} tokens, and the context of this model has only {context:,}: shorten the "
                 "prompt",
@@ -216,13 +231,7 @@ def _asked(given: Parameters, served: Served, prompts: list[list[int]], max_toke
         raise RequestError(
             f"n: the request asks for {n * len(prompts):,} answers, and the maximum is {limits.max_choices:,}", param="n"
         )
-    options = GenerationOptions(
-        max_new_tokens=given.whole_number(
-            given.one_of(names), min(max_tokens, limits.max_new_tokens), limits.max_new_tokens
-        ),
-        temperature=1.0,
-        top_p=1.0,
-    )
+    options = GenerationOptions(max_new_tokens=max(most, 1), temperature=1.0, top_p=1.0)
     for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "seed"):
         if (value := given.get(name)) is not None:
             with about(name):
@@ -236,7 +245,8 @@ def _asked(given: Parameters, served: Served, prompts: list[list[int]], max_toke
     if settings is not None and (not is_streamed or not isinstance(settings, dict)):
         raise RequestError("stream_options must be an object, and needs stream: true", param="stream_options")
     settings = Parameters(settings or {}, {"include_usage"}, {"include_obfuscation": (False,)}, "stream_options.")
-    return Asked(prompts, replace(options, stop=tuple(stops)), n, is_streamed, settings.flag("include_usage"))
+    options = replace(options, stop=tuple(stops))
+    return Asked(prompts, options, n, is_streamed, settings.flag("include_usage"), has_answers=most > 0)
 
 
 def _are_ids(value: Any) -> bool:

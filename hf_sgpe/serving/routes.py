@@ -7,7 +7,7 @@ import hmac
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -162,9 +162,7 @@ def _queue(request: Request, asked: Asked, form: Completion, served: Served) -> 
     is_message = isinstance(form, ChatCompletion)
     with about("messages" if is_message else "prompt"):
         ticket.texts = [
-            served.generator.pieces(
-                ids, asked.options_of(choice), top=asked.top, is_over=ticket.is_cancelled, is_message=is_message
-            )
+            _pieces(served, asked, ids, choice, ticket, is_message=is_message)
             for ids in asked.prompts
             for choice in range(asked.n)
         ]
@@ -174,6 +172,23 @@ def _queue(request: Request, asked: Asked, form: Completion, served: Served) -> 
     except (LineFullError, LineClosedError) as error:
         raise _error_of(error) from None
     return _Answer(line, ticket, arriving, form)
+
+
+def _pieces(
+    served: Served, asked: Asked, ids: list[int], choice: int, ticket: Ticket, *, is_message: bool
+) -> Iterator[Piece]:
+    """Return the iterator over the pieces of one answer."""
+    generator = served.generator
+    options = asked.options_of(choice) if asked.has_answers else None
+    if asked.scores_prompts:
+        return generator.pieces_with_prompt(ids, options, top=asked.top or 0, is_over=ticket.is_cancelled)
+    if options is None:
+        return _no_answer()
+    return generator.pieces(ids, options, top=asked.top, is_over=ticket.is_cancelled, is_message=is_message)
+
+
+def _no_answer() -> Iterator[Piece]:
+    yield Piece("", 0, "length")
 
 
 class _ClientGoneError(Exception):

@@ -95,6 +95,59 @@ def test_tokens_come_with_the_text_that_they_begin(chatty):
     assert last.generated == 6
 
 
+def placed_tokens(pieces):
+    return [token for piece in pieces for token in piece.tokens]
+
+
+def test_a_prompt_comes_with_its_tokens_before_the_answer():
+    engine = Bigram(256)
+    generator = TextGenerator(BYTEWISE, engine)
+    prompt = list("aක<b".encode())
+    options = GenerationOptions(max_new_tokens=12, seed=1, temperature=1)
+    first, *pieces = generator.pieces_with_prompt(prompt, options, top=2)
+    answer = list(generator.pieces(prompt, options, top=2))
+    assert (first.text, first.generated, first.finish_reason) == ("aක<b", 0, None)
+    assert [(token.id, place) for token, place in first.tokens] == list(zip(prompt, (0, 1, 1, 1, 2, 3), strict=True))
+    assert [token.logprob for token, _ in first.tokens[1:]] == engine.logprobs(prompt).tolist()
+    assert [piece[:3] for piece in pieces] == [piece[:3] for piece in answer]
+    assert placed_tokens(pieces) == [(token, place + 4) for token, place in placed_tokens(answer)]
+    (alone,) = generator.pieces_with_prompt(prompt, top=2)
+    assert (alone.text, alone.finish_reason, alone.tokens[1:]) == ("aක<b", "length", first.tokens[1:])
+    engine.context_length = len(prompt)
+    assert len(list(generator.pieces_with_prompt(prompt))) == 1
+    with pytest.raises(SGPEError, match="fills the context"):
+        generator.pieces_with_prompt(prompt, options)
+
+
+def test_one_pass_over_a_prompt_is_enough_for_the_most_probable_token():
+    engine = Bigram(256)
+    generator = TextGenerator(BYTEWISE, engine)
+    for options in (GenerationOptions(max_new_tokens=1, temperature=0), GenerationOptions(max_new_tokens=2, temperature=0)):
+        engine.asked = []
+        _, *pieces = generator.pieces_with_prompt(b"abc", options, top=1)
+        assert len(engine.asked) == options.max_new_tokens - 1
+        expected = generator.engine.generate(list(b"abc"), options)
+        assert [token.id for token, _ in placed_tokens(pieces)] == list(expected)
+        assert pieces[-1].finish_reason == "length"
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_a_stop_token_after_a_prompt_is_the_last_of_its_tokens(most):
+    engine = Bigram(256, np.eye(256, k=1, dtype=np.float32) * 99, stop_ids=(ord("d"),))
+    options = GenerationOptions(max_new_tokens=most, temperature=0)
+    _, last = TextGenerator(BYTEWISE, engine).pieces_with_prompt(b"abc", options)
+    assert (last.text, last.generated, last.finish_reason) == ("", 0, "stop")
+    assert [(chr(token.id), place) for token, place in last.tokens] == [("d", 3)]
+
+
+def test_scoring_a_prompt_ends_when_it_is_no_longer_wanted():
+    asked = iter([False, False, True, True])
+    first, _ = TextGenerator(BYTEWISE, Bigram(256)).pieces_with_prompt(
+        b"abcd", GenerationOptions(), is_over=lambda: next(asked)
+    )
+    assert first.text == "ab"
+
+
 def test_special_tokens_and_rows_without_a_token_are_not_shown(chatty):
     end = chatty.special_tokens["<|im_end|>"]
     ids = [*chatty.encode("a"), end, 4999, *chatty.encode("b")]

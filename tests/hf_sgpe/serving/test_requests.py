@@ -85,8 +85,8 @@ def test_what_asks_for_nothing_may_come(endless):
         ({"min_p": 2}, "min_p", "between 0 and 1"),
         ({"repetition_penalty": 0}, "repetition_penalty", "above 0"),
         ({"seed": -1}, "seed", "seed must be a whole number from 0"),
-        ({"max_tokens": 0}, "max_tokens", "max_tokens must be a whole number from 1 to 4096, not 0"),
-        ({"max_tokens": 5000}, "max_tokens", "from 1 to 4096, not 5000"),
+        ({"max_tokens": -1}, "max_tokens", "max_tokens must be a whole number from 0 to 4096, not -1"),
+        ({"max_tokens": 5000}, "max_tokens", "from 0 to 4096, not 5000"),
         ({"max_tokens": True}, "max_tokens", "a whole number"),
         ({"n": 0}, "n", "n must be a whole number of at least 1"),
         ({"n": 17}, "n", "the request asks for 17 answers, and the maximum is 16"),
@@ -106,7 +106,7 @@ def test_what_asks_for_nothing_may_come(endless):
         ({"max_completion_tokens": 3}, "max_completion_tokens", "unknown parameter"),
         ({"logprobs": True}, "logprobs", "logprobs must be a whole number from 0 to 20"),
         ({"logprobs": 21}, "logprobs", "from 0 to 20, not 21"),
-        ({"logprobs": 1, "echo": True}, "echo", "echo cannot be used with logprobs"),
+        ({"prompt": [10**6], "echo": True}, "prompt", "is not in the vocabulary"),
         ({"model": "other"}, "model", "unknown model 'other': this server has 'endless'"),
     ],
 )
@@ -144,6 +144,7 @@ def test_wrong_completions_are_refused_by_name(endless, record, param, message):
         ({"tools": [{"type": "function"}]}, "tools", "tools is not supported"),
         ({"response_format": {"type": "json_object"}}, "response_format", "response_format is not supported"),
         ({"max_tokens": 3, "max_completion_tokens": 3}, "max_tokens", "mean the same"),
+        ({"max_tokens": 0}, "max_tokens", "from 1 to 4096, not 0"),
         ({"logprobs": 1}, "logprobs", "logprobs must be true or false"),
         ({"top_logprobs": 1}, "top_logprobs", "needs logprobs"),
         ({"logprobs": True, "top_logprobs": 21}, "top_logprobs", "from 0 to 20"),
@@ -168,6 +169,14 @@ def test_a_prompt_that_fills_the_context_is_refused(endless):
             "context_length_exceeded",
             param,
         )
+
+
+def test_a_prompt_that_is_only_scored_may_fill_the_context(endless):
+    endless.generator.engine.context_length = 3
+    asked = read_completion({"prompt": [5, 5, 5], "max_tokens": 0, "echo": True, "logprobs": 0}, endless)
+    assert (asked.has_answers, asked.scores_prompts) == (False, True)
+    with pytest.raises(RequestError, match="has only 3"):
+        read_completion({"prompt": [5, 5, 5, 5], "max_tokens": 0}, endless)
 
 
 def test_without_a_template_there_are_no_chats(tokenizer, endless):

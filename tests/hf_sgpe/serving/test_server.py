@@ -157,6 +157,39 @@ def test_tokens_come_with_their_log_probabilities(client, generator):
         assert [value for part in parts for value in getattr(part, name)] == getattr(logprobs, name)
 
 
+@pytest.mark.parametrize("most", [0, 1, 20])
+def test_a_prompt_comes_with_the_log_probabilities_of_its_tokens(client, generator, most):
+    prompts = [generator.encode(text) for text in (PROMPT, "අම්මා x")]
+    given = {"model": "my-model", "prompt": prompts, "max_tokens": most, "temperature": 0, "seed": 1, "echo": True}
+    answer = client.completions.create(**given, logprobs=2)
+    expected = options(temperature=0, max_new_tokens=max(most, 1))
+    for ids, choice in zip(prompts, answer.choices, strict=True):
+        answers = list(generator.engine.generate_scored(ids, expected, with_stop=True)) if most else []
+        logprobs = choice.logprobs
+        assert (logprobs.token_logprobs[0], logprobs.top_logprobs[0]) == (None, None)
+        scores = [*generator.engine.logprobs(ids), *(token.logprob for token in answers)]
+        assert logprobs.token_logprobs[1:] == pytest.approx(scores)
+        assert len(logprobs.tokens) == len(logprobs.text_offset) == len(ids) + len(answers)
+        for top, name, logprob in list(zip(logprobs.top_logprobs, logprobs.tokens, logprobs.token_logprobs, strict=True))[1:]:
+            assert top[name] == logprob <= max(top.values())
+            assert 2 <= len(top) <= 3
+        for offset, name in zip(logprobs.text_offset, logprobs.tokens, strict=True):
+            assert name.startswith(("bytes:", "<|")) or choice.text.startswith(name, offset)
+        text = generator.tokenizer.decode(ids)
+        assert choice.text == text + (generator.generate(text, expected) if most else "")
+    assert answer.usage.completion_tokens <= 2 * most
+    parts = list(client.completions.create(**given, logprobs=2, stream=True))
+    for number, choice in enumerate(answer.choices):
+        mine = [part.choices[0] for part in parts if part.choices[0].index == number]
+        assert "".join(part.text for part in mine) == choice.text
+        assert mine[-1].finish_reason == choice.finish_reason
+        for name in ("tokens", "token_logprobs", "top_logprobs", "text_offset"):
+            streamed = [value for part in mine if part.logprobs for value in getattr(part.logprobs, name)]
+            assert streamed == getattr(choice.logprobs, name)
+    plain = client.completions.create(**given)
+    assert [choice.text for choice in plain.choices] == [choice.text for choice in answer.choices]
+
+
 def test_tokens_of_a_chat_come_with_their_bytes(client, generator):
     given = {"model": "my-model", "messages": HELLO, "seed": 8, "max_tokens": 40, "temperature": 2, "logprobs": True}
     answer = client.chat.completions.create(**given, top_logprobs=2)

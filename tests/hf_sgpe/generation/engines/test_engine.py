@@ -108,6 +108,30 @@ def test_logprobs_are_those_of_each_token_after_the_ones_before():
     assert engine.logprobs([3]).shape == (0,)
 
 
+def test_a_text_is_scored_token_by_token_with_the_most_probable_next_one():
+    engine = Bigram(30)
+    ids = [3, 29, 0, 0, 7, 8, 1, 5]
+    first, *others = engine.score(ids, top=3)
+    assert (first.id, np.isnan(first.logprob), first.top) == (3, True, ())
+    assert [token.id for token in others] == ids[1:]
+    assert [token.logprob for token in others] == engine.logprobs(ids).tolist()
+    best = np.argsort(-engine.table, axis=-1)[:, :3]
+    assert [[id for id, _ in token.top] for token in others] == best[ids[:-1]].tolist()
+    *same, following = engine.score(ids, with_next=True)
+    assert [token.id for token in same] == ids
+    assert (following.id, following.logprob) == (best[5, 0], pytest.approx(log_softmax(engine.table)[5].max()))
+    assert [token.id for token in engine.score([3])] == [3]
+    assert [token.id for token in engine.score([3], with_next=True)] == [3, best[3, 0]]
+
+
+def test_a_stop_token_comes_where_it_is_asked_for():
+    engine = Bigram(30, np.eye(30, k=1, dtype=np.float32) * 99, stop_ids=(5,))
+    greedy = GenerationOptions(temperature=0)
+    assert list(engine.generate([2], greedy)) == [3, 4]
+    assert list(engine.generate([2], greedy, with_stop=True)) == [3, 4, 5]
+    assert [token.id for token in engine.generate_scored([2], greedy, with_stop=True)] == [3, 4, 5]
+
+
 def test_what_watches_can_change_what_is_chosen_from():
     engine = Bigram(30)
     seen = []
@@ -129,6 +153,8 @@ def test_bad_input_is_named_before_anything_runs():
     for top in (-1, 1.5, True, "3"):
         with pytest.raises(SGPEError, match="top must be a whole number of at least 0, not"):
             engine.generate_scored([1], top=top)
+        with pytest.raises(SGPEError, match="top must be a whole number of at least 0, not"):
+            engine.score([1], top=top)
     with pytest.raises(SGPEError, match="the prompt is empty"):
         engine.generate_scored([])
     with pytest.raises(SGPEError, match="the text is empty"):
@@ -138,6 +164,8 @@ def test_bad_input_is_named_before_anything_runs():
     assert engine.logprobs([1] * 4).shape == (3,)
     with pytest.raises(SGPEError, match="the text has 5 tokens, more than the context of 4: shorten the text"):
         engine.logprobs([1] * 5)
+    with pytest.raises(SGPEError, match="the text has 5 tokens"):
+        engine.score([1] * 5)
     with pytest.raises(TypeError, match="encode the text first"):
         engine.logprobs("text")
     engine.close()
