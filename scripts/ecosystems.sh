@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sets up the runtimes of tests/ecosystems: transformers 4, tokenizers 1.0 and transformers.js:
+# Sets up the runtimes of tests/ecosystems: transformers 4, tokenizers 1.0, lm_eval and transformers.js:
 # bash scripts/ecosystems.sh
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -10,6 +10,18 @@ tokenizers_1="$root/.venv-tokenizers1"
 if [ ! -e "$tokenizers_1/tokenizers" ]; then
     "$root/.venv-transformers4/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --target "$tokenizers_1" \
         tokenizers==1.0.0rc3
+fi
+# lm_eval sees the packages of .venv-test, because another copy of PyTorch would take gigabytes.
+lm_eval="$root/.venv-lm-eval" requirement="lm_eval[api]==0.4.13"
+stamp="$requirement $(cat "$root/.venv-test/installed")"
+if [ "$(cat "$lm_eval/installed" 2>/dev/null)" != "$stamp" ]; then
+    echo "Setting up $lm_eval (once)" >&2
+    python="$root/.venv-test/bin/python"
+    "$python" -m venv --clear "$lm_eval"
+    "$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+        >"$("$lm_eval/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/test.pth"
+    "$lm_eval/bin/python" -m pip install --quiet --disable-pip-version-check "$requirement"
+    echo "$stamp" >"$lm_eval/installed"
 fi
 if ! command -v npm >/dev/null || ! node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)'; then
     echo "npm or Node.js 20 or later is missing: transformers.js is not tested" >&2

@@ -200,6 +200,24 @@ def test_logprobs_are_those_of_transformers(engine, talking, prompts, models):
     assert list(engine.generate(long[:9], GREEDY)) == answer
 
 
+def test_a_prompt_is_scored_in_one_pass_with_its_most_probable_next_token(engine, talking, prompts, models):
+    generator = TextGenerator(talking, engine)
+    one = replace(GREEDY, max_new_tokens=1)
+    for prompt in prompts[::6]:
+        ids = talking.encode(prompt)
+        (alone,) = generator.pieces_with_prompt(ids, top=2)
+        tokens = [token for token, _ in alone.tokens]
+        assert [token.id for token in tokens] == ids
+        assert [token.logprob for token in tokens[1:]] == pytest.approx(engine.logprobs(ids), abs=1e-6)
+        assert all(len(token.top) == 2 and token.top[0][1] >= token.logprob for token in tokens[1:])
+        prompt_piece, *pieces = generator.pieces_with_prompt(ids, one, top=2)
+        assert prompt_piece.text == alone.text == prompt
+        following = [token for piece in pieces for token, _ in piece.tokens]
+        (expected,) = engine.generate_scored(ids, one, top=2, with_stop=True)
+        assert [token.id for token in following] == [expected.id]
+        assert following[0].logprob == pytest.approx(expected.logprob, abs=1e-3)
+
+
 def test_bits_per_byte_are_those_of_an_evaluation(engine, talking, prompts, models):
     from transformers import AutoModelForCausalLM
 

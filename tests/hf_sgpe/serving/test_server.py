@@ -170,7 +170,9 @@ def test_a_prompt_comes_with_the_log_probabilities_of_its_tokens(client, generat
         scores = [*generator.engine.logprobs(ids), *(token.logprob for token in answers)]
         assert logprobs.token_logprobs[1:] == pytest.approx(scores)
         assert len(logprobs.tokens) == len(logprobs.text_offset) == len(ids) + len(answers)
-        for top, name, logprob in list(zip(logprobs.top_logprobs, logprobs.tokens, logprobs.token_logprobs, strict=True))[1:]:
+        for top, name, logprob in list(zip(logprobs.top_logprobs, logprobs.tokens, logprobs.token_logprobs, strict=True))[
+            1:
+        ]:
             assert top[name] == logprob <= max(top.values())
             assert 2 <= len(top) <= 3
         for offset, name in zip(logprobs.text_offset, logprobs.tokens, strict=True):
