@@ -58,9 +58,11 @@ class Chat:
         Raises:
             SGPEError: a message is incomplete, or the messages are too long. This is checked before the model runs.
         """
-        options = options or GenerationOptions()
-        options = replace(options, stop_ids=(*options.stop_ids, *self.stop_ids))
-        return self._stream(self.encode(messages), options)
+        return self._stream(self.encode(messages), self.ending(options or GenerationOptions()))
+
+    def ending(self, options: GenerationOptions) -> GenerationOptions:
+        """Return options with which an answer also ends at `stop_ids`, unless they ignore the end."""
+        return options if options.ignore_eos else replace(options, stop_ids=(*options.stop_ids, *self.stop_ids))
 
     def encode(self, messages: Sequence[Mapping[str, str]], *, add_generation_prompt: bool = True) -> list[int]:
         """Return the ids of the system prompt and ``messages``. The content of messages is encoded as ordinary text.

@@ -128,11 +128,14 @@ class TextGenerator:
         if isinstance(prompts, str):
             raise TypeError("expected a list of prompts, not one text: put the text in a list")
         options = options or GenerationOptions()
-        if options.heal:  # each prompt needs a watch of its own
+        if options.heal or options.min_new_tokens:  # each prompt needs a watch of its own
             return [self.generate(prompt, options) for prompt in prompts]
+        options = self._with_special_stops(options)
         encoded = [self.encode(prompt) for prompt in prompts]
         pairs = zip(encoded, self.engine.generate_batch(encoded, options), strict=True)
-        return ["".join(until_stop(self._pieces(ids, self._has_text(prompt)), options.stop)) for prompt, ids in pairs]
+        return [
+            "".join(until_stop(self._pieces(ids, options, self._has_text(prompt)), options.stop)) for prompt, ids in pairs
+        ]
 
     def stream(self, prompt: str, options: GenerationOptions | None = None) -> Iterator[str]:
         """Return an iterator over the pieces of the answer to a prompt; each piece has only whole characters.
@@ -205,7 +208,7 @@ class TextGenerator:
             SGPEError: the prompt is empty or too long, or has an id beyond the model's vocabulary. This is checked before
                 the model runs.
         """
-        options, prompt = options or GenerationOptions(), list(ids)
+        options, prompt = self._with_special_stops(options or GenerationOptions()), list(ids)
         generate = self.engine.generate if top is None else partial(self.engine.generate_scored, top=top)
         tokens: Iterator[int | ScoredToken] = generate(prompt, options)
         if self.engine.context_length is not None:
@@ -234,8 +237,11 @@ class TextGenerator:
             SGPEError: as `pieces`; without an answer, the prompt may fill the context.
         """
         prompt = list(ids)
+        options = options and self._with_special_stops(options)
         # The pass over the prompt can also compute the most probable next token, if this is all of the answer.
-        most_probable = options and replace(options, max_new_tokens=1, temperature=0.0, repetition_penalty=1.0)
+        most_probable = options and replace(
+            options, max_new_tokens=1, min_new_tokens=0, temperature=0.0, repetition_penalty=1.0
+        )
         is_one_pass = options is not None and options == most_probable
         scored = self.engine.score(prompt, top=top, with_next=is_one_pass)
         tokens = self.engine.generate_scored(prompt, options, top=top, with_stop=True) if options else iter(())
@@ -277,7 +283,7 @@ class TextGenerator:
         length: int = 0,
     ) -> Iterator[Piece]:
         placed: deque[PlacedToken] = deque()
-        stop_ids = self.engine.stop_ids.union(options.stop_ids)
+        stop_ids = self.engine.stop_ids_of(options)
         generated, shown = 0, length
         is_cut = True
 
@@ -296,11 +302,11 @@ class TextGenerator:
 
         def texts() -> Iterator[str]:
             nonlocal length
-            for text in self._pieces(arriving(), continues):
+            for text in self._pieces(arriving(), options, continues):
                 length += len(text)
                 yield text
 
-        answer = until_stop(texts(), options.stop)
+        answer = until_stop(texts(), options.stop, lambda: generated > options.min_new_tokens)
         for text in whole_letters(answer) if options.whole_syllables else answer:
             shown += len(text)
             begun = [placed.popleft() for _ in range(sum(token.place < shown for token in placed))]
@@ -349,14 +355,27 @@ class TextGenerator:
         """Return the pieces of the answer to ``ids``, without the first ``again`` characters, which repeat the end of the
         prompt.
         """
+        options = self._with_special_stops(options)
         tokens = self._counted(self.engine.generate(ids, options, watch=watch), len(ids))
-        pieces = until_stop(without_beginning(self._pieces(tokens, continues), again), options.stop)
+
+        def is_due() -> bool:
+            return self.progress is None or self.progress.tokens > options.min_new_tokens
+
+        pieces = until_stop(without_beginning(self._pieces(tokens, options, continues), again), options.stop, is_due)
         return whole_letters(pieces) if options.whole_syllables else pieces
 
-    def _pieces(self, ids: Iterable[int], continues: bool = False) -> Iterator[str]:
+    def _with_special_stops(self, options: GenerationOptions) -> GenerationOptions:
+        """Return options with the ids of those stop texts that are special tokens, whose text is not part of an answer."""
+        special = self.tokenizer.special_tokens
+        ids = tuple(special[text] for text in options.stop if text in special)
+        return replace(options, stop_ids=(*options.stop_ids, *ids)) if ids else options
+
+    def _pieces(self, ids: Iterable[int], options: GenerationOptions, continues: bool = False) -> Iterator[str]:
         # Rows that pad an embedding are not tokens.
         token_ids = (id for id in ids if id in self._token_ids)
-        return self.tokenizer.decode_stream(token_ids, skip_special_tokens=True, keep_unfinished=False, continues=continues)
+        return self.tokenizer.decode_stream(
+            token_ids, options.skip_special_tokens, keep_unfinished=False, continues=continues
+        )
 
     def _has_text(self, ids: Sequence[int]) -> bool:
         """Return whether a prompt has text that the answer continues, so that a space at its beginning belongs to it."""

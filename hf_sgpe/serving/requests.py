@@ -15,7 +15,8 @@ from hf_sgpe.generation.conversation import Chat
 from hf_sgpe.generation.engines.sampling_options import GenerationOptions
 from hf_sgpe.generation.text_generator import TextGenerator
 from hf_sgpe.serving.limits import Limits
-from hf_sgpe.serving.parameters import Parameters, RequestError, about, kind
+from hf_sgpe.serving.parameters import Parameters, RequestError, about, are_ids, kind
+from hf_sgpe.serving.stopping import STOPPING, read_stopping
 from hf_sgpe.splitting.normalization import well_formed
 
 
@@ -113,8 +114,7 @@ def read_chat(record: Mapping[str, Any], served: Served) -> Asked:
     if top and not has_logprobs:
         raise RequestError("top_logprobs needs logprobs: true", param="top_logprobs")
     assert served.chat is not None
-    options = replace(asked.options, stop_ids=served.chat.stop_ids)
-    return replace(asked, options=options, top=top if has_logprobs else None)
+    return replace(asked, options=served.chat.ending(asked.options), top=top if has_logprobs else None)
 
 
 def read_tokenize(record: Mapping[str, Any], served: Served) -> tuple[list[int], bool]:
@@ -146,7 +146,7 @@ def read_detokenize(record: Mapping[str, Any], served: Served) -> str:
     given = Parameters(record, {"model", "tokens"}, {})
     _check_model(given, served)
     tokens = given.get("tokens")
-    if not _are_ids(tokens):
+    if not are_ids(tokens):
         raise RequestError("tokens must be a list of token ids", param="tokens")
     with about("tokens"):
         return served.generator.tokenizer.decode(tokens)
@@ -157,8 +157,8 @@ def read_prompts(given: Parameters, served: Served) -> list[list[int]]:
     either.
     """
     prompt = given.get("prompt")
-    prompts = [prompt] if isinstance(prompt, str) or (_are_ids(prompt) and prompt) else prompt
-    if not isinstance(prompts, list) or not prompts or not all(isinstance(part, str) or _are_ids(part) for part in prompts):
+    prompts = [prompt] if isinstance(prompt, str) or (are_ids(prompt) and prompt) else prompt
+    if not isinstance(prompts, list) or not prompts or not all(isinstance(part, str) or are_ids(part) for part in prompts):
         raise RequestError("prompt must be a text, token ids, or a non-empty list of either", param="prompt")
     return [served.generator.encode(well_formed(part)) if isinstance(part, str) else part for part in prompts]
 
@@ -236,21 +236,13 @@ def _asked(
         if (value := given.get(name)) is not None:
             with about(name):
                 options = replace(options, **{name: value})
-    stop = given.get("stop") or []
-    stops = [stop] if isinstance(stop, str) else stop
-    if not isinstance(stops, list) or len(stops) > 4 or not all(isinstance(text, str) and text for text in stops):
-        raise RequestError("stop must be a non-empty text, or a list of up to 4 non-empty texts", param="stop")
     is_streamed = given.flag("stream")
     settings = given.get("stream_options")
     if settings is not None and (not is_streamed or not isinstance(settings, dict)):
         raise RequestError("stream_options must be an object, and needs stream: true", param="stream_options")
     settings = Parameters(settings or {}, {"include_usage"}, {"include_obfuscation": (False,)}, "stream_options.")
-    options = replace(options, stop=tuple(stops))
+    options = read_stopping(given, options, served.generator.engine)
     return Asked(prompts, options, n, is_streamed, settings.flag("include_usage"), has_answers=most > 0)
-
-
-def _are_ids(value: Any) -> bool:
-    return isinstance(value, list) and all(type(id) is int for id in value)
 
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
@@ -259,8 +251,8 @@ _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant"
 _MOST_TOP = 20
 
 _COMMON = (
-    *("model", "n", "stream", "stream_options", "stop", "seed", "temperature", "top_p", "top_k", "min_p"),
-    *("repetition_penalty", "max_tokens", "logprobs"),
+    *("model", "n", "stream", "stream_options", "seed", "temperature", "top_p", "top_k", "min_p"),
+    *("repetition_penalty", "max_tokens", "logprobs", *STOPPING),
 )
 _COMPLETION = ("prompt", "echo")
 _CHAT = ("messages", "max_completion_tokens", "top_logprobs")

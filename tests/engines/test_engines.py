@@ -141,6 +141,22 @@ def test_it_stops_at_ids_and_where_it_is_asked_to(engine, talking, prompts):
     assert list(engine.generate(ids, GenerationOptions(max_new_tokens=3, temperature=0))) == whole[:3]
 
 
+def test_an_answer_ends_no_earlier_and_no_later_than_it_is_asked_to(engine, talking, prompts, models, monkeypatch):
+    ids = talking.encode(prompts[0])
+    free = list(engine.generate(ids, replace(GREEDY, ignore_eos=True)))
+    assert len(free) == LENGTH
+    place = next(place for place, id in enumerate(free) if place >= 2 and id not in free[:place])
+    monkeypatch.setattr(engine, "stop_ids", frozenset({free[place]}))
+    assert list(engine.generate(ids, GREEDY)) == free[:place]
+    assert list(engine.generate(ids, GREEDY, with_stop=True)) == free[: place + 1]
+    assert list(engine.generate(ids, replace(GREEDY, ignore_eos=True))) == free
+    later = list(engine.generate(ids, replace(GREEDY, min_new_tokens=place + 3)))
+    assert len(later) >= place + 3
+    assert later[:place] == free[:place]
+    assert free[place] not in later
+    assert engine.generate_batch([ids, ids], replace(GREEDY, min_new_tokens=place + 3)) == [later, later]
+
+
 def test_text_is_the_same_streamed_and_decoded_whole(engine, talking, prompts):
     generator = TextGenerator(talking, engine)
     for prompt in prompts[::3]:

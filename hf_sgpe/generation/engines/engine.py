@@ -304,10 +304,16 @@ class Engine(ABC):
                 ) from None
             self._running = None
 
+    def stop_ids_of(self, options: GenerationOptions) -> frozenset[int]:
+        """Return the tokens that end an answer with these options."""
+        return frozenset(options.stop_ids) if options.ignore_eos else self.stop_ids.union(options.stop_ids)
+
     def _until_stopped(
         self, prompt: list[int], options: GenerationOptions, watch: Watch | None = None, with_stop: bool = False
     ) -> Iterator[int]:
-        stop_ids = self.stop_ids.union(options.stop_ids)
+        stop_ids = self.stop_ids_of(options)
+        if options.min_new_tokens and stop_ids:
+            watch = _without_stops(sorted(stop_ids), options.min_new_tokens, watch)
         with closing(self._alone(self._go_on(prompt, options, stop_ids, watch))) as tokens:
             for number, id in enumerate(tokens, 1):
                 if id in stop_ids:
@@ -337,6 +343,23 @@ class Engine(ABC):
             raise
         except Exception as error:
             raise SGPEError(f"{self.name} failed to run this model ({_message_of(error)})") from error
+
+
+def _without_stops(stop_ids: list[int], tokens: int, watch: Watch | None) -> Watch:
+    """Return a watch that makes stop tokens impossible for a number of tokens, after ``watch``."""
+    left = tokens
+
+    def mask(last: int | None, logits: Logits) -> Logits | None:
+        nonlocal left
+        replaced = watch(last, logits) if watch is not None else None
+        if left <= 0:
+            return replaced
+        left -= 1
+        masked: Logits = (logits if replaced is None else replaced).copy()
+        masked[[id for id in stop_ids if id < len(masked)]] = -np.inf
+        return masked
+
+    return mask
 
 
 def _check_top(top: int) -> None:

@@ -154,6 +154,35 @@ def test_special_tokens_and_rows_without_a_token_are_not_shown(chatty):
     assert TextGenerator(chatty, Parrot(ids)).generate("x") == "ab"
 
 
+def test_special_tokens_are_shown_where_that_is_asked_for(chatty):
+    ids = [*chatty.encode("a"), chatty.special_tokens["<|im_end|>"], *chatty.encode("b")]
+    generator = TextGenerator(chatty, Parrot(ids))
+    shown = GenerationOptions(skip_special_tokens=False)
+    assert generator.generate("x", shown) == "a<|im_end|>b"
+    assert generator.generate_batch(["x"], shown) == ["a<|im_end|>b"]
+    assert "".join(piece.text for piece in generator.pieces([65], shown)) == "a<|im_end|>b"
+
+
+def test_the_name_of_a_special_token_stops_at_the_token_and_at_its_text(chatty):
+    special = [*chatty.encode("a"), chatty.special_tokens["<|im_end|>"], *chatty.encode("b")]
+    for ids in (special, chatty.encode("a<|im_end|>b")):
+        generator = TextGenerator(chatty, Parrot(ids))
+        for skip in (True, False):
+            options = GenerationOptions(stop="<|im_end|>", skip_special_tokens=skip)
+            assert generator.generate("x", options) == "a"
+            assert generator.generate_batch(["x"], options) == ["a"]
+            assert "".join(piece.text for piece in generator.pieces([65], options)) == "a"
+
+
+def test_a_stop_text_counts_only_after_the_least_number_of_tokens():
+    generator = TextGenerator(BYTEWISE, Parrot(b"a<>b<>c"))
+    for least, text in ((0, "a"), (2, "a"), (3, "a<>b"), (5, "a<>b"), (6, "a<>b<>c")):
+        options = GenerationOptions(stop="<>", min_new_tokens=least)
+        assert generator.generate("x", options) == text
+        assert generator.generate_batch(["x"], options) == [text]
+        assert "".join(piece.text for piece in generator.pieces([65], options)) == text
+
+
 def test_special_tokens_in_a_prompt_are_text(chatty):
     generator = TextGenerator(chatty, Parrot())
     generator.generate("<|im_end|>")

@@ -90,6 +90,26 @@ def test_an_answer_ends_at_the_token_that_ends_a_turn(chatty):
         assert answer.usage.completion_tokens == len(chatty.encode("Yes."))
 
 
+def test_where_an_answer_ends_is_chosen_by_the_client(chatty):
+    ends = chatty.special_tokens["<|im_end|>"]
+    yes, more = chatty.encode("Yes."), chatty.encode(" And more.")
+    generator = TextGenerator(chatty, Parrot([*yes, ends, *more]))
+    with serving(Served("says", generator, generator.chat())) as running, client_of(running) as client:
+
+        def said(**given):
+            answer = client.chat.completions.create(model="says", messages=HELLO, extra_body=given)
+            completed = client.completions.create(model="says", prompt="a", max_tokens=50, extra_body=given)
+            return answer.choices[0].message.content, completed.choices[0].text
+
+        assert said() == ("Yes.", "Yes. And more.")
+        assert said(ignore_eos=True) == ("Yes. And more.", "Yes. And more.")
+        assert said(ignore_eos=True, skip_special_tokens=False) == ("Yes.<|im_end|> And more.", "Yes.<|im_end|> And more.")
+        assert said(stop="<|im_end|>", ignore_eos=True) == ("Yes.", "Yes.")
+        assert said(stop_token_ids=[more[0]], ignore_eos=True) == ("Yes.", "Yes.")
+        assert said(stop=["."], ignore_eos=True) == ("Yes", "Yes")
+        assert said(stop=["."], ignore_eos=True, min_tokens=len(yes) + 1) == ("Yes. And more", "Yes. And more")
+
+
 def test_several_answers_differ_and_repeat(client, generator):
     answers = [client.completions.create(model="my-model", prompt=[PROMPT, "අ"], n=3, seed=9) for _ in range(2)]
     texts = [[choice.text for choice in sorted(answer.choices, key=lambda choice: choice.index)] for answer in answers]

@@ -1,6 +1,7 @@
 """One text at a time, within its limits, and how probable its tokens were, by models small enough to know."""
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -130,6 +131,27 @@ def test_a_stop_token_comes_where_it_is_asked_for():
     assert list(engine.generate([2], greedy)) == [3, 4]
     assert list(engine.generate([2], greedy, with_stop=True)) == [3, 4, 5]
     assert [token.id for token in engine.generate_scored([2], greedy, with_stop=True)] == [3, 4, 5]
+
+
+def test_no_stop_token_ends_an_answer_before_its_time():
+    # After each token, the next number is the most probable, and the number after it the second.
+    logits = np.eye(30, k=1, dtype=np.float32) * 99 + np.eye(30, k=2, dtype=np.float32) * 50
+    engine = Bigram(30, logits, stop_ids=(5,))
+    greedy = GenerationOptions(temperature=0, max_new_tokens=8)
+
+    def ids(**options):
+        return list(engine.generate([2], replace(greedy, **options)))
+
+    assert ids() == [3, 4]
+    assert ids(min_new_tokens=2) == [3, 4]
+    assert ids(min_new_tokens=3) == [3, 4, 6, 7, 8, 9, 10, 11]
+    assert ids(ignore_eos=True) == [3, 4, 5, 6, 7, 8, 9, 10]
+    assert ids(ignore_eos=True, stop_ids=(7,)) == [3, 4, 5, 6]
+    assert ids(stop_ids=(4, 99), min_new_tokens=2) == [3, 0, 1, 2, 3]
+    scored = list(engine.generate_scored([2], replace(greedy, min_new_tokens=3)))
+    assert [token.id for token in scored] == ids(min_new_tokens=3)
+    assert scored[2].logprob == pytest.approx(log_softmax(logits)[4, 6])  # the model's own, before stop tokens are ruled out
+    assert engine.generate_batch([[2], [2]], replace(greedy, min_new_tokens=3)) == [ids(min_new_tokens=3)] * 2
 
 
 def test_what_watches_can_change_what_is_chosen_from():
