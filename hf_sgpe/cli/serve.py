@@ -19,6 +19,9 @@ from hf_sgpe.terminal.progress import is_quiet
 class ServeOptions:
     """The address of the server, and access to it."""
 
+    chat_template_kwargs: str | None = option(
+        "Variables of the chat template as JSON, such as '{\"enable_thinking\": false}'; a request may replace them."
+    )
     name: str | None = option("Name of the model in the API (default: the last part of the model's path).")
     host: str = option("Address to listen on; 0.0.0.0 for all addresses of this machine.", "127.0.0.1")
     port: int = option("Port to listen on; 0 for any free port.", 8000)
@@ -41,13 +44,16 @@ def serve(model: ModelOptions, given: ServeOptions, limits: Limits, as_json: Jso
     except ModuleNotFoundError:
         raise not_installed("serving needs Starlette and uvicorn", "starlette", "uvicorn", extra="serve") from None
     from hf_sgpe.serving.requests import Served
+    from hf_sgpe.serving.template_parameters import read_variables
 
+    variables = read_variables(given.chat_template_kwargs or "{}", "--chat-template-kwargs")
     template = model.read_template()
     with server.bind(given.host, given.port) as bound, model.load() as generator:
         has_template = template or generator.tokenizer.chat_template
         chat = generator.chat(template=template) if has_template else None
-        if chat and template:
-            chat.encode([{"role": "user", "content": "?"}])  # if the template has an error, fail now and not in each request
+        if chat and (template or variables):
+            # If the template has an error, fail now and not in each request.
+            chat.encode([{"role": "user", "content": "?"}], variables=variables)
         called = given.name or (Path(model.model).resolve().name if Path(model.model).exists() else model.model)
         url = server.url_of(bound)
         if server.is_open_to_others(bound) and not given.api_key:
@@ -63,5 +69,5 @@ def serve(model: ModelOptions, given: ServeOptions, limits: Limits, as_json: Jso
             elif not is_quiet():
                 print(f"{called} on {generator.engine.name} at {url} (Ctrl-C stops it)", file=sys.stderr, flush=True)
 
-        app = create_app(Served(called, generator, chat, limits), api_key=given.api_key or None)
+        app = create_app(Served(called, generator, chat, limits, variables), api_key=given.api_key or None)
         server.server_of(app, say_where).run([bound])

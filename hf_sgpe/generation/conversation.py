@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from typing import Any
 
 from hf_sgpe.chat.marked_text import Finder
 from hf_sgpe.chat.templates import render
@@ -64,17 +65,31 @@ class Chat:
         """Return options with which an answer also ends at `stop_ids`, unless they ignore the end."""
         return options if options.ignore_eos else replace(options, stop_ids=(*options.stop_ids, *self.stop_ids))
 
-    def encode(self, messages: Sequence[Mapping[str, str]], *, add_generation_prompt: bool = True) -> list[int]:
-        """Return the ids of the system prompt and ``messages``. The content of messages is encoded as ordinary text.
+    def encode(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        add_generation_prompt: bool = True,
+        variables: Mapping[str, Any] | None = None,
+        continue_final_message: bool = False,
+    ) -> list[int]:
+        """Return the ids of the system prompt and ``messages``. The text of messages and variables is ordinary text.
 
         Args:
             add_generation_prompt: Whether to end with the beginning of an assistant message.
+            variables: Other variables of the template, such as ``tools``.
+            continue_final_message: Whether to end with the content of the last message, so that an answer continues it.
 
         Raises:
             SGPEError: a message is incomplete, or the template rejects it.
         """
         ids = self._tokenizer.apply_chat_template(
-            messages, self._template, add_generation_prompt=add_generation_prompt, system_prompt=self.system_prompt
+            messages,
+            self._template,
+            add_generation_prompt=add_generation_prompt,
+            system_prompt=self.system_prompt,
+            variables=variables,
+            continue_final_message=continue_final_message,
         )
         assert not isinstance(ids, str)
         return ids

@@ -23,7 +23,7 @@ from hf_sgpe.generation.pieces import Piece, PlacedToken, Progress, Score
 from hf_sgpe.generation.stop_texts import until_stop, without_beginning
 from hf_sgpe.generation.token_healing import Healer, Healing
 from hf_sgpe.splitting.streams import whole_letters
-from hf_sgpe.tokenizer import BPETokenizer
+from hf_sgpe.tokenizer import AllowedSpecial, BPETokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -326,11 +326,15 @@ class TextGenerator:
         """
         return Chat(self.tokenizer, self._stream, system_prompt, template)
 
-    def encode(self, prompt: str) -> list[int]:
-        """Return the ids of a prompt, including special tokens before the text but not special tokens after it."""
+    def encode(self, prompt: str, *, allowed_special: AllowedSpecial = "none") -> list[int]:
+        """Return the ids of a prompt, including special tokens before the text but not special tokens after it.
+
+        Args:
+            allowed_special: As for `hf_sgpe.tokenizer.BPETokenizer.encode`.
+        """
         if not isinstance(prompt, str):
             raise TypeError(f"the prompt must be a text, not {type(prompt).__name__}")
-        return self._before + self.tokenizer.encode(prompt)
+        return self._before + self.tokenizer.encode(prompt, allowed_special=allowed_special)
 
     @cached_property
     def _before(self) -> list[int]:

@@ -17,6 +17,7 @@ from hf_sgpe.generation.text_generator import TextGenerator
 from hf_sgpe.serving.limits import Limits
 from hf_sgpe.serving.parameters import Parameters, RequestError, about, are_ids, kind
 from hf_sgpe.serving.stopping import STOPPING, read_stopping
+from hf_sgpe.serving.template_parameters import PROMPT, TEMPLATE, read_encoder, read_template
 from hf_sgpe.splitting.normalization import well_formed
 
 
@@ -26,12 +27,14 @@ class Served:
 
     Args:
         chat: Encoder of conversations; None if there is no chat template.
+        template_variables: Variables of the chat template, which a request may replace.
     """
 
     name: str
     generator: TextGenerator
     chat: Chat | None
     limits: Limits = field(default_factory=Limits)
+    template_variables: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ class Asked:
         echo: Texts of the prompts if the answers repeat the prompts, otherwise None.
         top: Number of most probable tokens to return with the log-probabilities; None for no log-probabilities.
         has_answers: Whether anything is generated; ``max_tokens: 0`` returns only the prompt.
+        continues: Whether the answers continue a text, and are not messages of their own.
     """
 
     prompts: list[list[int]]
@@ -55,6 +59,7 @@ class Asked:
     echo: list[str] | None = None
     top: int | None = None
     has_answers: bool = True
+    continues: bool = True
 
     @property
     def scores_prompts(self) -> bool:
@@ -114,7 +119,9 @@ def read_chat(record: Mapping[str, Any], served: Served) -> Asked:
     if top and not has_logprobs:
         raise RequestError("top_logprobs needs logprobs: true", param="top_logprobs")
     assert served.chat is not None
-    return replace(asked, options=served.chat.ending(asked.options), top=top if has_logprobs else None)
+    options = served.chat.ending(asked.options)
+    continues = given.flag("continue_final_message")
+    return replace(asked, options=options, top=top if has_logprobs else None, continues=continues)
 
 
 def read_tokenize(record: Mapping[str, Any], served: Served) -> tuple[list[int], bool]:
@@ -123,18 +130,16 @@ def read_tokenize(record: Mapping[str, Any], served: Served) -> tuple[list[int],
     Raises:
         RequestError: the request is invalid.
     """
-    of_texts, of_chats = {"prompt", "add_special_tokens"}, {"messages", "add_generation_prompt"}
+    of_texts, of_chats = {"prompt", *PROMPT}, {"messages", *TEMPLATE}
     given = Parameters(record, {"model", "return_token_strs", *(of_chats if "messages" in record else of_texts)}, {})
     _check_model(given, served)
     with_spellings = given.flag("return_token_strs")
     if "messages" in record:
-        add_generation_prompt = given.flag("add_generation_prompt", True)
-        return read_conversation(given, served, add_generation_prompt=add_generation_prompt), with_spellings
+        return read_conversation(given, served), with_spellings
     text = given.get("prompt")
     if not isinstance(text, str):
         raise RequestError("prompt must be a text; for a chat, give messages", param="prompt")
-    encode = served.generator.encode if given.flag("add_special_tokens", True) else served.generator.tokenizer.encode
-    return encode(well_formed(text)), with_spellings
+    return read_encoder(given, served.generator)(well_formed(text)), with_spellings
 
 
 def read_detokenize(record: Mapping[str, Any], served: Served) -> str:
@@ -160,10 +165,11 @@ def read_prompts(given: Parameters, served: Served) -> list[list[int]]:
     prompts = [prompt] if isinstance(prompt, str) or (are_ids(prompt) and prompt) else prompt
     if not isinstance(prompts, list) or not prompts or not all(isinstance(part, str) or are_ids(part) for part in prompts):
         raise RequestError("prompt must be a text, token ids, or a non-empty list of either", param="prompt")
-    return [served.generator.encode(well_formed(part)) if isinstance(part, str) else part for part in prompts]
+    encode = read_encoder(given, served.generator)
+    return [encode(well_formed(part)) if isinstance(part, str) else part for part in prompts]
 
 
-def read_conversation(given: Parameters, served: Served, *, add_generation_prompt: bool = True) -> list[int]:
+def read_conversation(given: Parameters, served: Served) -> list[int]:
     """Return the ids of the messages of a chat."""
     messages = given.get("messages")
     if served.chat is None:
@@ -171,8 +177,9 @@ def read_conversation(given: Parameters, served: Served, *, add_generation_promp
     if not isinstance(messages, list) or not messages:
         raise RequestError("messages must be a non-empty list", param="messages")
     checked = [_message(message, f"messages[{place}]") for place, message in enumerate(messages)]
+    arguments = read_template(given, checked, served.template_variables)
     with about("messages"):
-        return served.chat.encode(checked, add_generation_prompt=add_generation_prompt)
+        return served.chat.encode(checked, **arguments)
 
 
 def _check_model(given: Parameters, served: Served) -> None:
@@ -254,8 +261,8 @@ _COMMON = (
     *("model", "n", "stream", "stream_options", "seed", "temperature", "top_p", "top_k", "min_p"),
     *("repetition_penalty", "max_tokens", "logprobs", *STOPPING),
 )
-_COMPLETION = ("prompt", "echo")
-_CHAT = ("messages", "max_completion_tokens", "top_logprobs")
+_COMPLETION = ("prompt", "echo", *PROMPT)
+_CHAT = ("messages", "max_completion_tokens", "top_logprobs", *TEMPLATE)
 _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
     "logit_bias": ({},),
     "frequency_penalty": (0,),

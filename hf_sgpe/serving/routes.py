@@ -161,11 +161,7 @@ def _queue(request: Request, asked: Asked, form: Completion, served: Served) -> 
     ticket = Ticket(arriving.put)
     is_message = isinstance(form, ChatCompletion)
     with about("messages" if is_message else "prompt"):
-        ticket.texts = [
-            _pieces(served, asked, ids, choice, ticket, is_message=is_message)
-            for ids in asked.prompts
-            for choice in range(asked.n)
-        ]
+        ticket.texts = [_pieces(served, asked, ids, choice, ticket) for ids in asked.prompts for choice in range(asked.n)]
     line: Line = request.app.state.line
     try:
         line.add(ticket)
@@ -174,9 +170,7 @@ def _queue(request: Request, asked: Asked, form: Completion, served: Served) -> 
     return _Answer(line, ticket, arriving, form)
 
 
-def _pieces(
-    served: Served, asked: Asked, ids: list[int], choice: int, ticket: Ticket, *, is_message: bool
-) -> Iterator[Piece]:
+def _pieces(served: Served, asked: Asked, ids: list[int], choice: int, ticket: Ticket) -> Iterator[Piece]:
     """Return the iterator over the pieces of one answer."""
     generator = served.generator
     options = asked.options_of(choice) if asked.has_answers else None
@@ -184,7 +178,7 @@ def _pieces(
         return generator.pieces_with_prompt(ids, options, top=asked.top or 0, is_over=ticket.is_cancelled)
     if options is None:
         return _no_answer()
-    return generator.pieces(ids, options, top=asked.top, is_over=ticket.is_cancelled, is_message=is_message)
+    return generator.pieces(ids, options, top=asked.top, is_over=ticket.is_cancelled, is_message=not asked.continues)
 
 
 def _no_answer() -> Iterator[Piece]:

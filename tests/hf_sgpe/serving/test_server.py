@@ -110,6 +110,23 @@ def test_where_an_answer_ends_is_chosen_by_the_client(chatty):
         assert said(stop=["."], ignore_eos=True, min_tokens=len(yes) + 1) == ("Yes. And more", "Yes. And more")
 
 
+def test_a_message_is_continued_and_special_tokens_are_recognised(client, generator):
+    begun = [*HELLO, {"role": "assistant", "content": PROMPT}]
+    ids = generator.chat().encode(begun, continue_final_message=True)
+    assert generator.tokenizer.decode(ids).endswith(PROMPT)
+    given = {"temperature": 0, "max_tokens": 9}
+    continued = {"continue_final_message": True, "add_generation_prompt": False}
+    answer = client.chat.completions.create(model="my-model", messages=begun, extra_body=continued, **given)
+    same = client.completions.create(
+        model="my-model", prompt=ids, extra_body={"stop_token_ids": list(generator.chat().stop_ids)}, **given
+    )
+    assert answer.choices[0].message.content == same.choices[0].text
+    text = generator.tokenizer.decode(ids)
+    # The template's special tokens are recognised; the text of one in the user's message is one, too.
+    again = client.completions.create(model="my-model", prompt=text, extra_body={"special_tokens": "allowed"}, **given)
+    assert again.usage.prompt_tokens == len(generator.tokenizer.encode(text, allowed_special="all")) < len(ids)
+
+
 def test_several_answers_differ_and_repeat(client, generator):
     answers = [client.completions.create(model="my-model", prompt=[PROMPT, "අ"], n=3, seed=9) for _ in range(2)]
     texts = [[choice.text for choice in sorted(answer.choices, key=lambda choice: choice.index)] for answer in answers]
