@@ -10,7 +10,7 @@ from hf_sgpe.cli.application import Json, command
 from hf_sgpe.cli.model_options import ModelOptions
 from hf_sgpe.errors import not_installed
 from hf_sgpe.serving.limits import Limits
-from hf_sgpe.terminal.options import option
+from hf_sgpe.terminal.options import option, option_list
 from hf_sgpe.terminal.printing import print_json
 from hf_sgpe.terminal.progress import is_quiet
 
@@ -30,6 +30,11 @@ class ServeOptions:
         "key on the command line, but not a key in the environment variable.",
         envvar="HF_SGPE_API_KEY",
     )
+    api_key_file: Path | None = option("File with keys, one a line; clients must send one of them.")
+    cors_origin: list[str] = option_list(
+        "Origin of web pages that may use the server, such as https://example.org; * for all (repeatable; default: none)."
+    )
+    access_log: bool = option("Print a line about each request on stderr.", False)
 
 
 @command(
@@ -40,6 +45,7 @@ def serve(model: ModelOptions, given: ServeOptions, limits: Limits, as_json: Jso
     """Serve a model over an OpenAI-compatible API: completions, chat, streaming. Ctrl-C stops the server."""
     try:
         from hf_sgpe.serving import server
+        from hf_sgpe.serving.access import check_origins, read_keys
         from hf_sgpe.serving.routes import create_app
     except ModuleNotFoundError:
         raise not_installed("serving needs Starlette and uvicorn", "starlette", "uvicorn", extra="serve") from None
@@ -47,6 +53,8 @@ def serve(model: ModelOptions, given: ServeOptions, limits: Limits, as_json: Jso
     from hf_sgpe.serving.template_parameters import read_variables
 
     variables = read_variables(given.chat_template_kwargs or "{}", "--chat-template-kwargs")
+    keys = [*([given.api_key] if given.api_key else []), *(read_keys(given.api_key_file) if given.api_key_file else [])]
+    check_origins(given.cors_origin)
     template = model.read_template()
     with server.bind(given.host, given.port) as bound, model.load() as generator:
         has_template = template or generator.tokenizer.chat_template
@@ -56,7 +64,7 @@ def serve(model: ModelOptions, given: ServeOptions, limits: Limits, as_json: Jso
             chat.encode([{"role": "user", "content": "?"}], variables=variables)
         called = given.name or (Path(model.model).resolve().name if Path(model.model).exists() else model.model)
         url = server.url_of(bound)
-        if server.is_open_to_others(bound) and not given.api_key:
+        if server.is_open_to_others(bound) and not keys:
             print(
                 f"warning: anyone who can reach {url} can use this model: set HF_SGPE_API_KEY to require a key",
                 file=sys.stderr,
@@ -69,5 +77,9 @@ def serve(model: ModelOptions, given: ServeOptions, limits: Limits, as_json: Jso
             elif not is_quiet():
                 print(f"{called} on {generator.engine.name} at {url} (Ctrl-C stops it)", file=sys.stderr, flush=True)
 
-        app = create_app(Served(called, generator, chat, limits, variables), api_key=given.api_key or None)
+        def log(line: str) -> None:
+            print(line, file=sys.stderr, flush=True)
+
+        served = Served(called, generator, chat, limits, variables)
+        app = create_app(served, api_keys=keys, origins=given.cors_origin, log=log if given.access_log else None)
         server.server_of(app, say_where).run([bound])

@@ -308,9 +308,9 @@ def test_other_paths_and_methods_are_named(running):
 
 
 def test_a_key_is_asked_for(generator):
-    with serving(Served("my-model", generator, None), api_key="ශ්‍රී-secret".encode().decode("latin-1")) as running:
+    with serving(Served("my-model", generator, None), api_keys=["ශ්‍රී-secret".encode().decode("latin-1")]) as running:
         pass
-    with serving(Served("my-model", generator, None), api_key="secret") as running:
+    with serving(Served("my-model", generator, None), api_keys=["other", "secret"]) as running:
         with client_of(running, "secret") as client:
             client.completions.create(model="my-model", prompt="a", max_tokens=1)
         for key in ("Secret", "secret2", "s"):
