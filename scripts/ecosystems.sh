@@ -11,18 +11,10 @@ if [ ! -e "$tokenizers_1/tokenizers" ]; then
     "$root/.venv-transformers4/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --target "$tokenizers_1" \
         tokenizers==1.0.0rc3
 fi
-# lm_eval sees the packages of .venv-test, because another copy of PyTorch would take gigabytes.
-lm_eval="$root/.venv-lm-eval" requirement="lm_eval[api]==0.4.13"
-stamp="$requirement $(cat "$root/.venv-test/installed")"
-if [ "$(cat "$lm_eval/installed" 2>/dev/null)" != "$stamp" ]; then
-    echo "Setting up $lm_eval (once)" >&2
-    python="$root/.venv-test/bin/python"
-    "$python" -m venv --clear "$lm_eval"
-    "$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
-        >"$("$lm_eval/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/test.pth"
-    "$lm_eval/bin/python" -m pip install --quiet --disable-pip-version-check "$requirement"
-    echo "$stamp" >"$lm_eval/installed"
-fi
+make_environment "$root/.venv-lm-eval" "lm_eval[api]==0.4.13"
+# It uses PyTorch and transformers of .venv-test, because another copy would take gigabytes.
+site='import sysconfig; print(sysconfig.get_path("purelib"))'
+"$root/.venv-test/bin/python" -c "$site" >"$("$root/.venv-lm-eval/bin/python" -c "$site")/test.pth"
 if ! command -v npm >/dev/null || ! node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)'; then
     echo "npm or Node.js 20 or later is missing: transformers.js is not tested" >&2
     exit
