@@ -104,15 +104,17 @@ def render(
     add_generation_prompt: bool = True,
     system_prompt: str | None = None,
     special_tokens: Mapping[str, str] | None = None,
+    variables: Mapping[str, Any] | None = None,
 ) -> Written:
     """Render a conversation as text in which the characters that the template wrote are marked.
 
     Args:
-        messages: Dictionaries with a ``role`` and a ``content``.
+        messages: Dictionaries with a ``role`` and a ``content``. A message with ``tool_calls`` needs no content.
         template: Name of a chat template, or Jinja source.
         add_generation_prompt: Whether the text ends with the beginning of an answer of the assistant.
         system_prompt: The system message that is put first, unless the conversation has one.
         special_tokens: Special tokens as variables of the template: ``{"eos_token": "</s>"}``.
+        variables: Other variables of the template, such as ``tools``.
 
     Raises:
         SGPEError: a message is incomplete, the template rejects the conversation, or the template has an error.
@@ -121,16 +123,18 @@ def render(
     '<|im_start|>user\\nHi<|im_end|>\\n<|im_start|>assistant\\n'
     """
     for place, message in enumerate(messages):
+        has_calls = isinstance(message, Mapping) and message.get("tool_calls")
         for key in ("role", "content"):
+            if has_calls and key == "content" and message.get(key) is None:
+                continue
             if not isinstance(message, Mapping) or not isinstance(message.get(key), str):
                 raise SGPEError(f"message {place} has no text for {key!r}: {message!r}")
     if system_prompt and not any(message["role"] == "system" for message in messages):
         messages = [{"role": "system", "content": system_prompt}, *messages]
     source = load_template(template)
     try:
-        return write(
-            messages, source, special_tokens=special_tokens, variables={"add_generation_prompt": add_generation_prompt}
-        )
+        given = {"tools": None, "documents": None, **(variables or {}), "add_generation_prompt": add_generation_prompt}
+        return write(messages, source, special_tokens=special_tokens, variables=given)
     except Exception as error:  # a template can raise anything
         reason = str(error).replace("\n", " ")
         raise SGPEError(f"chat template{f' {template}' if template in SPECIAL_TOKENS else ''}: {reason}") from None

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from hf_sgpe.chat.tool_calls import CallPart, joined
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.generation.pieces import Piece, PlacedToken
 from hf_sgpe.serving.requests import Asked, Served
@@ -58,13 +59,14 @@ class Completion:
             text = self._echo(number) + "".join(piece.text for piece in pieces)
             tokens = [token for piece in pieces for token in piece.tokens]
             logprobs = None if self.asked.top is None else self._logprobs(tokens)
-            choices.append(self._choice(number, self._said(text), logprobs, pieces[-1].finish_reason))
+            calls = [part for piece in pieces for part in piece.calls]
+            choices.append(self._choice(number, self._said(text, calls), logprobs, pieces[-1].finish_reason))
         return self._record(self.whole_object, choices, usage=self._usage())
 
     def first_parts(self) -> Iterator[dict[str, Any]]:
         """Yield the events that are sent before any generated piece: one for each choice, if any."""
         for number in range(len(self._generated) if self.asked.echo is not None else 0):
-            yield self._part(self._choice(number, self._said(self._echo(number))))
+            yield self._part(self._choice(number, self._said(self._echo(number), ())))
 
     def part(self, number: int, piece: Piece) -> dict[str, Any]:
         """Return the event for a piece of a choice."""
@@ -80,7 +82,7 @@ class Completion:
     def _echo(self, number: int) -> str:
         return self.asked.echo[number // self.asked.n] if self.asked.echo is not None else ""
 
-    def _said(self, text: str) -> dict[str, Any]:
+    def _said(self, text: str, calls: Sequence[CallPart]) -> dict[str, Any]:
         return {"text": text}
 
     def _said_next(self, piece: Piece) -> dict[str, Any]:
@@ -136,6 +138,18 @@ class Completion:
         return {"prompt_tokens": prompts, "completion_tokens": answers, "total_tokens": prompts + answers}
 
 
+def _call_delta(part: CallPart) -> dict[str, Any]:
+    """Return a part of a tool call as streams have it: the first part has the id and the name."""
+    if part.name is None:
+        return {"index": part.number, "function": {"arguments": part.arguments}}
+    function = {"name": part.name, "arguments": part.arguments}
+    return {"index": part.number, "id": _new_id(), "type": "function", "function": function}
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex[:9]  # Mistral's templates accept only ids of nine letters and digits
+
+
 class ChatCompletion(Completion):
     """The answer to a request for ``/v1/chat/completions``, with the field names of chats."""
 
@@ -147,11 +161,16 @@ class ChatCompletion(Completion):
         for number in range(len(self._generated)):
             yield self._part(self._choice(number, {"delta": {"role": "assistant", "content": ""}}))
 
-    def _said(self, text: str) -> dict[str, Any]:
-        return {"message": {"role": "assistant", "content": text, "refusal": None}}
+    def _said(self, text: str, calls: Sequence[CallPart]) -> dict[str, Any]:
+        message = {"role": "assistant", "content": text or None if calls else text, "refusal": None}
+        called = [{"id": _new_id(), "type": "function", "function": function} for function in joined(calls)]
+        return {"message": {**message, **({"tool_calls": called} if called else {})}}
 
     def _said_next(self, piece: Piece) -> dict[str, Any]:
-        return {"delta": {"content": piece.text} if piece.text else {}}
+        delta: dict[str, Any] = {"content": piece.text} if piece.text else {}
+        if piece.calls:
+            delta["tool_calls"] = [*map(_call_delta, piece.calls)]
+        return {"delta": delta}
 
     def _logprobs(self, tokens: Sequence[PlacedToken]) -> dict[str, Any]:
         return {"content": [self._scored(token.id, token.logprob, token.top) for token, _ in tokens], "refusal": None}

@@ -15,7 +15,9 @@ from hf_sgpe.generation.conversation import Chat
 from hf_sgpe.generation.engines.sampling_options import GenerationOptions
 from hf_sgpe.generation.text_generator import TextGenerator
 from hf_sgpe.serving.limits import Limits
+from hf_sgpe.serving.messages import read_messages
 from hf_sgpe.serving.parameters import Parameters, RequestError, about, kind
+from hf_sgpe.serving.tool_use import Tool, ToolUse, read_tools
 from hf_sgpe.splitting.normalization import well_formed
 
 
@@ -43,6 +45,7 @@ class Asked:
         n: Number of answers to each prompt.
         echo: Texts of the prompts if the answers repeat the prompts, otherwise None.
         top: Number of most probable tokens to return with the log-probabilities; None for no log-probabilities.
+        tool_use: The tools that an answer may call, if any.
     """
 
     prompts: list[list[int]]
@@ -52,6 +55,7 @@ class Asked:
     has_usage: bool
     echo: list[str] | None = None
     top: int | None = None
+    tool_use: ToolUse | None = None
 
     def options_of(self, choice: int) -> GenerationOptions:
         """Return the options for one of ``n`` answers. Each answer has its own seed, derived from the request's seed."""
@@ -102,15 +106,16 @@ def read_chat(record: Mapping[str, Any], served: Served) -> Asked:
     """
     given = Parameters(record, {*_COMMON, *_CHAT}, {**_WITHOUT_EFFECT, **_OF_CHATS})
     _check_model(given, served)
-    ids = read_conversation(given, served)
+    chat = _chat_of(served)
+    tool_use = read_tools(given, chat.template, served.generator.tokenizer)
+    ids = read_conversation(given, served, tools=tool_use.tools if tool_use else None)
     asked = _asked(given, served, [ids], served.limits.max_new_tokens, ("max_completion_tokens", "max_tokens"))
     top = given.whole_number("top_logprobs", 0, _MOST_TOP, least=0)
     has_logprobs = given.flag("logprobs")
     if top and not has_logprobs:
         raise RequestError("top_logprobs needs logprobs: true", param="top_logprobs")
-    assert served.chat is not None
-    options = replace(asked.options, stop_ids=served.chat.stop_ids)
-    return replace(asked, options=options, top=top if has_logprobs else None)
+    options = replace(asked.options, stop_ids=chat.stop_ids)
+    return replace(asked, options=options, top=top if has_logprobs else None, tool_use=tool_use)
 
 
 def read_tokenize(record: Mapping[str, Any], served: Served) -> tuple[list[int], bool]:
@@ -119,13 +124,15 @@ def read_tokenize(record: Mapping[str, Any], served: Served) -> tuple[list[int],
     Raises:
         RequestError: the request is invalid.
     """
-    of_texts, of_chats = {"prompt", "add_special_tokens"}, {"messages", "add_generation_prompt"}
+    of_texts, of_chats = {"prompt", "add_special_tokens"}, {"messages", "add_generation_prompt", "tools"}
     given = Parameters(record, {"model", "return_token_strs", *(of_chats if "messages" in record else of_texts)}, {})
     _check_model(given, served)
     with_spellings = given.flag("return_token_strs")
     if "messages" in record:
         add_generation_prompt = given.flag("add_generation_prompt", True)
-        return read_conversation(given, served, add_generation_prompt=add_generation_prompt), with_spellings
+        tool_use = read_tools(given, _chat_of(served).template, served.generator.tokenizer)
+        tools = tool_use.tools if tool_use else None
+        return read_conversation(given, served, tools=tools, add_generation_prompt=add_generation_prompt), with_spellings
     text = given.get("prompt")
     if not isinstance(text, str):
         raise RequestError("prompt must be a text; for a chat, give messages", param="prompt")
@@ -159,16 +166,20 @@ def read_prompts(given: Parameters, served: Served) -> list[list[int]]:
     return [served.generator.encode(well_formed(part)) if isinstance(part, str) else part for part in prompts]
 
 
-def read_conversation(given: Parameters, served: Served, *, add_generation_prompt: bool = True) -> list[int]:
-    """Return the ids of the messages of a chat."""
-    messages = given.get("messages")
+def read_conversation(
+    given: Parameters, served: Served, *, tools: list[Tool] | None = None, add_generation_prompt: bool = True
+) -> list[int]:
+    """Return the ids of the messages of a chat, with the tools that the template shows the model."""
+    chat = _chat_of(served)
+    messages = read_messages(given.get("messages"), chat.template)
+    with about("messages"):
+        return chat.encode(messages, add_generation_prompt=add_generation_prompt, variables={"tools": tools})
+
+
+def _chat_of(served: Served) -> Chat:
     if served.chat is None:
         raise RequestError("the model has no chat template: start the server with --template", param="messages")
-    if not isinstance(messages, list) or not messages:
-        raise RequestError("messages must be a non-empty list", param="messages")
-    checked = [_message(message, f"messages[{place}]") for place, message in enumerate(messages)]
-    with about("messages"):
-        return served.chat.encode(checked, add_generation_prompt=add_generation_prompt)
+    return served.chat
 
 
 def _check_model(given: Parameters, served: Served) -> None:
@@ -176,29 +187,6 @@ def _check_model(given: Parameters, served: Served) -> None:
     if name is not None and name != served.name:
         message = f"unknown model {str(name)[:200]!r}: this server has {served.name!r}"
         raise RequestError(message, status=404, param="model", code="model_not_found")
-
-
-def _message(message: Any, name: str) -> dict[str, str]:
-    if not isinstance(message, dict):
-        raise RequestError(f"{name} must be an object with role and content, not {kind(message)}", param=name)
-    for key, value in message.items():
-        if key not in ("role", "content", "name") and value not in (None, [], {}):
-            problem = f"{name}: {key} is not supported: leave it out"
-            raise RequestError(problem, param=f"{name}.{key}", code="unsupported_parameter")
-    role, content = message.get("role"), message.get("content")
-    if not isinstance(role, str) or role not in _ROLES:
-        raise RequestError(f"{name}: role must be one of {', '.join(_ROLES)}, not {role!r}", param=f"{name}.role")
-    if isinstance(content, list):
-        for part in content:
-            if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
-                part_type = part.get("type") if isinstance(part, dict) else part
-                raise RequestError(f"{name}: content must be text, not {part_type!r}", param=f"{name}.content")
-        content = "\n".join(part["text"] for part in content)
-    read = {"role": _ROLES[role], "content": content, **({"name": message["name"]} if message.get("name") else {})}
-    for key, value in read.items():
-        if not isinstance(value, str):
-            raise RequestError(f"{name}: {key} must be a text, not {kind(value)}", param=f"{name}.{key}")
-    return {key: well_formed(value) for key, value in read.items()}
 
 
 def _asked(given: Parameters, served: Served, prompts: list[list[int]], max_tokens: int, names: tuple[str, ...]) -> Asked:
@@ -243,9 +231,6 @@ def _are_ids(value: Any) -> bool:
     return isinstance(value, list) and all(type(id) is int for id in value)
 
 
-_ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
-"""Roles for a template, keyed by role in a request. ``developer`` is OpenAI's newer name of ``system``."""
-
 _MOST_TOP = 20
 
 _COMMON = (
@@ -253,7 +238,7 @@ _COMMON = (
     *("repetition_penalty", "max_tokens", "logprobs"),
 )
 _COMPLETION = ("prompt", "echo")
-_CHAT = ("messages", "max_completion_tokens", "top_logprobs")
+_CHAT = ("messages", "max_completion_tokens", "top_logprobs", "tools", "tool_choice", "parallel_tool_calls")
 _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
     "logit_bias": ({},),
     "frequency_penalty": (0,),
@@ -261,9 +246,6 @@ _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
     "service_tier": ("auto", "default"),
 }
 _OF_CHATS: dict[str, tuple[Any, ...]] = {
-    "tools": ([],),
-    "tool_choice": ("none", "auto"),
-    "parallel_tool_calls": (True, False),
     "functions": ([],),
     "function_call": ("none", "auto"),
     "response_format": ({"type": "text"},),

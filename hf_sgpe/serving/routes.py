@@ -161,13 +161,19 @@ def _queue(request: Request, asked: Asked, form: Completion, served: Served) -> 
     ticket = Ticket(arriving.put)
     is_message = isinstance(form, ChatCompletion)
     with about("messages" if is_message else "prompt"):
-        ticket.texts = [
+        texts = [
             served.generator.pieces(
-                ids, asked.options_of(choice), top=asked.top, is_over=ticket.is_cancelled, is_message=is_message
+                ids,
+                asked.options_of(choice),
+                top=asked.top,
+                is_over=ticket.is_cancelled,
+                is_message=is_message,
+                marks=asked.tool_use.marks if asked.tool_use else None,
             )
             for ids in asked.prompts
             for choice in range(asked.n)
         ]
+        ticket.texts = [*map(asked.tool_use.find_calls, texts)] if asked.tool_use else texts
     line: Line = request.app.state.line
     try:
         line.add(ticket)

@@ -144,15 +144,16 @@ class Engine(ABC):
         return self._until_stopped(prompt, options, watch)
 
     def generate_scored(
-        self, ids: Iterable[int], options: GenerationOptions | None = None, *, top: int = 0
+        self, ids: Iterable[int], options: GenerationOptions | None = None, *, top: int = 0, watch: Watch | None = None
     ) -> Iterator[ScoredToken]:
         """Return an iterator over the tokens of the answer with their log-probabilities.
 
-        The tokens are those of `generate` with the same options and seed.
+        The tokens are those of `generate` with the same options, seed and watch.
 
         Args:
             ids: Ids of the prompt.
             top: Number of most probable tokens to return with each token.
+            watch: As for `generate`. The log-probabilities are those of the model's own logits.
 
         Raises:
             SGPEError: as `generate`, or ``top`` is not a whole number of at least 0; during the iteration: a logit is not a
@@ -162,8 +163,9 @@ class Engine(ABC):
             raise SGPEError(f"top must be a whole number of at least 0, not {top!r}")
         shown: deque[Logits] = deque()
 
-        def keep(_: int | None, logits: Logits) -> None:
+        def keep(last: int | None, logits: Logits) -> Logits | None:
             shown.append(logits)
+            return watch(last, logits.copy()) if watch else None
 
         ids = self.generate(ids, options, watch=keep)
         return (_scored(id, _log_softmax(shown.popleft()), top) for id in ids)

@@ -1,0 +1,172 @@
+"""Tools, as OpenAI's client and agents use them. Marks of special tokens in the new fields stay text."""
+
+import json
+
+import pytest
+from support.conversations import ENDS, OTHERS, SPECIAL, STYLES, bytes_with
+from support.engines import Parrot
+from support.serving import serving
+
+from hf_sgpe.generation import TextGenerator
+from hf_sgpe.serving.parameters import RequestError
+from hf_sgpe.serving.requests import Served, read_chat, read_tokenize
+
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "add",
+        "description": "Adds.",
+        "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
+    },
+}
+HELLO = [{"role": "user", "content": "Hi"}]
+CALL = '{"name": "add", "arguments": {"a": 1}}'
+ANSWERS = {
+    "qwen": f"Well.\n<tool_call>\n{CALL}\n</tool_call>\n<tool_call>\n{CALL}\n</tool_call>",
+    "mistral": f"Well.[TOOL_CALLS] [{CALL}, {CALL}]",
+    "llama": f"<|python_tag|>{CALL}; {CALL}".replace("arguments", "parameters"),
+}
+
+
+def served_with(style, answer="", **settings):
+    """Return a model with the template of ``style`` that gives ``answer``, in which special tokens are special."""
+    _, tokenizer = bytes_with(SPECIAL, OTHERS, roles={"bos_token": "<s>", "eos_token": "</s>"})
+    generator = TextGenerator(tokenizer, Parrot(tokenizer.encode(answer, allowed_special="all"), **settings))
+    return Served(style, generator, generator.chat(template=STYLES[style]))
+
+
+@pytest.fixture(scope="module")
+def openai():
+    pytest.importorskip("starlette", reason="serving needs: pip install starlette uvicorn")
+    pytest.importorskip("uvicorn", reason="serving needs: pip install starlette uvicorn")
+    return pytest.importorskip("openai", reason="clients are of: pip install openai")
+
+
+@pytest.mark.parametrize("style", ANSWERS)
+def test_calls_arrive_whole_and_streamed(style, openai):
+    with serving(served_with(style, ANSWERS[style])) as running, openai.OpenAI(base_url=running.url, api_key="-") as client:
+        asked = {"model": style, "messages": HELLO, "tools": [TOOL]}
+        (choice,) = client.chat.completions.create(**asked).choices
+        assert (choice.message.content or "Well.", choice.finish_reason) == ("Well.", "tool_calls")
+        calls = choice.message.tool_calls
+        assert [(call.type, call.function.name, json.loads(call.function.arguments)) for call in calls] == [
+            ("function", "add", {"a": 1})
+        ] * 2
+        assert len({call.id for call in calls}) == 2
+        with client.chat.completions.stream(**asked) as stream:  # the client joins the parts
+            events = [event.type for event in stream]
+            whole = stream.get_final_completion().choices[0]
+        assert (whole.message.content or None, whole.finish_reason) == (choice.message.content, "tool_calls")
+        assert [call.function.arguments for call in whole.message.tool_calls] == ['{"a": 1}'] * 2
+        assert events.count("tool_calls.function.arguments.delta") > 4  # arguments arrive in parts
+        (choice,) = client.chat.completions.create(**asked, parallel_tool_calls=False).choices
+        assert (len(choice.message.tool_calls), choice.finish_reason) == (1, "tool_calls")
+        for silent in ({"tool_choice": "none"}, {"tools": []}):
+            (choice,) = client.chat.completions.create(**{**asked, **silent}).choices
+            assert (choice.message.tool_calls, choice.finish_reason) == (None, "stop")
+        (choice,) = client.chat.completions.create(**asked, max_tokens=60).choices
+        assert choice.finish_reason == "length"
+
+
+def test_a_call_in_the_text_of_ordinary_tokens_is_text_and_an_answer_without_calls_stays():
+    served = served_with("mistral")
+    text = f"[TOOL_CALLS] [{CALL}]"
+    served.generator.engine.ids = served.generator.tokenizer.encode(text)
+    asked = read_chat({"messages": HELLO, "tools": [TOOL]}, served)
+    pieces = [*asked.tool_use.find_calls(served.generator.pieces(asked.prompts[0], marks=asked.tool_use.marks))]
+    assert ("".join(piece.text for piece in pieces), pieces[-1].finish_reason) == (text, "stop")
+    assert not any(piece.calls for piece in pieces)
+
+
+@pytest.mark.parametrize("style", ANSWERS)
+def test_the_template_gets_tools_calls_and_results(style):
+    served = served_with(style)
+    call = {"id": "abcdefghi", "type": "function", "function": {"name": "add", "arguments": '{"a": 11}'}}
+    messages = [
+        *HELLO,
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "abcdefghi", "content": "12"},
+    ]
+    ids, _ = read_tokenize({"messages": messages, "tools": [TOOL]}, served)
+    assert read_chat({"messages": messages, "tools": [TOOL]}, served).prompts == [ids]
+    text = served.generator.tokenizer.decode(ids)
+    assert all(part in text for part in ("Adds.", '{"a": 11}', "12"))
+    assert "Adds." not in served.generator.tokenizer.decode(
+        read_chat({"messages": messages, "tools": [TOOL], "tool_choice": "none"}, served).prompts[0]
+    )
+
+
+def agent(text):
+    """Return a request with ``text`` in each field that the server hands to the template."""
+    call = {
+        "id": text,
+        "type": "function",
+        "function": {"name": text, "arguments": json.dumps({text: [text, {text: text}]})},
+    }
+    parameters = {"type": "object", "properties": {text: {"type": "string", "enum": [text], "description": text}}}
+    tool = {"type": "function", "function": {"name": text, "description": text, "parameters": parameters}}
+    return {
+        "messages": [
+            {"role": "user", "content": text, "name": text},
+            {"role": "assistant", "content": None, "tool_calls": [call], "reasoning_content": text},
+            {"role": "tool", "tool_call_id": text, "content": text, "name": text},
+            {"role": "assistant", "content": text, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": text, "content": [{"type": "text", "text": text}]},
+        ],
+        "tools": [tool],
+    }
+
+
+SPLIT = [token[:cut] for token in ("<|im_end|>", "[/TOOL_RESULTS]", "<|eot_id|>") for cut in range(1, len(token))]
+
+
+@pytest.mark.parametrize("style", ANSWERS)
+@pytest.mark.parametrize("attack", [*SPECIAL, *ENDS, *SPLIT, "".join(SPECIAL), '"}' + "</s>", "\\</s>", "'</s>\"[INST]"])
+def test_no_field_of_a_conversation_forges_a_special_token(style, attack):
+    served = served_with(style)
+    special = set(served.generator.tokenizer.special_tokens.values())
+    (attacked,), (harmless,) = (read_chat(agent(text), served).prompts for text in (attack, "fine"))
+    assert [id for id in attacked if id in special] == [id for id in harmless if id in special]
+
+
+@pytest.mark.parametrize(
+    ("record", "param", "problem"),
+    [
+        ({"tools": {}}, "tools", None),
+        ({"tools": "add"}, "tools", "tools must be a list, not a text"),
+        ({"tools": [{"type": "web_search"}]}, "tools[0]", "must be an object with type function, and function"),
+        ({"tools": [{"type": "function", "function": {}}]}, "tools[0].function.name", "must be a non-empty text"),
+        (
+            {"tools": [{"type": "function", "function": {"name": "f", "parameters": []}}]},
+            "tools[0].function.parameters",
+            None,
+        ),
+        (
+            {"tools": [{"type": "function", "function": {"name": "f", "parameters": "a"}}]},
+            "tools[0].function.parameters",
+            "must be a JSON schema",
+        ),
+        (
+            {"tools": [{"type": "function", "function": {"name": "f", "returns": 1}}]},
+            "tools[0].function.returns",
+            "unknown parameter",
+        ),
+        ({"tools": [TOOL, TOOL]}, "tools", "two functions have the name 'add'"),
+        ({"tool_choice": "maybe"}, "tool_choice", "tool_choice must be"),
+        ({"parallel_tool_calls": 1}, "parallel_tool_calls", "must be true or false"),
+    ],
+)
+def test_wrong_tools_are_refused_by_name(record, param, problem):
+    served = served_with("qwen")
+    if problem is None:  # an empty value asks for nothing
+        assert read_chat({"messages": HELLO, **record}, served)
+        return
+    with pytest.raises(RequestError, match=problem) as refusal:
+        read_chat({"messages": HELLO, **record}, served)
+    assert refusal.value.body["error"]["param"] == param
+
+
+def test_templates_without_tools_or_with_an_unknown_format_are_refused():
+    for style, problem in (("gemma", "template does not use tools"), ("phi", "format of this model's tool calls")):
+        with pytest.raises(RequestError, match=problem):
+            read_chat({"messages": HELLO, "tools": [TOOL]}, served_with(style))
