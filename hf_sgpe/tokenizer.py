@@ -561,6 +561,10 @@ class BPETokenizer:
                 ids += self._codec.encode(part.text, self._always_added, continues=is_inside)
         return ids
 
+    def encode_inside(self, text: str) -> list[int]:
+        """Return the ids of a text that continues another text, without any special or other added token."""
+        return self._codec.encode(text, continues=True)
+
     def chat(
         self, messages: Sequence[Mapping[str, Any]], model_path: str | os.PathLike[str], *arguments: Any, **settings: Any
     ) -> str:

@@ -20,6 +20,7 @@ from hf_sgpe.generation.engines.engine import Engine, ScoredToken, Watch
 from hf_sgpe.generation.engines.sampling_options import GenerationOptions
 from hf_sgpe.generation.pieces import Piece, PlacedMark, PlacedToken, Progress, Score
 from hf_sgpe.generation.stop_texts import until_stop, without_beginning
+from hf_sgpe.generation.structured_output import Constrainer
 from hf_sgpe.generation.token_healing import Healer, Healing
 from hf_sgpe.splitting.streams import whole_letters
 from hf_sgpe.tokenizer import BPETokenizer
@@ -277,6 +278,15 @@ class TextGenerator:
         if not isinstance(prompt, str):
             raise TypeError(f"the prompt must be a text, not {type(prompt).__name__}")
         return self._before + self.tokenizer.encode(prompt)
+
+    @cached_property
+    def constrainer(self) -> Constrainer:
+        """The model's tokens for answers that follow a rule (`hf_sgpe.generation.structured_output`).
+
+        Raises:
+            SGPEError: llguidance is not installed.
+        """
+        return Constrainer(self.tokenizer, self.engine.vocab_size)
 
     @cached_property
     def _before(self) -> list[int]:

@@ -13,7 +13,9 @@ from typing import Any
 
 from hf_sgpe.generation.conversation import Chat
 from hf_sgpe.generation.engines.sampling_options import GenerationOptions
+from hf_sgpe.generation.structured_output import Constrained, Rule
 from hf_sgpe.generation.text_generator import TextGenerator
+from hf_sgpe.serving.answer_rules import read_rule
 from hf_sgpe.serving.limits import Limits
 from hf_sgpe.serving.messages import read_messages
 from hf_sgpe.serving.parameters import Parameters, RequestError, about, kind
@@ -46,6 +48,7 @@ class Asked:
         echo: Texts of the prompts if the answers repeat the prompts, otherwise None.
         top: Number of most probable tokens to return with the log-probabilities; None for no log-probabilities.
         tool_use: The tools that an answer may call, if any.
+        rule: The rule that the text of an answer must follow, if any.
     """
 
     prompts: list[list[int]]
@@ -56,11 +59,22 @@ class Asked:
     echo: list[str] | None = None
     top: int | None = None
     tool_use: ToolUse | None = None
+    rule: Rule | None = None
 
     def options_of(self, choice: int) -> GenerationOptions:
         """Return the options for one of ``n`` answers. Each answer has its own seed, derived from the request's seed."""
         seed = self.options.seed
         return self.options if seed is None else replace(self.options, seed=(seed + choice) % ((1 << 32) - 1))
+
+    def watch(self, generator: TextGenerator) -> Constrained | None:
+        """Return the watch that makes one answer follow the rule, if there is a rule.
+
+        Raises:
+            SGPEError: the model has no token that ends an answer.
+        """
+        if self.rule is None:
+            return None
+        return generator.constrainer.watch(self.rule, generator.engine.stop_ids.union(self.options.stop_ids))
 
 
 def read_json(body: bytes) -> dict[str, Any]:
@@ -87,6 +101,7 @@ def read_completion(record: Mapping[str, Any], served: Served) -> Asked:
     given = Parameters(record, {*_COMMON, *_COMPLETION}, {**_WITHOUT_EFFECT, "suffix": ("",), "best_of": (1,)})
     _check_model(given, served)
     asked = _asked(given, served, read_prompts(given, served), 16, ("max_tokens",))
+    asked = replace(asked, rule=read_rule(given, served.generator))
     if given.get("logprobs") is not None:
         asked = replace(asked, top=given.whole_number("logprobs", 0, _MOST_TOP, least=0))
     if not given.flag("echo"):
@@ -115,7 +130,8 @@ def read_chat(record: Mapping[str, Any], served: Served) -> Asked:
     if top and not has_logprobs:
         raise RequestError("top_logprobs needs logprobs: true", param="top_logprobs")
     options = replace(asked.options, stop_ids=chat.stop_ids)
-    return replace(asked, options=options, top=top if has_logprobs else None, tool_use=tool_use)
+    rule = read_rule(given, served.generator, chat.stop_ids, tool_use)
+    return replace(asked, options=options, top=top if has_logprobs else None, tool_use=tool_use, rule=rule)
 
 
 def read_tokenize(record: Mapping[str, Any], served: Served) -> tuple[list[int], bool]:
@@ -235,7 +251,7 @@ _MOST_TOP = 20
 
 _COMMON = (
     *("model", "n", "stream", "stream_options", "stop", "seed", "temperature", "top_p", "top_k", "min_p"),
-    *("repetition_penalty", "max_tokens", "logprobs"),
+    *("repetition_penalty", "max_tokens", "logprobs", "response_format", "structured_outputs"),
 )
 _COMPLETION = ("prompt", "echo")
 _CHAT = ("messages", "max_completion_tokens", "top_logprobs", "tools", "tool_choice", "parallel_tool_calls")
@@ -248,7 +264,6 @@ _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
 _OF_CHATS: dict[str, tuple[Any, ...]] = {
     "functions": ([],),
     "function_call": ("none", "auto"),
-    "response_format": ({"type": "text"},),
     "modalities": (["text"],),
     "audio": (),
     "prediction": (),

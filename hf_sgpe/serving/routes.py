@@ -169,6 +169,7 @@ def _queue(request: Request, asked: Asked, form: Completion, served: Served) -> 
                 is_over=ticket.is_cancelled,
                 is_message=is_message,
                 marks=asked.tool_use.marks if asked.tool_use else None,
+                watch=asked.watch(served.generator),
             )
             for ids in asked.prompts
             for choice in range(asked.n)

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from hf_sgpe.chat.tool_calls import FORMATS, CallFormat, CallPart, CallReader, Mark, format_of, has_tools
 from hf_sgpe.generation.pieces import Piece
+from hf_sgpe.generation.structured_output import embedded, literal
 from hf_sgpe.serving.messages import well_formed_json
 from hf_sgpe.serving.parameters import Parameters, RequestError, kind
 from hf_sgpe.tokenizer import BPETokenizer
@@ -25,17 +26,44 @@ class ToolUse:
         written: The format of the model's calls.
         marks: The format's marks that are tokens of the vocabulary, keyed by id.
         most: Maximum number of calls in an answer; None for no limit.
+        required: Names of the tools of which the answer must call one; None if the answer may also be text.
     """
 
     tools: list[Tool]
     written: CallFormat
     marks: Mapping[int, str]
     most: int | None = None
+    required: tuple[str, ...] | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the tools."""
         return tuple(tool["function"]["name"] for tool in self.tools)
+
+    def grammar(self) -> list[str]:
+        """Return the lines of a Lark grammar in which ``calls`` are calls in the model's format."""
+        written, ids = self.written, {mark: id for id, mark in self.marks.items()}
+
+        def mark(text: str) -> str:
+            return f"<[{ids[text]}]>" if text in ids else literal(text)
+
+        opening = " ".join([*([mark(written.opening)] if written.opening else []), literal(written.before)])
+        closing = " ".join([literal(written.after), *([mark(written.closing)] if written.closing else [])])
+        tools = [tool["function"] for tool in self.tools if tool["function"]["name"] in (self.required or self.names)]
+        lines = [f"call: {' | '.join(f'call_{number}' for number in range(len(tools)))}"]
+        for number, function in enumerate(tools):
+            before = f'{{"name": {literal(function["name"])}, "{written.key}": '
+            schema = function.get("parameters") or {"type": "object", "properties": {}, "additionalProperties": False}
+            lines += [
+                f'call_{number}: {literal(before)} arguments_{number} "}}"',
+                f"arguments_{number}: {embedded(schema)}",
+            ]
+        one = f"{opening} call {closing}"
+        if self.most == 1:
+            return [f"calls: {one}", *lines]
+        if written.is_repeated:
+            return [f"calls: {one} ({literal(written.between)} {one})*", *lines]
+        return [f"calls: {opening} call ({literal(written.between)} call)* {closing}", *lines]
 
     def find_calls(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
         """Yield the pieces of an answer, with tool calls instead of the text of tool calls.
@@ -54,7 +82,8 @@ class ToolUse:
                     if reader.calls and finish_reason == "stop":
                         finish_reason = "tool_calls"
                 calls = tuple(part for part in said if isinstance(part, CallPart))
-                text = "".join(part for part in said if isinstance(part, str))
+                # A required call that is cut off is no text.
+                text = "" if self.required else "".join(part for part in said if isinstance(part, str))
                 yield Piece(text, piece.generated, finish_reason, piece.tokens, calls=calls)
                 if finish_reason is not None:
                     return
@@ -73,10 +102,9 @@ def read_tools(given: Parameters, template: str, tokenizer: BPETokenizer) -> Too
     names = [tool["function"]["name"] for tool in read]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise RequestError(f"tools: two functions have the name {twice!r}", param="tools")
-    choice = given.get("tool_choice")
     is_parallel = given.flag("parallel_tool_calls", True)
-    if choice not in (None, "none", "auto"):
-        raise RequestError("tool_choice must be none or auto", param="tool_choice")
+    choice = given.get("tool_choice")
+    required = _required(choice, names)
     if not read or choice == "none":
         return None
     if not has_tools(template):
@@ -91,7 +119,23 @@ def read_tools(given: Parameters, template: str, tokenizer: BPETokenizer) -> Too
         )
     added = {**tokenizer.added_tokens, **tokenizer.special_tokens}
     marks = {added[mark]: mark for mark in written.marks if mark in added}
-    return ToolUse(read, written, marks, None if is_parallel else 1)
+    most = None if is_parallel and not isinstance(choice, dict) else 1
+    return ToolUse(read, written, marks, most, required)
+
+
+def _required(choice: Any, names: list[str]) -> tuple[str, ...] | None:
+    """Return the names of the tools of which ``tool_choice`` requires one; None if no call is required."""
+    if choice in (None, "none", "auto"):
+        return None
+    named = choice.get("function") if isinstance(choice, dict) and choice.get("type") == "function" else None
+    name = named.get("name") if isinstance(named, dict) else None
+    if choice != "required" and not isinstance(name, str):
+        raise RequestError("tool_choice must be none, auto, required, or an object with a function", param="tool_choice")
+    if not names:
+        raise RequestError("tool_choice requires a call: give tools", param="tool_choice")
+    if isinstance(name, str) and name not in names:
+        raise RequestError(f"tool_choice: there is no tool with the name {name[:100]!r}", param="tool_choice")
+    return (name,) if isinstance(name, str) else tuple(names)
 
 
 def _tool(tool: Any, param: str) -> Tool:

@@ -142,7 +142,7 @@ def test_wrong_completions_are_refused_by_name(endless, record, param, message):
             "must be an object with id, type function, and function",
         ),
         ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools", "chat template does not use tools"),
-        ({"response_format": {"type": "json_object"}}, "response_format", "response_format is not supported"),
+        ({"response_format": {"type": "xml"}}, "response_format", "with type text, json_object or json_schema"),
         ({"max_tokens": 3, "max_completion_tokens": 3}, "max_tokens", "mean the same"),
         ({"logprobs": 1}, "logprobs", "logprobs must be true or false"),
         ({"top_logprobs": 1}, "top_logprobs", "needs logprobs"),
