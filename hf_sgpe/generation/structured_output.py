@@ -35,8 +35,12 @@ class Rule:
 
     @classmethod
     def json_schema(cls, schema: Mapping[str, Any]) -> Rule:
-        """Return the rule of JSON that is valid for a schema. The JSON is in one line."""
-        return cls(_library().LLMatcher.grammar_from_json_schema(dict(schema), overrides=_IN_ONE_LINE))
+        """Return the rule of JSON that is valid for a schema.
+
+        The JSON is in one line. Its objects have only the properties that the schema lists, unless the schema has
+        ``additionalProperties`` or combines schemas.
+        """
+        return cls(_library().LLMatcher.grammar_from_json_schema(_closed(schema), overrides=_IN_ONE_LINE))
 
     @classmethod
     def regex(cls, pattern: str) -> Rule:
@@ -67,8 +71,8 @@ def literal(text: str) -> str:
 
 
 def embedded(schema: Mapping[str, Any]) -> str:
-    """Return JSON that is valid for a schema as a part of a Lark grammar, in one line as by `Rule.json_schema`."""
-    return f"%json {json.dumps({**schema, 'x-guidance': _IN_ONE_LINE}, ensure_ascii=False)}"
+    """Return the JSON of `Rule.json_schema` as a part of a Lark grammar."""
+    return f"%json {json.dumps({**_closed(schema), 'x-guidance': _IN_ONE_LINE}, ensure_ascii=False)}"
 
 
 class Constrainer:
@@ -192,6 +196,38 @@ class _Vocabulary:
             ids.append(self._ids[written[place:end]])
             place = end
         return ids
+
+
+def _closed(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema that allows in objects only the listed properties, so that answers cannot grow without limit.
+
+    Every answer is also valid for the original schema. A schema that combines schemas stays as it is, because each part of a
+    combination lists only some of the properties.
+    """
+    text = json.dumps(schema)
+    return dict(schema) if any(f'"{key}":' in text for key in _COMBINING) else _closed_inside(dict(schema))
+
+
+def _closed_inside(schema: Any) -> Any:
+    if not isinstance(schema, dict):
+        return schema
+    closed = dict(schema)
+    for key in ("properties", "$defs", "definitions"):
+        if isinstance(schema.get(key), dict):
+            closed[key] = {name: _closed_inside(item) for name, item in schema[key].items()}
+    for key in ("anyOf", "prefixItems"):
+        if isinstance(schema.get(key), list):
+            closed[key] = [*map(_closed_inside, schema[key])]
+    if "items" in schema:
+        closed["items"] = _closed_inside(schema["items"])
+    listed, required = schema.get("properties"), schema.get("required", [])
+    is_open = not {"additionalProperties", "patternProperties", "anyOf", "$ref"}.isdisjoint(schema)
+    if isinstance(listed, dict) and isinstance(required, list) and listed.keys() >= {*map(str, required)} and not is_open:
+        closed["additionalProperties"] = False
+    return closed
+
+
+_COMBINING = ("allOf", "oneOf", "not", "if", "dependentSchemas", "unevaluatedProperties")
 
 
 def _library() -> Any:

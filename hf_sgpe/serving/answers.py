@@ -6,6 +6,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 from hf_sgpe.chat.tool_calls import CallPart, joined
@@ -138,12 +139,13 @@ class Completion:
         return {"prompt_tokens": prompts, "completion_tokens": answers, "total_tokens": prompts + answers}
 
 
-def _call_delta(part: CallPart) -> dict[str, Any]:
-    """Return a part of a tool call as streams have it: the first part has the id and the name."""
-    if part.name is None:
-        return {"index": part.number, "function": {"arguments": part.arguments}}
-    function = {"name": part.name, "arguments": part.arguments}
-    return {"index": part.number, "id": _new_id(), "type": "function", "function": function}
+def _call_delta(number: int, parts: Sequence[CallPart]) -> dict[str, Any]:
+    """Return the next parts of a tool call as streams have them: the first part has the id and the name."""
+    arguments = "".join(part.arguments for part in parts)
+    if parts[0].name is None:
+        return {"index": number, "function": {"arguments": arguments}}
+    function = {"name": parts[0].name, "arguments": arguments}
+    return {"index": number, "id": _new_id(), "type": "function", "function": function}
 
 
 def _new_id() -> str:
@@ -169,7 +171,9 @@ class ChatCompletion(Completion):
     def _said_next(self, piece: Piece) -> dict[str, Any]:
         delta: dict[str, Any] = {"content": piece.text} if piece.text else {}
         if piece.calls:
-            delta["tool_calls"] = [*map(_call_delta, piece.calls)]
+            # Some clients read only the first entry of a delta, so each call has one.
+            by_number = groupby(piece.calls, key=lambda part: part.number)
+            delta["tool_calls"] = [_call_delta(number, [*parts]) for number, parts in by_number]
         return {"delta": delta}
 
     def _logprobs(self, tokens: Sequence[PlacedToken]) -> dict[str, Any]:

@@ -84,7 +84,8 @@ class ToolUse:
                 calls = tuple(part for part in said if isinstance(part, CallPart))
                 # A required call that is cut off is no text.
                 text = "" if self.required else "".join(part for part in said if isinstance(part, str))
-                yield Piece(text, piece.generated, finish_reason, piece.tokens, calls=calls)
+                if text or calls or piece.tokens or finish_reason is not None:
+                    yield Piece(text, piece.generated, finish_reason, piece.tokens, calls=calls)
                 if finish_reason is not None:
                     return
 

@@ -18,6 +18,7 @@ from support.paths import ROOT
 TRANSFORMERS_4 = str(ROOT / ".venv-transformers4" / "bin" / "python")
 TOKENIZERS_1 = ROOT / ".venv-tokenizers1"
 NODE = ROOT / ".node"
+CLIENTS = ROOT / ".venv-clients" / "bin" / "python"
 
 needs_transformers_4 = pytest.mark.skipif(
     not (Path(TRANSFORMERS_4).parents[1] / "installed").exists(),
@@ -30,6 +31,10 @@ needs_tokenizers_1 = pytest.mark.skipif(
 needs_node = pytest.mark.skipif(
     not (NODE / "installed").exists() or shutil.which("node") is None,
     reason=f"no transformers.js in {NODE}, or no node: bash scripts/ecosystems.sh sets it up",
+)
+needs_clients = pytest.mark.skipif(
+    not (CLIENTS.parents[1] / "installed").exists(),
+    reason=f"no clients of OpenAI's API at {CLIENTS}: bash scripts/ecosystems.sh sets them up",
 )
 every_transformers = pytest.mark.parametrize(
     "python",

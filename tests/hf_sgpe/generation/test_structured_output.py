@@ -87,6 +87,25 @@ def test_regular_expressions_choices_and_grammars(random_model):
         assert answered(random_model, Rule.grammar(gbnf), seed)[0] in ("xy", "xé")
 
 
+def test_objects_have_only_the_listed_properties_unless_the_schema_says_otherwise():
+    generator = TextGenerator(with_specials(["<eos>"]), Bigram(257, stop_ids=[256]))
+    listed = {"type": "object", "properties": {"a": {"type": "null"}}, "required": ["a"]}
+    nested = {"$defs": {"x": listed}, "type": "array", "items": {"anyOf": [{"$ref": "#/$defs/x"}]}, "maxItems": 1}
+    allowed = {
+        listed["required"][0]: {'{"a": null}', '{"a":null}'},
+        "nested": {"[]", '[{"a": null}]', '[{"a":null}]'},
+    }
+    for seed in range(8):
+        assert answered(generator, Rule.json_schema(listed), seed)[0] in allowed["a"]
+        assert answered(generator, Rule.json_schema(nested), seed)[0] in allowed["nested"]
+    both = {"allOf": [listed, {"type": "object", "properties": {"b": {"const": 1}}, "required": ["b"]}]}
+    for rule in (Rule.json_schema({**listed, "additionalProperties": True}), Rule.json_schema(both)):
+        watch, last = generator.constrainer.watch(rule, [256]), None
+        for id in b'{"a":null,"b':
+            assert np.isfinite(watch(last, np.zeros(257, np.float32))[id])
+            last = id
+
+
 def test_texts_that_begin_with_a_space_keep_it(random_model):
     assert answered(random_model, Rule.one_of([" a", " b"]), 1)[0] in (" a", " b")
 

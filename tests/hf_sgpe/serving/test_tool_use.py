@@ -59,6 +59,9 @@ def test_calls_arrive_whole_and_streamed(style, openai):
         assert (whole.message.content or None, whole.finish_reason) == (choice.message.content, "tool_calls")
         assert [call.function.arguments for call in whole.message.tool_calls] == ['{"a": 1}'] * 2
         assert events.count("tool_calls.function.arguments.delta") > 4  # arguments arrive in parts
+        for event in client.chat.completions.create(**asked, stream=True):  # some clients read only the first entry
+            numbers = [call.index for call in event.choices[0].delta.tool_calls or []]
+            assert len(numbers) == len(set(numbers))
         (choice,) = client.chat.completions.create(**asked, parallel_tool_calls=False).choices
         assert (len(choice.message.tool_calls), choice.finish_reason) == (1, "tool_calls")
         for silent in ({"tool_choice": "none"}, {"tools": []}):
