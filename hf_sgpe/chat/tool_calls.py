@@ -6,11 +6,13 @@ this token begins a call; the same text in other tokens is text.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from hf_sgpe.chat.json_calls import JsonCall
+from hf_sgpe.chat.tagged_calls import BEGINNING, TaggedCall
 
 
 class CallPart(NamedTuple):
@@ -46,6 +48,7 @@ class CallFormat:
         closing: Mark after calls; empty if there is none.
         before, between, after: Text in front of the first call, between calls, and after the last call.
         is_repeated: Whether the marks are repeated for each call.
+        is_tagged: Whether the arguments are text between tags instead of JSON (`hf_sgpe.chat.tagged_calls`).
         also: Other marks, without effect on the calls.
     """
 
@@ -58,7 +61,13 @@ class CallFormat:
     between: str = ""
     after: str = ""
     is_repeated: bool = False
+    is_tagged: bool = False
     also: tuple[str, ...] = ()
+
+    @property
+    def beginning(self) -> str:
+        """The first characters of a call, after the mark."""
+        return BEGINNING if self.is_tagged else "{"
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -68,8 +77,11 @@ class CallFormat:
 
 FORMATS = (
     CallFormat(
+        "qwen3-coder", r"<tool_call>[\s\S]*<function=", opening="<tool_call>", closing="</tool_call>", is_tagged=True
+    ),
+    CallFormat(
         "hermes",
-        "<tool_call>(?![^<]*<function=)",
+        r"^(?![\s\S]*(?:<function=|<arg_key>|<tool_sep>))[\s\S]*<tool_call>[\s\S]*arguments",
         opening="<tool_call>",
         closing="</tool_call>",
         before="\n",
@@ -82,13 +94,13 @@ FORMATS = (
     ),
     CallFormat("llama3", r"ipython[\s\S]*\"parameters\\?\"", "parameters", between="; ", also=("<|python_tag|>",)),
 )
-"""The supported formats. Hermes is also the format of Qwen 2.5 and Qwen 3."""
+"""The supported formats. Hermes is also the format of Qwen 2.5 and Qwen 3, and qwen3-coder that of Qwen 3.5."""
 
 
 def format_of(template: str) -> CallFormat | None:
     """Return the format of the tool calls of models with a chat template, or None if it is not known.
 
-    >>> format_of("{{ '<tool_call>\\n' + call | tojson + '\\n</tool_call>' }}").name
+    >>> format_of("{{ '<tool_call>{\\"arguments\\": ' + call.arguments | tojson + '}</tool_call>' }}").name
     'hermes'
     """
     return next((known for known in FORMATS if re.search(known.pattern, template)), None)
@@ -107,30 +119,35 @@ class CallReader:
 
     Args:
         written: The format.
-        names: Names of the tools.
+        parameters: The JSON schema of each tool's parameters, keyed by the tool's name.
         tokens: The marks that are tokens of the vocabulary. They arrive as `Mark`.
         most: Maximum number of calls; the rest of the answer is dropped. None for no limit.
 
     Attributes:
         calls: The number of calls that have begun.
 
-    >>> reader = CallReader(FORMATS[0], ["add"])
+    >>> reader = CallReader(FORMATS[1], {"add": {}})
     >>> [*reader.read('Wait. <tool_call>{"name": "add", "arguments": {"a"'), *reader.read(": 1}}</tool_call>")]
     ['Wait.', CallPart(number=0, name='add', arguments=''), CallPart(number=0, name=None, arguments='{"a"'), \
 CallPart(number=0, name=None, arguments=': 1}')]
     """
 
     def __init__(
-        self, written: CallFormat, names: Collection[str], *, tokens: Collection[str] = (), most: int | None = None
+        self,
+        written: CallFormat,
+        parameters: Mapping[str, Any],
+        *,
+        tokens: Collection[str] = (),
+        most: int | None = None,
     ) -> None:
         self.calls = 0
         self._format = written
-        self._names = frozenset(names)
+        self._parameters = parameters
         self._tokens = frozenset(tokens)
         self._most = most
         self._held = ""  # characters that may begin a mark, or white space in front of a mark
         self._opened = ""  # the marks and brackets in front of the current call
-        self._object: _Object | None = None
+        self._object: JsonCall | TaggedCall | None = None
         self._may_call = not written.opening  # whether the next character may begin a call
         self._is_full = False
 
@@ -145,8 +162,14 @@ CallPart(number=0, name=None, arguments=': 1}')]
             yield from self._marked(text)
             return
         said: list[str] = []
-        for character in text:
-            for part in self._next(character):
+        while text and not self._is_full:
+            if self._object is not None:
+                parts, text = self._in_object(text[0]), text[1:]
+            elif self._may_call:
+                parts, text = self._in_front(text[0]), text[1:]
+            else:
+                parts, text = self._in_text(text)
+            for part in parts:
                 if isinstance(part, str):
                     said.append(part)
                     continue
@@ -180,52 +203,43 @@ CallPart(number=0, name=None, arguments=': 1}')]
             yield from self._flush()
             self._opened, self._may_call = mark, True
 
-    def _next(self, character: str) -> Iterator[str | CallPart]:
-        """Read one character."""
-        if self._is_full:
-            return
-        if self._object is not None:
-            yield from self._in_object(character)
-        elif self._may_call:
-            yield from self._in_front(character)
-        else:
-            yield from self._in_text(character)
-
-    def _in_text(self, character: str) -> Iterator[str]:
-        self._held += character
+    def _in_text(self, text: str) -> tuple[Iterator[str], str]:
+        """Read text up to a mark. Return the text that is no part of a call, and the rest after the mark."""
+        self._held += text
         opening = self._format.opening
-        if opening and opening not in self._tokens and self._held.endswith(opening):
-            self._held = self._held[: -len(opening)].rstrip()
-            yield from self._flush()
+        if not opening:
+            return self._flush(), ""
+        is_text = opening not in self._tokens
+        before, mark, after = self._held.partition(opening) if is_text else (self._held, "", "")
+        if mark:
+            self._held = before.rstrip()
+            shown = [*self._flush()]
             self._opened, self._may_call = opening, True
-        elif opening:
-            # White space is held back, because it is dropped in front of a call.
-            begun = 0 if opening in self._tokens else _begun(self._held, opening)
-            safe = self._held[: len(self._held) - begun].rstrip()
-            if self.calls:
-                safe = safe.lstrip() and safe
-            if safe:
-                self._held = self._held[len(safe) :]
-                yield safe
-        else:
-            yield from self._flush()
+            return iter(shown), after
+        # White space is held back, because it is dropped in front of a call.
+        safe = self._held[: len(self._held) - (_begun(self._held, opening) if is_text else 0)].rstrip()
+        self._held = self._held[len(safe) :]
+        return iter([safe] if safe else []), ""
 
     def _in_front(self, character: str) -> Iterator[str | CallPart]:
         """Read a character between a mark and an object, or between objects."""
-        closing = self._format.closing
-        if character == "{":
-            self._opened += self._held
-            self._held = ""
-            self._object = _Object(self._format.key)
-            yield from self._in_object(character)
-            return
+        closing, beginning = self._format.closing, self._format.beginning
         self._held += character
+        if self._held.endswith(beginning):
+            self._opened += self._held.removesuffix(beginning)
+            self._held = ""
+            self._object = TaggedCall(self._parameters) if self._format.is_tagged else JsonCall(self._format.key)
+            for first in beginning:
+                yield from self._in_object(first)
+            return
         rest = self._held.strip()
+        if rest and beginning.startswith(rest):
+            return
         if closing and closing not in self._tokens and rest.lstrip("];, \n").startswith(closing[: len(rest)] or closing):
             if rest == closing:
                 self._after_call()
             return
-        if rest.strip("[];, \n"):  # no call
+        if rest.strip("[];, \n") or len(self._held) > _MOST_BEFORE_CALL:  # no call
             yield from self._as_text()
 
     def _in_object(self, character: str) -> Iterator[str | CallPart]:
@@ -283,91 +297,7 @@ CallPart(number=0, name=None, arguments=': 1}')]
             self._held = ""
 
     def _is_known(self, name: str) -> bool:
-        return bool(self._format.opening) or name in self._names
-
-
-class _Object:
-    """The JSON object of a call, read character by character.
-
-    Args:
-        key: Name of the field with the arguments.
-
-    Attributes:
-        text: The characters of the object.
-        depth: The number of open brackets.
-        name: The value of ``name``, once it is complete.
-        has_arguments: Whether the arguments have begun.
-        is_announced: Whether the first part of the call was sent.
-    """
-
-    def __init__(self, key: str) -> None:
-        self.text = ""
-        self.depth = 0
-        self.name: str | None = None
-        self.has_arguments = False
-        self.is_announced = False
-        self._key = key
-        self._is_string = self._is_escaped = False
-        self._begun = 0  # where the current string or value begins
-        self._field: str | None = None  # the field whose value is being read
-        self._string = ""
-        self._waiting = ""  # characters of the arguments that were not taken
-
-    def add(self, character: str) -> None:
-        """Read one character."""
-        self.text += character
-        place = len(self.text) - 1
-        was_inside = self._field == self._key and self.depth >= 2
-        if self._is_string:
-            if self._is_escaped:
-                self._is_escaped = False
-            elif character == "\\":
-                self._is_escaped = True
-            elif character == '"':
-                self._is_string = False
-                self._end_string(place)
-        elif character == '"':
-            self._is_string, self._begun = True, place
-        elif character in "{[":
-            self.depth += 1
-            was_inside = was_inside or (self._field == self._key and self.depth == 2 and character == "{")
-            self.has_arguments = self.has_arguments or was_inside
-        elif character in "}]":
-            self.depth -= 1
-        elif character == ":" and self.depth == 1:
-            self._field = self._string
-        elif character == "," and self.depth == 1:
-            self._field = None
-        if was_inside:
-            self._waiting += character
-
-    def _end_string(self, place: int) -> None:
-        if self.depth != 1:
-            return
-        try:
-            self._string = json.loads(self.text[self._begun : place + 1])
-        except ValueError:
-            return
-        if self._field == "name":
-            self.name = self._string
-
-    def take(self) -> str:
-        """Return the next characters of the arguments."""
-        taken, self._waiting = self._waiting, ""
-        return taken
-
-    def whole(self) -> tuple[str, str] | None:
-        """Return the name and the JSON of the arguments of a complete call, or None if the object is no call."""
-        try:
-            record = json.loads(self.text)
-        except (ValueError, RecursionError):
-            return None
-        if not isinstance(record, dict) or not isinstance(record.get("name"), str) or self._key not in record:
-            return None
-        arguments = record[self._key]
-        if isinstance(arguments, str):  # JSON in JSON
-            return record["name"], arguments
-        return record["name"], self._waiting or json.dumps(arguments or {}, ensure_ascii=False)
+        return bool(self._format.opening) or name in self._parameters
 
 
 def joined(parts: Iterable[CallPart]) -> list[dict[str, Any]]:
@@ -382,6 +312,10 @@ def joined(parts: Iterable[CallPart]) -> list[dict[str, Any]]:
 def tools_by_name(tools: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
     """Return the functions of ``tools``, keyed by name."""
     return {tool["function"]["name"]: tool["function"] for tool in tools}
+
+
+_MOST_BEFORE_CALL = 200
+"""Maximum number of characters between a mark and a call, or between calls."""
 
 
 def _begun(text: str, mark: str) -> int:

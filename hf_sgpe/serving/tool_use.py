@@ -70,7 +70,8 @@ class ToolUse:
 
         An answer ends when it has the maximum number of calls.
         """
-        reader = CallReader(self.written, self.names, tokens=self.marks.values(), most=self.most)
+        parameters = {tool["function"]["name"]: tool["function"].get("parameters") or {} for tool in self.tools}
+        reader = CallReader(self.written, parameters, tokens=self.marks.values(), most=self.most)
         place = 0
         with closing(pieces):  # type: ignore[type-var]
             for piece in pieces:
@@ -120,6 +121,9 @@ def read_tools(given: Parameters, template: str, tokenizer: BPETokenizer) -> Too
         )
     added = {**tokenizer.added_tokens, **tokenizer.special_tokens}
     marks = {added[mark]: mark for mark in written.marks if mark in added}
+    if required is not None and written.is_tagged:
+        problem = f"tool_choice: required calls are not supported in this model's format, {written.name}: send auto or none"
+        raise RequestError(problem, param="tool_choice")
     most = None if is_parallel and not isinstance(choice, dict) else 1
     return ToolUse(read, written, marks, most, required)
 

@@ -10,7 +10,9 @@ from hf_sgpe.chat.templates import SPECIAL_TOKENS, load_template
 from hf_sgpe.chat.tool_calls import FORMATS, CallPart, CallReader, Mark, format_of, has_tools, joined
 
 BY_NAME = {written.name: written for written in FORMATS}
-NAMES = ["add", "ශ්‍රී_search"]
+TYPES = {"a": {"type": "integer"}, "s": {"type": "string"}, "b": {"type": "boolean"}, "l": {"type": "array"}}
+TYPES["n"] = {"anyOf": [{"type": "null"}, {"type": "number"}, {"type": "string"}]}
+NAMES = {name: {"type": "object", "properties": TYPES} for name in ("add", "ශ්‍රී_search")}
 
 
 def read(reader, *texts):
@@ -26,11 +28,18 @@ def test_formats_are_known_by_the_template():
     assert {style: known.name for style, source in STYLES.items() if (known := format_of(source))} == expected
     assert all(has_tools(STYLES[style]) for style in expected)
     assert not any(has_tools(load_template(name)) for name in SPECIAL_TOKENS)
-    assert format_of("<tool_call>\n<function=f>\n<parameter=a>") is None  # another format with the same mark
+    assert format_of("<tool_call>\n<function=f>\n<parameter=a>… within <tool_call></tool_call> tags").name == "qwen3-coder"
+    for other in ("<tool_call>{name}\n<arg_key>a</arg_key>", "[TOOL_CALLS]f[ARGS]{}", "<|tool_call>call:f{}<tool_call|>"):
+        assert format_of(other + '"arguments"') is None
 
 
 CALL = '{"name": "add", "arguments": {"a": [1, {"b": "}"}], "c": "\\"é"}}'
 ARGUMENTS = '{"a": [1, {"b": "}"}], "c": "\\"é"}'
+
+VALUES = {"a": "11", "s": "12", "b": "True", "l": '["x", {}]', "n": "None", "other": "a\n<b> é</b>"}
+TAGGED = "".join(f"<parameter={key}>\n{value}\n</parameter>\n" for key, value in VALUES.items())
+TAGGED = f"<tool_call>\n<function=add>\n{TAGGED}</function>\n</tool_call>"
+TAGGED_ARGUMENTS = '{"a": 11, "s": "12", "b": true, "l": ["x", {}], "n": null, "other": "a\\n<b> é</b>"}'
 
 
 @pytest.mark.parametrize(
@@ -60,6 +69,12 @@ ARGUMENTS = '{"a": [1, {"b": "}"}], "c": "\\"é"}'
         ("llama3", '{"name": "add"} is', '{"name": "add"} is', []),
         ("llama3", 'So: {"name": "add", "parameters": {}}', 'So: {"name": "add", "parameters": {}}', []),
         ("llama3", "Hi\n", "Hi\n", []),
+        ("qwen3-coder", f"Well.\n\n{TAGGED}\n{TAGGED}\n", "Well.", [("add", TAGGED_ARGUMENTS)] * 2),
+        ("qwen3-coder", "<tool_call>\n<function=f>\n</function>\n</tool_call>", "", [("f", "{}")]),
+        ("qwen3-coder", "<tool_call><function=f><parameter=x>1</parameter></function>", "", [("f", '{"x": "1"}')]),
+        ("qwen3-coder", "<tool_call><function=f><parameter=x>1", "", [("f", "{")]),
+        ("qwen3-coder", "<tool_call>\n<func", "<tool_call>\n<func", []),
+        ("qwen3-coder", "<tool_call>\n<fun></fun>", "<tool_call>\n<fun></fun>", []),
     ],
 )
 def test_calls_are_found_whole_and_character_by_character(name, answer, said, calls):
@@ -104,10 +119,10 @@ values = st.recursive(
 )
 
 
-@pytest.mark.parametrize("name", BY_NAME)
+@pytest.mark.parametrize("name", [name for name, written in BY_NAME.items() if not written.is_tagged])
 @given(
     calls=st.lists(
-        st.tuples(st.sampled_from(NAMES), st.dictionaries(st.text(), values, max_size=3)), min_size=1, max_size=3
+        st.tuples(st.sampled_from([*NAMES]), st.dictionaries(st.text(), values, max_size=3)), min_size=1, max_size=3
     ),
     is_ascii=st.booleans(),
     size=st.integers(1, 9),
