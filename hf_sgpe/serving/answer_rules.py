@@ -80,10 +80,10 @@ def _structured(value: Any) -> tuple[Rule | None, dict[str, Any] | None, str]:
     where = "structured_outputs"
     if not isinstance(value, dict):
         raise RequestError(f"{where} must be an object, not {kind(value)}", param=where)
-    given = Parameters(value, {"json", "json_object", "regex", "choice", "grammar"}, {}, f"{where}.")
-    used = [name for name, item in value.items() if item not in (None, False)]
+    given = Parameters(value, {*_KINDS}, _WITHOUT_EFFECT, f"{where}.")
+    used = [name for name in _KINDS if given.get(name) not in (None, False)]
     if len(used) != 1:
-        raise RequestError(f"{where} must have one of json, json_object, regex, choice, grammar", param=where)
+        raise RequestError(f"{where} must have one of {', '.join(_KINDS)}", param=where)
     (name,) = used
     param, item = f"{where}.{name}", well_formed_json(given.get(name), f"{where}.{name}")
     if name == "json_object":
@@ -101,3 +101,12 @@ def _structured(value: Any) -> tuple[Rule | None, dict[str, Any] | None, str]:
         raise RequestError(f"{param} must be a non-empty text, not {kind(item)}", param=param)
     with about(param):
         return Rule.regex(item) if name == "regex" else Rule.grammar(item), None, param
+
+
+_KINDS = ("json", "json_object", "regex", "choice", "grammar")
+_WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
+    "disable_fallback": (True, False),
+    "disable_any_whitespace": (True, False),  # JSON is in one line
+    "disable_additional_properties": (True, False),
+}
+"""Settings of vLLM for other libraries, which decide nothing here."""

@@ -69,6 +69,13 @@ def test_json_of_a_random_model_is_valid_for_its_schema(random_model):
     assert len(texts) > 20
 
 
+@pytest.mark.slow
+def test_a_thousand_of_a_thousand_answers_are_valid(random_model):
+    rule = Rule.json_schema(SCHEMA)
+    answers = [answered(random_model, rule, seed) for seed in range(1000)]
+    assert all(finish_reason == "stop" and is_valid(text) for text, finish_reason in answers)
+
+
 def test_an_answer_that_is_cut_off_says_so(random_model):
     text, finish_reason = answered(random_model, Rule.json_schema(SCHEMA), 1, max_new_tokens=3)
     assert finish_reason == "length"

@@ -80,7 +80,7 @@ def test_answers_are_parsed_by_the_client(client):
 def test_answers_follow_json_regular_expressions_choices_and_grammars(client):
     for seed in range(2):
         for rule, holds in (
-            ({"json": PARAMETERS}, is_weather),
+            ({"json": PARAMETERS, "disable_any_whitespace": True, "regex": None}, is_weather),
             ({"regex": "a{2}[0-9ශ]"}, re.compile("a{2}[0-9ශ]").fullmatch),
             ({"choice": ["yes", "ඔව්"]}, ["yes", "ඔව්"].__contains__),
             ({"grammar": 'root ::= "x" [0-9]'}, re.compile("x[0-9]").fullmatch),
