@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from hf_sgpe.chat.json_calls import JsonCall
+from hf_sgpe.chat.named_calls import NamedCall
 from hf_sgpe.chat.tagged_calls import BEGINNING, TaggedCall
 
 
@@ -48,8 +49,10 @@ class CallFormat:
         closing: Mark after calls; empty if there is none.
         before, between, after: Text in front of the first call, between calls, and after the last call.
         is_repeated: Whether the marks are repeated for each call.
-        is_tagged: Whether the arguments are text between tags instead of JSON (`hf_sgpe.chat.tagged_calls`).
-        also: Other marks, without effect on the calls.
+        kind: How a call is written: ``json`` is an object with the name and the arguments (`hf_sgpe.chat.json_calls`);
+            ``tagged`` has the arguments as text between tags (`hf_sgpe.chat.tagged_calls`); ``named`` has the name in front
+            of the arguments' JSON (`hf_sgpe.chat.named_calls`).
+        also: Other marks, which may be inside of calls, and have no effect elsewhere.
     """
 
     name: str
@@ -61,13 +64,13 @@ class CallFormat:
     between: str = ""
     after: str = ""
     is_repeated: bool = False
-    is_tagged: bool = False
+    kind: Literal["json", "tagged", "named"] = "json"
     also: tuple[str, ...] = ()
 
     @property
     def beginning(self) -> str:
-        """The first characters of a call, after the mark."""
-        return BEGINNING if self.is_tagged else "{"
+        """The first characters of a call, after the mark; empty if a call begins with any character."""
+        return {"json": "{", "tagged": BEGINNING, "named": ""}[self.kind]
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -76,9 +79,7 @@ class CallFormat:
 
 
 FORMATS = (
-    CallFormat(
-        "qwen3-coder", r"<tool_call>[\s\S]*<function=", opening="<tool_call>", closing="</tool_call>", is_tagged=True
-    ),
+    CallFormat("qwen3-coder", r"<tool_call>[\s\S]*<function=", opening="<tool_call>", closing="</tool_call>", kind="tagged"),
     CallFormat(
         "hermes",
         r"^(?![\s\S]*(?:<function=|<arg_key>|<tool_sep>))[\s\S]*<tool_call>[\s\S]*arguments",
@@ -90,7 +91,20 @@ FORMATS = (
         is_repeated=True,
     ),
     CallFormat(
-        "mistral", r"\[TOOL_CALLS\](?!.{0,200}\[ARGS\])", opening="[TOOL_CALLS]", before="[", between=", ", after="]"
+        "mistral",
+        r"^(?![\s\S]*\[ARGS\])[\s\S]*\[TOOL_CALLS\]",
+        opening="[TOOL_CALLS]",
+        before="[",
+        between=", ",
+        after="]",
+    ),
+    CallFormat(
+        "mistral-args",
+        r"\[TOOL_CALLS\][\s\S]*\[ARGS\]",
+        opening="[TOOL_CALLS]",
+        kind="named",
+        is_repeated=True,
+        also=("[ARGS]", "[CALL_ID]"),
     ),
     CallFormat("llama3", r"ipython[\s\S]*\"parameters\\?\"", "parameters", between="; ", also=("<|python_tag|>",)),
 )
@@ -147,7 +161,7 @@ CallPart(number=0, name=None, arguments=': 1}')]
         self._most = most
         self._held = ""  # characters that may begin a mark, or white space in front of a mark
         self._opened = ""  # the marks and brackets in front of the current call
-        self._object: JsonCall | TaggedCall | None = None
+        self._object: JsonCall | TaggedCall | NamedCall | None = None
         self._may_call = not written.opening  # whether the next character may begin a call
         self._is_full = False
 
@@ -194,6 +208,10 @@ CallPart(number=0, name=None, arguments=': 1}')]
             yield rest
 
     def _marked(self, mark: str) -> Iterator[str | CallPart]:
+        if self._object is not None and mark in self._format.also:
+            for character in mark:
+                yield from self._in_object(character)
+            return
         if self._object is not None:
             yield from self._close_object()
         if mark == self._format.closing:
@@ -225,12 +243,13 @@ CallPart(number=0, name=None, arguments=': 1}')]
         """Read a character between a mark and an object, or between objects."""
         closing, beginning = self._format.closing, self._format.beginning
         self._held += character
-        if self._held.endswith(beginning):
-            self._opened += self._held.removesuffix(beginning)
+        if self._held.endswith(beginning) and not character.isspace():
+            first = beginning or character
+            self._opened += self._held.removesuffix(first)
             self._held = ""
-            self._object = TaggedCall(self._parameters) if self._format.is_tagged else JsonCall(self._format.key)
-            for first in beginning:
-                yield from self._in_object(first)
+            self._object = self._new_object()
+            for each in first:
+                yield from self._in_object(each)
             return
         rest = self._held.strip()
         if rest and beginning.startswith(rest):
@@ -241,6 +260,12 @@ CallPart(number=0, name=None, arguments=': 1}')]
             return
         if rest.strip("[];, \n") or len(self._held) > _MOST_BEFORE_CALL:  # no call
             yield from self._as_text()
+
+    def _new_object(self) -> JsonCall | TaggedCall | NamedCall:
+        kind = self._format.kind
+        if kind == "json":
+            return JsonCall(self._format.key)
+        return TaggedCall(self._parameters) if kind == "tagged" else NamedCall()
 
     def _in_object(self, character: str) -> Iterator[str | CallPart]:
         assert self._object is not None
@@ -278,6 +303,7 @@ CallPart(number=0, name=None, arguments=': 1}')]
             yield from self._as_text()
             return
         self._opened = self._held = ""
+        self._may_call = self._format.kind != "named"  # such a call has a mark of its own
         self._is_full = self.calls == self._most
 
     def _after_call(self) -> None:

@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from hf_sgpe.chat.named_calls import ARGUMENTS
 from hf_sgpe.chat.tool_calls import FORMATS, CallFormat, CallPart, CallReader, Mark, format_of, has_tools
 from hf_sgpe.generation.pieces import Piece
 from hf_sgpe.generation.structured_output import embedded, literal
@@ -47,23 +48,29 @@ class ToolUse:
         def mark(text: str) -> str:
             return f"<[{ids[text]}]>" if text in ids else literal(text)
 
-        opening = " ".join([*([mark(written.opening)] if written.opening else []), literal(written.before)])
-        closing = " ".join([literal(written.after), *([mark(written.closing)] if written.closing else [])])
+        def sequence(*texts: str) -> str:
+            return " ".join(mark(text) for text in texts if text)
+
+        opening, closing = sequence(written.opening, written.before), sequence(written.after, written.closing)
+        between = sequence(written.between)
         tools = [tool["function"] for tool in self.tools if tool["function"]["name"] in (self.required or self.names)]
         lines = [f"call: {' | '.join(f'call_{number}' for number in range(len(tools)))}"]
         for number, function in enumerate(tools):
-            before = f'{{"name": {literal(function["name"])}, "{written.key}": '
+            if written.kind == "named":
+                before, after = f"{literal(function['name'])} {mark(ARGUMENTS)}", ""
+            else:
+                before, after = literal(f'{{"name": {literal(function["name"])}, "{written.key}": '), literal("}")
             schema = function.get("parameters") or {"type": "object", "properties": {}, "additionalProperties": False}
             lines += [
-                f'call_{number}: {literal(before)} arguments_{number} "}}"',
+                f"call_{number}: {before} arguments_{number} {after}",
                 f"arguments_{number}: {embedded(schema)}",
             ]
         one = f"{opening} call {closing}"
         if self.most == 1:
             return [f"calls: {one}", *lines]
         if written.is_repeated:
-            return [f"calls: {one} ({literal(written.between)} {one})*", *lines]
-        return [f"calls: {opening} call ({literal(written.between)} call)* {closing}", *lines]
+            return [f"calls: {one} ({between} {one})*", *lines]
+        return [f"calls: {opening} call ({between} call)* {closing}", *lines]
 
     def find_calls(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
         """Yield the pieces of an answer, with tool calls instead of the text of tool calls.
@@ -121,7 +128,7 @@ def read_tools(given: Parameters, template: str, tokenizer: BPETokenizer) -> Too
         )
     added = {**tokenizer.added_tokens, **tokenizer.special_tokens}
     marks = {added[mark]: mark for mark in written.marks if mark in added}
-    if required is not None and written.is_tagged:
+    if required is not None and written.kind == "tagged":
         problem = f"tool_choice: required calls are not supported in this model's format, {written.name}: send auto or none"
         raise RequestError(problem, param="tool_choice")
     most = None if is_parallel and not isinstance(choice, dict) else 1

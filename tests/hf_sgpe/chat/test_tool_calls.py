@@ -29,13 +29,17 @@ def test_formats_are_known_by_the_template():
     assert all(has_tools(STYLES[style]) for style in expected)
     assert not any(has_tools(load_template(name)) for name in SPECIAL_TOKENS)
     assert format_of("<tool_call>\n<function=f>\n<parameter=a>… within <tool_call></tool_call> tags").name == "qwen3-coder"
-    for other in ("<tool_call>{name}\n<arg_key>a</arg_key>", "[TOOL_CALLS]f[ARGS]{}", "<|tool_call>call:f{}<tool_call|>"):
+    assert format_of("[TOOL_CALLS]f[ARGS]{}").name == "mistral-args"
+    spread = "'[TOOL_CALLS]' + name }}\n{%- if id %}{{- '[CALL_ID]' + id }}{% endif %}\n{{- '[ARGS]' + arguments"
+    assert format_of(spread).name == "mistral-args"
+    for other in ("<tool_call>{name}\n<arg_key>a</arg_key>", "<|tool_call>call:f{}<tool_call|>"):
         assert format_of(other + '"arguments"') is None
 
 
 CALL = '{"name": "add", "arguments": {"a": [1, {"b": "}"}], "c": "\\"é"}}'
 ARGUMENTS = '{"a": [1, {"b": "}"}], "c": "\\"é"}'
 
+TWO = [("add", ARGUMENTS), ("f", "{}")]
 VALUES = {"a": "11", "s": "12", "b": "True", "l": '["x", {}]', "n": "None", "other": "a\n<b> é</b>"}
 TAGGED = "".join(f"<parameter={key}>\n{value}\n</parameter>\n" for key, value in VALUES.items())
 TAGGED = f"<tool_call>\n<function=add>\n{TAGGED}</function>\n</tool_call>"
@@ -69,6 +73,12 @@ TAGGED_ARGUMENTS = '{"a": 11, "s": "12", "b": true, "l": ["x", {}], "n": null, "
         ("llama3", '{"name": "add"} is', '{"name": "add"} is', []),
         ("llama3", 'So: {"name": "add", "parameters": {}}', 'So: {"name": "add", "parameters": {}}', []),
         ("llama3", "Hi\n", "Hi\n", []),
+        ("mistral-args", f"Well.[TOOL_CALLS]add[ARGS]{ARGUMENTS}[TOOL_CALLS] f[CALL_ID]123456789[ARGS] {{}}", "Well.", TWO),
+        ("mistral-args", "[TOOL_CALLS]add[ARGS]{}Done.", "Done.", [("add", "{}")]),
+        ("mistral-args", '[TOOL_CALLS]add[ARGS]{"a": "x', "", [("add", '{"a": "x')]),
+        ("mistral-args", "[TOOL_CALLS]add and more\nHi", "[TOOL_CALLS]add and more\nHi", []),
+        ("mistral-args", "[TOOL_CALLS]add", "[TOOL_CALLS]add", []),
+        ("mistral-args", "[TOOL_CALLS]" + "a" * 999, "[TOOL_CALLS]" + "a" * 999, []),
         ("qwen3-coder", f"Well.\n\n{TAGGED}\n{TAGGED}\n", "Well.", [("add", TAGGED_ARGUMENTS)] * 2),
         ("qwen3-coder", "<tool_call>\n<function=f>\n</function>\n</tool_call>", "", [("f", "{}")]),
         ("qwen3-coder", "<tool_call><function=f><parameter=x>1</parameter></function>", "", [("f", '{"x": "1"}')]),
@@ -102,6 +112,11 @@ def test_text_like_a_mark_is_text_if_the_mark_is_a_token():
     inside = '{"name": "add", "arguments": {"a": "</tool_call>"}}'
     reader = CallReader(written, NAMES, tokens=written.marks)
     assert read(reader, Mark("<tool_call>"), inside, Mark("</tool_call>")) == ("", [("add", '{"a": "</tool_call>"}')])
+    written = BY_NAME["mistral-args"]
+    reader = CallReader(written, NAMES, tokens=written.marks)
+    call = (Mark("[TOOL_CALLS]"), "add", Mark("[CALL_ID]"), "1", Mark("[ARGS]"), '{"a": "[TOOL_CALLS]"}')
+    expected = [("add", '{"a": "[TOOL_CALLS]"}')]
+    assert read(reader, "[TOOL_CALLS]add[ARGS]{}", *call, *call) == ("[TOOL_CALLS]add[ARGS]{}", expected * 2)
     reader = CallReader(BY_NAME["llama3"], NAMES, tokens=["<|python_tag|>"])
     assert read(reader, Mark("<|python_tag|>"), '{"name": "add", "parameters": {}}') == ("", [("add", "{}")])
 
@@ -119,7 +134,7 @@ values = st.recursive(
 )
 
 
-@pytest.mark.parametrize("name", [name for name, written in BY_NAME.items() if not written.is_tagged])
+@pytest.mark.parametrize("name", [name for name, written in BY_NAME.items() if written.kind != "tagged"])
 @given(
     calls=st.lists(
         st.tuples(st.sampled_from([*NAMES]), st.dictionaries(st.text(), values, max_size=3)), min_size=1, max_size=3
@@ -129,7 +144,12 @@ values = st.recursive(
 )
 def test_every_call_comes_back(name, calls, is_ascii, size):
     written = BY_NAME[name]
-    objects = [json.dumps({"name": called, written.key: given}, ensure_ascii=is_ascii) for called, given in calls]
+    objects = [
+        f"{called}[ARGS]{json.dumps(given, ensure_ascii=is_ascii)}"
+        if written.kind == "named"
+        else json.dumps({"name": called, written.key: given}, ensure_ascii=is_ascii)
+        for called, given in calls
+    ]
     mark = (written.opening + written.before, written.after + written.closing)
     between = mark[1] + written.between + mark[0] if written.is_repeated else written.between
     answer = mark[0] + between.join(objects) + mark[1]

@@ -5,13 +5,12 @@ import re
 import sys
 
 import pytest
-from support.conversations import OTHERS, SPECIAL, STYLES, bytes_with
+from support.calling import TOKENIZER, served_by
 from support.engines import Bigram
 from support.serving import serving
 
-from hf_sgpe.generation import TextGenerator
 from hf_sgpe.serving.parameters import RequestError
-from hf_sgpe.serving.requests import Served, read_chat, read_completion
+from hf_sgpe.serving.requests import read_chat, read_completion
 
 pytest.importorskip("llguidance", reason="structured output needs: pip install llguidance")
 pytest.importorskip("starlette", reason="serving needs: pip install starlette uvicorn")
@@ -28,14 +27,12 @@ PARAMETERS = {
 }
 WEATHER = {"type": "function", "function": {"name": "get_weather", "parameters": PARAMETERS}}
 STOP = {"type": "function", "function": {"name": 'ශ්‍රී_"stop"'}}
-STYLES_WITH_CALLS = ("qwen", "mistral", "llama")
+STYLES_WITH_CALLS = ("qwen", "mistral", "named", "llama")
 
 
 def random_model(style, stop_ids=None):
-    _, tokenizer = bytes_with(SPECIAL, OTHERS, roles={"bos_token": "<s>", "eos_token": "</s>"})
-    ends = [tokenizer.special_tokens["</s>"]] if stop_ids is None else stop_ids
-    generator = TextGenerator(tokenizer, Bigram(len(tokenizer), stop_ids=ends))
-    return Served(style, generator, generator.chat(template=STYLES[style]))
+    ends = [TOKENIZER.special_tokens["</s>"]] if stop_ids is None else stop_ids
+    return served_by(Bigram(len(TOKENIZER), stop_ids=ends), style)
 
 
 @pytest.fixture(scope="module", params=STYLES_WITH_CALLS)
