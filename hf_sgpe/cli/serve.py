@@ -40,6 +40,8 @@ def serve(model: ModelOptions, given: ServeOptions, limits: Limits, as_json: Jso
         from hf_sgpe.serving.routes import create_app
     except ModuleNotFoundError:
         raise not_installed("serving needs Starlette and uvicorn", "starlette", "uvicorn", extra="serve") from None
+    from hf_sgpe.chat.response_reader import read_response_template
+    from hf_sgpe.generation.engines.detection import find_model
     from hf_sgpe.serving.requests import Served
 
     template = model.read_template()
@@ -63,5 +65,7 @@ def serve(model: ModelOptions, given: ServeOptions, limits: Limits, as_json: Jso
             elif not is_quiet():
                 print(f"{called} on {generator.engine.name} at {url} (Ctrl-C stops it)", file=sys.stderr, flush=True)
 
-        app = create_app(Served(called, generator, chat, limits), api_key=given.api_key or None)
+        saved = Path(model.tokenizer) if model.tokenizer else find_model(model.model)
+        served = Served(called, generator, chat, limits, read_response_template(saved))
+        app = create_app(served, api_key=given.api_key or None)
         server.server_of(app, say_where).run([bound])

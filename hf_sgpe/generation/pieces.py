@@ -68,6 +68,7 @@ class Piece(NamedTuple):
         tokens: The tokens whose text begins in this piece, if they were requested. Tokens of a stop text are in no piece.
         marks: The tokens in or before this piece that were to be reported.
         calls: Parts of tool calls, if they were looked for.
+        reasoning: A part of what the model thinks before the answer, if the model's response template separates it.
     """
 
     text: str
@@ -76,6 +77,7 @@ class Piece(NamedTuple):
     tokens: tuple[PlacedToken, ...] = ()
     marks: tuple[PlacedMark, ...] = ()
     calls: tuple[CallPart, ...] = ()
+    reasoning: str = ""
 
 
 @dataclass(frozen=True)

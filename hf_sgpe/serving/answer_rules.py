@@ -33,10 +33,12 @@ def read_rule(
             )
         name = "structured_outputs"
         rule, schema, name = _structured(given.get(name))
+    if tool_use is not None and not tool_use.tools:
+        tool_use = None
     if tool_use is not None and (rule is not None or schema is not None):
         if tool_use.required is not None:
             raise RequestError(f"{name} cannot be used with a required tool call: leave one out", param=name)
-        if rule is not None:
+        if rule is not None or tool_use.written is None:
             raise RequestError(f"{name} cannot be used with tools: leave one out, or send tool_choice: none", param=name)
     with about("tools" if tool_use is not None else name):
         if tool_use is not None and tool_use.required is not None:

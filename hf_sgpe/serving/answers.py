@@ -61,13 +61,14 @@ class Completion:
             tokens = [token for piece in pieces for token in piece.tokens]
             logprobs = None if self.asked.top is None else self._logprobs(tokens)
             calls = [part for piece in pieces for part in piece.calls]
-            choices.append(self._choice(number, self._said(text, calls), logprobs, pieces[-1].finish_reason))
+            said = self._said(text, calls, "".join(piece.reasoning for piece in pieces))
+            choices.append(self._choice(number, said, logprobs, pieces[-1].finish_reason))
         return self._record(self.whole_object, choices, usage=self._usage())
 
     def first_parts(self) -> Iterator[dict[str, Any]]:
         """Yield the events that are sent before any generated piece: one for each choice, if any."""
         for number in range(len(self._generated) if self.asked.echo is not None else 0):
-            yield self._part(self._choice(number, self._said(self._echo(number), ())))
+            yield self._part(self._choice(number, self._said(self._echo(number))))
 
     def part(self, number: int, piece: Piece) -> dict[str, Any]:
         """Return the event for a piece of a choice."""
@@ -83,7 +84,7 @@ class Completion:
     def _echo(self, number: int) -> str:
         return self.asked.echo[number // self.asked.n] if self.asked.echo is not None else ""
 
-    def _said(self, text: str, calls: Sequence[CallPart]) -> dict[str, Any]:
+    def _said(self, text: str, calls: Sequence[CallPart] = (), reasoning: str = "") -> dict[str, Any]:
         return {"text": text}
 
     def _said_next(self, piece: Piece) -> dict[str, Any]:
@@ -163,13 +164,19 @@ class ChatCompletion(Completion):
         for number in range(len(self._generated)):
             yield self._part(self._choice(number, {"delta": {"role": "assistant", "content": ""}}))
 
-    def _said(self, text: str, calls: Sequence[CallPart]) -> dict[str, Any]:
-        message = {"role": "assistant", "content": text or None if calls else text, "refusal": None}
+    def _said(self, text: str, calls: Sequence[CallPart] = (), reasoning: str = "") -> dict[str, Any]:
+        message: dict[str, Any] = {"role": "assistant", "content": text or None if calls else text, "refusal": None}
         called = [{"id": _new_id(), "type": "function", "function": function} for function in joined(calls)]
-        return {"message": {**message, **({"tool_calls": called} if called else {})}}
+        if called:
+            message["tool_calls"] = called
+        if reasoning:
+            message["reasoning_content"] = reasoning
+        return {"message": message}
 
     def _said_next(self, piece: Piece) -> dict[str, Any]:
         delta: dict[str, Any] = {"content": piece.text} if piece.text else {}
+        if piece.reasoning:
+            delta["reasoning_content"] = piece.reasoning
         if piece.calls:
             # Some clients read only the first entry of a delta, so each call has one.
             by_number = groupby(piece.calls, key=lambda part: part.number)

@@ -7,12 +7,13 @@ A parameter that the server does not support is an error, unless its value has n
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hf_sgpe.generation.conversation import Chat
 from hf_sgpe.generation.engines.sampling_options import GenerationOptions
+from hf_sgpe.generation.pieces import Piece
 from hf_sgpe.generation.structured_output import Constrained, Rule
 from hf_sgpe.generation.text_generator import TextGenerator
 from hf_sgpe.serving.answer_rules import read_rule
@@ -29,12 +30,15 @@ class Served:
 
     Args:
         chat: Encoder of conversations; None if there is no chat template.
+        response_template: The tokenizer's response template, which describes answers for transformers; None if there is
+            none.
     """
 
     name: str
     generator: TextGenerator
     chat: Chat | None
     limits: Limits = field(default_factory=Limits)
+    response_template: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,10 @@ class Asked:
         """Return the options for one of ``n`` answers. Each answer has its own seed, derived from the request's seed."""
         seed = self.options.seed
         return self.options if seed is None else replace(self.options, seed=(seed + choice) % ((1 << 32) - 1))
+
+    def reading(self, pieces: Iterator[Piece], prompt: Callable[[], str]) -> Iterator[Piece]:
+        """Return the pieces of an answer in which tool calls are found, as by `ToolUse.find_calls`."""
+        return pieces if self.tool_use is None else self.tool_use.find_calls(pieces, prompt)
 
     def watch(self, generator: TextGenerator) -> Constrained | None:
         """Return the watch that makes one answer follow the rule, if there is a rule.
@@ -122,8 +130,8 @@ def read_chat(record: Mapping[str, Any], served: Served) -> Asked:
     given = Parameters(record, {*_COMMON, *_CHAT}, {**_WITHOUT_EFFECT, **_OF_CHATS})
     _check_model(given, served)
     chat = _chat_of(served)
-    tool_use = read_tools(given, chat.template, served.generator.tokenizer)
-    ids = read_conversation(given, served, tools=tool_use.tools if tool_use else None)
+    tool_use = read_tools(given, chat.template, served.generator.tokenizer, served.response_template)
+    ids = read_conversation(given, served, tools=tool_use.tools if tool_use else [])
     asked = _asked(given, served, [ids], served.limits.max_new_tokens, ("max_completion_tokens", "max_tokens"))
     top = given.whole_number("top_logprobs", 0, _MOST_TOP, least=0)
     has_logprobs = given.flag("logprobs")
@@ -147,7 +155,7 @@ def read_tokenize(record: Mapping[str, Any], served: Served) -> tuple[list[int],
     if "messages" in record:
         add_generation_prompt = given.flag("add_generation_prompt", True)
         tool_use = read_tools(given, _chat_of(served).template, served.generator.tokenizer)
-        tools = tool_use.tools if tool_use else None
+        tools = tool_use.tools if tool_use else []
         return read_conversation(given, served, tools=tools, add_generation_prompt=add_generation_prompt), with_spellings
     text = given.get("prompt")
     if not isinstance(text, str):
@@ -183,13 +191,13 @@ def read_prompts(given: Parameters, served: Served) -> list[list[int]]:
 
 
 def read_conversation(
-    given: Parameters, served: Served, *, tools: list[Tool] | None = None, add_generation_prompt: bool = True
+    given: Parameters, served: Served, *, tools: Sequence[Tool] = (), add_generation_prompt: bool = True
 ) -> list[int]:
     """Return the ids of the messages of a chat, with the tools that the template shows the model."""
     chat = _chat_of(served)
     messages = read_messages(given.get("messages"), chat.template)
     with about("messages"):
-        return chat.encode(messages, add_generation_prompt=add_generation_prompt, variables={"tools": tools})
+        return chat.encode(messages, add_generation_prompt=add_generation_prompt, variables={"tools": [*tools] or None})
 
 
 def _chat_of(served: Served) -> Chat:

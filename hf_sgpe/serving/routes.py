@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
 from starlette.applications import Starlette
@@ -161,20 +162,22 @@ def _queue(request: Request, asked: Asked, form: Completion, served: Served) -> 
     ticket = Ticket(arriving.put)
     is_message = isinstance(form, ChatCompletion)
     with about("messages" if is_message else "prompt"):
-        texts = [
-            served.generator.pieces(
-                ids,
-                asked.options_of(choice),
-                top=asked.top,
-                is_over=ticket.is_cancelled,
-                is_message=is_message,
-                marks=asked.tool_use.marks if asked.tool_use else None,
-                watch=asked.watch(served.generator),
+        ticket.texts = [
+            asked.reading(
+                served.generator.pieces(
+                    ids,
+                    asked.options_of(choice),
+                    top=asked.top,
+                    is_over=ticket.is_cancelled,
+                    is_message=is_message,
+                    marks=asked.tool_use.marks if asked.tool_use else None,
+                    watch=asked.watch(served.generator),
+                ),
+                partial(served.generator.tokenizer.decode, ids),
             )
             for ids in asked.prompts
             for choice in range(asked.n)
         ]
-        ticket.texts = [*map(asked.tool_use.find_calls, texts)] if asked.tool_use else texts
     line: Line = request.app.state.line
     try:
         line.add(ticket)

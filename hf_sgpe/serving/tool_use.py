@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from hf_sgpe.chat.named_calls import ARGUMENTS
+from hf_sgpe.chat.response_reader import Reasoning, ResponseReader, marks_in, response_parser
 from hf_sgpe.chat.tool_calls import FORMATS, CallFormat, CallPart, CallReader, Mark, format_of, has_tools
 from hf_sgpe.generation.pieces import Piece
 from hf_sgpe.generation.structured_output import embedded, literal
@@ -24,17 +25,19 @@ class ToolUse:
 
     Args:
         tools: The tools, as chat templates expect them.
-        written: The format of the model's calls.
-        marks: The format's marks that are tokens of the vocabulary, keyed by id.
+        written: The format of the model's calls; None if only the response template knows it.
+        marks: The marks of the format or response template that are tokens of the vocabulary, keyed by id.
         most: Maximum number of calls in an answer; None for no limit.
         required: Names of the tools of which the answer must call one; None if the answer may also be text.
+        response_template: The tokenizer's response template, if transformers can read answers by it.
     """
 
     tools: list[Tool]
-    written: CallFormat
+    written: CallFormat | None
     marks: Mapping[int, str]
     most: int | None = None
     required: tuple[str, ...] | None = None
+    response_template: Mapping[str, Any] | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -44,6 +47,7 @@ class ToolUse:
     def grammar(self) -> list[str]:
         """Return the lines of a Lark grammar in which ``calls`` are calls in the model's format."""
         written, ids = self.written, {mark: id for id, mark in self.marks.items()}
+        assert written is not None
 
         def mark(text: str) -> str:
             return f"<[{ids[text]}]>" if text in ids else literal(text)
@@ -72,13 +76,21 @@ class ToolUse:
             return [f"calls: {one} ({between} {one})*", *lines]
         return [f"calls: {opening} call ({between} call)* {closing}", *lines]
 
-    def find_calls(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
+    def find_calls(self, pieces: Iterator[Piece], prompt: Callable[[], str]) -> Iterator[Piece]:
         """Yield the pieces of an answer, with tool calls instead of the text of tool calls.
 
         An answer ends when it has the maximum number of calls.
+
+        Args:
+            prompt: Function that returns the text of the prompt, with special tokens.
         """
-        parameters = {tool["function"]["name"]: tool["function"].get("parameters") or {} for tool in self.tools}
-        reader = CallReader(self.written, parameters, tokens=self.marks.values(), most=self.most)
+        reader: CallReader | ResponseReader
+        if self.response_template is not None:
+            reader = ResponseReader(self.response_template, prompt(), self.tools, self.most)
+        else:
+            assert self.written is not None
+            parameters = {tool["function"]["name"]: tool["function"].get("parameters") or {} for tool in self.tools}
+            reader = CallReader(self.written, parameters, tokens=self.marks.values(), most=self.most)
         place = 0
         with closing(pieces):  # type: ignore[type-var]
             for piece in pieces:
@@ -89,17 +101,29 @@ class ToolUse:
                     said += reader.end()
                     if reader.calls and finish_reason == "stop":
                         finish_reason = "tool_calls"
-                calls = tuple(part for part in said if isinstance(part, CallPart))
-                # A required call that is cut off is no text.
-                text = "" if self.required else "".join(part for part in said if isinstance(part, str))
-                if text or calls or piece.tokens or finish_reason is not None:
-                    yield Piece(text, piece.generated, finish_reason, piece.tokens, calls=calls)
+                yield from self._said(said, piece, finish_reason)
                 if finish_reason is not None:
                     return
 
+    def _said(self, parts: list[str | CallPart], piece: Piece, finish_reason: Any) -> Iterator[Piece]:
+        """Yield the piece with the parts that a reader found, unless it is empty."""
+        calls = tuple(part for part in parts if isinstance(part, CallPart))
+        reasoning = "".join(part for part in parts if isinstance(part, Reasoning))
+        text = "".join(part for part in parts if isinstance(part, str) and not isinstance(part, Reasoning))
+        if self.required:  # a required call that is cut off is no text
+            text = ""
+        if text or reasoning or calls or piece.tokens or finish_reason is not None:
+            yield Piece(text, piece.generated, finish_reason, piece.tokens, calls=calls, reasoning=reasoning)
 
-def read_tools(given: Parameters, template: str, tokenizer: BPETokenizer) -> ToolUse | None:
-    """Read the tools of a request; None if the answer may not call tools.
+
+def read_tools(
+    given: Parameters, template: str, tokenizer: BPETokenizer, response_template: Mapping[str, Any] | None = None
+) -> ToolUse | None:
+    """Read the tools of a request; None if the answer is nothing but text.
+
+    Args:
+        template: Source of the chat template.
+        response_template: The tokenizer's response template, if any.
 
     Raises:
         RequestError: a tool is invalid, or the model cannot use tools.
@@ -114,12 +138,15 @@ def read_tools(given: Parameters, template: str, tokenizer: BPETokenizer) -> Too
     is_parallel = given.flag("parallel_tool_calls", True)
     choice = given.get("tool_choice")
     required = _required(choice, names)
-    if not read or choice == "none":
+    if response_template is not None and response_parser() is None:
+        response_template = None
+    read = [] if choice == "none" else read
+    if not read and response_template is None:
         return None
-    if not has_tools(template):
+    if read and not has_tools(template):
         raise RequestError("the model's chat template does not use tools: leave tools out", param="tools")
     written = format_of(template)
-    if written is None:
+    if written is None and response_template is None:
         known = ", ".join(known.name for known in FORMATS)
         raise RequestError(
             f"tools: the format of this model's tool calls is unknown (known formats: {known}): leave tools out, or send "
@@ -127,12 +154,14 @@ def read_tools(given: Parameters, template: str, tokenizer: BPETokenizer) -> Too
             param="tools",
         )
     added = {**tokenizer.added_tokens, **tokenizer.special_tokens}
-    marks = {added[mark]: mark for mark in written.marks if mark in added}
-    if required is not None and written.kind == "tagged":
-        problem = f"tool_choice: required calls are not supported in this model's format, {written.name}: send auto or none"
+    named = marks_in(response_template, added) if response_template is not None else written.marks if written else ()
+    marks = {added[mark]: mark for mark in named if mark in added}
+    if required is not None and (written is None or written.kind == "tagged"):
+        name = f", {written.name}" if written else ""
+        problem = f"tool_choice: required calls are not supported in this model's format{name}: send auto or none"
         raise RequestError(problem, param="tool_choice")
     most = None if is_parallel and not isinstance(choice, dict) else 1
-    return ToolUse(read, written, marks, most, required)
+    return ToolUse(read, written, marks, most, required, response_template)
 
 
 def _required(choice: Any, names: list[str]) -> tuple[str, ...] | None:

@@ -1,6 +1,7 @@
 """Tools, as OpenAI's client and agents use them. Marks of special tokens in the new fields stay text."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from support.calling import ANSWERS, CALL, MARKS, TOKENIZER, served_by
@@ -8,6 +9,7 @@ from support.conversations import ENDS
 from support.engines import Parrot
 from support.serving import serving
 
+from hf_sgpe.chat.response_reader import response_parser
 from hf_sgpe.serving.parameters import RequestError
 from hf_sgpe.serving.requests import read_chat, read_tokenize
 
@@ -68,7 +70,7 @@ def test_a_call_in_the_text_of_ordinary_tokens_is_text_and_an_answer_without_cal
     text = f"[TOOL_CALLS] [{CALL}]"
     served.generator.engine.ids = served.generator.tokenizer.encode(text)
     asked = read_chat({"messages": HELLO, "tools": [TOOL]}, served)
-    pieces = [*asked.tool_use.find_calls(served.generator.pieces(asked.prompts[0], marks=asked.tool_use.marks))]
+    pieces = [*asked.reading(served.generator.pieces(asked.prompts[0], marks=asked.tool_use.marks), str)]
     assert ("".join(piece.text for piece in pieces), pieces[-1].finish_reason) == (text, "stop")
     assert not any(piece.calls for piece in pieces)
 
@@ -167,3 +169,40 @@ def test_templates_without_tools_or_with_an_unknown_format_are_refused():
     for style, problem in (("gemma", "template does not use tools"), ("phi", "format of this model's tool calls")):
         with pytest.raises(RequestError, match=problem):
             read_chat({"messages": HELLO, "tools": [TOOL]}, served_with(style))
+
+
+@pytest.mark.skipif(response_parser() is None, reason="older transformers have no response templates")
+def test_a_response_template_separates_reasoning_and_finds_calls_in_other_formats(openai):
+    answer = '<think>Hm</think>Well.<tool_call>(add)[ARGS]{"a": 1}</tool_call>'
+    called = {"type": "function", "function": {"name": "{name}", "arguments": "{content}"}}
+    template = {
+        "start_anchor": "<|assistant|>",
+        "fields": {
+            "reasoning_content": {"open": "<think>", "close": "</think>", "content": "text"},
+            "tool_calls": {
+                "open_pattern": r"<tool_call>\((?P<name>\w+)\)\[ARGS\]",
+                "close": "</tool_call>",
+                "repeats": True,
+                "content": "json",
+                "transform": called,
+            },
+            "content": {"content": "text"},
+        },
+    }
+    served = replace(served_with("phi", answer), response_template=template)
+    with serving(served) as running, openai.OpenAI(base_url=running.url, api_key="-") as client:
+        (choice,) = client.chat.completions.create(model="phi", messages=HELLO, tools=[TOOL]).choices
+        (call,) = choice.message.tool_calls
+        assert (call.function.name, json.loads(call.function.arguments)) == ("add", {"a": 1})
+        assert (choice.message.content, choice.message.reasoning_content, choice.finish_reason) == (
+            "Well.",
+            "Hm",
+            "tool_calls",
+        )
+        deltas = [
+            event.choices[0].delta for event in client.chat.completions.create(model="phi", messages=HELLO, stream=True)
+        ]
+        assert "".join(getattr(delta, "reasoning_content", "") for delta in deltas) == "Hm"
+        assert "".join(delta.content or "" for delta in deltas) == "Well."
+    with pytest.raises(RequestError, match="required calls are not supported in this model's format"):
+        read_chat({"messages": HELLO, "tools": [TOOL], "tool_choice": "required"}, served)
