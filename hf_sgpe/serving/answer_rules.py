@@ -38,7 +38,7 @@ def read_rule(
     if tool_use is not None and (rule is not None or schema is not None):
         if tool_use.required is not None:
             raise RequestError(f"{name} cannot be used with a required tool call: leave one out", param=name)
-        if rule is not None or tool_use.written is None:
+        if rule is not None or not tool_use.has_grammar:
             raise RequestError(f"{name} cannot be used with tools: leave one out, or send tool_choice: none", param=name)
     with about("tools" if tool_use is not None else name):
         if tool_use is not None and tool_use.required is not None:

@@ -40,6 +40,11 @@ class ToolUse:
     response_template: Mapping[str, Any] | None = None
 
     @property
+    def has_grammar(self) -> bool:
+        """Whether `grammar` can describe the calls."""
+        return self.written is not None and self.written.kind != "tagged"
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The names of the tools."""
         return tuple(tool["function"]["name"] for tool in self.tools)
@@ -156,12 +161,13 @@ def read_tools(
     added = {**tokenizer.added_tokens, **tokenizer.special_tokens}
     named = marks_in(response_template, added) if response_template is not None else written.marks if written else ()
     marks = {added[mark]: mark for mark in named if mark in added}
-    if required is not None and (written is None or written.kind == "tagged"):
+    most = None if is_parallel and not isinstance(choice, dict) else 1
+    tool_use = ToolUse(read, written, marks, most, required, response_template)
+    if required is not None and not tool_use.has_grammar:
         name = f", {written.name}" if written else ""
         problem = f"tool_choice: required calls are not supported in this model's format{name}: send auto or none"
         raise RequestError(problem, param="tool_choice")
-    most = None if is_parallel and not isinstance(choice, dict) else 1
-    return ToolUse(read, written, marks, most, required, response_template)
+    return tool_use
 
 
 def _required(choice: Any, names: list[str]) -> tuple[str, ...] | None:

@@ -193,6 +193,11 @@ def test_wrong_choices_of_tools_are_refused_by_name(record, param, problem):
     assert refusal.value.body["error"]["param"] == param
 
 
+def test_tools_in_a_format_without_a_grammar_cannot_be_combined_with_a_rule():
+    with pytest.raises(RequestError, match="response_format cannot be used with tools"):
+        read_chat({"messages": HELLO, "tools": [WEATHER], "response_format": {"type": "json_object"}}, random_model("coder"))
+
+
 def test_what_is_missing_is_named(monkeypatch):
     served = random_model("qwen", stop_ids=[])
     with pytest.raises(RequestError, match="the model has no token that ends an answer"):
