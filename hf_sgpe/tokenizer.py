@@ -523,7 +523,7 @@ class BPETokenizer:
         of a special token in a message is ordinary text.
 
         Args:
-            messages: Mappings with a ``role`` and a ``content``.
+            messages: Mappings with a ``role`` and a ``content``. A message with ``tool_calls`` needs no content.
             template: ``llama3``, ``chatml``, ``alpaca`` or Jinja source; None for the tokenizer's own template or, if it has
                 none, ``llama3``.
             add_generation_prompt: Whether to end with the beginning of the assistant's answer.
@@ -563,6 +563,10 @@ class BPETokenizer:
                 is_inside = part.span[0] > 0 and later(self.normalization) != self.normalization
                 ids += self._codec.encode(part.text, self._always_added, continues=is_inside)
         return ids
+
+    def encode_inside(self, text: str) -> list[int]:
+        """Return the ids of a text that continues another text, without any special or other added token."""
+        return self._codec.encode(text, continues=True)
 
     def chat(
         self, messages: Sequence[Mapping[str, Any]], model_path: str | os.PathLike[str], *arguments: Any, **settings: Any

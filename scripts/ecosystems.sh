@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sets up the runtimes of tests/ecosystems: transformers 4, tokenizers 1.0, lm_eval and transformers.js:
+# Sets up what tests/ecosystems need: transformers 4, tokenizers 1.0, lm_eval, clients of OpenAI's API, and transformers.js:
 # bash scripts/ecosystems.sh
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -15,6 +15,7 @@ make_environment "$root/.venv-lm-eval" "lm_eval[api]==0.4.13"
 # It uses PyTorch and transformers of .venv-test, because another copy would take gigabytes.
 site='import sysconfig; print(sysconfig.get_path("purelib"))'
 "$root/.venv-test/bin/python" -c "$site" >"$("$root/.venv-lm-eval/bin/python" -c "$site")/test.pth"
+make_environment "$root/.venv-clients" instructor==1.17.0 langchain-openai==1.4.3 litellm==1.110.2
 if ! command -v npm >/dev/null || ! node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)'; then
     echo "npm or Node.js 20 or later is missing: transformers.js is not tested" >&2
     exit

@@ -115,7 +115,7 @@ def render(
     """Render a conversation as text in which the characters that the template wrote are marked.
 
     Args:
-        messages: Dictionaries with a ``role`` and a ``content``.
+        messages: Dictionaries with a ``role`` and a ``content``. A message with ``tool_calls`` needs no content.
         template: Name of a chat template, or Jinja source.
         add_generation_prompt: Whether the text ends with the beginning of an answer of the assistant.
         system_prompt: The system message that is put first, unless the conversation has one.
@@ -130,7 +130,10 @@ def render(
     '<|im_start|>user\\nHi<|im_end|>\\n<|im_start|>assistant\\n'
     """
     for place, message in enumerate(messages):
+        has_calls = isinstance(message, Mapping) and message.get("tool_calls")
         for key in ("role", "content"):
+            if has_calls and key == "content" and message.get(key) is None:
+                continue
             if not isinstance(message, Mapping) or not isinstance(message.get(key), str):
                 raise SGPEError(f"message {place} has no text for {key!r}: {message!r}")
     if system_prompt and not any(message["role"] == "system" for message in messages):
@@ -140,7 +143,7 @@ def render(
         add_generation_prompt = False
     source = load_template(template)
     try:
-        given = {**(variables or {}), "add_generation_prompt": add_generation_prompt}
+        given = {"tools": None, "documents": None, **(variables or {}), "add_generation_prompt": add_generation_prompt}
         written = write(messages, source, special_tokens=special_tokens, variables=given)
         return _up_to_end(written) if continue_final_message else written
     except Exception as error:  # a template can raise anything

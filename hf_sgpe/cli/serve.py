@@ -49,6 +49,8 @@ def serve(model: ModelOptions, given: ServeOptions, limits: Limits, as_json: Jso
         from hf_sgpe.serving.routes import create_app
     except ModuleNotFoundError:
         raise not_installed("serving needs Starlette and uvicorn", "starlette", "uvicorn", extra="serve") from None
+    from hf_sgpe.chat.response_reader import read_response_template
+    from hf_sgpe.generation.engines.detection import find_model
     from hf_sgpe.serving.requests import Served
     from hf_sgpe.serving.template_parameters import read_variables
 
@@ -80,6 +82,7 @@ def serve(model: ModelOptions, given: ServeOptions, limits: Limits, as_json: Jso
         def log(line: str) -> None:
             print(line, file=sys.stderr, flush=True)
 
-        served = Served(called, generator, chat, limits, variables)
+        saved = Path(model.tokenizer) if model.tokenizer else find_model(model.model)
+        served = Served(called, generator, chat, limits, read_response_template(saved), variables)
         app = create_app(served, api_keys=keys, origins=given.cors_origin, log=log if given.access_log else None)
         server.server_of(app, say_where).run([bound])

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from hf_sgpe.chat.marked_text import Finder
-from hf_sgpe.chat.templates import render
+from hf_sgpe.chat.templates import load_template, render
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.generation.engines.sampling_options import GenerationOptions
 from hf_sgpe.tokenizer import BPETokenizer
@@ -23,6 +23,7 @@ class Chat:
         messages: Messages so far, each with ``role`` and ``content``, without the system prompt.
         system_prompt: Text of the system message, or None.
         stop_ids: The token that the template writes after an answer. Generation stops at this token.
+        template: The Jinja source of the chat template.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Chat:
         if not chosen:
             raise SGPEError("the tokenizer has no chat template: give llama3, chatml, alpaca or your own template")
         self._template = chosen
+        self.template = load_template(chosen)
         self.stop_ids = tuple(end_of_turn(tokenizer, chosen))
 
     def say(self, text: str, options: GenerationOptions | None = None) -> Iterator[str]:

@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats import tokenizer_json
@@ -19,8 +19,9 @@ from hf_sgpe.generation.conversation import Chat
 from hf_sgpe.generation.engines.detection import find_model, kind_of_model, load_engine
 from hf_sgpe.generation.engines.engine import Engine, ScoredToken, Watch
 from hf_sgpe.generation.engines.sampling_options import GenerationOptions
-from hf_sgpe.generation.pieces import Piece, PlacedToken, Progress, Score
+from hf_sgpe.generation.pieces import Piece, PlacedMark, PlacedToken, Progress, Score
 from hf_sgpe.generation.stop_texts import until_stop, without_beginning
+from hf_sgpe.generation.structured_output import Constrainer
 from hf_sgpe.generation.token_healing import Healer, Healing
 from hf_sgpe.splitting.streams import whole_letters
 from hf_sgpe.tokenizer import AllowedSpecial, BPETokenizer
@@ -192,6 +193,8 @@ class TextGenerator:
         top: int | None = None,
         is_over: Callable[[], bool] = lambda: False,
         is_message: bool = False,
+        marks: Mapping[int, str] | None = None,
+        watch: Watch | None = None,
     ) -> Iterator[Piece]:
         """Return an iterator over the pieces of the answer to the ids of a prompt; the last piece has the finish reason.
 
@@ -203,6 +206,8 @@ class TextGenerator:
             is_over: Called before each token; the answer ends when it returns True.
             is_message: Whether the answer is a message, and not the continuation of a text. Then it has no space in front
                 that the tokenizer puts before a text.
+            marks: Texts of tokens that are reported in `Piece.marks` and not shown in the text, keyed by id.
+            watch: As for `Engine.generate`. With a watch, the text of the answer is exactly the bytes of its tokens.
 
         Raises:
             SGPEError: the prompt is empty or too long, or has an id beyond the model's vocabulary. This is checked before
@@ -210,10 +215,12 @@ class TextGenerator:
         """
         options, prompt = self._with_special_stops(options or GenerationOptions()), list(ids)
         generate = self.engine.generate if top is None else partial(self.engine.generate_scored, top=top)
+        generate = partial(generate, watch=watch) if watch else generate
         tokens: Iterator[int | ScoredToken] = generate(prompt, options)
         if self.engine.context_length is not None:
             options = options.with_at_most(self.engine.context_length - len(prompt))
-        return self._answer(tokens, options, is_over, not is_message and self._has_text(prompt))
+        continues = watch is not None or (not is_message and self._has_text(prompt))
+        return self._answer(tokens, options, is_over, continues, marks or {})
 
     def pieces_with_prompt(
         self,
@@ -272,7 +279,7 @@ class TextGenerator:
                 text += part
             yield Piece(text, 0, None if options else "length", tuple(placed))
             if options:
-                yield from self._answer(tokens, options, is_over, self._has_text(prompt), len(text))
+                yield from self._answer(tokens, options, is_over, self._has_text(prompt), {}, len(text))
 
     def _answer(
         self,
@@ -280,9 +287,11 @@ class TextGenerator:
         options: GenerationOptions,
         is_over: Callable[[], bool],
         continues: bool,
+        marks: Mapping[int, str],
         length: int = 0,
     ) -> Iterator[Piece]:
         placed: deque[PlacedToken] = deque()
+        marked: deque[PlacedMark] = deque()
         stop_ids = self.engine.stop_ids_of(options)
         generated, shown = 0, length
         is_cut = True
@@ -297,7 +306,10 @@ class TextGenerator:
                     if token in stop_ids:
                         break
                     generated += 1
-                    yield token
+                    if token in marks:
+                        marked.append(PlacedMark(marks[token], length))
+                    else:
+                        yield token
             is_cut = False
 
         def texts() -> Iterator[str]:
@@ -310,9 +322,11 @@ class TextGenerator:
         for text in whole_letters(answer) if options.whole_syllables else answer:
             shown += len(text)
             begun = [placed.popleft() for _ in range(sum(token.place < shown for token in placed))]
-            yield Piece(text, generated, tokens=tuple(begun))
+            passed = [marked.popleft() for _ in range(sum(mark.place < shown for mark in marked))]
+            yield Piece(text, generated, tokens=tuple(begun), marks=tuple(passed))
         ran_out = not is_cut and generated >= options.max_new_tokens
-        yield Piece("", generated, "length" if ran_out else "stop", () if is_cut else tuple(placed))
+        finish_reason: Literal["stop", "length"] = "length" if ran_out else "stop"
+        yield Piece("", generated, finish_reason, () if is_cut else tuple(placed), () if is_cut else tuple(marked))
 
     def chat(self, system_prompt: str | None = None, *, template: str | None = None) -> Chat:
         """Return a new conversation, which remembers its messages.
@@ -335,6 +349,15 @@ class TextGenerator:
         if not isinstance(prompt, str):
             raise TypeError(f"the prompt must be a text, not {type(prompt).__name__}")
         return self._before + self.tokenizer.encode(prompt, allowed_special=allowed_special)
+
+    @cached_property
+    def constrainer(self) -> Constrainer:
+        """The model's tokens for answers that follow a rule (`hf_sgpe.generation.structured_output`).
+
+        Raises:
+            SGPEError: llguidance is not installed.
+        """
+        return Constrainer(self.tokenizer, self.engine.vocab_size)
 
     @cached_property
     def _before(self) -> list[int]:

@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
 from starlette.applications import Starlette
@@ -193,7 +194,16 @@ def _pieces(served: Served, asked: Asked, ids: list[int], choice: int, ticket: T
         return generator.pieces_with_prompt(ids, options, top=asked.top or 0, is_over=ticket.is_cancelled)
     if options is None:
         return _no_answer()
-    return generator.pieces(ids, options, top=asked.top, is_over=ticket.is_cancelled, is_message=not asked.continues)
+    pieces = generator.pieces(
+        ids,
+        options,
+        top=asked.top,
+        is_over=ticket.is_cancelled,
+        is_message=not asked.continues,
+        marks=asked.tool_use.marks if asked.tool_use else None,
+        watch=asked.watch(generator),
+    )
+    return asked.reading(pieces, partial(generator.tokenizer.decode, ids))
 
 
 def _no_answer() -> Iterator[Piece]:

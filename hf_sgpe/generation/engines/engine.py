@@ -152,15 +152,22 @@ class Engine(ABC):
         return self._until_stopped(prompt, options, watch, with_stop)
 
     def generate_scored(
-        self, ids: Iterable[int], options: GenerationOptions | None = None, *, top: int = 0, with_stop: bool = False
+        self,
+        ids: Iterable[int],
+        options: GenerationOptions | None = None,
+        *,
+        top: int = 0,
+        watch: Watch | None = None,
+        with_stop: bool = False,
     ) -> Iterator[ScoredToken]:
         """Return an iterator over the tokens of the answer with their log-probabilities.
 
-        The tokens are those of `generate` with the same options and seed.
+        The tokens are those of `generate` with the same options, seed and watch.
 
         Args:
             ids: Ids of the prompt.
             top: Number of most probable tokens to return with each token.
+            watch: As for `generate`. The log-probabilities are those of the model's own logits.
             with_stop: As for `generate`.
 
         Raises:
@@ -170,8 +177,9 @@ class Engine(ABC):
         _check_top(top)
         shown: deque[Logits] = deque()
 
-        def keep(_: int | None, logits: Logits) -> None:
+        def keep(last: int | None, logits: Logits) -> Logits | None:
             shown.append(logits)
+            return watch(last, logits.copy()) if watch else None
 
         ids = self.generate(ids, options, watch=keep, with_stop=with_stop)
         return (_scored(id, _log_softmax(shown.popleft()), top) for id in ids)
