@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import os
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.formats.gguf_tokenizer import check_tokenizer
+from hf_sgpe.generation.answer_pieces import answer_pieces
 from hf_sgpe.generation.conversation import Chat
 from hf_sgpe.generation.engines.detection import find_model, kind_of_model, load_engine
 from hf_sgpe.generation.engines.engine import Engine, ScoredToken, Watch
 from hf_sgpe.generation.engines.sampling_options import GenerationOptions
-from hf_sgpe.generation.pieces import Piece, PlacedMark, PlacedToken, Progress, Score
+from hf_sgpe.generation.pieces import Piece, PlacedToken, Progress, Score
 from hf_sgpe.generation.stop_texts import until_stop, without_beginning
 from hf_sgpe.generation.structured_output import Constrainer
 from hf_sgpe.generation.token_healing import Healer, Healing
@@ -290,43 +290,8 @@ class TextGenerator:
         marks: Mapping[int, str],
         length: int = 0,
     ) -> Iterator[Piece]:
-        placed: deque[PlacedToken] = deque()
-        marked: deque[PlacedMark] = deque()
-        stop_ids = self.engine.stop_ids_of(options)
-        generated, shown = 0, length
-        is_cut = True
-
-        def arriving() -> Iterator[int]:
-            nonlocal generated, is_cut
-            with closing(tokens):  # type: ignore[type-var]
-                while not is_over() and (token := next(tokens, None)) is not None:
-                    if isinstance(token, ScoredToken):
-                        placed.append(PlacedToken(token, length))
-                        token = token.id
-                    if token in stop_ids:
-                        break
-                    generated += 1
-                    if token in marks:
-                        marked.append(PlacedMark(marks[token], length))
-                    else:
-                        yield token
-            is_cut = False
-
-        def texts() -> Iterator[str]:
-            nonlocal length
-            for text in self._pieces(arriving(), options, continues):
-                length += len(text)
-                yield text
-
-        answer = until_stop(texts(), options.stop, lambda: generated > options.min_new_tokens)
-        for text in whole_letters(answer) if options.whole_syllables else answer:
-            shown += len(text)
-            begun = [placed.popleft() for _ in range(sum(token.place < shown for token in placed))]
-            passed = [marked.popleft() for _ in range(sum(mark.place < shown for mark in marked))]
-            yield Piece(text, generated, tokens=tuple(begun), marks=tuple(passed))
-        ran_out = not is_cut and generated >= options.max_new_tokens
-        finish_reason: Literal["stop", "length"] = "length" if ran_out else "stop"
-        yield Piece("", generated, finish_reason, () if is_cut else tuple(placed), () if is_cut else tuple(marked))
+        decode = partial(self._pieces, options=options, continues=continues)
+        return answer_pieces(tokens, decode, options, self.engine.stop_ids_of(options), is_over, marks, length)
 
     def chat(self, system_prompt: str | None = None, *, template: str | None = None) -> Chat:
         """Return a new conversation, which remembers its messages.

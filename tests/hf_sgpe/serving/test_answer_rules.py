@@ -158,6 +158,12 @@ def test_an_answer_with_tools_and_a_schema_has_one_of_both(calling):
             "are both rules: give only one",
         ),
         ({"guided_regex": "a"}, "guided_regex", "unknown parameter"),
+        (
+            {"structured_outputs": {"regex": "a"}, "ignore_eos": True},
+            "ignore_eos",
+            "cannot be combined with structured output",
+        ),
+        ({"structured_outputs": {"regex": "a"}, "min_tokens": 2}, "min_tokens", "cannot be combined with"),
     ],
 )
 def test_wrong_rules_are_refused_by_name(record, param, problem):
@@ -166,6 +172,12 @@ def test_wrong_rules_are_refused_by_name(record, param, problem):
         with pytest.raises(RequestError, match=problem) as refusal:
             read({**asked, **record}, served)
         assert refusal.value.body["error"]["param"] == param
+
+
+def test_a_rule_is_not_for_scored_prompts():
+    with pytest.raises(RequestError, match="echo with logprobs cannot be combined with structured output"):
+        record = {"prompt": "a", "echo": True, "logprobs": 1, "structured_outputs": {"regex": "a"}}
+        read_completion(record, random_model("qwen"))
 
 
 @pytest.mark.parametrize(
