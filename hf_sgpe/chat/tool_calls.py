@@ -215,11 +215,10 @@ CallPart(number=0, name=None, arguments=': 1}')]
         if self._object is not None:
             yield from self._close_object()
         if mark == self._format.closing:
-            self._after_call()
+            self._held += mark
+            yield from self._closed() if self._may_call else self._flush()
         elif mark == self._format.opening or not self._format.opening:
-            self._held = self._held.rstrip()
-            yield from self._flush()
-            self._opened, self._may_call = mark, True
+            yield from self._open(self._opened + self._held, mark)
 
     def _in_text(self, text: str) -> tuple[Iterator[str], str]:
         """Read text up to a mark. Return the text that is no part of a call, and the rest after the mark."""
@@ -230,14 +229,17 @@ CallPart(number=0, name=None, arguments=': 1}')]
         is_text = opening not in self._tokens
         before, mark, after = self._held.partition(opening) if is_text else (self._held, "", "")
         if mark:
-            self._held = before.rstrip()
-            shown = [*self._flush()]
-            self._opened, self._may_call = opening, True
-            return iter(shown), after
+            return self._open(before, opening), after
         # White space is held back, because it is dropped in front of a call.
         safe = self._held[: len(self._held) - (_begun(self._held, opening) if is_text else 0)].rstrip()
         self._held = self._held[len(safe) :]
         return iter([safe] if safe else []), ""
+
+    def _open(self, before: str, mark: str) -> Iterator[str]:
+        """Go from text to calls. Return the text in front, without the white space at its end."""
+        shown = before.rstrip()
+        self._opened, self._held, self._may_call = before[len(shown) :] + mark, "", True
+        return iter([shown] if shown else [])
 
     def _in_front(self, character: str) -> Iterator[str | CallPart]:
         """Read a character between a mark and an object, or between objects."""
@@ -256,7 +258,7 @@ CallPart(number=0, name=None, arguments=': 1}')]
             return
         if closing and closing not in self._tokens and rest.lstrip("];, \n").startswith(closing[: len(rest)] or closing):
             if rest == closing:
-                self._after_call()
+                yield from self._closed()
             return
         if rest.strip("[];, \n") or len(self._held) > _MOST_BEFORE_CALL:  # no call
             yield from self._as_text()
@@ -270,17 +272,23 @@ CallPart(number=0, name=None, arguments=': 1}')]
     def _in_object(self, character: str) -> Iterator[str | CallPart]:
         assert self._object is not None
         self._object.add(character)
+        yield from self._announced()
         if self._object.depth == 0:
             yield from self._close_object()
 
-    def _arguments(self) -> Iterator[CallPart]:
-        """Yield the parts of the current call that are known by now."""
+    def _announced(self) -> Iterator[CallPart]:
+        """Yield the first part of the current call as soon as its name is known and its arguments begin."""
         call = self._object
         assert call is not None
         if not call.is_announced and call.name is not None and call.has_arguments and self._is_known(call.name):
             call.is_announced = True
             self.calls += 1
             yield CallPart(self.calls - 1, call.name, "")
+
+    def _arguments(self) -> Iterator[CallPart]:
+        """Yield the next part of the arguments of the current call, if it was announced."""
+        call = self._object
+        assert call is not None
         if call.is_announced and (arguments := call.take()):
             yield CallPart(self.calls - 1, None, arguments)
 
@@ -306,10 +314,11 @@ CallPart(number=0, name=None, arguments=': 1}')]
         self._may_call = self._format.kind != "named"  # such a call has a mark of its own
         self._is_full = self.calls == self._most
 
-    def _after_call(self) -> None:
-        """Go from calls to text."""
-        self._held = self._opened = ""
-        self._may_call = False
+    def _closed(self) -> Iterator[str]:
+        """Go from calls to text after the closing mark. Without a call in front of it, the marks are text."""
+        if self._opened:
+            yield from self._as_text()
+        self._held, self._may_call = "", False
 
     def _as_text(self) -> Iterator[str]:
         """Yield what was read as the beginning of a call: it is text."""

@@ -156,3 +156,34 @@ def test_every_call_comes_back(name, calls, is_ascii, size):
     pieces = [answer[place : place + size] for place in range(0, len(answer), size)]
     said, found = read(CallReader(written, NAMES), *pieces)
     assert (said, [(called, json.loads(given)) for called, given in found]) == ("", calls)
+
+
+FRAGMENTS = [
+    *sorted({mark for written in FORMATS for mark in written.marks}),
+    *('{"name": "add", "arguments": ', '{"name": "add", "parameters": ', '{"a": 1', "}", "}}", "{"),
+    *("[", "]", ", ", "; ", '"', "\\", "<function=add>", "<parameter=a>", "</parameter>", "</function>"),
+    *("add", "1", " ", "\n", "<tool", "[TOOL", "text", "é"),
+]
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+@given(fragments=st.lists(st.sampled_from(FRAGMENTS), max_size=14), size=st.integers(1, 4), most=st.sampled_from([None, 1]))
+def test_any_text_is_read_in_the_same_way_in_pieces(name, fragments, size, most):
+    answer = "".join(fragments)
+    whole = read(CallReader(BY_NAME[name], NAMES, most=most), answer)
+    pieces = [answer[place : place + size] for place in range(0, len(answer), size)]
+    assert read(CallReader(BY_NAME[name], NAMES, most=most), *pieces) == whole
+    if not whole[1]:
+        assert whole[0] == answer  # nothing of a text without calls is lost
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+@given(fragments=st.lists(st.sampled_from(FRAGMENTS), max_size=14))
+def test_any_text_with_tokens_is_read_in_the_same_way_in_pieces(name, fragments):
+    written = BY_NAME[name]
+    marked = [Mark(fragment) if fragment in written.marks else fragment for fragment in fragments]
+    pieces = [part for fragment in marked for part in ([fragment] if isinstance(fragment, Mark) else fragment)]
+    said, calls = read(CallReader(written, NAMES, tokens=written.marks), *marked)
+    assert read(CallReader(written, NAMES, tokens=written.marks), *pieces) == (said, calls)
+    if not calls and not {*fragments} & {*written.also}:  # other marks are no text
+        assert said == "".join(fragments)
