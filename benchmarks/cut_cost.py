@@ -17,12 +17,12 @@ from statistics import fmean
 from typing import Any
 
 from harness import Records, command, held_out_lines
-from reporting import chart
 from tqdm import tqdm
 
 from hf_sgpe.cli.application import named_numbers
 from hf_sgpe.errors import check_matplotlib
 from hf_sgpe.evaluation.metrics import evaluate
+from hf_sgpe.files.charts import chart
 from hf_sgpe.learning.unit_choice import CUT_COST
 from hf_sgpe.terminal.progress import somebody_watches
 from trainers import TokenizerTrainer, TrainingConfig

@@ -23,12 +23,13 @@ from typing import Any
 
 import numpy as np
 from harness import Records, apart, command, compare, forget_peak, peak_bytes, take_turns, timed
-from reporting import chart, table
+from reporting import table
 from tqdm import tqdm
 
 from hf_sgpe import SGPEError, WordCounts
 from hf_sgpe.counts.counters import make_word_counter
 from hf_sgpe.errors import check_matplotlib
+from hf_sgpe.files.charts import chart
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.terminal.progress import somebody_watches
 from trainers import TrainingConfig, add_files, count_to_file, find_files, read_texts, train_from_counts

@@ -26,10 +26,11 @@ import model_runs
 import numpy as np
 from harness import command, held_out_lines, lines_of
 from model_runs import add_options, by_name, check, places_of, run_all
-from reporting import chart, table
+from reporting import table
 
 from hf_sgpe import SGPEError
 from hf_sgpe.files.atomic import write_text
+from hf_sgpe.files.charts import chart
 from hf_sgpe.weights.model_loading import load_model, load_tokenizer
 from trainers.language_models.language_model import pack
 from trainers.language_models.training_loop import adamw
@@ -86,8 +87,7 @@ def main() -> None:
         option("--donor", metavar="MODEL", help="folder of a model that knows the new language, for --starts omp")
         option("--parts", choices=PARTS, default="all", help="parts of the model to train")
         option("--rows-learning-rate", type=float, help="learning rate of new rows (default: --learning-rate)")
-        option("--distil-steps", default=300, help="steps of distillation before training")
-        option("--distil-batch", default=32, help="texts per step of distillation")
+        option("--distil-snippets", default=8, help="snippets for each new token, for distilled rows")
         option("--bfloat16", action="store_true", help="multiply in bfloat16 on CPUs, too, which is faster on CPUs with AMX")
         option("--lines", type=int, help="lines of each held-out text to use (default: all)")
         add_options(option, "transplant", seeds=1, steps=1200, batch=16384, length=512, learning_rate=3e-4)
@@ -165,7 +165,7 @@ class Starts:
         """Fit a model to the extended tokenizer in the way that ``start`` names, and return the ids of the new rows."""
         import torch
 
-        from trainers.model_rows.distillation import distil
+        from trainers.model_rows.distillation import Distillation, choose_snippets, distil
         from trainers.model_rows.row_starts import by_position, by_pursuit
         from trainers.model_rows.transplanting import embedding_of
 
@@ -179,9 +179,9 @@ class Starts:
             for rows in tables_of(model) if start == "random" else ():
                 rows[row_map.new] = torch.randn_like(rows[row_map.new]) * getattr(model.config, "initializer_range", 0.02)
         if start == "distilled":
-            sample = list(islice(self.texts.documents(seed), args.distil_steps * args.distil_batch))
-            size = {"steps": args.distil_steps, "batch_size": args.distil_batch, "length": args.length}
-            distil(model, new, old, row_map.new, sample, seed=seed, **size)
+            settings = Distillation(per_token=args.distil_snippets, seed=seed)
+            snippets = choose_snippets(new, old, row_map.new, self.texts.new, settings)
+            distil(model, row_map.new, snippets, settings)
         return row_map.new
 
 

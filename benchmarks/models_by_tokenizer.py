@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Any
 import model_runs
 from harness import command, held_out_lines, lines_of
 from model_runs import add_options, by_name, check, places_of, run_all
-from reporting import chart, table
+from reporting import table
 
 from hf_sgpe import SGPEError
+from hf_sgpe.files.charts import chart
 from hf_sgpe.files.resuming import SETTINGS_FILE
 from hf_sgpe.splitting.splitting import RECIPES
 from hf_sgpe.weights.model_loading import load_tokenizer

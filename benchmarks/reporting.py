@@ -6,8 +6,7 @@ Example: python benchmarks/reporting.py docs/measured/growth.jsonl --out docs
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,7 @@ from typing import Any
 from harness import read_records
 
 from hf_sgpe import SGPEError
-from hf_sgpe.errors import check_matplotlib
-from hf_sgpe.files.atomic import atomic_file, write_text
+from hf_sgpe.files.atomic import write_text
 from hf_sgpe.terminal.command import ArgumentParser, exit_code
 
 
@@ -94,31 +92,6 @@ def write_pages(root: Path, tables: Mapping[str, tuple[str, Callable[[Any], str]
             )
         write_text(path, f"{before}{first}\n{write(figures)}\n{last}{after}")
     return list(dict.fromkeys(root / page for page, _ in tables.values()))
-
-
-# ---------------------------------------------------------------- charts
-
-
-@contextmanager
-def chart(path: Path, size: tuple[float, float], rows: int = 1, columns: int = 2, **more: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield a matplotlib figure and its rows of axes. After the block, save the drawing as PNG or SVG, depending on the file
-    name.
-
-    The same drawing results in the same bytes. In SVG, text stays text.
-    """
-    check_matplotlib()
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": path.stem}):
-        figure = Figure(figsize=size, layout="constrained")
-        axes = figure.subplots(rows, columns, squeeze=False, **more)
-        for axis in axes.flat:
-            axis.grid(alpha=0.3)
-        yield figure, axes
-        form = path.suffix[1:]
-        with atomic_file(path) as file:
-            figure.savefig(file, format=form, dpi=130, metadata={"Date": None} if form == "svg" else {})
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Sets up what tests/ecosystems need: transformers 4, tokenizers 1.0, lm_eval, clients of OpenAI's API, and transformers.js:
+# Sets up what tests/ecosystems need: transformers 4, tokenizers 1.0, lm_eval, clients of OpenAI's API, PEFT with TRL, and
+# transformers.js:
 # bash scripts/ecosystems.sh
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -16,6 +17,12 @@ make_environment "$root/.venv-lm-eval" "lm_eval[api]==0.4.13"
 site='import sysconfig; print(sysconfig.get_path("purelib"))'
 "$root/.venv-test/bin/python" -c "$site" >"$("$root/.venv-lm-eval/bin/python" -c "$site")/test.pth"
 make_environment "$root/.venv-clients" instructor==1.17.0 langchain-openai==1.4.3 litellm==1.110.2
+# In a folder of its own, for the recipes of docs/finetune.md; .venv-test has what both need.
+finetuning="$root/.venv-finetuning"
+if [ ! -e "$finetuning/trl" ]; then
+    "$root/.venv-transformers4/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --target "$finetuning" \
+        peft==0.21.2 trl==1.16.0
+fi
 if ! command -v npm >/dev/null || ! node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)'; then
     echo "npm or Node.js 20 or later is missing: transformers.js is not tested" >&2
     exit

@@ -26,13 +26,12 @@ from rich.table import Table
 
 from hf_sgpe import BPETokenizer, LinguisTrie, SGPEError
 from hf_sgpe.cli import run_script
-from hf_sgpe.cli.application import SEVERAL
 from hf_sgpe.evaluation.metrics import ends_inside, evaluate, load_measurable, syllable_spans
 from hf_sgpe.files.folder_contents import tokenizer_file
 from hf_sgpe.files.overwriting import check_new_folder
 from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
-from hf_sgpe.terminal.options import option, option_list
+from hf_sgpe.terminal.options import SEVERAL, option, option_list
 from trainers import SAMPLE, CorpusFile, TokenizerTrainer, TrainingConfig, find_files, read_lines
 
 # This program loads the tokenizer with transformers alone, without this package.

@@ -24,12 +24,11 @@ from quickstart import check_is_folder, command_line, held_out_lines, pieces, pr
 
 from hf_sgpe import BPETokenizer, SGPEError
 from hf_sgpe.cli import run_script
-from hf_sgpe.cli.application import SEVERAL
 from hf_sgpe.corpora.held_out import read_held_out
 from hf_sgpe.files.atomic import write_text
 from hf_sgpe.files.json_files import read_json
 from hf_sgpe.generation import GenerationOptions, TextGenerator
-from hf_sgpe.terminal.options import option, option_list
+from hf_sgpe.terminal.options import SEVERAL, option, option_list
 from hf_sgpe.weights.model_loading import load_tokenizer
 from hub_cards.cards.card_of_model import REPORT_FILE
 from trainers import SAMPLE, CorpusFile, find_files

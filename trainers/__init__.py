@@ -4,6 +4,8 @@ of ids.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hf_sgpe.corpora.corpus import Corpus
 from hf_sgpe.corpora.hub_datasets import read_dataset
 from hf_sgpe.corpora.text_files import SAMPLE, CorpusFile, find_files, read_lines, read_texts, size_of, source_of
@@ -11,6 +13,7 @@ from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.learning.extension.extension_config import ExtensionConfig
 from hf_sgpe.learning.training_config import TrainingConfig
+from hf_sgpe.package import lazily
 from hf_sgpe.tokenizer import train_from_counts
 from trainers.counting.counting_on_disk import add_files, count_to_file
 from trainers.counting.parallel_counting import count_files, count_texts, read_files, read_iterator
@@ -21,6 +24,9 @@ from trainers.tokenizers.recipes import RecipeChoice, choose_recipe
 from trainers.tokenizers.sgpe_trainer import SGPETrainer
 from trainers.tokenizers.tokenizer_extender import TokenizerExtender
 from trainers.tokenizers.tokenizer_trainer import TokenizerTrainer, train_bpe
+
+if TYPE_CHECKING:
+    from trainers.language_models.language_progress import LanguageProgress as LanguageProgress
 
 __all__ = [
     "SAMPLE",
@@ -56,3 +62,6 @@ __all__ = [
     "train_bpe",
     "train_from_counts",
 ]
+
+# It needs transformers, so it is not part of `from trainers import *`.
+__getattr__, __dir__ = lazily(__name__, {"trainers.language_models.language_progress": "LanguageProgress"})

@@ -40,13 +40,15 @@ class MergeTable:
         self.results.append(result)
 
 
-def apply_merges(ids: Sequence[int], table: MergeTable) -> list[int]:
+def apply_merges(ids: Sequence[int], table: MergeTable, fewest: int = 1) -> list[int]:
     """Return the tokens that remain when all merges are applied to ``ids``. Takes O(n log n) time for n ids, on any input.
 
     Args:
         ids: Token ids of one word, usually its bytes.
+        fewest: Number of tokens at which merging stops.
     """
-    if len(ids) < 2:
+    left = len(ids)
+    if left <= fewest:
         return list(ids)
     ranks, results = table.ranks, table.results
     tokens: list[int] = list(ids)
@@ -61,13 +63,14 @@ def apply_merges(ids: Sequence[int], table: MergeTable) -> list[int]:
         if rank is not None:
             candidates.append((rank, place))
     heapq.heapify(candidates)
-    while candidates:
+    while candidates and left > fewest:
         rank, place = heapq.heappop(candidates)
         right = following[place]
         # A merge on either side may have changed the pair since it was pushed.
         if tokens[place] < 0 or right == end or ranks.get((tokens[place], tokens[right])) != rank:
             continue
         tokens[place], tokens[right] = results[rank], -1
+        left -= 1
         after = following[place] = following[right]
         if after != end:
             previous[after] = place

@@ -17,7 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 from hf_sgpe.cli.help_text import PlainHelp
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.package import __version__
-from hf_sgpe.terminal.options import with_options
+from hf_sgpe.terminal.options import SEVERAL, with_options
 from hf_sgpe.terminal.progress import be_quiet
 
 
@@ -48,9 +48,6 @@ _QUIET = Parameter(
         typer.Option("--quiet", "-q", callback=be_quiet, help="Print only results and errors: no progress and no warnings."),
     ],
 )
-
-SEVERAL = "FILE..."
-"""Metavar of options that take all values up to the next option, so that the shell can expand a glob."""
 
 
 class Command(PlainHelp, TyperCommand):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from hf_sgpe.cli.application import SEVERAL, Json, command
+from hf_sgpe.cli.application import Json, command
 from hf_sgpe.cli.input_lines import stdin_lines
 from hf_sgpe.cli.tokenizer_options import TokenizerFirst
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.terminal.options import arguments, option, option_list
+from hf_sgpe.terminal.options import SEVERAL, arguments, option, option_list
 
 
 @dataclass(frozen=True, kw_only=True)

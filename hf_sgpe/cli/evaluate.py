@@ -8,9 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.cli.application import Json, command
-from hf_sgpe.cli.tokenizer_options import TokenizerFirst, baseline_option, named_tokenizers, text_field_option
+from hf_sgpe.cli.tokenizer_options import (
+    TokenizerFirst,
+    baseline_option,
+    named_tokenizers,
+    overwrite_option,
+    text_field_option,
+)
+from hf_sgpe.cli.vocabulary_report import report_vocabulary
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.terminal.options import arguments, option_list
+from hf_sgpe.terminal.options import arguments, option, option_list
 from hf_sgpe.terminal.printing import print_json, print_table
 
 if TYPE_CHECKING:
@@ -27,6 +34,14 @@ class EvaluateOptions(TokenizerFirst):
         "Causal language model to measure in bits per byte, a folder or a Hub repository: MODEL for the model of the "
         "first tokenizer, or NAME=MODEL for the model of --baseline NAME=TOKENIZER (repeatable)."
     )
+    vocabulary: bool = option(
+        "Measure the health of one tokenizer's vocabulary instead, on text or word counts: tokens that are used, unused, "
+        "unreachable or nearly alike, by script; for an extended tokenizer, the gain of its first new tokens; with --model, "
+        "rows that look untrained.",
+        False,
+    )
+    picture: Path | None = option("With --vocabulary: SVG file to write a picture to.")
+    overwrite: bool = overwrite_option()
     text_field: str = text_field_option()
 
 
@@ -53,6 +68,21 @@ def evaluate(given: EvaluateOptions, as_json: Json = False) -> None:
     first, corpus, further = given.tokenizer_and_rest(given.files)
     if not corpus:
         raise SGPEError("no text to measure on: name files of text after the tokenizer")
+    if given.vocabulary:
+        if further or given.baseline or len(given.model) > 1:
+            raise SGPEError("--vocabulary measures one tokenizer: leave out --baseline, and give --model once")
+        report_vocabulary(
+            first,
+            corpus,
+            text_field=given.text_field,
+            model=next(iter(given.model), None),
+            picture=given.picture,
+            overwrite=given.overwrite,
+            as_json=as_json,
+        )
+        return
+    if given.picture:
+        raise SGPEError("--picture needs --vocabulary: add it, or leave out --picture")
     held_out = HeldOut.of(corpus, text_field=given.text_field)
     warn_of_zawgyi(held_out)
     texts = {file: replace(held_out, files=(file,)) for file in held_out.files}

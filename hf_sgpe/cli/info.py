@@ -84,8 +84,10 @@ def _facts(tokenizer: str, sample_text: str | None) -> dict[str, Any]:
         facts["extended from" if number == 1 else f"extended again ({number})"] = {
             name: note[name] for name in ("base", "scripts", "new_tokens", "word_counts") if name in note
         }
-    if notes := loaded.metadata.get("trimmed"):
-        facts["without the scripts"] = [name for note in notes for name in note["scripts"]]
+    if dropped := [name for note in loaded.metadata.get("trimmed", ()) for name in note["scripts"]]:
+        facts["without the scripts"] = dropped
+    if unused := sum(note.get("unused", 0) for note in loaded.metadata.get("trimmed", ())):
+        facts["unused tokens removed"] = unused
     if sample_text is not None:
         ids = loaded.encode(*well_formed([sample_text]))
         facts |= {"sample text": sample_text, "sample ids": ids, "sample tokens": loaded.convert_ids_to_tokens(ids)}

@@ -38,6 +38,10 @@ class TokenizeOptions:
         "Field or column with the text in .jsonl and .parquet files.", "text", "--text-field", "--text-column"
     )
     shard_tokens: int = option("End a shard at the first document end after this number of tokens.", 100_000_000)
+    validation_share: float | None = option(
+        "Share of the documents for validation, such as 0.01. A hash of each text chooses them. --out then has the folders "
+        "train and validation."
+    )
     workers: int | None = option("Number of cores to use (default: all).")
 
 
@@ -66,9 +70,14 @@ def tokenize(given: TokenizeOptions, as_json: Json = False) -> None:
         lines=given.lines,
         text_field=given.text_field,
         shard_tokens=given.shard_tokens,
+        validation_share=given.validation_share,
         workers=given.workers,
     )
-    report(_sentence(done), {**asdict(done), "out": given.out}, as_json)
+    facts = {**asdict(done), "out": str(done.out)}
+    if done.validation is not None:
+        facts["validation"]["out"] = str(done.validation.out)
+    parts = [done] if done.validation is None else [done, done.validation]
+    report("\n".join(map(_sentence, parts)), facts, as_json)
 
 
 def _sentence(done: Tokenized) -> str:

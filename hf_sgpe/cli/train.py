@@ -8,7 +8,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from hf_sgpe.cli.application import SEVERAL, Json, command
+from hf_sgpe.cli.application import Json, command
 from hf_sgpe.cli.corpus_options import PATTERN_HELP, RECIPES_HELP, CorpusOptions, runs_in_option, script_option
 from hf_sgpe.cli.model_options import read_chat_template
 from hf_sgpe.cli.tokenizer_options import overwrite_option
@@ -16,7 +16,7 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.learning.training_config import TrainingConfig
 from hf_sgpe.splitting.scripts.script_registry import names_of
 from hf_sgpe.splitting.splitting import RECIPES, Splitting
-from hf_sgpe.terminal.options import Given, option, option_list
+from hf_sgpe.terminal.options import SEVERAL, Given, option, option_list
 from hf_sgpe.terminal.printing import report
 
 if TYPE_CHECKING:

@@ -37,8 +37,9 @@ class TransplantOptions:
         "With --init omp: a model that knows the language, with its tokenizer; a folder or a Hub repository."
     )
     text: list[str] = option_list("With --init distil: text in the new language (repeatable).")
-    distil_steps: int | None = option(
-        "With --init distil: number of training steps, each on eight pieces of text (default: 300)."
+    distil_snippets: int | None = option("With --init distil: number of snippets of text for each new token (default: 8).")
+    distil_layer: int | None = option(
+        "With --init distil: the layer whose hidden states are matched, from 1 (default: after the last layer)."
     )
     pad_to_multiple: int = option(
         "Pad the number of rows to a multiple of this, such as 64, for speed on GPUs; at most 4096.", 1
@@ -63,10 +64,11 @@ class TransplantOptions:
                     else f"does not take {name}, which is for --init {needed}: leave it out"
                 )
                 raise SGPEError(f"--init {self.init} {wrong}")
-        if self.distil_steps is not None and self.init != "distil":
-            raise SGPEError(f"--init {self.init} does not take --distil-steps, which is for --init distil: leave it out")
-        if self.distil_steps is not None and self.distil_steps < 1:
-            raise SGPEError(f"--distil-steps must be at least 1, not {self.distil_steps}")
+        for name, number in (("--distil-snippets", self.distil_snippets), ("--distil-layer", self.distil_layer)):
+            if number is not None and self.init != "distil":
+                raise SGPEError(f"--init {self.init} does not take {name}, which is for --init distil: leave it out")
+            if number is not None and number < 1:
+                raise SGPEError(f"{name} must be at least 1, not {number}")
 
 
 @command(epilog="Example: hf-sgpe transplant Qwen/Qwen3-0.6B-Base --tokenizer qwen-si --out qwen-si-model")
@@ -113,8 +115,15 @@ def transplant(given: TransplantOptions, as_json: Json = False) -> None:
     )
     lora = f" With LoRA, train and save these rows with {done.lora}." if done.row_map.new else ""
     tables = " and ".join((*done.tables, *done.drafts))
+    before_size, after_size = done.sizes or (None, None)
+    size = ""
+    if before_size and after_size and before_size != after_size:
+        size = (
+            f" The model has {after_size.parameters:,} parameters instead of {before_size.parameters:,}, and its weights "
+            f"take {after_size.bytes / 1e6:,.1f} MB on disk instead of {before_size.bytes / 1e6:,.1f}."
+        )
     report(
-        f"{given.out}: {done.row_map}, {done.row_map.rows:,} rows in all, in {tables}.{lora}",
+        f"{given.out}: {done.row_map}, {done.row_map.rows:,} rows in all, in {tables}.{size}{lora}",
         {"out": given.out, **described},
         as_json,
     )
@@ -139,17 +148,16 @@ def _new_row_options(given: TransplantOptions) -> dict[str, Callable[..., Any]]:
         tokenizers = {"tokenizer": load_tokenizer(given.tokenizer), "donor": load_tokenizer(given.donor)}
         return {"start": partial(by_pursuit, **tokenizers, donor_rows=embedding_of(given.donor))}
     if given.init == "distil":
-        from trainers.model_rows.distillation import distilled_rows
+        from trainers.model_rows.distillation import Distillation, distilled_rows
 
+        numbers = {"per_token": given.distil_snippets, "layer": given.distil_layer}
+        settings = Distillation(**{name: number for name, number in numbers.items() if number is not None})
         corpus = Corpus.of(given.text, text_field=given.text_field)
-        texts = [line for line in corpus.read_lines() if line.strip()]
-        if not texts:
-            raise SGPEError(f"--text {', '.join(given.text)}: the files contain no text")
+        texts = (line for line in corpus.read_lines() if line.strip())
         tokenizers = {
             "tokenizer": load_tokenizer(given.tokenizer),
             "old": load_tokenizer(given.model_tokenizer or given.model),
         }
-        steps = given.distil_steps or 300
-        learn = partial(distilled_rows, model=given.model, **tokenizers, texts=texts, steps=steps)
+        learn = partial(distilled_rows, model=given.model, **tokenizers, texts=texts, settings=settings)
         return {"start": by_position, "learn": learn}
     return {}

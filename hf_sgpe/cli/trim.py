@@ -1,8 +1,9 @@
-"""``trim``: remove the tokens of scripts from an existing tokenizer."""
+"""``trim``: remove the tokens of scripts, or tokens that a corpus does not need, from an existing tokenizer."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.terminal.options import argument, option, option_list
 from hf_sgpe.terminal.printing import print_table, report
 from hf_sgpe.terminal.progress import is_quiet
-from hf_sgpe.vocabulary.trimming import COMPACT, IDS, KEEP, scripts_except
+from hf_sgpe.vocabulary.trimming import COMPACT, IDS, KEEP, Trimming, confined_to, scripts_except
 
 _MAP = "ids.json"
 _SHOWN = 6
@@ -33,6 +34,10 @@ class TrimOptions:
         "Scripts or languages to keep, such as latin,sinhala: all others are dropped. Digits, punctuation, emoji and other "
         "characters of no script stay in any case (repeatable or comma-separated)."
     )
+    unused_in: list[str] = option_list(
+        "Text, or word counts of hf-sgpe count: also remove the tokens that it does not need (repeatable). This text keeps "
+        "its tokens; other text, even in the kept scripts, may get smaller tokens."
+    )
     ids: str = option(
         f"{KEEP}: tokens keep their ids, and the ids of dropped tokens are free for hf-sgpe extend --reuse-ids. {COMPACT}: "
         "the ids that are left are numbered from 0 without gaps, so the model gets smaller.",
@@ -48,29 +53,47 @@ class TrimOptions:
 @command(epilog="Example: hf-sgpe trim google/gemma-3-270m --keep-script latin,devanagari --ids compact --out gemma-small")
 def trim(given: TrimOptions, as_json: Json = False) -> None:
     """Remove the tokens of scripts that a model does not need. Text without these scripts keeps its tokens, and text in them
-    is still encoded, by smaller tokens or bytes.
+    is still encoded, by smaller tokens or bytes. With --unused-in, also remove the tokens that a corpus does not need.
 
     The result is a folder that plain AutoTokenizer loads. A model then needs the rows of the tokens that are left: see
     hf-sgpe transplant. To fill the free ids with tokens of another language, see hf-sgpe extend --reuse-ids.
     """
-    from hf_sgpe.evaluation.trimmed_text import compare_trimmed
+    from hf_sgpe.corpora.text_files import size_of
+    from hf_sgpe.evaluation.token_use import use_of_tokens
+    from hf_sgpe.evaluation.trimmed_text import check_corpus, compare_trimmed
     from hf_sgpe.files.atomic import atomic_directory
     from hf_sgpe.files.overwriting import check_new_folder
     from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
     from hf_sgpe.formats.tokenizer_json import check_folder
     from trainers import find_files, read_lines
+    from trainers.counting.parallel_counting import reading_bar
 
-    if bool(given.drop_script) == bool(given.keep_script):
-        raise SGPEError("name the scripts to drop by --drop-script, or the scripts to keep by --keep-script")
-    scripts = given.drop_script or scripts_except(given.keep_script)
+    if given.drop_script and given.keep_script:
+        raise SGPEError("name the scripts to drop by --drop-script, or the scripts to keep by --keep-script, not both")
+    if not (given.drop_script or given.keep_script or given.unused_in):
+        raise SGPEError("name the scripts to drop by --drop-script, those to keep by --keep-script, or text by --unused-in")
+    scripts = given.drop_script or (scripts_except(given.keep_script) if given.keep_script else ())
     files = find_files(given.evaluate) if given.evaluate else []
+    corpus = find_files(given.unused_in) if given.unused_in else []
     folder = TokenizerFolder.read(given.base)
     out, base = Path(given.out), Path(given.base).resolve()
     if (out / "tokenizer.json").exists() and out.resolve() in (base, base.parent):
         raise SGPEError(f"--out {given.out} is the tokenizer to trim: name another folder")
     check_new_folder(out, overwrite=given.overwrite, names=[_MAP] if given.ids == COMPACT else [])
     check_folder(given.out, with_chat_template=folder.data.chat_template is not None)
-    smaller, trimming = folder.trimmed(scripts, ids=given.ids)
+    size = sum(map(size_of, corpus))
+    use = None
+    if corpus:
+        without = confined_to(scripts, folder.data.normalization).points
+        with reading_bar(size, None) as bar:
+            how: dict[str, Any] = {"text_field": given.text_field, "on_progress": bar.update}
+            [counts] = use_of_tokens([folder.data], corpus, without=without, **how)
+        if not counts.any():
+            raise SGPEError(f"--unused-in {', '.join(given.unused_in)}: there is no text")
+        use = counts.tolist()
+    smaller, trimming = folder.trimmed(scripts, ids=given.ids, use=use)
+    with reading_bar(size, None) as bar:
+        compared = check_corpus(trimming, corpus, text_field=given.text_field, on_progress=bar.update)
     before, after = folder.data.vocab_size, smaller.data.vocab_size
     results = {
         str(path): compare_trimmed(trimming, read_lines(path, text_field=given.text_field)).to_dict() for path in files
@@ -88,27 +111,55 @@ def trim(given: TrimOptions, as_json: Json = False) -> None:
         "base": given.base,
         "tokens": {"before": before, "after": after},
         "dropped": dict(trimming.dropped),
+        "unused": {"tokens": trimming.unused, "compared": compared} if corpus else None,
         "scripts": list(trimming.scripts),
         "ids": given.ids,
         "rows": {"before": old_rows, "after": rows},
         "parameters_saved": saved if folder.row_size else None,
         "eval": results,
     }
-    largest = [f"{number:,} of {name}" for name, number in trimming.dropped.items()]
-    more = f" and {len(largest) - _SHOWN} more scripts" if len(largest) > _SHOWN else ""
     if given.ids == KEEP:
         ids = f"All others keep their ids; {before - after:,} ids are free for hf-sgpe extend --reuse-ids"
     else:
         ids = f"The others have the ids 0 to {len(trimming.ids) - 1:,} in the old order; {_MAP} has the old and new ids"
         ids += f". The model loses {saved:,} parameters" if saved else ""
     report(
-        f"{given.out}: {after:,} of the {before:,} tokens of {given.base}, without {', '.join(largest[:_SHOWN])}{more}. "
-        f"{ids}. Text without a character of these scripts keeps its tokens.",
+        f"{given.out}: {after:,} of the {before:,} tokens of {given.base}, without {_dropped(trimming)}. {ids}. "
+        f"{_promise(trimming, given.unused_in, compared)}",
         facts,
         as_json,
     )
     if results and not as_json and not is_quiet():
-        titles = ["", "lines without these scripts", "same tokens", "other lines", "their tokens before", "after"]
-        keys = ("kept_lines", "same_lines", "other_lines", "other_tokens_before", "other_tokens_after")
-        cells = ((name, *(f"{result[key]:,}" for key in keys)) for name, result in results.items())
-        print_table(titles, cells, texts=1)
+        _print_results(results, by_use=bool(corpus))
+
+
+def _dropped(trimming: Trimming) -> str:
+    """Return the numbers of dropped tokens as a phrase."""
+    largest = [f"{number:,} of {name}" for name, number in trimming.dropped.items()]
+    more = [f"{len(largest) - _SHOWN} more scripts"] if len(largest) > _SHOWN else []
+    unused = [f"{trimming.unused:,} that the corpus does not need"] if trimming.unused else []
+    *first, last = [*largest[:_SHOWN], *more, *unused]
+    return f"{', '.join(first)} and {last}" if first and (more or unused) else ", ".join([*first, last])
+
+
+def _promise(trimming: Trimming, corpus: list[str], compared: int) -> str:
+    if not corpus:
+        return "Text without a character of these scripts keeps its tokens."
+    text = f"The text of {', '.join(corpus)}" + (" without a character of these scripts" if trimming.scripts else "")
+    return f"{text} keeps its tokens ({compared:,} compared). Other text may get smaller tokens: --eval measures how often."
+
+
+def _print_results(results: Mapping[str, Mapping[str, int]], *, by_use: bool) -> None:
+    titles = ["", "lines without these scripts", "same tokens", "other lines", "their tokens before", "after"]
+    keys = ["kept_lines", "same_lines", "other_lines", "other_tokens_before", "other_tokens_after"]
+    if by_use:
+        titles = ["", "lines", "same tokens", "changed", "tokens before", "after"]
+        keys = ["kept_lines", "same_lines", "", "tokens_before", "tokens_after"]
+        if any(result["other_lines"] for result in results.values()):
+            titles[1] += " without these scripts"
+            titles[4:] = ["tokens of all lines before", "after"]
+    rows = []
+    for name, result in results.items():
+        changed = 1 - result["same_lines"] / max(result["kept_lines"], 1)
+        rows.append([name, *(f"{result[key]:,}" if key else f"{changed:.2%}" for key in keys)])
+    print_table(titles, rows, texts=1)

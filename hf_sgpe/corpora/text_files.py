@@ -161,13 +161,23 @@ def read_documents(
 
 
 def read_model_texts(
-    files: Iterable[CorpusFile], *, text_field: str = "text", special_tokens: Iterable[str] = ()
+    files: Iterable[CorpusFile],
+    *,
+    text_field: str = "text",
+    special_tokens: Iterable[str] = (),
+    lines: bool = False,
 ) -> Iterator[Text]:
     """Yield the texts that a model reads: each text file as a whole, and each row of a JSON Lines or Parquet file.
 
     Arguments and errors as for `trainers.read_texts`.
+
+    Args:
+        lines: Whether each line of a text file is a text; empty lines are skipped.
     """
     for file in files:
+        if lines and kind_of(file) == TEXT:
+            yield from filter(None, read_lines(file))
+            continue
         texts = read_texts(file, text_field=text_field, special_tokens=special_tokens)
         if kind_of(file) == TEXT:
             yield texts

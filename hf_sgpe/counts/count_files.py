@@ -205,6 +205,19 @@ def read_info(path: str | os.PathLike[str]) -> CountsInfo:
         return _metadata_of(file)[0]
 
 
+def is_file_of_counts(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file has word counts; other Parquet files have texts.
+
+    Raises:
+        SGPEError: the file is damaged.
+        OSError: the file cannot be opened.
+    """
+    if Path(path).suffix != ".parquet":
+        return False
+    with _reading(path) as file:
+        return _KEY.encode() in (file.metadata.metadata or {})
+
+
 def read(path: str | os.PathLike[str], buckets: range = range(BUCKETS)) -> Iterator[tuple[int, pa.Table]]:
     """Yield, for each bucket of a file, its number and a table of its words with the columns ``word`` and ``count``.
 

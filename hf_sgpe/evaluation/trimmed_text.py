@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice
 
+import numpy as np
+
+from hf_sgpe.corpora.text_files import CorpusFile, Progress
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.evaluation.token_use import PartEncoder, batches_of, document_parts, parts_without, word_counts_in
 from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.vocabulary.codec import make_codec
 from hf_sgpe.vocabulary.trimming import Trimming, confined_to
@@ -61,3 +66,44 @@ def compare_trimmed(trimming: Trimming, lines: Iterable[str]) -> TrimmedText:
                 result.other_tokens_before += len(before)
                 result.other_tokens_after += len(after)
     return result
+
+
+def check_corpus(
+    trimming: Trimming, files: Iterable[CorpusFile], *, text_field: str = "text", on_progress: Progress | None = None
+) -> int:
+    """Check that the documents of files have the same tokens before and after trimming. Of documents with characters of
+    dropped scripts, check the parts and lines without such characters.
+
+    Returns:
+        The number of tokens that were compared.
+
+    Raises:
+        SGPEError: a token differs; or a file cannot be read.
+    """
+    points = confined_to(trimming.scripts, trimming.base.normalization).points
+    old, new = PartEncoder(trimming.base), PartEncoder(trimming.tokenizer)
+    moved = np.full(1 + max(trimming.base.bytes_by_id()), -1, np.int32)
+    moved[list(trimming.ids)] = list(trimming.ids.values())
+    compared = 0
+    for file in files:
+        parts = _parts_in(trimming, file, text_field, on_progress)
+        for batch in batches_of(parts_without(parts, points, trimming.base.normalization)):
+            before, after = moved[old.encode(batch)], new.encode(batch)
+            if not np.array_equal(before, after):
+                wrong = next(text for text, begins in batch if _differs(old, new, moved, text, begins))
+                raise SGPEError(f"{file}: the trimmed tokenizer has other tokens for {wrong[:60]!r}")
+            compared += len(after)
+    return compared
+
+
+def _parts_in(
+    trimming: Trimming, file: CorpusFile, text_field: str, on_progress: Progress | None
+) -> Iterator[tuple[str, bool]]:
+    counts = word_counts_in(file, trimming.base)
+    if counts is None:
+        return document_parts(trimming.base, file, text_field=text_field, on_progress=on_progress)
+    return ((word.decode(), False) for word in counts)
+
+
+def _differs(old: PartEncoder, new: PartEncoder, moved: np.ndarray, text: str, begins: bool) -> bool:
+    return not np.array_equal(moved[old.encode([(text, begins)])], new.encode([(text, begins)]))

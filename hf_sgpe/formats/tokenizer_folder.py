@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -123,13 +123,16 @@ class TokenizerFolder:
         settings = {**_without_tokens(self.settings, gone), "sgpe": data.metadata}
         return replace(self, content=content, settings=settings, data=data, sentencepiece=self._sentencepiece_of(data))
 
-    def trimmed(self, scripts: Iterable[str], *, ids: str = KEEP) -> tuple[TokenizerFolder, Trimming]:
-        """Return this folder without the tokens of some scripts (`hf_sgpe.vocabulary.trimming.trimmed`).
+    def trimmed(
+        self, scripts: Iterable[str], *, ids: str = KEEP, use: Sequence[int] | None = None
+    ) -> tuple[TokenizerFolder, Trimming]:
+        """Return this folder without the tokens of some scripts, or those that a corpus does not need. Arguments as for
+        `hf_sgpe.vocabulary.trimming.trimmed`.
 
         Raises:
             SGPEError: as for `trimmed`; or tokens would move, and a file names an id that has no token.
         """
-        trimming = trimmed(self.data, scripts, ids=ids, rows=self.rows, model_ids=self.model_ids)
+        trimming = trimmed(self.data, scripts, ids=ids, rows=self.rows, model_ids=self.model_ids, use=use)
         if ids == KEEP:
             return replace(self.with_vocabulary_of(trimming.tokenizer), rows=rows_in(trimming.tokenizer.metadata)), trimming
         return self._with_ids(trimming.ids).with_vocabulary_of(trimming.tokenizer), trimming

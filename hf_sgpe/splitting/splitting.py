@@ -272,6 +272,11 @@ class Splitting:
         records = patterns_of(self.patterns[0]) if len(self.patterns) == 1 else []
         return records[0] if records else None
 
+    @property
+    def allows_cuts(self) -> bool:
+        """Whether text can be cut at safe cuts (`hf_sgpe.splitting.streams`): not if the pattern has no name."""
+        return self.recipe == "sgpe" or self.base is not None
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values. They include the regexes, because these distinguish counts that were made with different
         versions of the script tables.

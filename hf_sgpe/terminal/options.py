@@ -17,6 +17,9 @@ from hf_sgpe.errors import SGPEError
 
 Value = TypeVar("Value")
 
+SEVERAL = "FILE..."
+"""Metavar of options that take all values up to the next option, so that the shell can expand a glob."""
+
 
 class Given(dict[str, Any], Generic[Value]):
     """The values of a dataclass's options, keyed by field, for a command that sets all other fields itself. Options without

@@ -1,16 +1,20 @@
-"""Trimming: a tokenizer without the tokens of some scripts, in which text without these scripts has its old tokens.
+"""Trimming: a tokenizer without the tokens of some scripts, in which text without these scripts has its old tokens; or
+without the tokens that a corpus does not need, in which the text of the corpus has its old tokens.
 
 BPE considers a merge only where the bytes of both parts are in a row, so a merge whose text holds a dropped character never
 applies to text without one. A token that holds no dropped character has no part that does, so none of its merges is missing.
 So the merges that can apply to other text are the same ones in the same order, and they start from the same bytes or
 characters; `check_trimmed` checks this for any two tokenizers.
+
+A text needs its tokens and the tokens that these are built from (`hf_sgpe.vocabulary.token_parts`). Without other tokens,
+all merges of this text are left, in the same order. So BPE does the same steps: of fewer merges, each is still the first.
 """
 
 from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -19,6 +23,7 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.splitting.scripts.script import runs
 from hf_sgpe.splitting.scripts.script_registry import every_script, resolve_script, resolve_scripts
 from hf_sgpe.vocabulary.confinement import Confinement
+from hf_sgpe.vocabulary.token_parts import TokenParts, without_tokens
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 KEEP, COMPACT = "keep", "compact"
@@ -39,6 +44,7 @@ class Trimming:
         scripts: Names of the dropped scripts.
         ids: Old id → new id of each token that is left.
         dropped: Script → the number of its dropped tokens, greatest first; `PARTS` for parts of characters.
+        unused: Number of other dropped tokens, which a corpus does not need.
     """
 
     base: TokenizerData
@@ -46,6 +52,7 @@ class Trimming:
     scripts: tuple[str, ...]
     ids: Mapping[int, int]
     dropped: Mapping[str, int]
+    unused: int = 0
 
     @property
     def moves_ids(self) -> bool:
@@ -64,8 +71,10 @@ def trimmed(
     ids: str = KEEP,
     rows: int | None = None,
     model_ids: Iterable[int] = (),
+    use: Sequence[int] | None = None,
 ) -> Trimming:
     """Remove the tokens that only occur in text with a character of some scripts, and the merges that make or use them.
+    With ``use``, also remove the tokens that a corpus does not need.
 
     Tokens of single bytes, special tokens and added tokens stay. Text with characters of the scripts is encoded by the
     tokens that are left, down to bytes.
@@ -77,6 +86,7 @@ def trimmed(
         rows: Number of rows of the tokenizer's model. It is saved with the ids ``keep``, so that an extension can use the
             free ids; None for the number that the tokenizer needs.
         model_ids: Ids that the model uses; they are saved for the same purpose.
+        use: Number of occurrences of each id in a corpus (`hf_sgpe.evaluation.token_use`); None without a corpus.
 
     Raises:
         SGPEError: a script is unknown, nothing would be dropped, or the result would break the promise.
@@ -86,28 +96,31 @@ def trimmed(
     names = resolve_scripts(scripts)
     confinement = confined_to(names, base.normalization)
     fixed = {*base.added_ids.values()}
-    gone = {
-        token
-        for token, id in base.vocab.items()
-        if id not in fixed and (base.by_characters or len(token) > 1) and confinement.holds(token)
-    }
-    if not gone:
+    removable = {token for token, id in base.vocab.items() if id not in fixed and (base.by_characters or len(token) > 1)}
+    gone = {token for token in removable if confinement.holds(token)}
+    unused: set[bytes] = set()
+    if use is not None:
+        used = (token for token, id in base.vocab.items() if id < len(use) and use[id] and token not in gone)
+        unused = removable - gone - TokenParts(base).needed_by(used)
+    if not gone and not unused:
+        if use is not None:
+            raise SGPEError("the corpus needs all tokens of the tokenizer: name a smaller corpus, or scripts to drop")
         raise SGPEError(f"the tokenizer has no tokens of {', '.join(names) or 'these scripts'}: name other scripts")
-    vocab = {token: id for token, id in base.vocab.items() if token not in gone}
-    left = sorted({*vocab.values(), *base.byte_tokens, *fixed})
+    smaller = without_tokens(base, gone | unused)
+    left = sorted({*smaller.vocab.values(), *base.byte_tokens, *fixed})
     moved = dict(zip(left, range(len(left)) if ids == COMPACT else left, strict=True))
     model = {"rows": rows or base.rows_needed, "model_ids": sorted(model_ids)} if ids == KEEP else {}
+    by_use = {} if use is None else {"unused": len(unused)}
     tokenizer = replace(
-        base,
-        vocab={token: moved[id] for token, id in vocab.items()},
-        merges=[pair for pair in base.merges if gone.isdisjoint((*pair, pair[0] + pair[1]))],
+        smaller,
+        vocab={token: moved[id] for token, id in smaller.vocab.items()},
         byte_tokens=[moved[id] for id in base.byte_tokens],
         special_tokens={text: moved[id] for text, id in base.special_tokens.items()},
         added_tokens={text: moved[id] for text, id in base.added_tokens.items()},
-        metadata=_metadata(base, {"scripts": list(names), "ids": ids, **model}, moved),
+        metadata=_metadata(base, {"scripts": list(names), "ids": ids, **model, **by_use}, moved),
     )
-    check_trimmed(base, tokenizer, names, moved)
-    return Trimming(base, tokenizer, names, moved, _by_script(gone, names))
+    check_trimmed(base, tokenizer, names, moved, unused)
+    return Trimming(base, tokenizer, names, moved, _by_script(gone, names), len(unused))
 
 
 def scripts_except(kept: Iterable[str]) -> tuple[str, ...]:
@@ -140,14 +153,22 @@ def _confined_to(names: frozenset[str], normalization: str) -> Confinement:
     return Confinement(points)
 
 
-def check_trimmed(base: TokenizerData, tokenizer: TokenizerData, scripts: Iterable[str], ids: Mapping[int, int]) -> None:
-    """Check that ``tokenizer`` has the tokens of ``base`` for every text without a character of the scripts.
+def check_trimmed(
+    base: TokenizerData,
+    tokenizer: TokenizerData,
+    scripts: Iterable[str],
+    ids: Mapping[int, int],
+    unused: Set[bytes] = frozenset(),
+) -> None:
+    """Check that ``tokenizer`` has the tokens of ``base`` for every text without a character of the scripts and without a
+    token of ``unused``.
 
     Args:
         base: The tokenizer before.
         tokenizer: The trimmed tokenizer.
         scripts: Names of the dropped scripts.
         ids: Old id → new id of each token that is left.
+        unused: Dropped tokens that are not only of the scripts.
 
     Raises:
         SGPEError: the tokenizers differ in other text; the message names the first difference.
@@ -173,11 +194,17 @@ def check_trimmed(base: TokenizerData, tokenizer: TokenizerData, scripts: Iterab
                 raise SGPEError(
                     f"the token {token!r} has the id {tokenizer.vocab[token]} in the trimmed tokenizer, not {ids.get(id)}"
                 )
-        elif not confinement.holds(token):
+        elif token not in unused and not confinement.holds(token):
             raise SGPEError(f"the trimmed tokenizer lacks the token {token!r}, which can occur in text of other scripts")
         elif not base.by_characters and (missing := [byte for byte in token if bytes([byte]) not in tokenizer.vocab]):
             raise SGPEError(f"without the token {token!r}, no token has the byte 0x{missing[0]:02X}")
     old, new = (confinement.merges_outside(one.merges) for one in (base, tokenizer))
+    if unused:
+        parts_of, added = TokenParts(base).of, set(base.added_ids.values())  # added tokens are not built
+        for token in (token for token in tokenizer.vocab if base.vocab[token] not in added):
+            if lost := unused & set(parts_of(token) or ()):
+                raise SGPEError(f"the trimmed tokenizer lacks the token {min(lost)!r}, from which {token!r} is built")
+        old = [pair for pair in old if unused.isdisjoint((*pair, pair[0] + pair[1]))]
     if old != new:
         pair = next((was for was, now in zip(old, new, strict=False) if now != was), "at the end")
         raise SGPEError(f"the merge {pair} has another rank or is missing, and it can apply to text of other scripts")

@@ -105,6 +105,28 @@ def stored(folder: Path, *, any_type: bool = False) -> dict[str, Stored]:
     return tensors
 
 
+@dataclass(frozen=True)
+class ModelSize:
+    """The size of a model: its parameters, and the bytes of its weights on disk."""
+
+    parameters: int
+    bytes: int
+
+
+def size_of_model(folder: Path, copies: Iterable[str] = ()) -> ModelSize:
+    """Return the size of the model in a folder.
+
+    Args:
+        copies: Names of tensors that are copies of other tensors, such as a tied output. Their parameters do not count.
+
+    Raises:
+        SGPEError: as for `stored`.
+    """
+    tensors = stored(folder, any_type=True)
+    parameters = sum(prod(tensor.shape) for name, tensor in tensors.items() if name not in set(copies))
+    return ModelSize(parameters, sum(file.stat().st_size for file in weight_files(folder)))
+
+
 def tensors_in(file: Path) -> dict[str, Stored]:
     """Return a dict from the name of each tensor in a file to its location, ordered by byte offset.
 

@@ -35,6 +35,14 @@ _PAIRS: dict[str, tuple[str, str, float]] = {
 }
 
 
+# The sizes, in the same form. In 16 bits, a parameter takes two bytes.
+_SIZES: dict[str, tuple[str, str, float]] = {
+    "parameters": ("parameters", ",.0f", 1),
+    "weights on disk, MB": ("bytes", ",.1f", 1e6),
+    "weights in memory in 16 bits, MB": ("parameters", ",.1f", 5e5),
+}
+
+
 def holds_model(folder: Path) -> bool:
     """Return whether a folder has a model: a configuration, and weights in any format."""
     weights = (WEIGHTS_FILE, INDEX_FILE, "*.bin")
@@ -81,7 +89,7 @@ class ModelCard:
         """Return the card's metadata, which the Hub reads, as YAML."""
         from huggingface_hub import ModelCardData
 
-        own = ("vocabulary-extension",) if self.report else ()
+        own = (("vocabulary-extension" if self.report.get("new_rows") else "vocabulary-trimming"),) if self.report else ()
         data = ModelCardData(
             library_name="transformers",
             pipeline_tag="text-generation" if self.auto_class == "AutoModelForCausalLM" else None,
@@ -89,6 +97,17 @@ class ModelCard:
             **self.metadata,
         )
         return data.to_yaml().strip()
+
+    def sizes(self) -> list[list[str]]:
+        """Return the rows of a table of the model's size before and after, or nothing if the size did not change."""
+        size = self.report.get("size") or {}
+        if not size or size["before"] == size["after"]:
+            return []
+        rows = []
+        for name, (key, form, unit) in _SIZES.items():
+            before, after = (size[when][key] / unit for when in ("before", "after"))
+            rows.append([name, format(before, form), format(after, form), f"{after / before - 1:+.1%}"])
+        return rows
 
 
 def table_of(texts: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[list[str]]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from hf_sgpe.evaluation.runtimes import DIFFERS, EXACT, NFC_ONLY, REFUSED, stated
+from hf_sgpe.evaluation.vocabulary_health import NO_SCRIPT, alike, scripts_of, unreachable_ids
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.generation.conversation import end_of_turn
-from hf_sgpe.splitting.scripts.script_registry import every_script
+from hf_sgpe.splitting.scripts.script_registry import every_script, names_of
 from hf_sgpe.tokenizer import BPETokenizer
+from hf_sgpe.vocabulary.trimming import PARTS
 from hub_cards.markup import as_json, code, listed
 
 _RETRAINED = (
@@ -30,7 +32,7 @@ _NORMALIZATIONS = {
     "metaspace-always": "U+2581 becomes a space; a space is put before each part between added tokens that has none",
     "metaspace-first": "U+2581 becomes a space; a space is put before the text, if it has none",
 }
-_NO_SCRIPT = ("no letters", "parts of characters")
+_NO_SCRIPT = (NO_SCRIPT, PARTS)
 
 SAMPLE = "Hello, world!"
 """A few words for a tokenizer without a script of its own."""
@@ -107,6 +109,7 @@ class Facts:
         facts = {
             "Vocabulary": f"{tokenizer.vocab_size:,} tokens, {self._bytes()}",
             "Extended": "; ".join(map(_extended, self.extensions)),
+            "Trimmed": "; ".join(map(_trimmed, self.tokenizer.metadata.get("trimmed", ()))),
             "Merges": f"{len(tokenizer.merges):,}",
             "Special tokens": _with_ids(sorted(tokenizer.special_tokens.items(), key=lambda item: item[1])) or "none",
             "Parts of special tokens": "; ".join(self._parts()),
@@ -122,6 +125,8 @@ class Facts:
             "Tokens of their own": self._coverage() if self.scripts and self.training else "",
             "Balanced": self._balance(),
             "Words": self._words(),
+            "Tokens that no text gets": self._unreachable,
+            "Tokens nearly alike": self._alike(),
         }
         return [(name, value) for name, value in facts.items() if value]
 
@@ -161,6 +166,15 @@ class Facts:
                 ways.append(f"the most frequent {unit}s that make up {100 * share:.10g} % of a script's running {unit}s")
         return ", and ".join(ways)
 
+    @cached_property
+    def _unreachable(self) -> str:
+        unreachable = unreachable_ids(self.tokenizer.data)
+        return f"{len(unreachable):,}: their own bytes are encoded by other tokens, or are in no text" if unreachable else ""
+
+    def _alike(self) -> str:
+        counts = alike(self.tokenizer.vocab)
+        return f"{counts['case']:,} that differ only in case from another, {counts['space']:,} only in a leading space"
+
     def _balance(self) -> str:
         if not (balance := self.tokenizer.metadata.get("balance")):
             return ""
@@ -187,7 +201,7 @@ class Facts:
     def composition(self) -> list[tuple[str, int]]:
         """Return each script with the number of tokens whose first letter is in it, the most frequent script first."""
         vocab = self.tokenizer.vocab
-        counts = Counter(map(_script_of, vocab))
+        counts = Counter(name if name in _NO_SCRIPT else name.title() for name in scripts_of(vocab))
         few = [script for script, count in counts.items() if count < len(vocab) / 200 and script not in _NO_SCRIPT]
         if len(few) > 1:
             counts["other scripts"] = sum(map(counts.pop, few))
@@ -245,6 +259,8 @@ class Facts:
         if not tokenizer.pad_token:
             remedy = "pad_token = tokenizer.eos_token" if tokenizer.eos_token else "add_special_tokens"
             yield f"It has no padding token. Padded batches need one: `tokenizer.{remedy}`."
+        if tokenizer.metadata.get("trimmed"):
+            yield "Text that needs a removed token is encoded by smaller tokens, down to bytes, which a model may not know."
         yield "It is a tokenizer, not a model: it has no weights."
         if self.extensions:
             yield (
@@ -258,19 +274,11 @@ def _extended(note: Mapping[str, Any]) -> str:
     return f"from {code(note.get('base', 'a tokenizer'))} by {note.get('new_tokens', 0):,} tokens for {scripts}"
 
 
+def _trimmed(note: Mapping[str, Any]) -> str:
+    scripts = f"the tokens of {names_of(map(str.title, note['scripts']))}" if note["scripts"] else ""
+    unused = f"{note['unused']:,} tokens that a corpus does not need" if note.get("unused") else ""
+    return f"without {listed(filter(None, (scripts, unused)))}"
+
+
 def _with_ids(tokens: Sequence[tuple[str, int]]) -> str:
     return "; ".join(f"{code(token)} with id {id}" for token, id in tokens)
-
-
-def _script_of(token: bytes) -> str:
-    """Return the script of the first letter or mark in a token.
-
-    >>> _script_of(" ක".encode()), _script_of(b"x 1"), _script_of(b"42")
-    ('Sinhala', 'Latin', 'no letters')
-    """
-    try:
-        text = token.decode()
-    except UnicodeDecodeError:
-        return "parts of characters"
-    letter = next((character for character in text if unicodedata.category(character)[0] in "LM"), None)
-    return unicodedata.name(letter, "OTHER").partition(" ")[0].title() if letter else "no letters"

@@ -72,6 +72,7 @@ def report_on(
         "rows": row_map.rows,
         "rows_kept": len(row_map.kept),
         "new_rows": len(row_map.pieces),
+        "size": {when: vars(size) for when, size in zip(("before", "after"), done.sizes or (), strict=False)},
         "tables": [*done.tables, *done.drafts],
         "modules_to_save": done.modules_to_save,
         "ensure_weight_tying": done.tied,

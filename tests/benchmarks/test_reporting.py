@@ -2,7 +2,7 @@
 
 import pytest
 from harness import Records
-from reporting import chart, write_pages
+from reporting import write_pages
 from support.command import benchmark
 
 from hf_sgpe import SGPEError
@@ -16,18 +16,6 @@ def test_a_table_is_written_into_its_page(tmp_path):
     assert page.read_text(encoding="utf-8") == "before\n<!-- measured: x -->\n\nof 3\n\n<!-- end -->\nafter\n"
     with pytest.raises(SGPEError, match="has no place for the table y: write <!-- measured: y -->"):
         write_pages(tmp_path, {"y": ("page.md", str)}, 3)
-
-
-def test_a_chart_is_the_same_each_time(tmp_path):
-    pytest.importorskip("matplotlib")
-    made = []
-    for _ in range(2):
-        with chart(tmp_path / "x.svg", (4, 2)) as (_, axes):
-            axes[0][0].plot([1, 2], [3, 4], label="a")
-            axes[0][0].legend()
-        made.append((tmp_path / "x.svg").read_bytes())
-    assert made[0] == made[1]
-    assert b"<text" in made[0]
 
 
 def test_records_are_reported_again(tmp_path):

@@ -29,6 +29,8 @@ SHORT = (
     (r"(benchmarks/models_by_tokenizer\.py .*)", r"\1 --steps 2 --layers 1 --width 16 --heads 2 --length 16 --batch 32"),
     (r"vocab_size=32_000", "vocab_size=1_500"),
     (r"new_tokens=16_000", "new_tokens=200"),
+    (r"max_steps=1000", "max_steps=2"),
+    (r"pack\(text, tokenizer, 256\)", "pack(text, tokenizer, 16)"),
 )
 RUN = [block for block in blocks() if not block.remark]
 EXTENDING = next(block for block in RUN if block.page == "extend.md" and "train_lm.py" in block.code)
@@ -45,6 +47,7 @@ def workplace(sample, tmp_path_factory):
     from transformers import LlamaForCausalLM
 
     from trainers.language_models.language_model import small_llama
+    from trainers.model_rows.transplanting import transplant
 
     folder = tmp_path_factory.mktemp("workplace")
     texts = {"si.txt": sample["si"], "en.txt": sample["en"], "held-out.txt": sample["si"][:2000]}
@@ -72,6 +75,7 @@ def workplace(sample, tmp_path_factory):
     TokenizerTrainer(padded).train(iterator=[sample["en"]]).save_pretrained(folder / "with-pad")
     extension = ExtensionConfig(scripts=["sinhala"], new_tokens=200)
     TokenizerExtender(extension).extend(folder / "base-model", text=sample["si"]).save_pretrained(folder / "base-model-si")
+    transplant(folder / "base-model", folder / "base-model-si", folder / "my-base-si")
     for name in ("scripts", "benchmarks"):
         (folder / name).symlink_to(ROOT / name)
     return folder
@@ -86,7 +90,7 @@ def here(workplace, tmp_path):
 def run(block: Block, folder: Path) -> list[str]:
     """Run a block with small numbers, and return what its program or each of its commands printed."""
     code = block.code.replace("\\\n", " ")
-    for written in re.findall(r"--out (\S+)", code):
+    for written in re.findall(r'(?:--out |transplant\(.*, ")([\w.-]+)', code):
         path = folder / written
         (shutil.rmtree if path.is_dir() else Path.unlink)(path) if path.exists() else None
     for long, short in SHORT:

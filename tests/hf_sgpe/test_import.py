@@ -96,6 +96,7 @@ def test_transformers_is_needed_for_its_own_things_only(tmp_path, sample):
     ("code", "what"),
     [
         ("from hf_sgpe import SGPETokenizerFast", "SGPETokenizerFast needs transformers"),
+        ("from trainers import LanguageProgress", "LanguageProgress needs transformers"),
         ("from trainers import *; TokenizerTrainer(TrainingConfig(300, 'bpe')).train(text='a')", "SGPETokenizerFast needs"),
         (
             "from trainers.language_models.training_runs import require_pytorch; require_pytorch()",

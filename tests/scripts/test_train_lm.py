@@ -5,7 +5,7 @@ import re
 import shutil
 
 import pytest
-from support.command import script
+from support.command import hf_sgpe, script
 
 from hf_sgpe.weights.model_config import listed
 
@@ -16,7 +16,7 @@ def test_a_language_model_is_trained_resumed_and_loaded(folder):
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     options = ["si.txt", "--tokenizer", "bare", *TINY, "--steps", 6, "--batch-size", 2, "--save-every", 3]
-    done = script("train_lm.py", *options, "--eval", "held out.txt", "--out", "lm", cwd=folder)
+    done = script("train_lm.py", *options, "--keep-checkpoints", "--eval", "held out.txt", "--out", "lm", cwd=folder)
     before, after = map(float, re.search(r"^held out\.txt: ([\d.]+) .* before, ([\d.]+) after$", done.stdout, re.M).groups())
     assert after < before
     shutil.copytree(folder / "lm" / "checkpoint-3", folder / "lm again" / "checkpoint-3")
@@ -57,13 +57,41 @@ def test_a_model_with_a_chat_template_stops_where_a_turn_ends(folder):
     assert ids[-1] == end
 
 
+def test_a_model_is_trained_on_what_the_command_tokenized_and_measured_on_its_validation_part(folder):
+    tokenize = ["si.txt", "--tokenizer", "bare", "--lines", "--validation-share", 0.02, "--format", "megatron"]
+    told = hf_sgpe("tokenize", *map(str, tokenize), "--out", "tokens", cwd=folder).stdout
+    assert re.search(r"^tokens/train: .*\ntokens/validation: ", told)
+    options = [
+        "tokens",
+        "--tokenizer",
+        "bare",
+        *TINY,
+        "--steps",
+        4,
+        "--batch-size",
+        2,
+        "--eval-every",
+        2,
+        "--out",
+        "lm of tokens",
+    ]
+    done = script("train_lm.py", *options, cwd=folder)
+    assert re.search(r"^validation: [\d.]+ bits per byte before, [\d.]+ after$", done.stdout, re.M)
+    steps = re.findall(r"^step (\d+): validation: ", done.stdout, re.M)
+    assert steps == ["0", "2", "4"]
+    assert "eval_validation" not in done.stdout  # not twice
+    assert not list((folder / "lm of tokens").glob("checkpoint-*"))
+    again = script("train_lm.py", *options, "--resume", cwd=folder)
+    assert "step" not in again.stdout
+
+
 @pytest.mark.parametrize("parts", ["new-rows", "embeddings", "ends"])
 def test_parts_of_a_model_go_on_training_and_all_else_stays(parts, folder):
     from transformers import AutoModelForCausalLM
 
     options = ["30-si.txt", "--model", "model of bare", "--tokenizer", "padding", "--parts", parts, "--keep", "30-en.txt"]
     options += ["--keep-share", 0.4, "--rows-learning-rate", 0.01, "--length", 16, "--batch-size", 2, "--steps", 4]
-    done = script("train_lm.py", *options, "--save-every", 2, "--out", f"lm {parts}", cwd=folder)
+    done = script("train_lm.py", *options, "--save-every", 2, "--keep-checkpoints", "--out", f"lm {parts}", cwd=folder)
     (share,) = re.findall(r"^([\d.]+)% of the rows come from --keep$", done.stdout, re.M)
     assert float(share) == pytest.approx(40, abs=1)
     before, after = (AutoModelForCausalLM.from_pretrained(folder / name) for name in ("model of bare", f"lm {parts}"))
@@ -143,6 +171,8 @@ def test_an_unknown_option_ends_in_one_line(folder):
             "--rows-learning-rate must be above 0, not -1.0",
         ),
         (["si.txt", "--model", "bare", "--out", "bare"], "--out bare is the model to train"),
+        (["si.txt", "--tokenizer", "bare", "--report-to", "nobody"], "--report-to nobody: nobody is not supported"),
+        (["si.txt", "--tokenizer", "bare", "--validation-share", "1.5"], "--validation-share must be between 0 and 1"),
     ],
 )
 def test_bad_input_ends_in_one_line(arguments, message, refused):

@@ -17,6 +17,7 @@ from support.paths import ROOT
 
 TRANSFORMERS_4 = str(ROOT / ".venv-transformers4" / "bin" / "python")
 TOKENIZERS_1 = ROOT / ".venv-tokenizers1"
+FINETUNING = ROOT / ".venv-finetuning"
 NODE = ROOT / ".node"
 LM_EVAL = str(ROOT / ".venv-lm-eval" / "bin" / "python")
 CLIENTS = ROOT / ".venv-clients" / "bin" / "python"
@@ -28,6 +29,10 @@ needs_transformers_4 = pytest.mark.skipif(
 needs_tokenizers_1 = pytest.mark.skipif(
     not (TOKENIZERS_1 / "tokenizers").exists(),
     reason=f"no tokenizers 1.0 in {TOKENIZERS_1}: bash scripts/ecosystems.sh sets it up",
+)
+needs_finetuning = pytest.mark.skipif(
+    not (FINETUNING / "trl").exists(),
+    reason=f"no PEFT and TRL in {FINETUNING}: bash scripts/ecosystems.sh sets them up",
 )
 needs_node = pytest.mark.skipif(
     not (NODE / "installed").exists() or shutil.which("node") is None,

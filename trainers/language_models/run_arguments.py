@@ -13,7 +13,7 @@ from hf_sgpe.files.overwriting import check_new_folder
 from hf_sgpe.files.resuming import check_settings
 from hf_sgpe.terminal.options import option
 from hf_sgpe.weights.model_loading import load_tokenizer
-from trainers.language_models.training_runs import TrainingRun, checkpoint_to_resume
+from trainers.language_models.training_runs import TrainingRun, check_report_to, checkpoint_to_resume, is_finished
 from trainers.model_rows.token_tables import fit_embeddings
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ class RunArguments(TrainingRun):
             raise SGPEError(f"--out {self.out} is the model to train: give another folder")
         if self.out.exists() and not self.out.is_dir():
             raise SGPEError(f"--out {self.out} is a file: give a folder to write to")
-        if not checkpoint_to_resume(self.out, resume=self.resume):
+        check_report_to(self.report_to)
+        if not checkpoint_to_resume(self.out, resume=self.resume) and not (self.resume and is_finished(self.out)):
             check_new_folder(self.out, overwrite=self.overwrite)
         else:
             check_settings(

@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import isfinite, log
 from typing import TYPE_CHECKING, Any
 
+import numpy
 from tqdm import tqdm
 
 from hf_sgpe.corpora.measured_text import normalized
@@ -41,6 +44,8 @@ class Score:
         seconds: Time that the model takes to read the texts once.
         cache_bytes: Bytes of the texts' keys and values in the model's cache; None if the model caches no keys and values.
         watched: Mean of the total probability of the watched tokens, 0 to 1.
+        watched_tokens: Number of predicted tokens that are watched.
+        watched_bits: Bits that the model needs for these tokens.
     """
 
     bits: float
@@ -49,10 +54,20 @@ class Score:
     seconds: float
     cache_bytes: int | None
     watched: float
+    watched_tokens: int
+    watched_bits: float
 
     @property
     def bits_per_byte(self) -> float:
         return self.bits / self.bytes
+
+    def losses(self) -> dict[str, float]:
+        """Return the mean loss of a token in nats, as trainers report it: of ``all`` tokens, and of the ``old`` tokens and
+        the ``new`` (watched) tokens, if the texts have such tokens.
+        """
+        old = self.tokens - self.watched_tokens, self.bits - self.watched_bits
+        parts = {"all": (self.tokens, self.bits), "old": old, "new": (self.watched_tokens, self.watched_bits)}
+        return {name: bits * log(2) / tokens for name, (tokens, bits) in parts.items() if tokens}
 
     def to_dict(self) -> dict[str, Any]:
         """Return all attributes as JSON values."""
@@ -64,6 +79,51 @@ def bits_per_byte(
 ) -> float:
     """Return the number of bits that a causal model needs for each UTF-8 byte of held-out texts; see `score_texts`."""
     return score_texts(model, tokenizer, texts, length=length).bits_per_byte
+
+
+@dataclass(frozen=True)
+class EncodedTexts:
+    """Held-out texts as ids, so that a model can be scored on them several times; see `encode_held_out`.
+
+    Attributes:
+        bytes: Bytes of the texts.
+        windows: Windows of ids, one id longer than the context of a prediction.
+        counted: Which ids after the first are counted, for each window.
+        all_tokens: Number of ids, including the ids between texts.
+    """
+
+    bytes: int
+    windows: torch.Tensor
+    counted: torch.Tensor
+    all_tokens: int
+
+    @property
+    def length(self) -> int:
+        return self.counted.shape[1]
+
+    @property
+    def tokens(self) -> int:
+        return int(self.counted.sum())
+
+
+def encode_held_out(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], *, length: int | None = None
+) -> EncodedTexts:
+    """Return held-out texts as windows of ids for a model; arguments and errors as for `score_texts`."""
+    texts = list(map(normalized, texts))
+    size = sum(len(text.encode()) for text in texts)
+    if not size:
+        raise SGPEError("there is no text to measure bits per byte on")
+    length = length or min(getattr(model.config, "max_position_embeddings", None) or _LONGEST_WINDOW, _LONGEST_WINDOW)
+    encoded, start = encode_texts(texts, tokenizer), text_start(tokenizer)
+    windows, counted = _windows(encoded, start, length)
+    rows, largest = len(model.get_input_embeddings().weight), int(windows.max())
+    if largest >= rows:
+        raise SGPEError(
+            f"the tokenizer has the id {largest:,}, but the model has only {rows:,} rows: give the tokenizer that the "
+            "model was trained with"
+        )
+    return EncodedTexts(size, windows, counted, sum(len(start) + len(text) for text in encoded))
 
 
 def score_texts(
@@ -94,55 +154,106 @@ def score_texts(
     Raises:
         SGPEError: there is no text, or the tokenizer has ids beyond the model's rows.
     """
+    encoded = encode_held_out(model, tokenizer, texts, length=length)
+    return score_encoded(model, encoded, watched=watched, progress=progress)
+
+
+def score_encoded(
+    model: PreTrainedModel,
+    encoded: EncodedTexts,
+    *,
+    watched: Sequence[int] = (),
+    progress: str | None = None,
+    with_cache: bool = True,
+    shared: bool = False,
+) -> Score:
+    """Measure how well a causal model predicts texts from `encode_held_out`; other arguments as for `score_texts`.
+
+    The model is unchanged afterwards, and so is the random state of PyTorch, NumPy and Python; see `undisturbed`.
+
+    Args:
+        with_cache: Whether to measure the size of the cache; otherwise ``cache_bytes`` is None.
+        shared: Whether the processes of accelerate share the work. All processes must make this call, and each process
+            returns the score on all texts.
+    """
     import torch
     from torch.nn.functional import cross_entropy
 
-    texts = list(map(normalized, texts))
-    size = sum(len(text.encode()) for text in texts)
-    if not size:
-        raise SGPEError("there is no text to measure bits per byte on")
-    length = length or min(getattr(model.config, "max_position_embeddings", None) or _LONGEST_WINDOW, _LONGEST_WINDOW)
-    encoded, start = encode_texts(texts, tokenizer), text_start(tokenizer)
-    windows, counted = _windows(encoded, start, length)
-    rows, largest = len(model.get_input_embeddings().weight), int(windows.max())
-    if largest >= rows:
-        raise SGPEError(
-            f"the tokenizer has the id {largest:,}, but the model has only {rows:,} rows: give the tokenizer that the "
-            "model was trained with"
-        )
+    process, processes = 0, 1
+    if shared:
+        from accelerate import PartialState
+        from accelerate.utils import gather_object
 
-    was_training = model.training
-    model.eval()
-    nats = share = 0.0
-    index = torch.tensor(list(watched), dtype=torch.long, device=model.device)
-    kept = cache_bytes(model)  # run before the clock starts, because the very first pass takes longer
-    started = time.perf_counter()
+        process, processes = PartialState().process_index, PartialState().num_processes
+    windows, counted, length = encoded.windows, encoded.counted, encoded.length
     per_pass = max(_MEASURED_TOKENS // length, 1)
-    with torch.inference_mode():
-        for first in tqdm(
-            range(0, len(windows), per_pass), desc=progress, disable=progress is None or not somebody_watches(), leave=False
-        ):
+    passes = range(0, len(windows), per_pass)
+    # Each process makes the same number of passes, because the parts of a model that is spread over processes wait for each
+    # other. A process without work repeats a pass.
+    rounds = range(-(-len(passes) // processes))
+    sums = [0.0] * 4
+    with undisturbed(model), torch.no_grad():
+        model.eval()
+        index = torch.tensor(list(watched), dtype=torch.long, device=model.device)
+        kept = cache_bytes(model) if with_cache else None  # before the clock starts: the very first pass takes longer
+        started = time.perf_counter()
+        for turn in tqdm(rounds, desc=progress, disable=progress is None or not somebody_watches(), leave=False):
+            number = turn * processes + process
+            first = passes[min(number, len(passes) - 1)]
             window, mask = (rows[first : first + per_pass].to(model.device) for rows in (windows, counted))
             logits = model(input_ids=window[:, :-1], use_cache=False).logits[mask].float()
-            losses = cross_entropy(logits, window[:, 1:][mask], reduction="none")
-            nats += losses.double().sum().item()
+            if number >= len(passes):
+                continue
+            targets = window[:, 1:][mask]
+            losses = cross_entropy(logits, targets, reduction="none")
+            sums[0] += losses.double().sum().item()
             if len(index):
-                share += (logits[:, index].logsumexp(1) - logits.logsumexp(1)).exp().double().sum().item()
-    model.train(was_training)
-    tokens = int(counted.sum())
+                sums[1] += (logits[:, index].logsumexp(1) - logits.logsumexp(1)).exp().double().sum().item()
+                hits = torch.isin(targets, index)
+                sums[2] += int(hits.sum())
+                sums[3] += losses[hits].double().sum().item()
+    if shared:
+        sums = [sum(column) for column in zip(*gather_object([sums]), strict=True)]
+    nats, share, watched_tokens, watched_nats = sums
+    tokens = encoded.tokens
     # Windows overlap, so the model reads most tokens twice.
-    all_tokens = sum(len(start) + len(text) for text in encoded)
-    seconds = (time.perf_counter() - started) * all_tokens / (len(windows) * length)
+    seconds = (time.perf_counter() - started) * encoded.all_tokens / (len(windows) * length)
     if not isfinite(nats):
         raise SGPEError("the model's predictions are not finite numbers: its weights are damaged")
     return Score(
         bits=nats / log(2),
-        bytes=size,
+        bytes=encoded.bytes,
         tokens=tokens,
         seconds=seconds,
         cache_bytes=None if kept is None else round(kept * tokens),
         watched=share / max(tokens, 1),
+        watched_tokens=int(watched_tokens),
+        watched_bits=watched_nats / log(2),
     )
+
+
+@contextmanager
+def undisturbed(model: torch.nn.Module) -> Iterator[None]:
+    """Restore the mode of each module of a model (training or evaluation), and the random state of PyTorch on all devices
+    that the model uses, NumPy and Python, after a block.
+    """
+    import torch
+
+    modes = {module: module.training for module in model.modules()}
+    of_python, of_numpy = random.getstate(), numpy.random.get_state()
+    devices = {parameter.device for parameter in model.parameters() if parameter.device.type not in ("cpu", "meta")}
+    kind = next(iter(devices)).type if devices else "cuda"
+    # MPS has one device, whose number is not known.
+    indices = [0 if device.index is None else device.index for device in devices]
+    try:
+        with torch.random.fork_rng(indices, device_type=kind):
+            yield
+    finally:
+        random.setstate(of_python)
+        numpy.random.set_state(of_numpy)
+        model.train(modes[model])  # some modules do more than set their mode
+        for module, mode in modes.items():
+            module.training = mode
 
 
 def _windows(encoded: list[list[int]], start: list[int], length: int) -> tuple[torch.Tensor, torch.Tensor]:

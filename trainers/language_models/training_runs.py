@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -17,20 +18,28 @@ from zipfile import is_zipfile
 from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.files.atomic import atomic_directory
 from hf_sgpe.files.hub import PUBLISHED_MODEL_FILES, hub_errors
+from hf_sgpe.files.json_files import read_json
 from hf_sgpe.files.resuming import SETTINGS_FILE, check_settings, keep_settings
-from hf_sgpe.terminal.options import option
+from hf_sgpe.terminal.options import option, option_list
 from hf_sgpe.terminal.progress import bars_on_terminals_only, somebody_watches
 from trainers.language_models.training_loop import adamw
 from trainers.model_rows.token_tables import parameter_groups
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase, Trainer, TrainerCallback
+
+
+PROGRESS_FILE = "language_progress.jsonl"
+"""Name of the file with the measurements of a training, in the folder of the training."""
+
+# The key in the settings of a finished training.
+_FINISHED = "finished"
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingRun:
-    """Options of a training: its length, batch size and learning rate, and the folder for the result and the last two
-    checkpoints.
+    """Options of a training: its length, batch size and learning rate, and the folder for the result and, during the
+    training, the last two checkpoints.
 
     Raises:
         SGPEError: a number is too small.
@@ -46,6 +55,8 @@ class TrainingRun:
     seed: int = option("Seed of the weights, the order of rows and dropout.", 1)
     save_every: int | None = option("Steps between checkpoints (default: a tenth of all steps).")
     resume: bool = option("Continue from the last checkpoint in --out, if there is one.", False)
+    keep_checkpoints: bool = option("Keep the last two checkpoints when the training is finished.", False)
+    report_to: list[str] = option_list("Programs that get the log, such as tensorboard or wandb.", metavar="NAME...")
     push: str | None = option("Push the result with a card to this repository, for the Auto classes: USER/NAME.")
     private: bool = option("Make the repository private.", False)
 
@@ -69,11 +80,13 @@ def train(
     parts: str = "all",
     new_rows: Sequence[int] = (),
     rows_learning_rate: float | None = None,
+    watch: Callable[[Trainer], TrainerCallback] | None = None,
 ) -> None:
     """Train with transformers' ``Trainer`` and save model and tokenizer, so that the Auto classes load them.
 
     Training uses bfloat16 if a CUDA GPU supports it. Resuming from a checkpoint gives the same weights as training without
-    interruption, if nothing else has changed.
+    interruption, if nothing else has changed. When the training is finished, its checkpoints are removed, and resuming it
+    loads the result.
 
     Args:
         rows: A sequence of examples; it is shuffled again for each pass.
@@ -82,6 +95,8 @@ def train(
         parts: The part of the model to train, one of `trainers.model_rows.token_tables.PARTS`.
         new_rows: Ids of the tokens that are new to the model, for ``parts`` and ``rows_learning_rate``.
         rows_learning_rate: Learning rate of the new rows; None for the learning rate of all other parameters.
+        watch: Function that takes the trainer and returns a callback, such as
+            `trainers.language_models.language_progress.LanguageProgress`.
 
     Raises:
         SGPEError: ``parts`` is unknown; the folder has checkpoints, and ``resume`` is not set or the settings differ; or the
@@ -93,6 +108,8 @@ def train(
 
     out, steps, learning_rate = run.out, run.steps, run.learning_rate or 5e-5
     checkpoint = checkpoint_to_resume(out, resume=run.resume)
+    finished = checkpoint is None and run.resume and is_finished(out)
+    PartialState().wait_for_everyone()  # before the first process changes the folder
     push = None
     optimizer = None
     if parts != "all" or rows_learning_rate is not None:
@@ -105,12 +122,13 @@ def train(
     numbers = {"steps": steps, "batch_size": run.batch_size, "learning_rate": learning_rate, "seed": run.seed}
     made_with = {"tokenizer": digest(tokenizer), **numbers, **(settings or {})}
     if PartialState().is_main_process:
-        if checkpoint is None:
+        if checkpoint is None and not finished:
             (out / SETTINGS_FILE).unlink(missing_ok=True)
         check_settings(out, made_with)
         if run.push:
             push = _make_repository(run.push, private=run.private)
-        keep_settings(out, made_with)
+        if not finished:
+            keep_settings(out, made_with)
     on_gpu = torch.cuda.is_available()
     use_cache = model.config.use_cache
     arguments = TrainingArguments(
@@ -127,7 +145,7 @@ def train(
         save_total_limit=2,
         logging_steps=max(steps // 10, 1),
         disable_tqdm=not somebody_watches(),
-        report_to="none",
+        report_to=run.report_to or "none",
         remove_unused_columns=False,
         dataloader_pin_memory=on_gpu,
     )
@@ -139,10 +157,13 @@ def train(
         processing_class=tokenizer,
         optimizers=(optimizer, None),
     )
-    with _nothing_left(out), bars_on_terminals_only():
-        if checkpoint and _step_of(checkpoint) >= steps:
+    if watch is not None:
+        _print_without_measures(trainer)
+        trainer.add_callback(watch(trainer))
+    with _nothing_left(out, finished), bars_on_terminals_only():
+        if finished or (checkpoint and _step_of(checkpoint) >= steps):
             # Without this check, the Trainer would train one step more.
-            model.load_state_dict(type(model).from_pretrained(checkpoint, dtype=model.dtype).state_dict())
+            model.load_state_dict(type(model).from_pretrained(checkpoint or out, dtype=model.dtype).state_dict())
         else:
             trainer.train(resume_from_checkpoint=checkpoint and str(checkpoint))
         model.config.use_cache = use_cache  # the Trainer sets it to False
@@ -152,16 +173,46 @@ def train(
                 tokenizer.save_pretrained(folder)
             if push:
                 _push(out, push, pairs=model.config.is_encoder_decoder)
+            keep_settings(out, {**made_with, _FINISHED: True})
+            if not run.keep_checkpoints:
+                for folder in _checkpoints(out):
+                    shutil.rmtree(folder)
+
+
+def _print_without_measures(trainer: Trainer) -> None:
+    """Make the trainer print its losses only: the callback prints its measures itself."""
+    from transformers import PrinterCallback, ProgressCallback
+
+    for kind in (PrinterCallback, ProgressCallback):
+        if trainer.pop_callback(kind) is not None:
+            trainer.add_callback(_only_losses(kind)())
+
+
+def _only_losses(kind: type[TrainerCallback]) -> type[TrainerCallback]:
+    def on_log(self: Any, args: Any, state: Any, control: Any, logs: Any = None, **more: Any) -> None:
+        if not any(name.startswith("eval_") for name in logs or ()):
+            kind.on_log(self, args, state, control, logs=logs, **more)
+
+    return type(kind.__name__, (kind,), {"on_log": on_log})
+
+
+def is_finished(out: Path) -> bool:
+    """Return whether the training in a folder is finished, so that it has no checkpoints."""
+    try:
+        return bool(read_json(out / SETTINGS_FILE).get(_FINISHED))
+    except (SGPEError, OSError, AttributeError):
+        return False
 
 
 @contextmanager
-def _nothing_left(out: Path) -> Iterator[None]:
-    """Run a block. If it fails before there is a checkpoint, remove the files of the run from ``out``."""
+def _nothing_left(out: Path, finished: bool) -> Iterator[None]:
+    """Run a block. If it fails before there is a checkpoint or a result, remove the files of the run from ``out``."""
     try:
         yield
     except BaseException:
-        if not any(out.glob("checkpoint-*")):
-            (out / SETTINGS_FILE).unlink(missing_ok=True)
+        if not finished and not any(out.glob("checkpoint-*")):
+            for name in (SETTINGS_FILE, PROGRESS_FILE):
+                (out / name).unlink(missing_ok=True)
             with suppress(OSError):  # the folder has other files
                 out.rmdir()
         raise
@@ -224,16 +275,36 @@ def _push(folder: Path, repo: str, *, pairs: bool) -> None:
         api.create_commit(repo, added, commit_message="Upload model and tokenizer")
 
 
+def check_report_to(names: Sequence[str]) -> None:
+    """Check that transformers can report to programs.
+
+    Raises:
+        SGPEError: a program is unknown, or not installed.
+    """
+    from transformers.integrations import get_reporting_integration_callbacks
+
+    for name in names:
+        try:
+            for callback in get_reporting_integration_callbacks([name]):
+                callback()
+        except (ValueError, RuntimeError, AssertionError, ImportError) as error:
+            raise SGPEError(f"--report-to {name}: {str(error).splitlines()[0]}") from None
+
+
 def checkpoint_to_resume(out: Path, *, resume: bool) -> Path | None:
     """Return the last complete checkpoint in a folder.
 
     Raises:
         SGPEError: there are checkpoints, and ``resume`` is not set.
     """
-    checkpoints = sorted(out.glob("checkpoint-*"), key=_step_of)
+    checkpoints = _checkpoints(out)
     if checkpoints and not resume:
         raise SGPEError(f"{out} has checkpoints: continue from them with --resume, or give another folder")
     return next(filter(_is_whole, reversed(checkpoints)), None)
+
+
+def _checkpoints(out: Path) -> list[Path]:
+    return sorted((folder for folder in out.glob("checkpoint-*") if folder.is_dir()), key=_step_of)
 
 
 def _step_of(checkpoint: Path) -> int:

@@ -1,23 +1,33 @@
-"""New rows learned from the model itself: a new token should lead to the same hidden state as its old pieces.
+"""New rows learned from the model itself: a new token should lead to the same hidden states as its old pieces.
 
-The hidden states of the model with its old tokens are the target, and only the new rows are trained. This is token
-distillation (arXiv 2505.20133). For the rows of the output, the next token is also predicted, as in ordinary training.
+This is token distillation (arXiv 2505.20133). The model reads snippets of text twice: in old tokens, for the target states,
+and in new tokens. Only the new rows are trained. `choose_snippets` takes snippets from a corpus until each new token has
+enough of them, and `distil` trains on the snippets.
+
+The states train the embedding, and the prediction of the next token trains the output. If one table is both, it is trained
+by the sum of the two losses.
 """
 
 from __future__ import annotations
 
+import os
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import accumulate, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.files.atomic import atomic_file
 from hf_sgpe.terminal.progress import bar_disabled
 from hf_sgpe.weights.model_loading import load_causal_model
+from trainers.language_models.language_model import encode_texts
 from trainers.model_rows.embedding_rows import RowMap, token_lengths
-from trainers.model_rows.token_tables import NewRows, fit_embeddings, tables_of
+from trainers.model_rows.token_tables import NewRows, fit_embeddings, layers_of, tables_of
 
 if TYPE_CHECKING:
     import torch
@@ -25,15 +35,66 @@ if TYPE_CHECKING:
 
 Ids = Sequence[int]
 
+# Number of texts that are encoded together.
+_TEXTS = 256
+# Number of times that the state of a run is written.
+_SAVES = 20
+
+
+@dataclass(frozen=True)
+class Distillation:
+    """Settings of a distillation. The default values were the best of those in the documentation, with SmolLM2-135M.
+
+    Args:
+        per_token: Number of snippets with each new token. A snippet has several new tokens, and counts for each of them.
+        length: Greatest length of a snippet in old tokens.
+        layer: The layer whose hidden states are compared, from 1; None for the last states, after the final norm.
+        predict: Weight of the loss of the next token in a table that is both embedding and output. The distance of the
+            states has weight 1.
+        batch_size: Number of snippets in a step. The number of steps follows from the number of snippets: each is read once.
+        learning_rate: The learning rate. It rises over the first twentieth of the steps, then falls linearly to zero.
+        seed: Seed of the order of snippets.
+
+    Raises:
+        SGPEError: a number is too small.
+    """
+
+    per_token: int = 8
+    length: int = 100
+    layer: int | None = None
+    predict: float = 1.0
+    batch_size: int = 128
+    learning_rate: float = 3e-3
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        least = {"per_token": 1, "length": 2, "batch_size": 1} | ({} if self.layer is None else {"layer": 1})
+        for name, number in least.items():
+            if getattr(self, name) < number:
+                raise SGPEError(f"{name} must be at least {number}, not {getattr(self, name)}")
+        if not self.learning_rate > 0:
+            raise SGPEError(f"learning_rate must be above 0, not {self.learning_rate}")
+        if not self.predict >= 0:
+            raise SGPEError(f"predict must be at least 0, not {self.predict}")
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """A piece of text in old and in new tokens, with the places where a token ends in both."""
+
+    old: Ids
+    new: Ids
+    old_ends: Ids
+    new_ends: Ids
+
 
 def distilled_rows(
     row_map: RowMap,
     model: str,
     tokenizer: PreTrainedTokenizerBase,
     old: PreTrainedTokenizerBase,
-    texts: Sequence[str],
-    *,
-    steps: int = 300,
+    texts: Iterable[str],
+    settings: Distillation | None = None,
 ) -> list[torch.Tensor]:
     """Return the new rows for each table of a model (from a folder or the Hub), trained by `distil`, in 32 bits.
 
@@ -46,53 +107,93 @@ def distilled_rows(
 
     if not row_map.keeps_ids:
         raise SGPEError("distilling needs an extended tokenizer, but here old tokens have new ids: extend the model's own")
+    settings = settings or Distillation()
+    snippets = choose_snippets(tokenizer, old, row_map.new, texts, settings)
     net = load_causal_model(model).to("cuda" if torch.cuda.is_available() else "cpu")
     fit_embeddings(net, tokenizer, old, multiple=1, start=lambda _: row_map)
-    distil(net, tokenizer, old, row_map.new, texts, steps=steps)
+    distil(net, row_map.new, snippets, settings)
     return [table.detach()[row_map.new].float().cpu() for table in tables_of(net)]
 
 
-def distil(
-    model: PreTrainedModel,
+def choose_snippets(
     tokenizer: PreTrainedTokenizerBase,
     old: PreTrainedTokenizerBase,
     ids: Sequence[int],
-    texts: Sequence[str],
+    texts: Iterable[str],
+    settings: Distillation,
     *,
-    steps: int,
-    batch_size: int = 8,
-    length: int = 96,
-    learning_rate: float = 1e-3,
-    seed: int = 1,
     progress: bool | None = None,
-) -> None:
-    """Train only the rows of new tokens in a model that `fit_embeddings` fitted to an extended tokenizer.
+) -> list[Snippet]:
+    """Return snippets of texts such that each new token is in ``settings.per_token`` of them, if the texts have as many.
 
-    Each step reads some pieces of text twice: in old tokens, for the target states, and in new tokens. States are compared
-    at the places where a token ends in both. The loss is the squared distance of the states, divided by the squared length
-    of the target.
+    Texts are read in their order, and no further than necessary. A text is cut into consecutive pieces of at most
+    ``settings.length`` old tokens. A piece is taken if it has a new token that is in too few snippets so far. Time grows
+    linearly with the text that is read, and memory with the number of snippets.
 
     Args:
-        model: The model, on the device to train on, in 32 bits. Its rows for old tokens are at their old ids.
         tokenizer: The extended tokenizer.
         old: The tokenizer before the extension.
-        ids: Ids of the new rows.
-        texts: Lines or whole texts in the new language. Texts in other languages help to keep new tokens out of them.
-        length: Greatest length of a piece of text in old tokens.
-        learning_rate: The learning rate at the beginning. It falls linearly to zero.
-        progress: Whether to show a bar on stderr; None shows it only on a terminal.
+        ids: Ids of the new tokens.
+        texts: Lines or whole texts in the new language.
 
     Raises:
         SGPEError: no text has a new token.
     """
+    new, missing = frozenset(ids), dict.fromkeys(ids, settings.per_token)
+    snippets: list[Snippet] = []
+    wanted = len(missing) * settings.per_token
+    with tqdm(total=wanted, desc="Choosing snippets", unit=" uses", disable=bar_disabled(progress), leave=False) as bar:
+        for snippet in _pieces(tokenizer, old, new, texts, settings.length):
+            present = Counter(id for id in snippet.new if id in missing)
+            if not present:
+                continue
+            snippets.append(snippet)
+            for id in present:
+                missing[id] -= 1
+                if not missing[id]:
+                    del missing[id]
+            bar.update(len(present))
+            if not missing:
+                break
+    if not snippets:
+        raise SGPEError("the text for distilling has none of the new tokens: give text in the new language")
+    return snippets
+
+
+def distil(
+    model: PreTrainedModel,
+    ids: Sequence[int],
+    snippets: Sequence[Snippet],
+    settings: Distillation | None = None,
+    *,
+    state: str | os.PathLike[str] | None = None,
+    progress: bool | None = None,
+) -> None:
+    """Train only the rows of new tokens in a model that `fit_embeddings` fitted to an extended tokenizer.
+
+    States are compared at the places where a token ends in both readings of a snippet. The loss is the squared distance of
+    the states, divided by the squared length of the target.
+
+    Args:
+        model: The model, on the device to train on, in 32 bits. Its rows for old tokens are at their old ids.
+        ids: Ids of the new rows.
+        snippets: As from `choose_snippets`. Each is read once.
+        state: File for the state of the run. A later run with the same file, snippets and settings continues from it.
+        progress: Whether to show a bar on stderr; None shows it only on a terminal.
+
+    Raises:
+        SGPEError: there is no snippet, the model has fewer layers than ``settings.layer``, or ``state`` is from another run.
+    """
     import torch
 
-    examples = list(_examples(tokenizer, old, frozenset(ids), texts, length))
-    if steps < 1:
-        raise SGPEError(f"distilling needs at least 1 step, not {steps}")
-    if not examples:
-        raise SGPEError("the text for distilling has none of the new tokens: give text in the new language")
-    order = random.Random(seed)
+    settings = settings or Distillation()
+    if not snippets:
+        raise SGPEError("there are no snippets to distil from")
+    if settings.layer is not None and settings.layer > (layers := len(layers_of(model))):
+        raise SGPEError(f"layer must be at most {layers}, the layers of the model, not {settings.layer}")
+    order = list(range(len(snippets)))
+    random.Random(settings.seed).shuffle(order)
+    steps = -(-len(order) // settings.batch_size)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     was_training = model.training
     model.eval()  # no dropout: the same text must give the same states
@@ -102,18 +203,34 @@ def distil(
         if table.is_leaf:
             table.requires_grad_(True)
     rows = NewRows(model, ids)
-    optimizer = torch.optim.AdamW(rows.parameters, lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.0)
+    optimizer = torch.optim.AdamW(rows.parameters, lr=settings.learning_rate, betas=(0.9, 0.95), weight_decay=0.0)
     rows.attach(optimizer)
-    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total_iters=steps)
+    warm_up = max(steps // 20, 1)
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: min((step + 1) / warm_up, (steps - step) / max(steps - warm_up, 1))
+    )
+    run = _RunState(state, {**asdict(settings), "ids": len(ids), "snippets": len(snippets)}, rows, optimizer, schedule)
     on_gpu = model.device.type == "cuda"
     try:
-        for _ in tqdm(range(steps), desc="Distilling", unit=" steps", disable=bar_disabled(progress), leave=False):
-            chosen = [examples[order.randrange(len(examples))] for _ in range(batch_size)]
+        done = run.load()
+        for step in tqdm(
+            range(done, steps),
+            total=steps,
+            initial=done,
+            desc="Distilling",
+            unit=" steps",
+            disable=bar_disabled(progress),
+            leave=False,
+        ):
+            chosen = [snippets[place] for place in order[step * settings.batch_size : (step + 1) * settings.batch_size]]
             with torch.autocast(model.device.type, torch.bfloat16, enabled=on_gpu):
-                _loss(model, chosen).backward()  # type: ignore[no-untyped-call]
+                distance, predicted = _losses(model, chosen, settings.layer)
+            _backward(model, distance, predicted, settings.predict)
             optimizer.step()
             schedule.step()
             model.zero_grad()
+            if (step + 1) % max(steps // _SAVES, 1) == 0:
+                run.save(step + 1)
     finally:
         for parameter in model.parameters():
             parameter.requires_grad_(False)
@@ -122,71 +239,133 @@ def distil(
         model.train(was_training)
 
 
-def _loss(model: PreTrainedModel, examples: Sequence[tuple[Ids, Ids, Ids, Ids]]) -> torch.Tensor:
+@dataclass(frozen=True)
+class _RunState:
+    """The state of a run in a file: rows, optimizer, schedule and step."""
+
+    file: str | os.PathLike[str] | None
+    settings: Mapping[str, Any]
+    rows: NewRows
+    optimizer: torch.optim.Optimizer
+    schedule: torch.optim.lr_scheduler.LRScheduler
+
+    def load(self) -> int:
+        """Load the state if there is a file, and return the number of steps done."""
+        import torch
+
+        if self.file is None or not Path(self.file).exists():
+            return 0
+        kept = torch.load(self.file, map_location="cpu", weights_only=True)
+        if kept["settings"] != self.settings:
+            raise SGPEError(f"{self.file} is from a distillation with other settings or text: remove it to start again")
+        self.rows.set(kept["rows"])
+        self.optimizer.load_state_dict(kept["optimizer"])
+        self.schedule.load_state_dict(kept["schedule"])
+        step: int = kept["step"]
+        return step
+
+    def save(self, step: int) -> None:
+        import torch
+
+        if self.file is None:
+            return
+        kept = {
+            "settings": self.settings,
+            "step": step,
+            "rows": [parameter.detach() for parameter in self.rows.parameters],
+            "optimizer": self.optimizer.state_dict(),
+            "schedule": self.schedule.state_dict(),
+        }
+        with atomic_file(self.file) as temporary:
+            torch.save(kept, temporary)
+
+
+def _backward(model: PreTrainedModel, distance: torch.Tensor, predicted: torch.Tensor, weight: float) -> None:
+    """Compute gradients: of the distance for embeddings, of the prediction for the output, of both for a tied table."""
+    embedding, output = model.get_input_embeddings().weight, model.get_output_embeddings()
+    if output is None or output.weight is embedding:
+        (distance + weight * predicted).backward()  # type: ignore[no-untyped-call]
+        return
+    outputs = [parameter for parameter in output.parameters() if parameter.requires_grad]
+    inputs = [table for table in tables_of(model) if table.requires_grad and all(table is not one for one in outputs)]
+    distance.backward(inputs=inputs, retain_graph=True)  # type: ignore[no-untyped-call]
+    predicted.backward(inputs=outputs)  # type: ignore[no-untyped-call]
+
+
+def _losses(model: PreTrainedModel, snippets: Sequence[Snippet], layer: int | None) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the distance between the states of both readings, and the loss of the next token in new tokens."""
     import torch
     from torch.nn.functional import cross_entropy
 
-    old_ids, new_ids, old_ends, new_ends = zip(*examples, strict=True)
     with torch.no_grad():
-        wanted = _states(model, old_ids)[0]
-    states, logits = _states(model, new_ids, with_logits=True)
-    where = [(row, place) for row, ends in enumerate(old_ends) for place in ends]
-    there = [(row, place) for row, ends in enumerate(new_ends) for place in ends]
+        wanted = _states(model, [snippet.old for snippet in snippets], layer)[0]
+    new_ids = [snippet.new for snippet in snippets]
+    states, logits = _states(model, new_ids, layer, with_logits=True)
+    where = [(row, place) for row, snippet in enumerate(snippets) for place in snippet.old_ends]
+    there = [(row, place) for row, snippet in enumerate(snippets) for place in snippet.new_ends]
     target = wanted[tuple(zip(*where, strict=True))].float()
     found = states[tuple(zip(*there, strict=True))].float()
     distance = ((found - target) ** 2).sum(-1) / (target**2).sum(-1)
     labels = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in new_ids], batch_first=True, padding_value=-100)
     assert logits is not None
     predicted = cross_entropy(logits[:, :-1].flatten(0, 1).float(), labels[:, 1:].flatten().to(logits.device))
-    return distance.mean() + predicted
+    return distance.mean(), predicted
 
 
 def _states(
-    model: PreTrainedModel, rows: Sequence[Ids], *, with_logits: bool = False
+    model: PreTrainedModel, rows: Sequence[Ids], layer: int | None, *, with_logits: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Return the last hidden states (texts by tokens by width), and the logits if requested."""
+    """Return the hidden states of a layer (texts by tokens by width), and the logits if requested."""
     import torch
 
     padded = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True).to(model.device)
-    if not with_logits:
-        return model.base_model(input_ids=padded, use_cache=False).last_hidden_state, None
     states: list[torch.Tensor] = []
     # The last of output_hidden_states is something else in Gemma 3n.
-    hook = model.base_model.register_forward_hook(lambda _, __, output: states.append(output.last_hidden_state))
+    module = model.base_model if layer is None else layers_of(model)[layer - 1]
+    hook = module.register_forward_hook(
+        lambda _, __, output: states.append(
+            output[0] if isinstance(output, tuple) else getattr(output, "last_hidden_state", output)
+        )
+    )
     try:
-        logits = model(input_ids=padded, use_cache=False).logits
+        whole = model if with_logits else model.base_model
+        output = whole(input_ids=padded, use_cache=False)
     finally:
         hook.remove()
-    return states[-1], logits
+    return states[-1], output.logits if with_logits else None
 
 
-def _examples(
+def _pieces(
     tokenizer: PreTrainedTokenizerBase,
     old: PreTrainedTokenizerBase,
     new: frozenset[int],
-    texts: Sequence[str],
+    texts: Iterable[str],
     length: int,
-) -> Iterator[tuple[Ids, Ids, Ids, Ids]]:
-    """Yield pieces of text in old and in new tokens, each with the places where a token ends in both."""
-    options = {"add_special_tokens": False, "return_attention_mask": False, "verbose": False}
+) -> Iterator[Snippet]:
+    """Yield consecutive pieces of the texts that have a new token."""
     lengths, old_lengths = token_lengths(tokenizer), token_lengths(old)
-    for text in texts:
-        ours, theirs = (one(text, **options)["input_ids"] for one in (tokenizer, old))
-        ends, old_ends = _ends(ours, lengths), _ends(theirs, old_lengths)
-        if not ends or not old_ends or ends[-1] != old_ends[-1]:
-            continue  # a normalizer or a special token changed the text
-        place_of = {end: place for place, end in enumerate(old_ends)}
-        common = [(place, place_of[end]) for place, end in enumerate(ends) if end in place_of]
-        first = old_first = 0
-        # Each piece is as long as possible; the next one begins at its end.
-        for number, (place, old_place) in enumerate(common):
-            following = common[number + 1][1] if number + 1 < len(common) else None
-            if following is None or following - old_first >= length:
+    texts = iter(texts)
+    while some := list(islice(texts, _TEXTS)):
+        encoded = encode_texts(some, tokenizer)
+        having = [number for number, ids in enumerate(encoded) if not new.isdisjoint(ids)]
+        for number, theirs in zip(having, encode_texts([some[number] for number in having], old), strict=True):
+            ours = encoded[number]
+            ends, old_ends = _ends(ours, lengths), _ends(theirs, old_lengths)
+            if not old_ends or ends[-1] != old_ends[-1]:
+                continue  # a normalizer or a special token changed the text
+            place_of = {end: place for place, end in enumerate(old_ends)}
+            common = [(place_of[end], place) for place, end in enumerate(ends) if end in place_of]
+            inside: list[tuple[int, int]] = []
+            first = old_first = 0
+            # Each piece is as long as possible; the next one begins at its end.
+            for number, (old_place, place) in enumerate(common, 1):
+                inside.append((old_place - old_first, place - first))
+                if number < len(common) and common[number][0] - old_first < length:
+                    continue
                 piece, old_piece = ours[first : place + 1], theirs[old_first : old_place + 1]
                 if len(piece) > 1 and len(old_piece) <= length and not new.isdisjoint(piece):
-                    pairs = [(b - old_first, a - first) for a, b in common if first <= a <= place]
-                    yield old_piece, piece, [b for b, _ in pairs], [a for _, a in pairs]
-                first, old_first = place + 1, old_place + 1
+                    yield Snippet(old_piece, piece, *map(list, zip(*inside, strict=True)))
+                first, old_first, inside = place + 1, old_place + 1, []
 
 
 def _ends(ids: Ids, lengths: Mapping[int, int]) -> list[int]:

@@ -211,6 +211,12 @@ class NewRows:
         self._index = torch.tensor(list(ids), dtype=torch.long, device=self._tables[0].device)
         self.parameters = [torch.nn.Parameter(table.detach()[self._index].clone()) for table in self._tables]
 
+    def set(self, rows: Sequence[torch.Tensor]) -> None:
+        """Replace the rows, one tensor for each table."""
+        for parameter, given in zip(self.parameters, rows, strict=True):
+            parameter.data.copy_(given)
+        self._write_back()
+
     def attach(self, optimizer: torch.optim.Optimizer) -> None:
         """Attach to an optimizer: from now on, its steps move gradients and write rows back."""
         optimizer.register_step_pre_hook(lambda *_: self._take_gradients())
@@ -253,7 +259,8 @@ def parameter_groups(
         raise SGPEError("there are no new rows to train: extend the tokenizer first, or leave out the options for new rows")
     tables = [table for table in tables_of(model) if table.requires_grad]
     if parts != "all":
-        kept = [*tables, *(parameter for layer in _ends_of(model) * (parts == "ends") for parameter in layer.parameters())]
+        ends = [layers_of(model)[0], layers_of(model)[-1]] if parts == "ends" else []
+        kept = [*tables, *(parameter for layer in ends for parameter in layer.parameters())]
         for parameter in model.parameters():
             parameter.requires_grad_(any(parameter is one for one in kept))
     if parts != "new-rows" and rows_learning_rate is None:
@@ -264,14 +271,16 @@ def parameter_groups(
     return ([new] if parts == "new-rows" else [{"params": others, "lr": learning_rate}, new]), rows
 
 
-def _ends_of(model: PreTrainedModel) -> list[torch.nn.Module]:
-    """Return the first and the last layer."""
+def layers_of(model: PreTrainedModel) -> Sequence[torch.nn.Module]:
+    """Return the layers of a model, from the first to the last.
+
+    Raises:
+        SGPEError: the model has no list of layers.
+    """
     from torch.nn import ModuleList
 
-    number = getattr(model.config, "num_hidden_layers", 0)
+    number = getattr(model.config.get_text_config(), "num_hidden_layers", 0)
     for module in model.modules():
         if isinstance(module, ModuleList) and len(module) == number > 0:
-            return [module[0], module[-1]]
-    raise SGPEError(
-        f"{type(model).__name__} has no list of layers: its first and last layer cannot be trained alone, so train all parts"
-    )
+            return list(module)
+    raise SGPEError(f"{type(model).__name__} has no list of layers, so no layer of it can be chosen")

@@ -28,7 +28,16 @@ from hf_sgpe.formats.tokenizer_json import check_folder
 from hf_sgpe.terminal.command import one_line
 from hf_sgpe.terminal.progress import without_remarks
 from hf_sgpe.weights.model_loading import auto_class, load_tokenizer
-from hf_sgpe.weights.safetensors_files import INDEX_FILE, Made, Stored, rewrite, stored, weight_files
+from hf_sgpe.weights.safetensors_files import (
+    INDEX_FILE,
+    Made,
+    ModelSize,
+    Stored,
+    rewrite,
+    size_of_model,
+    stored,
+    weight_files,
+)
 from trainers.model_rows.embedding_rows import RowMap
 from trainers.model_rows.table_checks import PER_LAYER_SIZE, check_ids, check_tables
 from trainers.model_rows.token_tables import fitting_rows, moved_ids, tables_of
@@ -63,6 +72,7 @@ class Transplant:
         old_tokenizer: The model's tokenizer before the transplant.
         drafts: Names of tensors in the shape of the embedding that only other programs use, such as a draft head for
             speculation.
+        sizes: The sizes of the model before and after the transplant.
     """
 
     out: Path
@@ -73,6 +83,7 @@ class Transplant:
     tokenizer: PreTrainedTokenizerBase
     old_tokenizer: PreTrainedTokenizerBase
     drafts: tuple[str, ...] = ()
+    sizes: tuple[ModelSize, ModelSize] | None = None
 
     @property
     def modules_to_save(self) -> list[str]:
@@ -173,7 +184,10 @@ def transplant(
             _write(temporary / _GENERATION, generation | _moved(generation, row_map, new_tokenizer))
         output = empty.get_output_embeddings()
         tied = output is not None and output.weight is empty.get_input_embeddings().weight
-        done = Transplant(target, row_map, tables, auto_class(empty.config), tied, new_tokenizer, old_tokenizer, drafts)
+        copies = [name for name in tables if name != next(one for one in tables if numbers[one] == numbers[name])]
+        sizes = size_of_model(folder, copies), size_of_model(temporary, copies)
+        kind = auto_class(empty.config)
+        done = Transplant(target, row_map, tables, kind, tied, new_tokenizer, old_tokenizer, drafts, sizes)
         for name, text in describe(replace(done, out=temporary)).items() if describe else ():
             (temporary / name).write_text(text, encoding="utf-8", newline="\n")
         # Loaders could mix up the old model's weights, in one file or in shards, with the new ones.

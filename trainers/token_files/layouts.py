@@ -6,10 +6,10 @@ one shard in blocks and only keeps the lengths of its documents in memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -157,6 +157,44 @@ class ParquetRows:
         self._blocks, self._ends, self._tokens = [], [], 0
 
 
+Block: TypeAlias = "tuple[NDArray[Any], NDArray[np.int64] | None]"
+"""Tokens of a shard, and the positions at which documents end among them; None if the layout does not record them."""
+
+
+def read_flat(stem: Path, dtype: str) -> Iterator[Block]:
+    """Yield the tokens of a shard that `FlatFile` wrote. All readers map files into memory and do not load them."""
+    yield _mapped(stem, ".bin", dtype), None
+
+
+def read_ends(stem: Path, dtype: str) -> Iterator[Block]:
+    """Yield the tokens of a shard that `EndsFile` wrote, with the ends of documents."""
+    ends = np.fromfile(stem.with_name(stem.name + ".ds.index"), "<u8")
+    yield _mapped(stem, ".ds", dtype), ends.astype(np.int64)
+
+
+def read_indexed(stem: Path, dtype: str) -> Iterator[Block]:
+    """Yield the tokens of a shard that `IndexedFile` wrote, with the ends of documents."""
+    with stem.with_name(stem.name + ".idx").open("rb") as file:
+        file.seek(18)  # after the name, the version and the type
+        count = int.from_bytes(file.read(8), "little")
+        file.seek(8, 1)
+        lengths = np.frombuffer(file.read(4 * count), "<i4")
+    yield _mapped(stem, ".bin", dtype), np.cumsum(lengths, dtype=np.int64)
+
+
+def read_rows(stem: Path, dtype: str) -> Iterator[Block]:
+    """Yield the tokens of each row group of a shard that `ParquetRows` wrote, with the ends of documents."""
+    _, pq = _pyarrow()
+    with pq.ParquetFile(stem.with_name(stem.name + ".parquet")) as file:
+        for group in range(file.num_row_groups):
+            rows = file.read_row_group(group, columns=["input_ids"]).column(0).combine_chunks()
+            yield rows.flatten().to_numpy().astype(dtype), np.diff(rows.offsets.to_numpy()).cumsum(dtype=np.int64)
+
+
+def _mapped(stem: Path, ending: str, dtype: str) -> NDArray[Any]:
+    return np.memmap(stem.with_name(stem.name + ending), np.dtype(dtype).newbyteorder("<"), mode="r")
+
+
 def _check_length(lengths: NDArray[np.int64], limited: str) -> None:
     if (longest := int(lengths.max(initial=0))) > _MOST_IN_DOCUMENT:
         raise SGPEError(f"a document has {longest:,} tokens, but {limited} has room for 2**31 - 1: choose another format")
@@ -182,6 +220,8 @@ class TokenFormat:
         keeps_ends: Whether the layout records the ends of documents, so that documents need no end token.
         wide: The type of ids that do not fit `NARROW`.
         packages: Required packages in addition to NumPy.
+        reader: Function that takes the arguments of ``writer``, and yields the tokens of a finished shard with the ends of
+            its documents; None if `scripts/train_lm.py` cannot read the layout.
     """
 
     name: str
@@ -191,6 +231,7 @@ class TokenFormat:
     keeps_ends: bool = True
     wide: str = "uint32"
     packages: tuple[str, ...] = ()
+    reader: Callable[[Path, str], Iterator[Block]] | None = None
 
     def dtype(self, ids: int) -> str:
         """Return the type for ids from 0 to ``ids - 1``.
@@ -233,10 +274,17 @@ def token_format(name: str) -> TokenFormat:
     return form
 
 
+_ROWS = "one row for each document, for datasets"
 for _form in (
-    TokenFormat("nanogpt", (".bin",), "ids alone, for numpy.memmap, as nanoGPT reads them", FlatFile, keeps_ends=False),
-    TokenFormat("megatron", (".bin", ".idx"), "IndexedDataset of Megatron-LM", IndexedFile, wide="int32"),
-    TokenFormat("datatrove", (".ds", ".ds.index"), "DatatroveFileDataset, as nanotron reads it", EndsFile),
-    TokenFormat("parquet", (".parquet",), "one row for each document, for datasets", ParquetRows, packages=("pyarrow",)),
+    TokenFormat(
+        *("nanogpt", (".bin",), "ids alone, for numpy.memmap, as nanoGPT reads them", FlatFile),
+        keeps_ends=False,
+        reader=read_flat,
+    ),
+    TokenFormat(
+        "megatron", (".bin", ".idx"), "IndexedDataset of Megatron-LM", IndexedFile, wide="int32", reader=read_indexed
+    ),
+    TokenFormat("datatrove", (".ds", ".ds.index"), "DatatroveFileDataset, as nanotron reads it", EndsFile, reader=read_ends),
+    TokenFormat("parquet", (".parquet",), _ROWS, ParquetRows, packages=("pyarrow",), reader=read_rows),
 ):
     add_token_format(_form)

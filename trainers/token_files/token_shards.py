@@ -24,6 +24,7 @@ import numpy as np
 
 from hf_sgpe.corpora.corpus import Corpus, Files
 from hf_sgpe.corpora.text_files import CorpusFile, Progress, read_documents, size_of, source_of
+from hf_sgpe.corpora.validation_part import check_share, is_for_validation
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.atomic import atomic_directory
 from hf_sgpe.files.json_files import read_json, write_json
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.json"
 """Name of the file, in a folder of tokens, that records the settings and, when all shards are complete, the totals."""
+
+TRAIN, VALIDATION = "train", "validation"
+"""Names of the folders of both parts, in a folder of tokens with a validation part."""
 
 SHARD_TOKENS = 100_000_000
 """The default number of tokens after which a shard ends with the next end of a document."""
@@ -127,15 +131,26 @@ class TokenizingJob:
         lines: bool = False,
         text_field: str = "text",
         shard_tokens: int = SHARD_TOKENS,
+        validation_share: float | None = None,
+        validation: bool = False,
     ) -> None:
+        self._options: dict[str, Any] = {"format": format, "end_token": end_token, "lines": lines, "text_field": text_field}
+        self._options |= {"shard_tokens": shard_tokens, "validation_share": validation_share}
         self.form = token_format(format)
         if shard_tokens < 1:
             raise SGPEError(f"shard_tokens must be at least 1, not {shard_tokens}")
         if not os.fspath(out):
             raise SGPEError("the name of the folder to write to is empty: name a new folder, or a folder without files")
-        self.out = Path(out)
-        if not self.out.is_dir() and (self.out.exists() or self.out.is_symlink()):
-            raise NotADirectoryError(f"{self.out} is a file: give a folder to write to")
+        folder = Path(out)
+        if not folder.is_dir() and (folder.exists() or folder.is_symlink()):
+            raise NotADirectoryError(f"{folder} is a file: give a folder to write to")
+        self.out = folder
+        self.share = None if validation_share is None else check_share(validation_share)
+        self.is_validation = validation
+        if self.share is not None:
+            self.out = folder / (VALIDATION if validation else TRAIN)
+            if (folder / MANIFEST).exists():
+                raise SGPEError(f"{folder} has tokens without a validation part: give another folder")
         corpus = Corpus.of(files, text_field=text_field)
         if corpus.streams or corpus.counts:
             raise SGPEError("only files can be tokenized, because a run may have to read them again: save other texts first")
@@ -144,10 +159,10 @@ class TokenizingJob:
         for file in corpus.files:
             if isinstance(file, Path) and not file.is_file():
                 raise SGPEError(f"{file} is not a regular file, which could be read again: save its text to a file first")
-        here = self.out.resolve()
+        here = folder.resolve()
         others = [file for file in corpus.files if not (isinstance(file, Path) and here in file.resolve().parents)]
         if not others:
-            raise SGPEError(f"{self.out} is the corpus, or contains all of it: give another folder to write to")
+            raise SGPEError(f"{folder} is the corpus, or contains all of it: give another folder to write to")
         self.tokenizer = tokenizer if isinstance(tokenizer, BPETokenizer) else BPETokenizer.from_pretrained(tokenizer)
         self.end_id = self._end_id(end_token)
         self.begin_id = self._begin_id()
@@ -156,9 +171,8 @@ class TokenizingJob:
         self.lines = lines
         self.shard_tokens = shard_tokens
         self.parts = _parts_of(others)
-        made_of = json.dumps(tokenizer_json.to_dict(self.tokenizer.data), sort_keys=True)
         self.settings: dict[str, Any] = {
-            "tokenizer": hashlib.sha256(made_of.encode("utf-8", "surrogatepass")).hexdigest(),
+            "tokenizer": digest_of_tokenizer(self.tokenizer),
             "format": self.form.name,
             "dtype": self.dtype,
             "begin_token_id": self.begin_id,
@@ -169,6 +183,12 @@ class TokenizingJob:
             "part_bytes": _PART_BYTES,  # other versions may divide the corpus differently
             "sources": list(map(_source, others)),
         }
+        if self.share is not None:
+            self.settings |= {"validation_share": self.share, "validation": validation}
+
+    def for_validation(self) -> TokenizingJob:
+        """Return the job of the validation part."""
+        return TokenizingJob(self.corpus, self.tokenizer, self.out.parent, **self._options, validation=True)
 
     def _end_id(self, end_token: str | bool) -> int | None:
         known = self.tokenizer.data.added_ids
@@ -307,8 +327,6 @@ class TokenizingJob:
 
     def _batches(self, part: int, skip: int, on_progress: Progress | None) -> Iterator[_Batch]:
         """Yield batches of the texts of a part without its first ``skip`` documents."""
-        # For other patterns, it is unknown where text can be cut.
-        known = self.tokenizer.splitting.recipe == "sgpe" or self.tokenizer.splitting.base is not None
         texts: list[str] = []
         first: list[int] = []
         last: list[int] = []
@@ -320,9 +338,11 @@ class TokenizingJob:
                 text_field=self.corpus.text_field,
                 lines=self.lines,
                 special_tokens=self.tokenizer.added_tokens,
-                whole=not known,
+                whole=not self.tokenizer.splitting.allows_cuts or self.share is not None,  # the hash is of the whole text
                 on_progress=on_progress,
             ):
+                if self.share is not None and is_for_validation(text, self.share) != self.is_validation:
+                    continue
                 if skip:
                     skip -= ends
                     continue
@@ -388,6 +408,12 @@ class TokenizingJob:
                 writer.finish()
             sizes = {f"{name}{ending}": (folder / f"{name}{ending}").stat().st_size for ending in self.form.endings}
         return Shard(name, documents, tokens, text_bytes, sizes)
+
+
+def digest_of_tokenizer(tokenizer: BPETokenizer) -> str:
+    """Return the SHA-256 of a tokenizer's ``tokenizer.json``."""
+    made_of = json.dumps(tokenizer_json.to_dict(tokenizer.data), sort_keys=True)
+    return hashlib.sha256(made_of.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _parts_of(files: Iterable[CorpusFile]) -> list[list[CorpusFile]]:

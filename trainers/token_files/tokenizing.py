@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +53,7 @@ class Tokenized:
         text_bytes: Bytes of the text, in UTF-8.
         new_text_bytes: Bytes of the text that this run tokenized; 0 if the folder was complete before.
         seconds: Duration of this run.
+        validation: The validation part, if there is one.
     """
 
     out: Path
@@ -64,6 +65,7 @@ class Tokenized:
     text_bytes: int
     new_text_bytes: int
     seconds: float
+    validation: Tokenized | None = None
 
 
 def tokenize_corpus(
@@ -76,6 +78,7 @@ def tokenize_corpus(
     lines: bool = False,
     text_field: str = "text",
     shard_tokens: int = SHARD_TOKENS,
+    validation_share: float | None = None,
     workers: int | None = None,
     progress: bool | None = None,
 ) -> Tokenized:
@@ -97,6 +100,9 @@ def tokenize_corpus(
         lines: Whether each line of a text file is a document.
         text_field: The field with the text in .jsonl and .parquet.
         shard_tokens: Number of tokens after which a shard ends with the next end of a document.
+        validation_share: Share of the documents for validation, chosen by a hash of each text (see
+            `hf_sgpe.corpora.validation_part`); None for no validation part. With a validation part, the folder has the
+            folders ``train`` and ``validation``, each document must fit into memory, and the corpus is read twice.
         workers: Number of cores to use; None for all. The parts of a corpus (one file, or 128 MB of small files) are
             distributed to processes; the threads of a process share its part.
         progress: Whether to show a bar on stderr; None shows it only on a terminal.
@@ -107,7 +113,6 @@ def tokenize_corpus(
             remain.
         OSError: the folder cannot be written, or another process is writing to it.
     """
-    started = time.monotonic()
     job = TokenizingJob(
         files,
         tokenizer,
@@ -117,8 +122,17 @@ def tokenize_corpus(
         lines=lines,
         text_field=text_field,
         shard_tokens=shard_tokens,
+        validation_share=validation_share,
     )
     workers = check_workers(available_cores() if workers is None else workers)
+    # The small part comes first, because bad input then ends the run early.
+    validation = None if validation_share is None else _tokenize(job.for_validation(), workers, progress)
+    return replace(_tokenize(job, workers, progress), validation=validation)
+
+
+def _tokenize(job: TokenizingJob, workers: int, progress: bool | None) -> Tokenized:
+    """Write the shards of a job and their manifest."""
+    started = time.monotonic()
     with parents_of(job.out / MANIFEST), alone_in(job.out):
         parts = job.begin()
         try:
@@ -126,7 +140,14 @@ def tokenize_corpus(
             parts = _run(job, parts, workers, progress)
             if not any(part.shards for part in parts):
                 files = job.corpus.files
-                raise SGPEError(f"{files[0]}{' and the others' * (len(files) > 1)}: no text to tokenize")
+                where = f"{files[0]}{' and the others' * (len(files) > 1)}"
+                if job.share is not None:
+                    part = "validation" if job.is_validation else "training"
+                    raise SGPEError(
+                        f"{where}: no document is for {part}, because there are few: add documents, change "
+                        "--validation-share, or make each line a document with --lines"
+                    )
+                raise SGPEError(f"{where}: no text to tokenize")
             totals = job.finish(parts)
         except BaseException:
             job.give_up()
@@ -136,7 +157,9 @@ def tokenize_corpus(
         format=job.form.name,
         dtype=job.dtype,
         shards=sum(len(part.shards) for part in parts),
-        **totals,
+        documents=totals["documents"],
+        tokens=totals["tokens"],
+        text_bytes=totals["text_bytes"],
         new_text_bytes=totals["text_bytes"] - before,
         seconds=time.monotonic() - started,
     )

@@ -25,6 +25,7 @@ from hf_sgpe.learning.extension.promise import check_promise, words_of_scripts
 from hf_sgpe.learning.observer import NOBODY, Observer
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.vocabulary.codec import make_codec
+from hf_sgpe.vocabulary.token_parts import without_tokens
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 logger = logging.getLogger(__name__)
@@ -66,8 +67,7 @@ class Extension:
         characters = [token for token in whole.vocab if token not in old and token not in merged]
         new = chain(characters, (token for token in merged if token not in old))
         kept = {*old, *islice(new, max(new_tokens, self.unit_tokens))}
-        merges = [pair for pair in whole.merges if pair[0] in kept and pair[1] in kept and pair[0] + pair[1] in kept]
-        return replace(whole, vocab={token: id for token, id in whole.vocab.items() if token in kept}, merges=merges)
+        return without_tokens(whole, whole.vocab.keys() - kept)
 
 
 def extend_from_counts(

@@ -23,6 +23,27 @@ def test_tokenizers_are_measured_on_files(workplace):
     assert rows[2]["cut_syllable_share"] < 0.02
 
 
+def test_the_health_of_a_vocabulary(workplace, tokenizer):
+    arguments = ("evaluate", "--vocabulary", workplace / "tok", workplace / "si.txt", workplace / "hi.txt")
+    picture = workplace / "new" / "picture.svg"
+    shown = hf_sgpe(*arguments, "--picture", picture).stdout
+    facts = json.loads(hf_sgpe(*arguments, "--json").stdout)
+    assert facts["used"] + facts["only_steps"] + facts["never_used"] == facts["tokens"]
+    assert facts["tokens"] + facts["added"] == len(tokenizer)
+    assert facts["scripts"]["sinhala"]["used"] > 0.5 * facts["scripts"]["sinhala"]["tokens"]
+    assert facts["scripts"]["tamil"]["used"] == 0
+    for name in ("used", "only_steps", "never_used"):
+        assert f" {facts[name]:,} ({facts[name] / facts['tokens']:.1%})" in shown
+    assert re.search(rf"^tamil +{facts['scripts']['tamil']['tokens']} +0 +0\.0% ", shown, re.MULTILINE)
+    drawn = picture.read_text(encoding="utf-8")
+    assert drawn.startswith("<svg ")
+    assert str(workplace) not in drawn
+    refused = hf_sgpe(*arguments, "--picture", picture, code=2).stderr
+    assert "picture.svg" in refused
+    assert "--overwrite" in refused
+    hf_sgpe(*arguments, "--picture", picture, "--overwrite")
+
+
 @needs_data
 def test_evaluate_on_held_out_text_by_a_tokenizer_of_others(tmp_path):
     suite = DATA / "suites" / "cs336"
@@ -48,6 +69,14 @@ def test_the_name_of_a_baseline_may_have_an_equals_sign(workplace):
         ("evaluate tok good.txt --baseline tok", "two tokenizers are called tok"),
         ("evaluate -t tok empty.txt", r"empty\.txt has no text to measure"),
         ("evaluate -t damaged good.txt", "not valid JSON"),
+        ("evaluate --vocabulary tok empty.txt", r"empty\.txt: there is no text to measure"),
+        (
+            "evaluate --vocabulary tok good.txt --baseline damaged",
+            "--vocabulary measures one tokenizer: leave out",
+        ),
+        ("evaluate --vocabulary tok good.txt --picture a.png", "--picture a.png: the picture is SVG: give a name that ends"),
+        ("evaluate --vocabulary tok good.txt --picture x.tiktoken/a.svg", "x.tiktoken"),
+        ("evaluate tok good.txt --picture a.svg", "--picture needs --vocabulary: add it, or leave out --picture"),
     ],
 )
 def test_bad_input_is_one_line(refuses, arguments, message):

@@ -95,6 +95,54 @@ def test_trim(bases, texts, tmp_path, name, ids):
         assert {token["content"]: int(id) for id, token in decoder.items()} == after.data.added_ids
 
 
+@pytest.mark.parametrize("scripts", [(), ("--drop-script", "cyrillic")], ids=len)
+@pytest.mark.parametrize("name", ["bytes", "characters"])
+def test_trim_by_use(bases, texts, tmp_path, name, scripts):
+    base, out, corpus = bases / name, tmp_path / "out", tmp_path / "corpus"
+    corpus.mkdir()
+    lines = texts["en.txt"].splitlines()
+    half = "\n".join([*lines[: len(lines) // 2], *OTHER.splitlines()])
+    (corpus / "a.txt").write_text(half, encoding="utf-8", newline="\n")
+    (tmp_path / "rest.txt").write_text("\n".join(lines[len(lines) // 2 :]), encoding="utf-8", newline="\n")
+    options = (*scripts, "--unused-in", corpus, "--ids", "compact", "--out", out, "--eval", tmp_path / "rest.txt")
+    done = hf_sgpe("trim", base, *options)
+    assert re.search(r"without .*\d that the corpus does not need\. The others have the ids 0 to", done.stdout)
+    assert re.search(
+        r"The text of .*corpus.* keeps its tokens \([\d,]+ compared\)\. Other text may get smaller", done.stdout
+    )
+    facts = json.loads(hf_sgpe("trim", base, *options, "--overwrite", "--json").stdout)
+    [result] = facts["eval"].values()
+    assert f" {result['same_lines']} " in done.stdout
+    assert f"{1 - result['same_lines'] / result['kept_lines']:.2%}" in done.stdout
+    assert 0 < result["same_lines"] < result["kept_lines"] == result["decoded_lines"]
+    before, after = (BPETokenizer.from_pretrained(folder) for folder in (base, out))
+    assert facts["unused"]["tokens"] == len(before) - len(after) - sum(facts["dropped"].values())
+    runs = json.loads((out / "ids.json").read_text())["runs"]
+    moved = {old: old - first + new for first, last, new in runs for old in range(first, last + 1)}
+    kept = half if not scripts else "\n".join(lines[: len(lines) // 2])
+    old = before.encode(kept)
+    assert after.encode(kept) == [moved[id] for id in old]
+    assert facts["unused"]["compared"] >= len(old) - 1
+    shown = json.loads(hf_sgpe("info", out, "--json").stdout)
+    assert shown["unused tokens removed"] == facts["unused"]["tokens"]
+    assert shown.get("without the scripts", []) == list(scripts[1:])
+    library = Tokenizer.from_file(str(out / "tokenizer.json"))
+    for text in (half, texts["si.txt"][:500], *texts["en.txt"].splitlines()[-20:]):
+        assert after.decode(after.encode(text)) == before.decode(before.encode(text))
+        assert library.encode(text).ids == after.encode(text, add_special_tokens=True)
+
+
+def test_trim_by_word_counts(bases, texts, tmp_path):
+    base = bases / "bytes"
+    counts = tmp_path / "en.parquet"
+    hf_sgpe("count", bases / "en.txt", "--recipe", "bpe", "--pattern", "gpt2", "--out", counts)
+    for name, source in {"by-counts": counts, "by-text": bases / "en.txt"}.items():
+        hf_sgpe("trim", base, "--unused-in", source, "--out", tmp_path / name)
+    one, other = (BPETokenizer.from_pretrained(tmp_path / name) for name in ("by-counts", "by-text"))
+    assert one.vocab == other.vocab
+    assert one.encode(texts["en.txt"]) == BPETokenizer.from_pretrained(base).encode(texts["en.txt"])
+
+
 @pytest.mark.parametrize("name", ["bytes", "characters"])
 def test_a_language_at_the_same_size(bases, texts, tmp_path, name):
     base, small, out, at_once = bases / name, tmp_path / "small", tmp_path / "out", tmp_path / "at-once"
@@ -119,7 +167,9 @@ def test_a_language_at_the_same_size(bases, texts, tmp_path, name):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("", "name the scripts to drop by --drop-script, or the scripts to keep by --keep-script"),
+        ("", "name the scripts to drop by --drop-script, those to keep by --keep-script, or text by --unused-in"),
+        ("--unused-in empty.txt", "--unused-in empty.txt: there is no text"),
+        ("--unused-in nowhere.txt", "nowhere.txt"),
         ("--drop-script han --keep-script latin", "name the scripts to drop by --drop-script, or the scripts to keep by"),
         ("--drop-script thai", "the tokenizer has no tokens of thai: name other scripts"),
         ("--drop-script hann", "unknown script 'hann'"),

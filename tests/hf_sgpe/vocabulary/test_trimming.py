@@ -7,6 +7,7 @@ import unicodedata
 from dataclasses import replace
 from functools import cache
 
+import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from support.sentencepiece_like import KINDS, content
@@ -64,6 +65,44 @@ def test_other_text_has_its_old_tokens_and_all_text_is_encoded(kind, ids, text):
         assert after == [trimming.ids[id] for id in before]
     library = _library(kind, ids)
     assert library.encode(text, add_special_tokens=False).ids == after
+
+
+@cache
+def by_use_of(kind, corpus, scripts=(), **parts):
+    """Return the trimming by the use of tokens in a text."""
+    base = base_of(kind, **parts)
+    ids = BPETokenizer.of(base).encode(corpus)
+    return trimmed(base, scripts, ids="compact", use=np.bincount(ids, minlength=1 + max(base.bytes_by_id())).tolist())
+
+
+@pytest.mark.parametrize("scripts", [(), ("cyrillic",)], ids=len)
+@given(text=strings)
+def test_a_corpus_keeps_its_tokens_and_all_other_text_is_encoded(kind, scripts, text):
+    corpus = f"{TEXTS[0]} the {TEXTS[2]} low"
+    trimming = by_use_of(kind, corpus, scripts)
+    old, new = BPETokenizer.of(trimming.base), BPETokenizer.of(trimming.tokenizer)
+    assert 0 < trimming.unused < len(old)
+    if not scripts:
+        assert new.encode(corpus) == [trimming.ids[id] for id in old.encode(corpus)]
+    first = TEXTS[0] + " the"
+    assert new.encode(first) == [trimming.ids[id] for id in old.encode(first)]
+    before, after = (one.encode(text, allowed_special="all") for one in (old, new))
+    assert new.decode(after) == old.decode(before)
+    library = _library_by_use(kind, corpus, scripts)
+    assert library.encode(text, add_special_tokens=False).ids == after
+
+
+@cache
+def _library_by_use(kind, corpus, scripts):
+    return Tokenizer.from_str(json.dumps(tokenizer_json.to_dict(by_use_of(kind, corpus, scripts).tokenizer)))
+
+
+def test_a_word_that_is_a_token_is_kept_without_its_parts():
+    text = " ".join(TEXTS[:2])
+    trimming = by_use_of("gpt2", text, ignore_merges=True)
+    old, new = BPETokenizer.of(trimming.base), BPETokenizer.of(trimming.tokenizer)
+    assert new.encode(text) == [trimming.ids[id] for id in old.encode(text)]
+    assert trimming.tokenizer.metadata["trimmed"] == [{"scripts": [], "ids": "compact", "unused": trimming.unused}]
 
 
 def _holds(trimming, text):
@@ -178,5 +217,20 @@ def test_the_promise_is_checked():
     ):
         with pytest.raises(SGPEError, match=re.escape(message)):
             check_trimmed(base, changed, DROPPED, ids)
+    by_use = by_use_of("gpt2", TEXTS[0])
+    unused = base.vocab.keys() - by_use.tokenizer.vocab.keys()
+    token, part = next(
+        (left + right, left) for left, right in base.merges if left in unused and left + right in unused and len(left) > 1
+    )
+    with_token = replace(by_use.tokenizer, vocab={**by_use.tokenizer.vocab, token: 9_000})
+    with pytest.raises(SGPEError, match=re.escape(f"lacks the token {part!r}, from which {token!r} is built")):
+        check_trimmed(base, with_token, (), {**by_use.ids, base.vocab[token]: 9_000}, unused)
+    with pytest.raises(SGPEError, match=r"lacks the token .* which can occur in text of other scripts"):
+        check_trimmed(base, by_use.tokenizer, (), by_use.ids, unused - {token})
+    with pytest.raises(SGPEError, match="has another rank or is missing"):
+        check_trimmed(base, replace(by_use.tokenizer, merges=by_use.tokenizer.merges[1:]), (), by_use.ids, unused)
+    whole = [1] * len(base.bytes_by_id())
+    with pytest.raises(SGPEError, match="the corpus needs all tokens of the tokenizer: name a smaller corpus, or scripts"):
+        trimmed(base, (), use=whole)
     with pytest.raises(SGPEError, match="two tokens of the base have the same id"):
         check_trimmed(base, new, DROPPED, {**ids, max(ids): min(ids)})

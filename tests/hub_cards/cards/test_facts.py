@@ -4,6 +4,7 @@ import pytest
 from support.small_tokenizers import with_parts
 
 from hf_sgpe import BPETokenizer, TrainingConfig, WordCounts, train_from_counts
+from hf_sgpe.vocabulary.trimming import trimmed
 from hub_cards import compare, write_card
 from hub_cards.cards.facts import Facts
 from trainers import ExtensionConfig, TokenizerExtender
@@ -24,7 +25,19 @@ def test_an_extended_tokenizer_says_what_it_was_extended_from(plain, sample, tmp
     evaluations = compare(extended, {"si": sample["si"].splitlines()[:40]}, baselines={"before": plain})
     assert write_card(tmp_path / "out", extended, evaluations=evaluations)
     vocab = {token: id for token, id in plain.vocab.items() if token != b"\x13"}
+    assert dict(Facts(plain).table())["Tokens that no text gets"].startswith("13: their own bytes are encoded by other")
+    assert "that differ only in case from another" in dict(Facts(plain).table())["Tokens nearly alike"]
     assert "all but 1 of the 256 bytes" in dict(Facts(BPETokenizer(vocab, plain.merges)).table())["Vocabulary"]
+
+
+def test_a_trimmed_tokenizer_says_what_was_removed(tokenizer, plain):
+    use = [int(id % 3 == 0) for id in range(len(tokenizer))]
+    small = trimmed(trimmed(tokenizer.data, ["tamil"]).tokenizer, (), use=use)
+    facts = Facts(BPETokenizer.of(small.tokenizer))
+    removed = f"without the tokens of Tamil; without {small.unused:,} tokens that a corpus does not need"
+    assert dict(facts.table())["Trimmed"] == removed
+    assert any("needs a removed token" in limit for limit in facts.limits("x"))
+    assert not any("needs a removed token" in limit for limit in Facts(plain).limits("x"))
 
 
 def test_parts_of_special_tokens_and_lengths_are_told(tokenizer):

@@ -10,14 +10,29 @@ import pytest
 from hf_sgpe import BPETokenizer, SGPEError
 from hf_sgpe.errors import check_matplotlib
 from hf_sgpe.evaluation.languages import language
+from hf_sgpe.evaluation.vocabulary_health import Cutoff, VocabularyHealth
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
 from hub_cards.markup import COLOURS, font_stack
 from hub_cards.pictures import plots
 from hub_cards.pictures.extension_curve import ExtensionCurve, extension_curve
+from hub_cards.pictures.vocabulary_picture import draw_vocabulary
 from trainers import ExtensionConfig, TokenizerExtender
 
 SVG = "{http://www.w3.org/2000/svg}"
 VALUES = {"si": {"mine": 1.68, "<b>&$x$": 3.5}, "en": {"mine": 1.32, "<b>&$x$": 1.24}, "ta": {"mine": 2.13, "<b>&$x$": 3.27}}
+
+HEALTH = VocabularyHealth(
+    tokens=30,
+    added=1,
+    tokens_in_text=50,
+    used=frozenset(range(9)),
+    only_steps=frozenset(range(9, 12)),
+    never_used=frozenset(range(12, 30)),
+    unreachable=frozenset({20}),
+    scripts={id: f"script {id % 20}" for id in range(30)},
+    alike={"case": 1, "space": 2, "either": 3},
+    cutoffs=(Cutoff(1000, 900, 80, -0.1), Cutoff(2000, 1500, 60, 0.9), Cutoff(2500, 1600, 50, 1.0)),
+)
 
 
 def pictures():
@@ -28,6 +43,7 @@ def pictures():
             {"si": {1000: 2.0, 2000: 3.5}, "ta": {1000: 2.5, 2000: 4.0}}, {"si": {"<b>&$x$": (100_000, 1.5)}}
         ),
     }
+    drawn["vocabulary"] = draw_vocabulary(HEALTH, "<b>&$x$")
     return {name: picture.svg() for name, picture in drawn.items()}
 
 
@@ -87,7 +103,9 @@ def test_text_stays_text_in_the_names_that_speakers_use():
     assert {"mine", "<b>&$x$", "0.0", "99", "100"} <= set(shown(drawn["token_lengths"]))
     assert {"Sinhala සිංහල", "Tamil தமிழ்", "3.50", "4.00", "1k", "64k", "<b>&$x$"} <= set(shown(drawn["compression"]))
     for name, svg in drawn.items():
-        assert ("'Noto Sans', 'Noto Sans Sinhala', 'Noto Sans Tamil', system-ui" in svg) == (name != "token_lengths")
+        assert ("'Noto Sans', 'Noto Sans Sinhala', 'Noto Sans Tamil', system-ui" in svg) == (
+            name in ("tokens_per_word", "compression")
+        )
         assert "DejaVu" not in svg
 
 

@@ -6,8 +6,7 @@ import sys
 import pytest
 
 from hf_sgpe.cli import run_script
-from hf_sgpe.cli.application import SEVERAL
-from hf_sgpe.terminal.options import option_list
+from hf_sgpe.terminal.options import SEVERAL, option_list
 from trainers.language_models.run_arguments import RunArguments
 
 

@@ -16,6 +16,7 @@ from transformers import (  # noqa: E402
 
 from hf_sgpe import SGPEError  # noqa: E402
 from hf_sgpe.generation import TextGenerator  # noqa: E402
+from trainers import LanguageProgress  # noqa: E402
 from trainers.language_models.language_model import collate, pack  # noqa: E402
 from trainers.language_models.training_runs import (  # noqa: E402
     TrainingRun,
@@ -30,11 +31,11 @@ def rows(lm_tokenizer, sample):
     return list(pack([sample["en"][:8000]], lm_tokenizer, 16))
 
 
-def fit(tokenizer, rows, out, *, seed=1, collator=None, **options):
+def fit(tokenizer, rows, out, *, seed=1, collator=None, watch=None, **options):
     model = make_llama(tokenizer, seed=seed, initializer_range=0.02, attention_dropout=0.2)
     collator = collator or collate
-    settings = {"steps": 8, "batch_size": 2, "learning_rate": 1e-2, "seed": 3, "save_every": 3}
-    train(model, tokenizer, rows, collator, TrainingRun(out=out, **settings | options))
+    settings = {"steps": 8, "batch_size": 2, "learning_rate": 1e-2, "seed": 3, "save_every": 3, "keep_checkpoints": True}
+    train(model, tokenizer, rows, collator, TrainingRun(out=out, **settings | options), watch=watch)
     return model
 
 
@@ -79,6 +80,23 @@ def test_resumed_training_ends_in_the_same_weights(trained, lm_tokenizer, rows, 
     for name, weights in resumed.state_dict().items():
         assert torch.equal(weights, model.state_dict()[name]), name
     assert (broken_off / "model.safetensors").read_bytes() == (out / "model.safetensors").read_bytes()
+
+
+def test_checkpoints_go_when_the_training_is_finished(trained, lm_tokenizer, rows, tmp_path, monkeypatch):
+    model, kept = trained
+    out = tmp_path / "model"
+    fit(lm_tokenizer, rows, out, keep_checkpoints=False)
+    names = {path.name for path in out.iterdir()}
+    assert names == {path.name for path in kept.iterdir() if not path.name.startswith("checkpoint-")}
+    before = (out / "model.safetensors").read_bytes()
+    monkeypatch.setattr("transformers.Trainer.train", None)  # there is nothing to train
+    resumed = fit(lm_tokenizer, rows, out, seed=2, resume=True, keep_checkpoints=False)
+    for name, weights in resumed.state_dict().items():
+        assert torch.equal(weights, model.state_dict()[name])
+    assert (out / "model.safetensors").read_bytes() == before
+    with pytest.raises(SGPEError, match="different settings"):
+        fit(lm_tokenizer, rows, out, steps=9, resume=True)
+    assert {path.name for path in out.iterdir()} == names
 
 
 def test_going_on_from_the_end_trains_no_further(trained, lm_tokenizer, rows, tmp_path):
@@ -140,8 +158,11 @@ def test_training_that_fails_before_a_checkpoint_leaves_nothing(lm_tokenizer, ro
     def broken(examples):
         raise ValueError("no batch of these")
 
+    def watch(trainer):
+        return LanguageProgress(trainer, {"en": ["one two three"]}, show=None)
+
     with pytest.raises(ValueError, match="no batch"):
-        fit(lm_tokenizer, rows, tmp_path / "model", collator=broken)
+        fit(lm_tokenizer, rows, tmp_path / "model", collator=broken, watch=watch)
     assert not (tmp_path / "model").exists()
 
 

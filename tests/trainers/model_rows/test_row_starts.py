@@ -37,7 +37,7 @@ def test_starts_are_compared_while_a_model_trains(tokenizer_folders, extended, t
         (tmp_path / f"{language}.txt").write_text("\n".join(lines[:60]), encoding="utf-8", newline="\n")
         (tmp_path / f"held-{language}.txt").write_text("\n".join(lines[60:64]), encoding="utf-8", newline="\n")
     text = ["si.txt", "--keep", "en.txt", "--eval", "si=held-si.txt", "en=held-en.txt", "--parts", "ends", "--seeds", "2"]
-    size = ["--steps", "4", "--batch", "32", "--length", "32", "--distil-steps", "2", "--rows-learning-rate", "1e-3"]
+    size = ["--steps", "4", "--batch", "32", "--length", "32", "--distil-snippets", "1", "--rows-learning-rate", "1e-3"]
     names = [extended[0], tokenizer_folders / "extended", *text, *size, "--donor", extended[0], "--out", "runs"]
     done = benchmark("model_starts.py", *names, cwd=tmp_path)
     lines = (tmp_path / "runs" / "model_starts.jsonl").read_text(encoding="utf-8").splitlines()

@@ -1,6 +1,7 @@
 """Models of trimmed tokenizers: rows follow their tokens, and text of what is left is predicted as before."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -9,6 +10,7 @@ from support import sentencepiece_like
 torch = pytest.importorskip("torch", reason="rows are tensors: pip install torch accelerate")
 transformers = pytest.importorskip("transformers")
 
+from support.command import hf_sgpe  # noqa: E402
 from support.other_scripts import TEXT as OTHER  # noqa: E402
 from support.small_models import LAYERS, SMALL, bits, tensors_of  # noqa: E402
 
@@ -89,6 +91,9 @@ def test_without_gaps_a_model_is_smaller_and_predicts_the_same(name, kind, bases
     old, new = tensors_of(folder), tensors_of(tmp_path / "out")
     for key, table in old.items():
         assert bits(new[key]) == bits(table[[*ids]] if key in done.tables else table)
+    assert [size.parameters for size in done.sizes] == [sum(one.numel() for one in some.values()) for some in (old, new)]
+    files = [one / "model.safetensors" for one in (folder, tmp_path / "out")]
+    assert [size.bytes for size in done.sizes] == [file.stat().st_size for file in files]
     before, after = (
         [json.loads((one / file).read_text(encoding="utf-8")) for file in ("config.json", "generation_config.json")]
         for one in (folder, tmp_path / "out")
@@ -106,6 +111,27 @@ def test_without_gaps_a_model_is_smaller_and_predicts_the_same(name, kind, bases
     assert bits(predict(name, folder, given)[..., [*ids]]) == bits(predict(name, tmp_path / "out", moved))
     loaded = SGPETokenizerFast.from_pretrained(tmp_path / "out")
     assert loaded(text)["input_ids"] == moved
+
+
+def test_the_report_and_the_card_tell_the_size(bases, tmp_path):
+    folder = saved("LlamaForCausalLM", bases / "bytes", tmp_path / "model")
+    hf_sgpe("trim", folder, "--drop-script", "cyrillic,han", "--ids", "compact", "--out", tmp_path / "small")
+    arguments = ("transplant", folder, "--tokenizer", tmp_path / "small", "--out", tmp_path / "out")
+    said = hf_sgpe(*arguments).stdout
+    report = json.loads((tmp_path / "out" / "transplant.json").read_text())
+    (before, parameters), (on_disk, size) = (
+        [report["size"][when][key] for when in ("before", "after")] for key in ("parameters", "bytes")
+    )
+    dropped = 2 * SMALL["hidden_size"] * int(re.search(r"(\d+) of the old tokenizer dropped", said)[1])
+    assert before - parameters == dropped + 2 * SMALL["hidden_size"] * 20  # and spare rows
+    assert f"The model has {parameters:,} parameters instead of {before:,}" in said
+    assert f"{size / 1e6:,.1f} MB on disk instead of {on_disk / 1e6:,.1f}." in said
+    card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert f"| parameters | {before:,} | {parameters:,} | {parameters / before - 1:+.1%} |" in card
+    assert f"| weights in memory in 16 bits, MB | {before / 5e5:,.1f} | {parameters / 5e5:,.1f} |" in card
+    assert "- vocabulary-trimming" in card
+    hf_sgpe("transplant", folder, "--tokenizer", folder, "--out", tmp_path / "same")
+    assert "## Size" not in (tmp_path / "same" / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("kind", ["bytes", "characters"])

@@ -1,0 +1,147 @@
+"""The part of ``evaluate`` for ``--vocabulary``: the health of a tokenizer's vocabulary on text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.terminal.printing import print_facts, print_json, print_table
+
+if TYPE_CHECKING:
+    from hf_sgpe.evaluation.vocabulary_health import VocabularyHealth
+    from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
+    from trainers.model_rows.untrained_rows import UntrainedRows
+
+_EXAMPLES = 12
+_SCRIPTS = 20
+_INDICATORS = {
+    "distance": "output row near the mean of unused rows",
+    "norm": "input row no longer than unused rows",
+}
+
+
+def report_vocabulary(
+    tokenizer: str,
+    files: Iterable[str],
+    *,
+    text_field: str = "text",
+    model: str | None = None,
+    picture: Path | None = None,
+    overwrite: bool = False,
+    as_json: bool = False,
+) -> None:
+    """Measure a vocabulary on text, and print tables or JSON. Arguments are those of ``hf-sgpe evaluate --vocabulary``."""
+    from hf_sgpe.corpora.text_files import size_of
+    from hf_sgpe.evaluation.vocabulary_health import health_of, unreachable_ids
+    from hf_sgpe.files.atomic import write_text
+    from hf_sgpe.files.overwriting import check_new_file
+    from hf_sgpe.formats.loading import load
+    from hf_sgpe.vocabulary.reserved_tokens import reserved_ids
+    from trainers import find_files
+    from trainers.counting.parallel_counting import reading_bar
+    from trainers.language_models.training_runs import require_pytorch
+
+    if picture:
+        if picture.suffix != ".svg":
+            raise SGPEError(f"--picture {picture}: the picture is SVG: give a name that ends in .svg")
+        check_new_file(picture, overwrite=overwrite)
+    if model:
+        require_pytorch(to_train=False)
+    found = find_files(files)
+    data = load(tokenizer)
+    with reading_bar(sum(map(size_of, found)), None) as bar:
+        health = health_of(data, found, text_field=text_field, on_progress=bar.update)
+    if not health.tokens_in_text:
+        raise SGPEError(f"{', '.join(map(str, found))}: there is no text to measure")
+    facts: dict[str, Any] = {"tokenizer": tokenizer, "files": list(map(str, found)), **health.to_dict()}
+    rows = None
+    if model:
+        from trainers.model_rows.untrained_rows import untrained_rows
+
+        unused = (unreachable_ids(data) - health.used).union(set(reserved_ids(data).values()))
+        rows = untrained_rows(model, data.bytes_by_id().keys(), unused, health.used)
+        facts["model"] = {"model": model, **rows.to_dict()}
+    if picture:
+        from hub_cards.pictures.vocabulary_picture import draw_vocabulary
+
+        name = Path(tokenizer).resolve().name if Path(tokenizer).exists() else tokenizer  # local paths are private
+        write_text(picture, draw_vocabulary(health, name).svg())
+        facts["picture"] = str(picture)
+    if as_json:
+        print_json(facts)
+        return
+    _print_health(data, health)
+    if rows:
+        _print_rows(data, rows)
+
+
+def _print_health(data: TokenizerData, health: VocabularyHealth) -> None:
+    def share(number: int) -> str:
+        return f"{number:,} ({number / health.tokens:.1%})"
+
+    unreachable = _shown(data, sorted(health.unreachable))
+    print_facts(
+        [
+            ("tokens of the text", f"{health.tokens_in_text:,}"),
+            ("tokens of the vocabulary", f"{health.tokens:,}, and {health.added:,} added and special tokens"),
+            ("used by this text", share(len(health.used))),
+            ("only steps of used tokens", share(len(health.only_steps))),
+            ("never used by this text", share(len(health.never_used))),
+            ("unreachable", share(len(health.unreachable)) + (f": {unreachable}" if unreachable else "")),
+            ("parts of characters", share(health.parts_of_characters)),
+            ("alike but for case", share(health.alike["case"])),
+            ("alike but for a leading space", share(health.alike["space"])),
+            ("alike but for either", share(health.alike["either"])),
+        ]
+    )
+    print()
+    titles = ["script", "tokens", "used", "share", "only steps", "never used", "unreachable"]
+    scripts = health.by_script()
+    cells = [
+        [
+            script,
+            f"{counts['tokens']:,}",
+            f"{counts['used']:,}",
+            f"{counts['used'] / counts['tokens']:.1%}",
+            *(f"{counts[kind]:,}" for kind in ("only_steps", "never_used", "unreachable")),
+        ]
+        for script, counts in scripts.items()
+    ]
+    print_table(titles, cells[:_SCRIPTS], texts=1)
+    if len(cells) > _SCRIPTS:
+        print(f"… and {len(cells) - _SCRIPTS} more scripts (--json has all)")
+    if health.cutoffs:
+        print()
+        print_table(
+            ["new tokens", "of them used", "tokens of the text", "share of the gain"],
+            (
+                [
+                    f"{one.new_tokens:,}",
+                    f"{one.used:,}",
+                    f"{one.tokens_in_text:,}",
+                    "–" if one.share_of_gain is None else f"{one.share_of_gain:.1%}",
+                ]
+                for one in health.cutoffs
+            ),
+            texts=0,
+        )
+
+
+def _print_rows(data: TokenizerData, rows: UntrainedRows) -> None:
+    print(f"\n{rows.known:,} of the model's {rows.rows:,} rows are known to be unused. Of the rows of other tokens:")
+    titles = ["looks untrained by", "rows", "share of used tokens", "the most untrained"]
+    cells = [
+        [_INDICATORS[name], f"{len(one.untrained):,}", f"{one.used:.1%}", _shown(data, list(one.untrained))]
+        for name, one in rows.indicators.items()
+    ]
+    both = rows.in_all()
+    print_table(titles, [*cells, ["both", f"{len(both):,}", "", _shown(data, both)]])
+
+
+def _shown(data: TokenizerData, ids: list[int]) -> str:
+    """Return the first tokens as they are spelled, with … if there are more."""
+    bytes_of = data.bytes_by_id()
+    texts = [repr(bytes_of[id].decode(errors="backslashreplace")) for id in ids[:_EXAMPLES]]
+    return " ".join([*texts, *(["…"] if len(ids) > _EXAMPLES else [])])

@@ -1,0 +1,33 @@
+"""The validation part of a corpus: texts that a model is not trained on, chosen by a hash of each text.
+
+So the choice does not depend on the order of the texts, on the files that hold them, or on the machine. Equal texts are in
+the same part, and a larger share only adds texts to the validation part.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from hf_sgpe.errors import SGPEError
+
+
+def check_share(share: float) -> float:
+    """Return the share, after a check that it is between 0 and 1.
+
+    Raises:
+        SGPEError: it is not.
+    """
+    if not 0 < share < 1:
+        raise SGPEError(f"--validation-share must be between 0 and 1, not {share}")
+    return share
+
+
+def is_for_validation(text: str, share: float) -> bool:
+    """Return whether a text belongs to the validation part, which has about ``share`` of the texts: whether the first eight
+    bytes of its SHA-256, as a fraction of 2**64, are below ``share``.
+
+    >>> [is_for_validation(text, 0.5) for text in ("one", "two", "three")]
+    [True, True, False]
+    """
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:8], "big") < share * 2**64

@@ -1,0 +1,173 @@
+"""Use of tokens: how often a corpus has each token of a vocabulary. The corpus is read as a stream, whatever its size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hf_sgpe.corpora.text_files import CorpusFile, Progress, read_documents
+from hf_sgpe.counts.count_files import is_file_of_counts
+from hf_sgpe.counts.word_counts import WordCounts
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.splitting.normalization import later, prepare
+from hf_sgpe.tokenizer import BPETokenizer
+from hf_sgpe.vocabulary.neighbours import Neighbours
+from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_BATCH_CHARACTERS = 1 << 20
+_BATCH_WORDS = 1 << 16
+
+
+def use_of_tokens(
+    tokenizers: Sequence[TokenizerData],
+    files: Iterable[CorpusFile],
+    *,
+    text_field: str = "text",
+    without: frozenset[int] = frozenset(),
+    on_progress: Progress | None = None,
+) -> list[NDArray[np.int64]]:
+    """Return, for each tokenizer, an array with the number of occurrences of each id in the documents of files.
+
+    Files are text (each text file and each row of another file is a document), or word counts. Time grows linearly with
+    the text, and memory with the vocabulary. Added tokens are recognized, special tokens are not.
+
+    Args:
+        tokenizers: The first tokenizer has all tokens of the others.
+        text_field: As for `hf_sgpe.corpora.text_files.read_documents`.
+        without: Code points. Lines without them are also counted by themselves (`parts_without`).
+        on_progress: Called with the number of bytes read.
+
+    Raises:
+        SGPEError: a file cannot be read; or words were counted by another splitting than that of the tokenizers.
+    """
+    users = [_User(data) for data in tokenizers]
+    for file in files:
+        if (counts := word_counts_in(file, tokenizers[0])) is not None:
+            for user in users:
+                user.add_counts(counts)
+            continue
+        for parts in batches_of(document_parts(tokenizers[0], file, text_field=text_field, on_progress=on_progress)):
+            lines = list(parts_without(parts, without, tokenizers[0].normalization)) if without else []
+            for user in users:
+                user.add(parts)
+                user.add(lines)
+    return [user.counts for user in users]
+
+
+def document_parts(
+    data: TokenizerData, file: CorpusFile, *, text_field: str = "text", on_progress: Progress | None = None
+) -> Iterator[tuple[str, bool]]:
+    """Yield the documents of a file in parts whose tokens are the tokens of the whole. With each part, yield whether a
+    document begins with it.
+    """
+    whole = not data.by_characters and not data.splitting.allows_cuts
+    if data.by_characters and data.added_tokens and later(data.normalization) != "metaspace":
+        whole = True  # a space is put after each added token, even inside a document
+    cuts = Neighbours(data.vocab).last_cut if data.by_characters else lambda text: 1
+    held, begins = "", True
+    for text, ends in read_documents(
+        file,
+        text_field=text_field,
+        special_tokens=data.added_tokens,
+        whole=whole,
+        on_progress=on_progress,
+    ):
+        if held and cuts(held[-1] + text[:1]):
+            yield held, begins
+            held, begins = text, False
+        else:
+            held += text
+        if ends:
+            yield held, begins
+            held, begins = "", True
+
+
+def parts_without(
+    parts: Iterable[tuple[str, bool]], points: frozenset[int], normalization: str
+) -> Iterator[tuple[str, bool]]:
+    """Yield the parts of documents that have none of some characters, and of other parts the lines that have none."""
+    for text, begins in parts:
+        if points.isdisjoint(map(ord, prepare(text, normalization))):
+            yield text, begins
+        else:
+            lines = text.splitlines(keepends=True)
+            yield from ((line, False) for line in lines if points.isdisjoint(map(ord, prepare(line, normalization))))
+
+
+def batches_of(parts: Iterable[tuple[str, bool]]) -> Iterator[list[tuple[str, bool]]]:
+    """Yield `document_parts` in lists of about a million characters."""
+    batch: list[tuple[str, bool]] = []
+    size = 0
+    for part in parts:
+        batch.append(part)
+        size += len(part[0])
+        if size >= _BATCH_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+class PartEncoder:
+    """An encoder of `document_parts`."""
+
+    def __init__(self, data: TokenizerData) -> None:
+        self.tokenizer = BPETokenizer.of(data)
+        # A part from inside a text gets no space before it.
+        inside = data.inside_text()
+        self.inside = self.tokenizer if inside.normalization == data.normalization else BPETokenizer.of(inside)
+
+    def encode(self, parts: Iterable[tuple[str, bool]]) -> NDArray[np.int32]:
+        """Return the ids of all parts: first of those that begin a document, then of the others."""
+        if self.inside is self.tokenizer:
+            return self.tokenizer.encode_batch_to_numpy([text for text, _ in parts])[0]
+        beginnings = [text for text, begins in parts if begins]
+        others = [text for text, begins in parts if not begins]
+        both = (self.tokenizer, beginnings), (self.inside, others)
+        return np.concatenate([tokenizer.encode_batch_to_numpy(texts)[0] for tokenizer, texts in both])
+
+
+class _User(PartEncoder):
+    """A tokenizer, and the number of occurrences of each of its ids so far."""
+
+    def __init__(self, data: TokenizerData) -> None:
+        super().__init__(data)
+        self.counts = np.zeros(1 + max(data.bytes_by_id()), np.int64)
+
+    def add(self, parts: Iterable[tuple[str, bool]]) -> None:
+        self.counts += np.bincount(self.encode(parts), minlength=len(self.counts))
+
+    def add_counts(self, counts: WordCounts) -> None:
+        items = iter(counts.items())
+        while batch := list(islice(items, _BATCH_WORDS)):
+            ids, ends = self.inside.encode_batch_to_numpy([word.decode() for word, _ in batch])
+            times = np.repeat(np.array([count for _, count in batch], np.int64), np.diff(ends, prepend=0))
+            np.add.at(self.counts, ids, times)
+
+
+def word_counts_in(file: CorpusFile, data: TokenizerData) -> WordCounts | None:
+    """Return the word counts in a file, if it has these and no texts.
+
+    Raises:
+        SGPEError: the words are not those of the tokenizer.
+    """
+    if not isinstance(file, Path) or not is_file_of_counts(file):
+        return None
+    if data.by_characters:
+        raise SGPEError(f"{file} has word counts, but merges of this tokenizer cross words: give the text itself")
+    counts = WordCounts.load(file)
+    ours, theirs = data.splitting, counts.splitting
+    if (ours.regexes, ours.normalization or "none") != (theirs.regexes, theirs.normalization or "none"):
+        raise SGPEError(
+            f"{file}: the words were counted with the recipe {theirs.recipe}, the pattern {theirs.pattern!r} and the "
+            f"normalization {theirs.normalization or 'none'}, but the tokenizer has {ours.recipe}, {ours.pattern!r} and "
+            f"{data.normalization}: count the text again with these, or give the text itself"
+        )
+    return counts

@@ -1,0 +1,59 @@
+"""The parts of tokens: which two tokens the last merge of a token joins, and which tokens a set of tokens is built from.
+
+BPE makes a token in a text by the same merges as in the bytes of the token alone: no merge crosses the ends of the token,
+and the merges inside it have the same order. So the merges of a token do not depend on the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+from dataclasses import replace
+
+from hf_sgpe.bpe.merging import MergeTable, apply_merges, symbols
+from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
+
+
+class TokenParts:
+    """The parts of the tokens of a tokenizer.
+
+    Args:
+        data: The tokenizer.
+    """
+
+    def __init__(self, data: TokenizerData) -> None:
+        self._vocab = vocab = data.vocab
+        self._by_characters = data.by_characters
+        self._byte_ids = data.byte_tokens or [vocab.get(bytes([byte]), -1) for byte in range(256)]
+        self._tokens = {id: token for token, id in vocab.items()}
+        self._table = MergeTable(((vocab[left], vocab[right]), vocab[left + right]) for left, right in data.merges)
+
+    def of(self, token: bytes) -> tuple[bytes, bytes] | None:
+        """Return the two tokens that the last merge of a token joins; None if merges do not make the token."""
+        ids = symbols(token, self._vocab if self._by_characters else None, self._byte_ids)
+        last = tuple(apply_merges(ids, self._table, fewest=2))
+        if len(last) != 2 or last not in self._table.ranks:
+            return None
+        return self._tokens[last[0]], self._tokens[last[1]]
+
+    def needed_by(self, tokens: Iterable[bytes]) -> set[bytes]:
+        """Return the tokens and all tokens that they are built from.
+
+        >>> from hf_sgpe import BPETokenizer
+        >>> parts = TokenParts(BPETokenizer.train_from_iterator(["low low"], 258).data)
+        >>> sorted(parts.needed_by([b"low"]))
+        [b'l', b'lo', b'low', b'o', b'w']
+        """
+        needed: set[bytes] = set()
+        waiting = list(tokens)
+        while waiting:
+            token = waiting.pop()
+            if token not in needed:
+                needed.add(token)
+                waiting += self.of(token) or ()
+        return needed
+
+
+def without_tokens(data: TokenizerData, gone: Set[bytes]) -> TokenizerData:
+    """Return a tokenizer without some tokens, and without the merges that make or use them."""
+    vocab = {token: id for token, id in data.vocab.items() if token not in gone}
+    return replace(data, vocab=vocab, merges=[pair for pair in data.merges if gone.isdisjoint((*pair, pair[0] + pair[1]))])

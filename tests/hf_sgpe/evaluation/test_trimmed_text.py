@@ -1,0 +1,41 @@
+"""Checks of trimmed tokenizers on the text of a corpus."""
+
+from dataclasses import replace
+
+import pytest
+
+from hf_sgpe import BPETokenizer, SGPEError
+from hf_sgpe.evaluation.token_use import use_of_tokens
+from hf_sgpe.evaluation.trimmed_text import check_corpus
+from hf_sgpe.vocabulary.token_parts import without_tokens
+from hf_sgpe.vocabulary.trimming import confined_to, trimmed
+
+TEXT = "the low lower lowest newer\nПривет мир миру the lowest\n\n\nlow wide "
+
+
+@pytest.fixture
+def base(tmp_path):
+    (tmp_path / "a.txt").write_text(TEXT * 20, encoding="utf-8", newline="\n")
+    return BPETokenizer.train_from_iterator([TEXT * 9, "other newest wider tokens " * 9], 320, pattern="gpt2").data
+
+
+def test_a_token_that_is_missing_is_found(base, tmp_path):
+    files = [tmp_path / "a.txt"]
+    [use] = use_of_tokens([base], files)
+    trimming = trimmed(base, (), use=use)
+    assert check_corpus(trimming, files) == use.sum() == len(BPETokenizer.of(base).encode(TEXT * 20))
+    wrong = replace(trimming, tokenizer=without_tokens(trimming.tokenizer, {b" lowest"}))
+    with pytest.raises(SGPEError, match=r"a\.txt: the trimmed tokenizer has other tokens for 'the low lower lowest newer"):
+        check_corpus(wrong, files)
+
+
+def test_lines_without_dropped_scripts_are_checked(base, tmp_path):
+    files, scripts = [tmp_path / "a.txt"], ["cyrillic"]
+    [use] = use_of_tokens([base], files, without=confined_to(scripts).points)
+    trimming = trimmed(base, scripts, use=use)
+    compared = check_corpus(trimming, files)
+    lines = [line for line in (TEXT * 20).splitlines(keepends=True) if "м" not in line]
+    assert compared == sum(len(BPETokenizer.of(base).encode(line)) for line in lines)
+    wrong = replace(trimming, tokenizer=without_tokens(trimming.tokenizer, {b" lowest"}))
+    with pytest.raises(SGPEError, match="other tokens for 'the low lower lowest newer"):
+        check_corpus(wrong, files)

@@ -1,0 +1,218 @@
+"""The text of a training: rows of ids from text files, from datasets, and from folders that ``hf-sgpe tokenize`` wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from hf_sgpe.corpora.text_files import CorpusFile, Text, beginning_of, find_files, read_model_texts
+from hf_sgpe.corpora.validation_part import check_share, is_for_validation
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.terminal.options import SEVERAL, arguments, option, option_list
+from hf_sgpe.tokenizer import BPETokenizer
+from trainers.language_models.language_model import pack, text_start
+from trainers.language_models.training_runs import digest_of
+from trainers.token_files.token_folders import TokenFolder, TokenRows, split_corpus
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+KEEP_SHARE = 0.2
+"""The default share of the rows that come from ``--keep``."""
+
+# Characters of validation text on which a model is measured.
+_MOST_VALIDATION = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextOptions:
+    """The options for the text of a training."""
+
+    corpus: list[str] = arguments(
+        "Text to train on: files, folders or globs of .txt, .jsonl or .parquet, or folders that hf-sgpe tokenize wrote."
+    )
+    text_field: str = option(
+        "Field or column with the text in .jsonl and .parquet files and in the dataset.",
+        "text",
+        "--text-field",
+        "--text-column",
+    )
+    lines: bool = option("Treat each line of a text file as a text, instead of the whole file.", False)
+    dataset: str | None = option("Dataset to train on instead of files: NAME or NAME:CONFIG on the Hub, or a folder.")
+    split: str | None = option("Split of the dataset to read (default: train).")
+    streaming: bool = option("Download only the part of the dataset that training needs.", False)
+    validation_share: float | None = option(
+        "Share of the texts on which the model is measured and not trained, such as 0.01. A hash of each text chooses them."
+    )
+    length: int = option("Number of tokens in a row, the context length of training.", 256)
+    keep: list[str] = option_list(
+        "Text in languages that --model knows. It is mixed into the training text, so that the model does not forget "
+        "these languages.",
+        metavar=SEVERAL,
+    )
+    keep_share: float | None = option(f"Share of the training rows that come from --keep (default: {KEEP_SHARE}).")
+
+    def check_text(self) -> None:
+        """Check the options before anything is read.
+
+        Raises:
+            SGPEError: there is no text, or two options contradict each other.
+        """
+        if bool(self.corpus) == bool(self.dataset):
+            raise SGPEError("training needs text: name files, or a dataset with --dataset")
+        for name, is_given in {"--streaming": self.streaming, "--split": self.split is not None}.items():
+            if is_given and not self.dataset:
+                raise SGPEError(f"{name} needs a dataset: name one with --dataset")
+        if self.length < 2:
+            raise SGPEError(f"--length must be at least 2, a token and the next token, not {self.length}")
+        if self.validation_share is not None:
+            check_share(self.validation_share)
+        if self.keep_share is not None and not self.keep:
+            raise SGPEError("--keep-share needs --keep FILE")
+        if not 0 < self.share_to_keep() < 1:
+            raise SGPEError(f"--keep-share must be between 0 and 1, not {self.share_to_keep()}")
+        for names in (self.corpus, self.keep):
+            find_files(split_corpus(names)[1])
+
+    def share_to_keep(self) -> float:
+        """Return the share of the rows that come from ``--keep``, if there is such text."""
+        return KEEP_SHARE if self.keep_share is None else self.keep_share
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """Rows of ids to train on.
+
+    Attributes:
+        rows: The rows, as a dataset for transformers' ``Trainer``.
+        texts: Number of texts in the rows, without those of ``--keep``.
+        validation: The texts of the validation part, of at most about a million characters.
+        digest: A digest of the rows or, for folders of tokens, of the folders' manifests.
+        kept: Number of rows from ``--keep``, which are the last.
+    """
+
+    rows: Any
+    texts: int
+    validation: list[str]
+    digest: str
+    kept: int = 0
+
+
+def read_rows(
+    options: TextOptions, tokenizer: PreTrainedTokenizerBase, where: str, *, most: int | None = None
+) -> TrainingRows:
+    """Return the rows of a corpus or dataset, followed by the rows of ``--keep``. In each, folders of tokens come first.
+
+    The rows of text are in memory. The rows of folders of tokens stay on disk, except in the format ``parquet``.
+
+    Args:
+        where: Folder or repository of the tokenizer, for the comparison with the tokenizer of a folder of tokens.
+        most: Greatest number of rows to read from text.
+
+    Raises:
+        SGPEError: there is too little text for a row; or a folder of tokens is incomplete, or has the ids of another
+            tokenizer.
+    """
+    text = _rows_of(options, tokenizer, where, most)
+    if not options.keep:
+        return text
+    share = options.share_to_keep()
+    count = round(len(text.rows) * share / (1 - share))
+    others = replace(options, corpus=options.keep, dataset=None, validation_share=None)
+    kept = _rows_of(others, tokenizer, where, count)
+    few = kept.rows if len(kept.rows) <= count else _first(kept.rows, count)
+    digest = digest_of([text.digest, kept.digest, count])
+    return TrainingRows(_joined([text.rows, few]), text.texts, text.validation, digest, kept=len(few))
+
+
+def _rows_of(options: TextOptions, tokenizer: PreTrainedTokenizerBase, where: str, most: int | None) -> TrainingRows:
+    folders, names = split_corpus(options.corpus)
+    parts: list[TrainingRows] = []
+    if folders:
+        if options.validation_share is not None:
+            raise SGPEError(f"--validation-share is for text, and {folders[0].path} has tokens: give it to hf-sgpe tokenize")
+        parts.append(_rows_of_tokens(folders, BPETokenizer.from_pretrained(where), text_start(tokenizer)[0], options.length))
+    if names or options.dataset:
+        parts.append(_rows_of_texts(options, find_files(names), tokenizer, most))
+    if len(parts) == 1:
+        return parts[0]
+    validation = [text for part in parts for text in part.validation]
+    digest = digest_of(part.digest for part in parts)
+    return TrainingRows(_joined([part.rows for part in parts]), sum(part.texts for part in parts), validation, digest)
+
+
+def _joined(rows: Sequence[Any]) -> Any:
+    from torch.utils.data import ConcatDataset
+
+    return ConcatDataset(rows)
+
+
+def _first(rows: Any, count: int) -> Any:
+    from torch.utils.data import Subset
+
+    return Subset(rows, range(count))
+
+
+def _rows_of_tokens(folders: Sequence[TokenFolder], tokenizer: BPETokenizer, separator: int, length: int) -> TrainingRows:
+    for folder in folders:
+        folder.check_tokenizer(tokenizer)
+    rows: Any = TokenRows(chain.from_iterable(folder.pieces(separator) for folder in folders), length)
+    if not len(rows):
+        raise _too_short(folders[0].path, length)
+    validation = [folder.validation for folder in folders if folder.validation]
+    texts = beginning_of(chain.from_iterable(folder.texts(tokenizer) for folder in validation), _MOST_VALIDATION)
+    made_of = ((folder.settings, [vars(shard) for shard in folder.shards], length) for folder in folders)
+    return TrainingRows(rows, sum(folder.documents for folder in folders), list(texts), digest_of(made_of))
+
+
+def _rows_of_texts(
+    options: TextOptions, files: Sequence[CorpusFile], tokenizer: PreTrainedTokenizerBase, most: int | None
+) -> TrainingRows:
+    texts: Iterable[Text] = read_model_texts(
+        files, text_field=options.text_field, special_tokens=tokenizer.all_special_tokens, lines=options.lines
+    )
+    where = ", ".join(map(str, files))
+    if not files and options.dataset:
+        from hf_sgpe.corpora.hub_datasets import read_dataset
+
+        where = f"dataset {options.dataset}"
+        texts = read_dataset(
+            options.dataset, split=options.split or "train", text_column=options.text_field, streaming=options.streaming
+        )
+    sieve = _Sieve(options.validation_share)
+    rows = numpy.array(list(islice(pack(sieve(texts), tokenizer, options.length), most)), numpy.int32)
+    if options.validation_share is not None and not sieve.validation:
+        raise SGPEError(f"{where}: no text is for validation, because there are few: add text, or use --lines")
+    if not len(rows):
+        raise _too_short(where, options.length)
+    return TrainingRows(rows, sieve.count, sieve.validation, digest_of(rows.tolist()))
+
+
+class _Sieve:
+    """A filter that counts the texts for training, and keeps the texts for validation."""
+
+    def __init__(self, share: float | None) -> None:
+        self.share = share
+        self.count = 0
+        self.validation: list[str] = []
+        self._size = 0
+
+    def __call__(self, texts: Iterable[Text]) -> Iterator[Text]:
+        for text in texts:
+            if self.share is not None:
+                text = text if isinstance(text, str) else "".join(text)  # the hash is of the whole text
+                if is_for_validation(text, self.share):
+                    if self._size < _MOST_VALIDATION:
+                        self.validation.append(text)
+                        self._size += len(text)
+                    continue
+            self.count += 1
+            yield text
+
+
+def _too_short(where: object, length: int) -> SGPEError:
+    return SGPEError(f"{where}: too little text for a row of {length} tokens: add text, or use a smaller --length")

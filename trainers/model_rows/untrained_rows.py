@@ -1,0 +1,114 @@
+"""Rows of a model that look untrained: rows close to those of ids that no text has.
+
+The indicators are those of Land and Bartolo, "Fishing for Magikarp: Automatically Detecting Under-trained Tokens in Large
+Language Models" (arXiv 2405.05417). Training moves the output rows of all tokens that never occur in the same direction, and
+leaves their input rows at the start or shrinks them. The paper verifies its candidates with prompts; this module does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.weights.model_loading import load_causal_model
+from trainers.model_rows.token_tables import tables_of
+
+if TYPE_CHECKING:
+    import torch
+
+_LEAST = 5
+_SHARE = 0.9
+
+
+@dataclass(frozen=True)
+class Indicator:
+    """A number for each row of a model; a low one indicates an untrained row.
+
+    Attributes:
+        limit: Nine tenths of the rows that are known to be unused have at most this value.
+        untrained: Id → value of each token with at most this value, the lowest first. Tokens that are known to be unused
+            are left out.
+        used: Share of the tokens in the text with at most this value. If it is more than a few per cent, the indicator
+            does not distinguish untrained rows in this model.
+    """
+
+    limit: float
+    untrained: Mapping[int, float]
+    used: float
+
+
+@dataclass(frozen=True)
+class UntrainedRows:
+    """The result of `untrained_rows`.
+
+    Attributes:
+        rows: Number of rows.
+        known: Number of rows that are known to be unused.
+        indicators: ``distance``, the cosine distance of the output row to the mean of the output rows known to be unused,
+            after the mean of all rows is subtracted; and ``norm``, the length of the input row.
+    """
+
+    rows: int
+    known: int
+    indicators: Mapping[str, Indicator]
+
+    def in_all(self) -> list[int]:
+        """Return the ids that all indicators show, in the order of the first indicator."""
+        first, *others = (indicator.untrained for indicator in self.indicators.values())
+        return [id for id in first if all(id in other for other in others)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as JSON values."""
+        indicators = {
+            name: {"limit": one.limit, "used_share": one.used, "untrained": list(one.untrained)}
+            for name, one in self.indicators.items()
+        }
+        return {"rows": self.rows, "known_unused": self.known, "indicators": indicators, "in_all": self.in_all()}
+
+
+def untrained_rows(model: str, tokens: Collection[int], unused: Collection[int], used: Collection[int]) -> UntrainedRows:
+    """Compare the rows of a model's tokens with those of ids that no text has.
+
+    Args:
+        model: Folder, or repository on the Hub.
+        tokens: Ids of all tokens, special tokens included. Rows of other ids are unused.
+        unused: Ids of tokens that no text has.
+        used: Ids of tokens that a text has.
+
+    Raises:
+        SGPEError: there is no model, it has no row for an id of the text, or fewer than five rows are known to be unused.
+    """
+    import torch
+
+    with torch.no_grad():
+        tables = tables_of(load_causal_model(model, dtype="auto"))
+        inputs, outputs = tables[0], next((one for one in tables[1:2] if one.shape == tables[0].shape), tables[0])
+        rows = len(inputs)
+        known = sorted((set(range(rows)) - set(tokens)) | {id for id in unused if id < rows})
+        if (highest := max(used, default=0)) >= rows:
+            raise SGPEError(f"{model} has {rows:,} rows, but the text has the id {highest}: name the tokenizer's own model")
+        if len(known) < _LEAST:
+            raise SGPEError(
+                f"{model}: {len(known)} rows are known to be unused, and the indicators need {_LEAST}: leave out --model"
+            )
+        values = {"distance": _distances(outputs.float(), known), "norm": inputs.float().norm(dim=1)}
+        others = sorted(set(tokens).intersection(range(rows)).difference(known))
+        return UntrainedRows(rows, len(known), {name: _indicator(one, known, others, used) for name, one in values.items()})
+
+
+def _distances(rows: torch.Tensor, known: list[int]) -> torch.Tensor:
+    """Return the cosine distance of each row to the mean of the known ones, without the mean of all."""
+    import torch
+
+    rows = rows - rows.mean(dim=0)
+    return 1 - torch.nn.functional.cosine_similarity(rows, rows[known].mean(dim=0, keepdim=True))
+
+
+def _indicator(values: torch.Tensor, known: list[int], others: list[int], used: Collection[int]) -> Indicator:
+    limit = float(values[known].sort().values[int(_SHARE * (len(known) - 1))])
+    low = {id: value for id, value in zip(others, values[others].tolist(), strict=True) if value <= limit}
+    in_text = set(used).intersection(others)
+    share = len(in_text.intersection(low)) / len(in_text) if in_text else 0.0
+    return Indicator(limit, dict(sorted(low.items(), key=lambda item: item[1])), share)
