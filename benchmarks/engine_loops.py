@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> None:
                         raise SGPEError(f"the engine's own loop generated {count} tokens, not {args.tokens}: not comparable")
 
                 def ours(generator: TextGenerator = generator) -> None:
-                    list(generator._pieces(generator.engine.generate(PROMPT, options)))
+                    list(generator._pieces(generator.engine.generate(PROMPT, options), options))
 
                 compared = compare(take_turns({"its own loop": timed(loop), "ours": timed(ours)}, args.turns))
             own_seconds, through = compared["its own loop"].seconds, compared["ours"]

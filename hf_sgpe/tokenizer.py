@@ -516,17 +516,21 @@ class BPETokenizer:
         system_prompt: str | None = None,
         tokenize: bool = True,
         allowed_special: AllowedSpecial = "all",
+        variables: Mapping[str, Any] | None = None,
+        continue_final_message: bool = False,
     ) -> list[int] | str:
         """Return a conversation as ids or as text. Only special tokens that the template writes are special tokens; the text
         of a special token in a message is ordinary text.
 
         Args:
-            messages: Mappings with a ``role`` and a ``content``.
+            messages: Mappings with a ``role`` and a ``content``. A message with ``tool_calls`` needs no content.
             template: ``llama3``, ``chatml``, ``alpaca`` or Jinja source; None for the tokenizer's own template or, if it has
                 none, ``llama3``.
             add_generation_prompt: Whether to end with the beginning of the assistant's answer.
             system_prompt: Text of a system message to put first, unless there is one.
             allowed_special: The special tokens of the template that stay special; the others become ordinary text.
+            variables: Other variables of the template, such as ``tools``. Their text is ordinary text, too.
+            continue_final_message: Whether to end with the content of the last message, so that an answer continues it.
 
         Raises:
             SGPEError: a message is incomplete, the template is invalid, or this tokenizer lacks the template's special
@@ -539,6 +543,8 @@ class BPETokenizer:
             add_generation_prompt=add_generation_prompt,
             system_prompt=system_prompt,
             special_tokens=self.roles,
+            variables=variables,
+            continue_final_message=continue_final_message,
         )
         if not tokenize:
             return str.__str__(text)
@@ -557,6 +563,10 @@ class BPETokenizer:
                 is_inside = part.span[0] > 0 and later(self.normalization) != self.normalization
                 ids += self._codec.encode(part.text, self._always_added, continues=is_inside)
         return ids
+
+    def encode_inside(self, text: str) -> list[int]:
+        """Return the ids of a text that continues another text, without any special or other added token."""
+        return self._codec.encode(text, continues=True)
 
     def chat(
         self, messages: Sequence[Mapping[str, Any]], model_path: str | os.PathLike[str], *arguments: Any, **settings: Any

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Sets up the runtimes of tests/ecosystems: transformers 4, tokenizers 1.0, PEFT with TRL, and transformers.js:
+# Sets up what tests/ecosystems need: transformers 4, tokenizers 1.0, lm_eval, clients of OpenAI's API, PEFT with TRL, and
+# transformers.js:
 # bash scripts/ecosystems.sh
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -11,6 +12,11 @@ if [ ! -e "$tokenizers_1/tokenizers" ]; then
     "$root/.venv-transformers4/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --target "$tokenizers_1" \
         tokenizers==1.0.0rc3
 fi
+make_environment "$root/.venv-lm-eval" "lm_eval[api]==0.4.13"
+# It uses PyTorch and transformers of .venv-test, because another copy would take gigabytes.
+site='import sysconfig; print(sysconfig.get_path("purelib"))'
+"$root/.venv-test/bin/python" -c "$site" >"$("$root/.venv-lm-eval/bin/python" -c "$site")/test.pth"
+make_environment "$root/.venv-clients" instructor==1.17.0 langchain-openai==1.4.3 litellm==1.110.2
 # In a folder of its own, for the recipes of docs/finetune.md; .venv-test has what both need.
 finetuning="$root/.venv-finetuning"
 if [ ! -e "$finetuning/trl" ]; then

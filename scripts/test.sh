@@ -45,7 +45,7 @@ docs() { # the code blocks of the documentation, its notebooks and its site
     run_tests docs --hypothesis-profile ci tests/docs "$@"
 }
 
-ecosystems() { # saved tokenizers in transformers 4, tokenizers 1.0 and transformers.js
+ecosystems() { # saved tokenizers in transformers 4, tokenizers 1.0 and transformers.js; clients of the server
     test_environment test-all
     bash scripts/ecosystems.sh
     run_tests ecosystems "${by_file[@]}" --hypothesis-profile ci tests/ecosystems "$@"

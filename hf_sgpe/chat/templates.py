@@ -69,6 +69,11 @@ ROLES = frozenset(
 """Roles that count as written by the template, because some templates turn a role into a special token."""
 
 
+_END = "\ue000end of the last message\ue001"
+"""A text that shows where the template has written the end of a message to continue. It begins and ends with private-use
+characters, and not with spaces, which a template might remove."""
+
+
 def load_template(name: str) -> str:
     """Return the Jinja source of a built-in chat template, or ``name`` itself if it is Jinja source.
 
@@ -104,15 +109,19 @@ def render(
     add_generation_prompt: bool = True,
     system_prompt: str | None = None,
     special_tokens: Mapping[str, str] | None = None,
+    variables: Mapping[str, Any] | None = None,
+    continue_final_message: bool = False,
 ) -> Written:
     """Render a conversation as text in which the characters that the template wrote are marked.
 
     Args:
-        messages: Dictionaries with a ``role`` and a ``content``.
+        messages: Dictionaries with a ``role`` and a ``content``. A message with ``tool_calls`` needs no content.
         template: Name of a chat template, or Jinja source.
         add_generation_prompt: Whether the text ends with the beginning of an answer of the assistant.
         system_prompt: The system message that is put first, unless the conversation has one.
         special_tokens: Special tokens as variables of the template: ``{"eos_token": "</s>"}``.
+        variables: Other variables of the template, such as ``tools``.
+        continue_final_message: Whether the text ends with the content of the last message, so that an answer continues it.
 
     Raises:
         SGPEError: a message is incomplete, the template rejects the conversation, or the template has an error.
@@ -121,19 +130,32 @@ def render(
     '<|im_start|>user\\nHi<|im_end|>\\n<|im_start|>assistant\\n'
     """
     for place, message in enumerate(messages):
+        has_calls = isinstance(message, Mapping) and message.get("tool_calls")
         for key in ("role", "content"):
+            if has_calls and key == "content" and message.get(key) is None:
+                continue
             if not isinstance(message, Mapping) or not isinstance(message.get(key), str):
                 raise SGPEError(f"message {place} has no text for {key!r}: {message!r}")
     if system_prompt and not any(message["role"] == "system" for message in messages):
         messages = [{"role": "system", "content": system_prompt}, *messages]
+    if continue_final_message:
+        messages = [*messages[:-1], {**messages[-1], "content": messages[-1]["content"] + _END}]
+        add_generation_prompt = False
     source = load_template(template)
     try:
-        return write(
-            messages, source, special_tokens=special_tokens, variables={"add_generation_prompt": add_generation_prompt}
-        )
+        given = {"tools": None, "documents": None, **(variables or {}), "add_generation_prompt": add_generation_prompt}
+        written = write(messages, source, special_tokens=special_tokens, variables=given)
+        return _up_to_end(written) if continue_final_message else written
     except Exception as error:  # a template can raise anything
         reason = str(error).replace("\n", " ")
         raise SGPEError(f"chat template{f' {template}' if template in SPECIAL_TOKENS else ''}: {reason}") from None
+
+
+def _up_to_end(written: Written) -> Written:
+    end = written.rfind(_END)
+    if end < 0:
+        raise SGPEError("the template does not write the last message, or changes it: the message cannot be continued")
+    return written[:end]
 
 
 def write(

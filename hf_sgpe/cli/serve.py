@@ -10,7 +10,7 @@ from hf_sgpe.cli.application import Json, command
 from hf_sgpe.cli.model_options import ModelOptions
 from hf_sgpe.errors import not_installed
 from hf_sgpe.serving.limits import Limits
-from hf_sgpe.terminal.options import option
+from hf_sgpe.terminal.options import option, option_list
 from hf_sgpe.terminal.printing import print_json
 from hf_sgpe.terminal.progress import is_quiet
 
@@ -19,6 +19,9 @@ from hf_sgpe.terminal.progress import is_quiet
 class ServeOptions:
     """The address of the server, and access to it."""
 
+    chat_template_kwargs: str | None = option(
+        "Variables of the chat template as JSON, such as '{\"enable_thinking\": false}'; a request may replace them."
+    )
     name: str | None = option("Name of the model in the API (default: the last part of the model's path).")
     host: str = option("Address to listen on; 0.0.0.0 for all addresses of this machine.", "127.0.0.1")
     port: int = option("Port to listen on; 0 for any free port.", 8000)
@@ -27,6 +30,11 @@ class ServeOptions:
         "key on the command line, but not a key in the environment variable.",
         envvar="HF_SGPE_API_KEY",
     )
+    api_key_file: Path | None = option("File with keys, one a line; clients must send one of them.")
+    cors_origin: list[str] = option_list(
+        "Origin of web pages that may use the server, such as https://example.org; * for all (repeatable; default: none)."
+    )
+    access_log: bool = option("Print a line about each request on stderr.", False)
 
 
 @command(
@@ -37,20 +45,28 @@ def serve(model: ModelOptions, given: ServeOptions, limits: Limits, as_json: Jso
     """Serve a model over an OpenAI-compatible API: completions, chat, streaming. Ctrl-C stops the server."""
     try:
         from hf_sgpe.serving import server
+        from hf_sgpe.serving.access import check_origins, read_keys
         from hf_sgpe.serving.routes import create_app
     except ModuleNotFoundError:
         raise not_installed("serving needs Starlette and uvicorn", "starlette", "uvicorn", extra="serve") from None
+    from hf_sgpe.chat.response_reader import read_response_template
+    from hf_sgpe.generation.engines.detection import find_model
     from hf_sgpe.serving.requests import Served
+    from hf_sgpe.serving.template_parameters import read_variables
 
+    variables = read_variables(given.chat_template_kwargs or "{}", "--chat-template-kwargs")
+    keys = [*([given.api_key] if given.api_key else []), *(read_keys(given.api_key_file) if given.api_key_file else [])]
+    check_origins(given.cors_origin)
     template = model.read_template()
     with server.bind(given.host, given.port) as bound, model.load() as generator:
         has_template = template or generator.tokenizer.chat_template
         chat = generator.chat(template=template) if has_template else None
-        if chat and template:
-            chat.encode([{"role": "user", "content": "?"}])  # if the template has an error, fail now and not in each request
+        if chat and (template or variables):
+            # If the template has an error, fail now and not in each request.
+            chat.encode([{"role": "user", "content": "?"}], variables=variables)
         called = given.name or (Path(model.model).resolve().name if Path(model.model).exists() else model.model)
         url = server.url_of(bound)
-        if server.is_open_to_others(bound) and not given.api_key:
+        if server.is_open_to_others(bound) and not keys:
             print(
                 f"warning: anyone who can reach {url} can use this model: set HF_SGPE_API_KEY to require a key",
                 file=sys.stderr,
@@ -63,5 +79,10 @@ def serve(model: ModelOptions, given: ServeOptions, limits: Limits, as_json: Jso
             elif not is_quiet():
                 print(f"{called} on {generator.engine.name} at {url} (Ctrl-C stops it)", file=sys.stderr, flush=True)
 
-        app = create_app(Served(called, generator, chat, limits), api_key=given.api_key or None)
+        def log(line: str) -> None:
+            print(line, file=sys.stderr, flush=True)
+
+        saved = Path(model.tokenizer) if model.tokenizer else find_model(model.model)
+        served = Served(called, generator, chat, limits, read_response_template(saved), variables)
+        app = create_app(served, api_keys=keys, origins=given.cors_origin, log=log if given.access_log else None)
         server.server_of(app, say_where).run([bound])

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from typing import Any
 
 from hf_sgpe.chat.marked_text import Finder
-from hf_sgpe.chat.templates import render
+from hf_sgpe.chat.templates import load_template, render
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.generation.engines.sampling_options import GenerationOptions
 from hf_sgpe.tokenizer import BPETokenizer
@@ -22,6 +23,7 @@ class Chat:
         messages: Messages so far, each with ``role`` and ``content``, without the system prompt.
         system_prompt: Text of the system message, or None.
         stop_ids: The token that the template writes after an answer. Generation stops at this token.
+        template: The Jinja source of the chat template.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class Chat:
         if not chosen:
             raise SGPEError("the tokenizer has no chat template: give llama3, chatml, alpaca or your own template")
         self._template = chosen
+        self.template = load_template(chosen)
         self.stop_ids = tuple(end_of_turn(tokenizer, chosen))
 
     def say(self, text: str, options: GenerationOptions | None = None) -> Iterator[str]:
@@ -58,21 +61,37 @@ class Chat:
         Raises:
             SGPEError: a message is incomplete, or the messages are too long. This is checked before the model runs.
         """
-        options = options or GenerationOptions()
-        options = replace(options, stop_ids=(*options.stop_ids, *self.stop_ids))
-        return self._stream(self.encode(messages), options)
+        return self._stream(self.encode(messages), self.ending(options or GenerationOptions()))
 
-    def encode(self, messages: Sequence[Mapping[str, str]], *, add_generation_prompt: bool = True) -> list[int]:
-        """Return the ids of the system prompt and ``messages``. The content of messages is encoded as ordinary text.
+    def ending(self, options: GenerationOptions) -> GenerationOptions:
+        """Return options with which an answer also ends at `stop_ids`, unless they ignore the end."""
+        return options if options.ignore_eos else replace(options, stop_ids=(*options.stop_ids, *self.stop_ids))
+
+    def encode(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        add_generation_prompt: bool = True,
+        variables: Mapping[str, Any] | None = None,
+        continue_final_message: bool = False,
+    ) -> list[int]:
+        """Return the ids of the system prompt and ``messages``. The text of messages and variables is ordinary text.
 
         Args:
             add_generation_prompt: Whether to end with the beginning of an assistant message.
+            variables: Other variables of the template, such as ``tools``.
+            continue_final_message: Whether to end with the content of the last message, so that an answer continues it.
 
         Raises:
             SGPEError: a message is incomplete, or the template rejects it.
         """
         ids = self._tokenizer.apply_chat_template(
-            messages, self._template, add_generation_prompt=add_generation_prompt, system_prompt=self.system_prompt
+            messages,
+            self._template,
+            add_generation_prompt=add_generation_prompt,
+            system_prompt=self.system_prompt,
+            variables=variables,
+            continue_final_message=continue_final_message,
         )
         assert not isinstance(ids, str)
         return ids

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import fsum, log
 from typing import Literal, NamedTuple
 
+from hf_sgpe.chat.tool_calls import CallPart
 from hf_sgpe.generation.engines.engine import ScoredToken
 
 
@@ -44,6 +45,18 @@ class PlacedToken(NamedTuple):
     place: int
 
 
+class PlacedMark(NamedTuple):
+    """A token of an answer that is reported instead of shown.
+
+    Attributes:
+        text: Text of the token.
+        place: Number of characters of the answer before the token.
+    """
+
+    text: str
+    place: int
+
+
 class Piece(NamedTuple):
     """A part of an answer.
 
@@ -51,14 +64,20 @@ class Piece(NamedTuple):
         text: Whole characters; empty in the last piece.
         generated: Number of tokens generated so far, including the tokens of a stop text.
         finish_reason: In the last piece: ``stop`` if a token or a text ended the answer, ``length`` if ``max_new_tokens`` or
-            the context ended it.
+            the context ended it, ``tool_calls`` if the answer has tool calls and was not cut off.
         tokens: The tokens whose text begins in this piece, if they were requested. Tokens of a stop text are in no piece.
+        marks: The tokens in or before this piece that were to be reported.
+        calls: Parts of tool calls, if they were looked for.
+        reasoning: A part of what the model thinks before the answer, if the model's response template separates it.
     """
 
     text: str
     generated: int
-    finish_reason: Literal["stop", "length"] | None = None
+    finish_reason: Literal["stop", "length", "tool_calls"] | None = None
     tokens: tuple[PlacedToken, ...] = ()
+    marks: tuple[PlacedMark, ...] = ()
+    calls: tuple[CallPart, ...] = ()
+    reasoning: str = ""
 
 
 @dataclass(frozen=True)

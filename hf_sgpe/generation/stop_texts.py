@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 
 
@@ -15,11 +15,14 @@ def without_beginning(pieces: Iterator[str], characters: int) -> Iterator[str]:
             characters = max(characters - len(piece), 0)
 
 
-def until_stop(pieces: Iterable[str], stops: Sequence[str]) -> Iterator[str]:
+def until_stop(pieces: Iterable[str], stops: Sequence[str], is_due: Callable[[], bool] = lambda: True) -> Iterator[str]:
     """Yield the stream up to the first complete stop text, without the stop text.
 
     Text that may be the beginning of a stop text is held back until the next characters decide. The average time per
     character is proportional to the number of stop texts (Knuth, Morris, Pratt 1977).
+
+    Args:
+        is_due: Called for each piece. If it returns False, a stop text that the piece completes does not end the stream.
 
     >>> list(until_stop(["ab", "c<", "e", "n", "<end>d"], ["<end>"]))
     ['ab', 'c', '<en']
@@ -28,9 +31,10 @@ def until_stop(pieces: Iterable[str], stops: Sequence[str]) -> Iterator[str]:
     held = ""
     try:
         for piece in pieces:
+            can_end = is_due()
             for place, character in enumerate(piece if seekers else ""):
                 completed = [seeker.stop for seeker in seekers if seeker.completes(character)]
-                if completed:
+                if completed and can_end:
                     text = held + piece[: place + 1]
                     if text := text[: len(text) - max(map(len, completed))]:
                         yield text
@@ -69,6 +73,8 @@ class _Seeker:
 
     def completes(self, character: str) -> bool:
         """Add a character of the stream, and return whether it completes the text."""
+        if self.matched == len(self.stop):
+            self.matched = self._back[-1]
         while self.matched and self.stop[self.matched] != character:
             self.matched = self._back[self.matched - 1]
         self.matched += self.stop[self.matched] == character

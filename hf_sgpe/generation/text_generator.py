@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import os
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property, partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.formats.gguf_tokenizer import check_tokenizer
+from hf_sgpe.generation.answer_pieces import answer_pieces
 from hf_sgpe.generation.conversation import Chat
 from hf_sgpe.generation.engines.detection import find_model, kind_of_model, load_engine
 from hf_sgpe.generation.engines.engine import Engine, ScoredToken, Watch
 from hf_sgpe.generation.engines.sampling_options import GenerationOptions
 from hf_sgpe.generation.pieces import Piece, PlacedToken, Progress, Score
 from hf_sgpe.generation.stop_texts import until_stop, without_beginning
+from hf_sgpe.generation.structured_output import Constrainer
 from hf_sgpe.generation.token_healing import Healer, Healing
 from hf_sgpe.splitting.streams import whole_letters
-from hf_sgpe.tokenizer import BPETokenizer
+from hf_sgpe.tokenizer import AllowedSpecial, BPETokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -127,11 +129,14 @@ class TextGenerator:
         if isinstance(prompts, str):
             raise TypeError("expected a list of prompts, not one text: put the text in a list")
         options = options or GenerationOptions()
-        if options.heal:  # each prompt needs a watch of its own
+        if options.heal or options.min_new_tokens:  # each prompt needs a watch of its own
             return [self.generate(prompt, options) for prompt in prompts]
+        options = self._with_special_stops(options)
         encoded = [self.encode(prompt) for prompt in prompts]
         pairs = zip(encoded, self.engine.generate_batch(encoded, options), strict=True)
-        return ["".join(until_stop(self._pieces(ids, self._has_text(prompt)), options.stop)) for prompt, ids in pairs]
+        return [
+            "".join(until_stop(self._pieces(ids, options, self._has_text(prompt)), options.stop)) for prompt, ids in pairs
+        ]
 
     def stream(self, prompt: str, options: GenerationOptions | None = None) -> Iterator[str]:
         """Return an iterator over the pieces of the answer to a prompt; each piece has only whole characters.
@@ -188,6 +193,8 @@ class TextGenerator:
         top: int | None = None,
         is_over: Callable[[], bool] = lambda: False,
         is_message: bool = False,
+        marks: Mapping[int, str] | None = None,
+        watch: Watch | None = None,
     ) -> Iterator[Piece]:
         """Return an iterator over the pieces of the answer to the ids of a prompt; the last piece has the finish reason.
 
@@ -199,49 +206,92 @@ class TextGenerator:
             is_over: Called before each token; the answer ends when it returns True.
             is_message: Whether the answer is a message, and not the continuation of a text. Then it has no space in front
                 that the tokenizer puts before a text.
+            marks: Texts of tokens that are reported in `Piece.marks` and not shown in the text, keyed by id.
+            watch: As for `Engine.generate`. With a watch, the text of the answer is exactly the bytes of its tokens.
 
         Raises:
             SGPEError: the prompt is empty or too long, or has an id beyond the model's vocabulary. This is checked before
                 the model runs.
         """
-        options, prompt = options or GenerationOptions(), list(ids)
+        options, prompt = self._with_special_stops(options or GenerationOptions()), list(ids)
         generate = self.engine.generate if top is None else partial(self.engine.generate_scored, top=top)
+        generate = partial(generate, watch=watch) if watch else generate
         tokens: Iterator[int | ScoredToken] = generate(prompt, options)
         if self.engine.context_length is not None:
             options = options.with_at_most(self.engine.context_length - len(prompt))
-        return self._answer(tokens, options, is_over, not is_message and self._has_text(prompt))
+        continues = watch is not None or (not is_message and self._has_text(prompt))
+        return self._answer(tokens, options, is_over, continues, marks or {})
 
-    def _answer(
-        self, tokens: Iterator[int | ScoredToken], options: GenerationOptions, is_over: Callable[[], bool], continues: bool
+    def pieces_with_prompt(
+        self,
+        ids: Iterable[int],
+        options: GenerationOptions | None = None,
+        *,
+        top: int = 0,
+        is_over: Callable[[], bool] = lambda: False,
     ) -> Iterator[Piece]:
-        placed: deque[PlacedToken] = deque()
-        generated = length = shown = 0
-        is_cut = True
+        """Return an iterator over a piece with the prompt and its tokens, and then the pieces of the answer.
+
+        The log-probabilities of the prompt's tokens are those of `hf_sgpe.generation.engines.engine.Engine.logprobs`. If a
+        stop token ends the answer, the stop token is the last token of the last piece.
+
+        Args:
+            ids: Ids of the prompt.
+            options: Options of the answer; None for no answer.
+            top: As for `pieces`, like ``is_over``.
+
+        Raises:
+            SGPEError: as `pieces`; without an answer, the prompt may fill the context.
+        """
+        prompt = list(ids)
+        options = options and self._with_special_stops(options)
+        # The pass over the prompt can also compute the most probable next token, if this is all of the answer.
+        most_probable = options and replace(
+            options, max_new_tokens=1, min_new_tokens=0, temperature=0.0, repetition_penalty=1.0
+        )
+        is_one_pass = options is not None and options == most_probable
+        scored = self.engine.score(prompt, top=top, with_next=is_one_pass)
+        tokens = self.engine.generate_scored(prompt, options, top=top, with_stop=True) if options else iter(())
+        if options and self.engine.context_length is not None:
+            options = options.with_at_most(self.engine.context_length - len(prompt))
+        return self._with_prompt(prompt, scored, scored if is_one_pass else tokens, options, is_over)
+
+    def _with_prompt(
+        self,
+        prompt: list[int],
+        scored: Iterator[ScoredToken],
+        tokens: Iterator[ScoredToken],
+        options: GenerationOptions | None,
+        is_over: Callable[[], bool],
+    ) -> Iterator[Piece]:
+        placed: list[PlacedToken] = []
+        text = ""
 
         def arriving() -> Iterator[int]:
-            nonlocal generated, is_cut
-            with closing(tokens):  # type: ignore[type-var]
-                while not is_over() and (token := next(tokens, None)) is not None:
-                    generated += 1
-                    if isinstance(token, ScoredToken):
-                        placed.append(PlacedToken(token, length))
-                        token = token.id
-                    yield token
-            is_cut = False
+            for token in islice(scored, len(prompt)):
+                if is_over():
+                    return
+                placed.append(PlacedToken(token, len(text)))
+                yield token.id
 
-        def texts() -> Iterator[str]:
-            nonlocal length
-            for text in self._pieces(arriving(), continues):
-                length += len(text)
-                yield text
+        with closing(scored):  # type: ignore[type-var]
+            for part in self.tokenizer.decode_stream(arriving()):
+                text += part
+            yield Piece(text, 0, None if options else "length", tuple(placed))
+            if options:
+                yield from self._answer(tokens, options, is_over, self._has_text(prompt), {}, len(text))
 
-        answer = until_stop(texts(), options.stop)
-        for text in whole_letters(answer) if options.whole_syllables else answer:
-            shown += len(text)
-            begun = [placed.popleft() for _ in range(sum(token.place < shown for token in placed))]
-            yield Piece(text, generated, tokens=tuple(begun))
-        ran_out = not is_cut and generated >= options.max_new_tokens
-        yield Piece("", generated, "length" if ran_out else "stop", () if is_cut else tuple(placed))
+    def _answer(
+        self,
+        tokens: Iterator[int | ScoredToken],
+        options: GenerationOptions,
+        is_over: Callable[[], bool],
+        continues: bool,
+        marks: Mapping[int, str],
+        length: int = 0,
+    ) -> Iterator[Piece]:
+        decode = partial(self._pieces, options=options, continues=continues)
+        return answer_pieces(tokens, decode, options, self.engine.stop_ids_of(options), is_over, marks, length)
 
     def chat(self, system_prompt: str | None = None, *, template: str | None = None) -> Chat:
         """Return a new conversation, which remembers its messages.
@@ -255,11 +305,24 @@ class TextGenerator:
         """
         return Chat(self.tokenizer, self._stream, system_prompt, template)
 
-    def encode(self, prompt: str) -> list[int]:
-        """Return the ids of a prompt, including special tokens before the text but not special tokens after it."""
+    def encode(self, prompt: str, *, allowed_special: AllowedSpecial = "none") -> list[int]:
+        """Return the ids of a prompt, including special tokens before the text but not special tokens after it.
+
+        Args:
+            allowed_special: As for `hf_sgpe.tokenizer.BPETokenizer.encode`.
+        """
         if not isinstance(prompt, str):
             raise TypeError(f"the prompt must be a text, not {type(prompt).__name__}")
-        return self._before + self.tokenizer.encode(prompt)
+        return self._before + self.tokenizer.encode(prompt, allowed_special=allowed_special)
+
+    @cached_property
+    def constrainer(self) -> Constrainer:
+        """The model's tokens for answers that follow a rule (`hf_sgpe.generation.structured_output`).
+
+        Raises:
+            SGPEError: llguidance is not installed.
+        """
+        return Constrainer(self.tokenizer, self.engine.vocab_size)
 
     @cached_property
     def _before(self) -> list[int]:
@@ -284,14 +347,27 @@ class TextGenerator:
         """Return the pieces of the answer to ``ids``, without the first ``again`` characters, which repeat the end of the
         prompt.
         """
+        options = self._with_special_stops(options)
         tokens = self._counted(self.engine.generate(ids, options, watch=watch), len(ids))
-        pieces = until_stop(without_beginning(self._pieces(tokens, continues), again), options.stop)
+
+        def is_due() -> bool:
+            return self.progress is None or self.progress.tokens > options.min_new_tokens
+
+        pieces = until_stop(without_beginning(self._pieces(tokens, options, continues), again), options.stop, is_due)
         return whole_letters(pieces) if options.whole_syllables else pieces
 
-    def _pieces(self, ids: Iterable[int], continues: bool = False) -> Iterator[str]:
+    def _with_special_stops(self, options: GenerationOptions) -> GenerationOptions:
+        """Return options with the ids of those stop texts that are special tokens, whose text is not part of an answer."""
+        special = self.tokenizer.special_tokens
+        ids = tuple(special[text] for text in options.stop if text in special)
+        return replace(options, stop_ids=(*options.stop_ids, *ids)) if ids else options
+
+    def _pieces(self, ids: Iterable[int], options: GenerationOptions, continues: bool = False) -> Iterator[str]:
         # Rows that pad an embedding are not tokens.
         token_ids = (id for id in ids if id in self._token_ids)
-        return self.tokenizer.decode_stream(token_ids, skip_special_tokens=True, keep_unfinished=False, continues=continues)
+        return self.tokenizer.decode_stream(
+            token_ids, options.skip_special_tokens, keep_unfinished=False, continues=continues
+        )
 
     def _has_text(self, ids: Sequence[int]) -> bool:
         """Return whether a prompt has text that the answer continues, so that a space at its beginning belongs to it."""

@@ -6,8 +6,11 @@ import json
 import time
 import uuid
 from collections.abc import Iterator, Sequence
+from itertools import groupby
+from math import isnan
 from typing import Any
 
+from hf_sgpe.chat.tool_calls import CallPart, joined
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.generation.pieces import Piece, PlacedToken
 from hf_sgpe.serving.requests import Asked, Served
@@ -58,13 +61,16 @@ class Completion:
             text = self._echo(number) + "".join(piece.text for piece in pieces)
             tokens = [token for piece in pieces for token in piece.tokens]
             logprobs = None if self.asked.top is None else self._logprobs(tokens)
-            choices.append(self._choice(number, self._said(text), logprobs, pieces[-1].finish_reason))
+            calls = [part for piece in pieces for part in piece.calls]
+            said = self._said(text, calls, "".join(piece.reasoning for piece in pieces))
+            choices.append(self._choice(number, said, logprobs, pieces[-1].finish_reason))
         return self._record(self.whole_object, choices, usage=self._usage())
 
     def first_parts(self) -> Iterator[dict[str, Any]]:
         """Yield the events that are sent before any generated piece: one for each choice, if any."""
-        for number in range(len(self._generated) if self.asked.echo is not None else 0):
-            yield self._part(self._choice(number, self._said(self._echo(number))))
+        for number in range(len(self._generated)):
+            if echo := self._echo(number):
+                yield self._part(self._choice(number, self._said(echo)))
 
     def part(self, number: int, piece: Piece) -> dict[str, Any]:
         """Return the event for a piece of a choice."""
@@ -78,9 +84,11 @@ class Completion:
             yield self._record(self.part_object, [], usage=self._usage())
 
     def _echo(self, number: int) -> str:
-        return self.asked.echo[number // self.asked.n] if self.asked.echo is not None else ""
+        if self.asked.echo is None or self.asked.scores_prompts:  # scored prompts are pieces
+            return ""
+        return self.asked.echo[number // self.asked.n]
 
-    def _said(self, text: str) -> dict[str, Any]:
+    def _said(self, text: str, calls: Sequence[CallPart] = (), reasoning: str = "") -> dict[str, Any]:
         return {"text": text}
 
     def _said_next(self, piece: Piece) -> dict[str, Any]:
@@ -96,12 +104,14 @@ class Completion:
         return {"index": number, **said, "logprobs": logprobs, "finish_reason": finish_reason}
 
     def _logprobs(self, tokens: Sequence[PlacedToken]) -> dict[str, Any]:
-        top = [dict(map(self._named, (*token.top, (token.id, token.logprob)))) for token, _ in tokens]
         named = [self._named((token.id, token.logprob)) for token, _ in tokens]
+        best = [dict((*map(self._named, token.top), own)) for (token, _), own in zip(tokens, named, strict=True)]
+        # The first token of a prompt has no log-probability.
+        scored = [not isnan(token.logprob) for token, _ in tokens]
         return {
             "tokens": [name for name, _ in named],
-            "token_logprobs": [logprob for _, logprob in named],
-            "top_logprobs": top,
+            "token_logprobs": [logprob if has else None for (_, logprob), has in zip(named, scored, strict=True)],
+            "top_logprobs": [top if has else None for top, has in zip(best, scored, strict=True)],
             "text_offset": [place for _, place in tokens],
         }
 
@@ -136,6 +146,19 @@ class Completion:
         return {"prompt_tokens": prompts, "completion_tokens": answers, "total_tokens": prompts + answers}
 
 
+def _call_delta(number: int, parts: Sequence[CallPart]) -> dict[str, Any]:
+    """Return the next parts of a tool call as streams have them: the first part has the id and the name."""
+    arguments = "".join(part.arguments for part in parts)
+    if parts[0].name is None:
+        return {"index": number, "function": {"arguments": arguments}}
+    function = {"name": parts[0].name, "arguments": arguments}
+    return {"index": number, "id": _new_id(), "type": "function", "function": function}
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex[:9]  # Mistral's templates accept only ids of nine letters and digits
+
+
 class ChatCompletion(Completion):
     """The answer to a request for ``/v1/chat/completions``, with the field names of chats."""
 
@@ -147,11 +170,24 @@ class ChatCompletion(Completion):
         for number in range(len(self._generated)):
             yield self._part(self._choice(number, {"delta": {"role": "assistant", "content": ""}}))
 
-    def _said(self, text: str) -> dict[str, Any]:
-        return {"message": {"role": "assistant", "content": text, "refusal": None}}
+    def _said(self, text: str, calls: Sequence[CallPart] = (), reasoning: str = "") -> dict[str, Any]:
+        message: dict[str, Any] = {"role": "assistant", "content": text or None if calls else text, "refusal": None}
+        called = [{"id": _new_id(), "type": "function", "function": function} for function in joined(calls)]
+        if called:
+            message["tool_calls"] = called
+        if reasoning:
+            message["reasoning_content"] = reasoning
+        return {"message": message}
 
     def _said_next(self, piece: Piece) -> dict[str, Any]:
-        return {"delta": {"content": piece.text} if piece.text else {}}
+        delta: dict[str, Any] = {"content": piece.text} if piece.text else {}
+        if piece.reasoning:
+            delta["reasoning_content"] = piece.reasoning
+        if piece.calls:
+            # Some clients read only the first entry of a delta, so each call has one.
+            by_number = groupby(piece.calls, key=lambda part: part.number)
+            delta["tool_calls"] = [_call_delta(number, [*parts]) for number, parts in by_number]
+        return {"delta": delta}
 
     def _logprobs(self, tokens: Sequence[PlacedToken]) -> dict[str, Any]:
         return {"content": [self._scored(token.id, token.logprob, token.top) for token, _ in tokens], "refusal": None}

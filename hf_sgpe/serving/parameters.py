@@ -119,5 +119,10 @@ def kind(value: Any) -> str:
     return next((name for matches, name in kinds if matches(value)), "an object")
 
 
+def are_ids(value: Any) -> bool:
+    """Return whether a value is a list of whole numbers."""
+    return isinstance(value, list) and all(type(id) is int for id in value)
+
+
 _LABELS = ("user", "metadata", "safety_identifier", "prompt_cache_key")
 """Labels that clients attach for OpenAI. They have no effect on an answer."""

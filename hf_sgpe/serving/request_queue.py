@@ -66,6 +66,12 @@ class Line:
         with self._changed:
             return len(self._waiting) + (self._running is not None)
 
+    @property
+    def waiting(self) -> int:
+        """The number of tickets that wait while another ticket is served."""
+        with self._changed:
+            return len(self._waiting)
+
     def add(self, ticket: Ticket) -> None:
         """Add a ticket at the end of the line.
 

@@ -7,15 +7,22 @@ A parameter that the server does not support is an error, unless its value has n
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hf_sgpe.generation.conversation import Chat
 from hf_sgpe.generation.engines.sampling_options import GenerationOptions
+from hf_sgpe.generation.pieces import Piece
+from hf_sgpe.generation.structured_output import Constrained, Rule
 from hf_sgpe.generation.text_generator import TextGenerator
+from hf_sgpe.serving.answer_rules import read_rule
 from hf_sgpe.serving.limits import Limits
-from hf_sgpe.serving.parameters import Parameters, RequestError, about, kind
+from hf_sgpe.serving.messages import read_messages
+from hf_sgpe.serving.parameters import Parameters, RequestError, about, are_ids, kind
+from hf_sgpe.serving.stopping import STOPPING, read_stopping
+from hf_sgpe.serving.template_parameters import PROMPT, TEMPLATE, read_encoder, read_template
+from hf_sgpe.serving.tool_use import Tool, ToolUse, read_tools
 from hf_sgpe.splitting.normalization import well_formed
 
 
@@ -25,12 +32,17 @@ class Served:
 
     Args:
         chat: Encoder of conversations; None if there is no chat template.
+        response_template: The tokenizer's response template, which describes answers for transformers; None if there is
+            none.
+        template_variables: Variables of the chat template, which a request may replace.
     """
 
     name: str
     generator: TextGenerator
     chat: Chat | None
     limits: Limits = field(default_factory=Limits)
+    response_template: Mapping[str, Any] | None = None
+    template_variables: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -43,6 +55,10 @@ class Asked:
         n: Number of answers to each prompt.
         echo: Texts of the prompts if the answers repeat the prompts, otherwise None.
         top: Number of most probable tokens to return with the log-probabilities; None for no log-probabilities.
+        has_answers: Whether anything is generated; ``max_tokens: 0`` returns only the prompt.
+        continues: Whether the answers continue a text, and are not messages of their own.
+        tool_use: The tools that an answer may call, if any.
+        rule: The rule that the text of an answer must follow, if any.
     """
 
     prompts: list[list[int]]
@@ -52,11 +68,34 @@ class Asked:
     has_usage: bool
     echo: list[str] | None = None
     top: int | None = None
+    tool_use: ToolUse | None = None
+    rule: Rule | None = None
+    has_answers: bool = True
+    continues: bool = True
+
+    @property
+    def scores_prompts(self) -> bool:
+        """Whether the answers have the prompts with the log-probabilities of their tokens."""
+        return self.echo is not None and self.top is not None
 
     def options_of(self, choice: int) -> GenerationOptions:
         """Return the options for one of ``n`` answers. Each answer has its own seed, derived from the request's seed."""
         seed = self.options.seed
         return self.options if seed is None else replace(self.options, seed=(seed + choice) % ((1 << 32) - 1))
+
+    def reading(self, pieces: Iterator[Piece], prompt: Callable[[], str]) -> Iterator[Piece]:
+        """Return the pieces of an answer in which tool calls are found, as by `ToolUse.find_calls`."""
+        return pieces if self.tool_use is None else self.tool_use.find_calls(pieces, prompt)
+
+    def watch(self, generator: TextGenerator) -> Constrained | None:
+        """Return the watch that makes one answer follow the rule, if there is a rule.
+
+        Raises:
+            SGPEError: the model has no token that ends an answer.
+        """
+        if self.rule is None:
+            return None
+        return generator.constrainer.watch(self.rule, generator.engine.stop_ids.union(self.options.stop_ids))
 
 
 def read_json(body: bytes) -> dict[str, Any]:
@@ -82,16 +121,17 @@ def read_completion(record: Mapping[str, Any], served: Served) -> Asked:
     """
     given = Parameters(record, {*_COMMON, *_COMPLETION}, {**_WITHOUT_EFFECT, "suffix": ("",), "best_of": (1,)})
     _check_model(given, served)
-    asked = _asked(given, served, read_prompts(given, served), 16, ("max_tokens",))
+    asked = _asked(given, served, read_prompts(given, served), 16, ("max_tokens",), least_tokens=0)
+    asked = _with_rule(asked, read_rule(given, served.generator))
     if given.get("logprobs") is not None:
         asked = replace(asked, top=given.whole_number("logprobs", 0, _MOST_TOP, least=0))
     if not given.flag("echo"):
         return asked
-    if asked.top is not None:
-        raise RequestError(
-            "echo cannot be used with logprobs, because this server has no logprobs for prompts: leave one out", param="echo"
-        )
-    return replace(asked, echo=[served.generator.tokenizer.decode(ids) for ids in asked.prompts])
+    if asked.rule is not None and asked.top is not None:
+        message = "echo with logprobs cannot be combined with structured output: leave one out"
+        raise RequestError(message, param="echo")
+    with about("prompt"):
+        return replace(asked, echo=[served.generator.tokenizer.decode(ids) for ids in asked.prompts])
 
 
 def read_chat(record: Mapping[str, Any], served: Served) -> Asked:
@@ -102,15 +142,17 @@ def read_chat(record: Mapping[str, Any], served: Served) -> Asked:
     """
     given = Parameters(record, {*_COMMON, *_CHAT}, {**_WITHOUT_EFFECT, **_OF_CHATS})
     _check_model(given, served)
-    ids = read_conversation(given, served)
+    chat = _chat_of(served)
+    tool_use = read_tools(given, chat.template, served.generator.tokenizer, served.response_template)
+    ids = read_conversation(given, served, tools=tool_use.tools if tool_use else [])
     asked = _asked(given, served, [ids], served.limits.max_new_tokens, ("max_completion_tokens", "max_tokens"))
     top = given.whole_number("top_logprobs", 0, _MOST_TOP, least=0)
     has_logprobs = given.flag("logprobs")
     if top and not has_logprobs:
         raise RequestError("top_logprobs needs logprobs: true", param="top_logprobs")
-    assert served.chat is not None
-    options = replace(asked.options, stop_ids=served.chat.stop_ids)
-    return replace(asked, options=options, top=top if has_logprobs else None)
+    rule = read_rule(given, served.generator, chat.stop_ids, tool_use)
+    asked = _with_rule(replace(asked, options=chat.ending(asked.options), tool_use=tool_use), rule)
+    return replace(asked, top=top if has_logprobs else None, continues=given.flag("continue_final_message"))
 
 
 def read_tokenize(record: Mapping[str, Any], served: Served) -> tuple[list[int], bool]:
@@ -119,18 +161,17 @@ def read_tokenize(record: Mapping[str, Any], served: Served) -> tuple[list[int],
     Raises:
         RequestError: the request is invalid.
     """
-    of_texts, of_chats = {"prompt", "add_special_tokens"}, {"messages", "add_generation_prompt"}
+    of_texts, of_chats = {"prompt", *PROMPT}, {"messages", "tools", *TEMPLATE}
     given = Parameters(record, {"model", "return_token_strs", *(of_chats if "messages" in record else of_texts)}, {})
     _check_model(given, served)
     with_spellings = given.flag("return_token_strs")
     if "messages" in record:
-        add_generation_prompt = given.flag("add_generation_prompt", True)
-        return read_conversation(given, served, add_generation_prompt=add_generation_prompt), with_spellings
+        tool_use = read_tools(given, _chat_of(served).template, served.generator.tokenizer)
+        return read_conversation(given, served, tools=tool_use.tools if tool_use else []), with_spellings
     text = given.get("prompt")
     if not isinstance(text, str):
         raise RequestError("prompt must be a text; for a chat, give messages", param="prompt")
-    encode = served.generator.encode if given.flag("add_special_tokens", True) else served.generator.tokenizer.encode
-    return encode(well_formed(text)), with_spellings
+    return read_encoder(given, served.generator)(well_formed(text)), with_spellings
 
 
 def read_detokenize(record: Mapping[str, Any], served: Served) -> str:
@@ -142,7 +183,7 @@ def read_detokenize(record: Mapping[str, Any], served: Served) -> str:
     given = Parameters(record, {"model", "tokens"}, {})
     _check_model(given, served)
     tokens = given.get("tokens")
-    if not _are_ids(tokens):
+    if not are_ids(tokens):
         raise RequestError("tokens must be a list of token ids", param="tokens")
     with about("tokens"):
         return served.generator.tokenizer.decode(tokens)
@@ -153,22 +194,38 @@ def read_prompts(given: Parameters, served: Served) -> list[list[int]]:
     either.
     """
     prompt = given.get("prompt")
-    prompts = [prompt] if isinstance(prompt, str) or (_are_ids(prompt) and prompt) else prompt
-    if not isinstance(prompts, list) or not prompts or not all(isinstance(part, str) or _are_ids(part) for part in prompts):
+    prompts = [prompt] if isinstance(prompt, str) or (are_ids(prompt) and prompt) else prompt
+    if not isinstance(prompts, list) or not prompts or not all(isinstance(part, str) or are_ids(part) for part in prompts):
         raise RequestError("prompt must be a text, token ids, or a non-empty list of either", param="prompt")
-    return [served.generator.encode(well_formed(part)) if isinstance(part, str) else part for part in prompts]
+    encode = read_encoder(given, served.generator)
+    return [encode(well_formed(part)) if isinstance(part, str) else part for part in prompts]
 
 
-def read_conversation(given: Parameters, served: Served, *, add_generation_prompt: bool = True) -> list[int]:
-    """Return the ids of the messages of a chat."""
-    messages = given.get("messages")
+def read_conversation(given: Parameters, served: Served, *, tools: Sequence[Tool] = ()) -> list[int]:
+    """Return the ids of the messages of a chat, with the tools that the template shows the model."""
+    chat = _chat_of(served)
+    messages = read_messages(given.get("messages"), chat.template)
+    variables = {**served.template_variables, "tools": [*tools] or None}
+    arguments = read_template(given, messages, variables)
+    with about("messages"):
+        return chat.encode(messages, **arguments)
+
+
+def _chat_of(served: Served) -> Chat:
     if served.chat is None:
         raise RequestError("the model has no chat template: start the server with --template", param="messages")
-    if not isinstance(messages, list) or not messages:
-        raise RequestError("messages must be a non-empty list", param="messages")
-    checked = [_message(message, f"messages[{place}]") for place, message in enumerate(messages)]
-    with about("messages"):
-        return served.chat.encode(checked, add_generation_prompt=add_generation_prompt)
+    return served.chat
+
+
+def _with_rule(asked: Asked, rule: Rule | None) -> Asked:
+    """Return a request whose answers follow a rule, if there is one. The rule decides where an answer ends."""
+    if rule is not None and asked.options.ignore_eos:
+        message = "ignore_eos cannot be combined with structured output, which ends an answer: leave one out"
+        raise RequestError(message, param="ignore_eos")
+    if rule is not None and asked.options.min_new_tokens:
+        message = "min_tokens cannot be combined with structured output, which ends an answer: leave one out"
+        raise RequestError(message, param="min_tokens")
+    return replace(asked, rule=rule)
 
 
 def _check_model(given: Parameters, served: Served) -> None:
@@ -178,33 +235,21 @@ def _check_model(given: Parameters, served: Served) -> None:
         raise RequestError(message, status=404, param="model", code="model_not_found")
 
 
-def _message(message: Any, name: str) -> dict[str, str]:
-    if not isinstance(message, dict):
-        raise RequestError(f"{name} must be an object with role and content, not {kind(message)}", param=name)
-    for key, value in message.items():
-        if key not in ("role", "content", "name") and value not in (None, [], {}):
-            problem = f"{name}: {key} is not supported: leave it out"
-            raise RequestError(problem, param=f"{name}.{key}", code="unsupported_parameter")
-    role, content = message.get("role"), message.get("content")
-    if not isinstance(role, str) or role not in _ROLES:
-        raise RequestError(f"{name}: role must be one of {', '.join(_ROLES)}, not {role!r}", param=f"{name}.role")
-    if isinstance(content, list):
-        for part in content:
-            if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
-                part_type = part.get("type") if isinstance(part, dict) else part
-                raise RequestError(f"{name}: content must be text, not {part_type!r}", param=f"{name}.content")
-        content = "\n".join(part["text"] for part in content)
-    read = {"role": _ROLES[role], "content": content, **({"name": message["name"]} if message.get("name") else {})}
-    for key, value in read.items():
-        if not isinstance(value, str):
-            raise RequestError(f"{name}: {key} must be a text, not {kind(value)}", param=f"{name}.{key}")
-    return {key: well_formed(value) for key, value in read.items()}
-
-
-def _asked(given: Parameters, served: Served, prompts: list[list[int]], max_tokens: int, names: tuple[str, ...]) -> Asked:
+def _asked(
+    given: Parameters,
+    served: Served,
+    prompts: list[list[int]],
+    max_tokens: int,
+    names: tuple[str, ...],
+    *,
+    least_tokens: int = 1,
+) -> Asked:
     limits, context = served.limits, served.generator.engine.context_length
+    most = given.whole_number(
+        given.one_of(names), min(max_tokens, limits.max_new_tokens), limits.max_new_tokens, least=least_tokens
+    )
     for ids in prompts:
-        if context is not None and len(ids) >= context:
+        if context is not None and len(ids) + min(most, 1) > context:
             raise RequestError(
                 f"the prompt has {len(ids):,} tokens, and the context of this model has only {context:,}: shorten the "
                 "prompt",
@@ -216,44 +261,31 @@ def _asked(given: Parameters, served: Served, prompts: list[list[int]], max_toke
         raise RequestError(
             f"n: the request asks for {n * len(prompts):,} answers, and the maximum is {limits.max_choices:,}", param="n"
         )
-    options = GenerationOptions(
-        max_new_tokens=given.whole_number(
-            given.one_of(names), min(max_tokens, limits.max_new_tokens), limits.max_new_tokens
-        ),
-        temperature=1.0,
-        top_p=1.0,
-    )
+    options = GenerationOptions(max_new_tokens=max(most, 1), temperature=1.0, top_p=1.0)
     for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "seed"):
         if (value := given.get(name)) is not None:
             with about(name):
                 options = replace(options, **{name: value})
-    stop = given.get("stop") or []
-    stops = [stop] if isinstance(stop, str) else stop
-    if not isinstance(stops, list) or len(stops) > 4 or not all(isinstance(text, str) and text for text in stops):
-        raise RequestError("stop must be a non-empty text, or a list of up to 4 non-empty texts", param="stop")
     is_streamed = given.flag("stream")
     settings = given.get("stream_options")
     if settings is not None and (not is_streamed or not isinstance(settings, dict)):
         raise RequestError("stream_options must be an object, and needs stream: true", param="stream_options")
     settings = Parameters(settings or {}, {"include_usage"}, {"include_obfuscation": (False,)}, "stream_options.")
-    return Asked(prompts, replace(options, stop=tuple(stops)), n, is_streamed, settings.flag("include_usage"))
+    options = read_stopping(given, options, served.generator.engine)
+    return Asked(prompts, options, n, is_streamed, settings.flag("include_usage"), has_answers=most > 0)
 
-
-def _are_ids(value: Any) -> bool:
-    return isinstance(value, list) and all(type(id) is int for id in value)
-
-
-_ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
-"""Roles for a template, keyed by role in a request. ``developer`` is OpenAI's newer name of ``system``."""
 
 _MOST_TOP = 20
 
 _COMMON = (
-    *("model", "n", "stream", "stream_options", "stop", "seed", "temperature", "top_p", "top_k", "min_p"),
-    *("repetition_penalty", "max_tokens", "logprobs"),
+    *("model", "n", "stream", "stream_options", "seed", "temperature", "top_p", "top_k", "min_p", "repetition_penalty"),
+    *("max_tokens", "logprobs", "response_format", "structured_outputs", *STOPPING),
 )
-_COMPLETION = ("prompt", "echo")
-_CHAT = ("messages", "max_completion_tokens", "top_logprobs")
+_COMPLETION = ("prompt", "echo", *PROMPT)
+_CHAT = (
+    *("messages", "max_completion_tokens", "top_logprobs", "tools", "tool_choice", "parallel_tool_calls"),
+    *TEMPLATE,
+)
 _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
     "logit_bias": ({},),
     "frequency_penalty": (0,),
@@ -261,12 +293,8 @@ _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
     "service_tier": ("auto", "default"),
 }
 _OF_CHATS: dict[str, tuple[Any, ...]] = {
-    "tools": ([],),
-    "tool_choice": ("none", "auto"),
-    "parallel_tool_calls": (True, False),
     "functions": ([],),
     "function_call": ("none", "auto"),
-    "response_format": ({"type": "text"},),
     "modalities": (["text"],),
     "audio": (),
     "prediction": (),

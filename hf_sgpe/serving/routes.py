@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -20,7 +21,9 @@ from starlette.types import Receive, Scope, Send
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.generation.pieces import Piece
+from hf_sgpe.serving.access import check_key, for_web_pages
 from hf_sgpe.serving.answers import DONE, ChatCompletion, Completion, event, to_json
+from hf_sgpe.serving.monitoring import CONTENT_TYPE, Metrics, Monitor, Observed
 from hf_sgpe.serving.parameters import RequestError, about
 from hf_sgpe.serving.request_queue import Line, LineClosedError, LineFullError, Ticket
 from hf_sgpe.serving.requests import (
@@ -38,13 +41,23 @@ logger = logging.getLogger(__name__)
 _Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def create_app(served: Served, *, api_key: str | None = None, body_seconds: float = 60.0) -> Starlette:
+def create_app(
+    served: Served,
+    *,
+    api_keys: Collection[str] = (),
+    body_seconds: float = 60.0,
+    origins: Sequence[str] = (),
+    log: Callable[[str], None] | None = None,
+) -> Starlette:
     """Return the ASGI application that serves a model. While it runs, its queue is ``app.state.line``.
 
     Args:
-        api_key: Key that clients must send as ``Authorization: Bearer …``; None for a server without a key.
+        api_keys: Keys of which clients must send one as ``Authorization: Bearer …``; empty for a server without a key.
         body_seconds: Time limit, in seconds, for the body of a request to arrive.
+        origins: Origins of the web pages that may use the server; ``*`` for all.
+        log: Function that is called with a line for each request; None for no lines.
     """
+    metrics = Metrics(served.name, served.generator.engine.name)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -55,7 +68,8 @@ def create_app(served: Served, *, api_key: str | None = None, body_seconds: floa
 
     def route(path: str, endpoint: _Endpoint, method: str = "POST") -> Route:
         async def checked(request: Request) -> Response:
-            _check_key(request, api_key)
+            request.state.observed.route = path.replace(":path", "")
+            check_key(request, api_keys)
             return await endpoint(request)
 
         return Route(path, checked, methods=[method])
@@ -102,7 +116,14 @@ def create_app(served: Served, *, api_key: str | None = None, body_seconds: floa
             raise RequestError(message, status=404, param="model", code="model_not_found")
         return _json(card)
 
+    async def show_metrics(request: Request) -> Response:
+        line: Line = request.app.state.line
+        waiting = line.waiting
+        text = metrics.text(running=max(len(line) - waiting, 0), waiting=waiting)
+        return Response(text, media_type=CONTENT_TYPE)
+
     async def health(request: Request) -> Response:
+        request.state.observed.route = "/health"
         return _json({"status": "ok"})
 
     return Starlette(
@@ -113,6 +134,7 @@ def create_app(served: Served, *, api_key: str | None = None, body_seconds: floa
             route("/v1/models/{name:path}", model, "GET"),
             route("/tokenize", tokenize),
             route("/detokenize", detokenize),
+            route("/metrics", show_metrics, "GET"),
             Route("/health", health),  # needs no key, so that monitoring can use it
         ],
         exception_handlers={
@@ -121,20 +143,12 @@ def create_app(served: Served, *, api_key: str | None = None, body_seconds: floa
             ClientDisconnect: _gone,
             Exception: _failed,
         },
+        middleware=[Middleware(Monitor, metrics, log), *for_web_pages(origins)],
         lifespan=lifespan,
     )
 
 
 # ---------------------------------------------------------------- requests
-
-
-def _check_key(request: Request, api_key: str | None) -> None:
-    if api_key is None:
-        return
-    scheme, _, key = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not hmac.compare_digest(key.strip().encode("latin-1"), api_key.encode()):
-        message = "the API key is missing or wrong: send it as Authorization: Bearer KEY"
-        raise RequestError(message, status=401, code="invalid_api_key", headers={"WWW-Authenticate": "Bearer"})
 
 
 async def _body(request: Request, most: int) -> bytes:
@@ -157,23 +171,43 @@ async def _body(request: Request, most: int) -> bytes:
 
 def _queue(request: Request, asked: Asked, form: Completion, served: Served) -> Response:
     """Add a request to the line, and return a response that waits for the request's answers."""
-    arriving = _Arriving(is_streamed=asked.is_streamed)
+    observed: Observed = request.state.observed
+    arriving = _Arriving(observed, is_streamed=asked.is_streamed)
     ticket = Ticket(arriving.put)
     is_message = isinstance(form, ChatCompletion)
     with about("messages" if is_message else "prompt"):
-        ticket.texts = [
-            served.generator.pieces(
-                ids, asked.options_of(choice), top=asked.top, is_over=ticket.is_cancelled, is_message=is_message
-            )
-            for ids in asked.prompts
-            for choice in range(asked.n)
-        ]
+        ticket.texts = [_pieces(served, asked, ids, choice, ticket) for ids in asked.prompts for choice in range(asked.n)]
     line: Line = request.app.state.line
     try:
         line.add(ticket)
     except (LineFullError, LineClosedError) as error:
         raise _error_of(error) from None
+    observed.prompt_tokens = sum(map(len, asked.prompts))
     return _Answer(line, ticket, arriving, form)
+
+
+def _pieces(served: Served, asked: Asked, ids: list[int], choice: int, ticket: Ticket) -> Iterator[Piece]:
+    """Return the iterator over the pieces of one answer."""
+    generator = served.generator
+    options = asked.options_of(choice) if asked.has_answers else None
+    if asked.scores_prompts:
+        return generator.pieces_with_prompt(ids, options, top=asked.top or 0, is_over=ticket.is_cancelled)
+    if options is None:
+        return _no_answer()
+    pieces = generator.pieces(
+        ids,
+        options,
+        top=asked.top,
+        is_over=ticket.is_cancelled,
+        is_message=not asked.continues,
+        marks=asked.tool_use.marks if asked.tool_use else None,
+        watch=asked.watch(generator),
+    )
+    return asked.reading(pieces, partial(generator.tokenizer.decode, ids))
+
+
+def _no_answer() -> Iterator[Piece]:
+    yield Piece("", 0, "length")
 
 
 class _ClientGoneError(Exception):
@@ -183,7 +217,8 @@ class _ClientGoneError(Exception):
 class _Arriving:
     """Pieces of answers, on their way from the line's thread to the coroutine of a request."""
 
-    def __init__(self, *, is_streamed: bool) -> None:
+    def __init__(self, observed: Observed, *, is_streamed: bool) -> None:
+        self._observed = observed
         self._is_streamed = is_streamed
         self._items: deque[tuple[int, Piece | Exception]] = deque()
         self._loop = asyncio.get_running_loop()
@@ -191,6 +226,8 @@ class _Arriving:
 
     def put(self, number: int, item: Piece | Exception) -> None:
         self._items.append((number, item))
+        if isinstance(item, Piece):
+            self._observed.arrived(number, item.generated)
         # If the answer is sent as a whole, the event loop is not woken up for each token.
         if self._is_streamed or isinstance(item, Exception) or item.finish_reason is not None:
             self._loop.call_soon_threadsafe(self._has_items.set)

@@ -141,6 +141,22 @@ def test_it_stops_at_ids_and_where_it_is_asked_to(engine, talking, prompts):
     assert list(engine.generate(ids, GenerationOptions(max_new_tokens=3, temperature=0))) == whole[:3]
 
 
+def test_an_answer_ends_no_earlier_and_no_later_than_it_is_asked_to(engine, talking, prompts, models, monkeypatch):
+    ids = talking.encode(prompts[0])
+    free = list(engine.generate(ids, replace(GREEDY, ignore_eos=True)))
+    assert len(free) == LENGTH
+    place = next(place for place, id in enumerate(free) if place >= 2 and id not in free[:place])
+    monkeypatch.setattr(engine, "stop_ids", frozenset({free[place]}))
+    assert list(engine.generate(ids, GREEDY)) == free[:place]
+    assert list(engine.generate(ids, GREEDY, with_stop=True)) == free[: place + 1]
+    assert list(engine.generate(ids, replace(GREEDY, ignore_eos=True))) == free
+    later = list(engine.generate(ids, replace(GREEDY, min_new_tokens=place + 3)))
+    assert len(later) >= place + 3
+    assert later[:place] == free[:place]
+    assert free[place] not in later
+    assert engine.generate_batch([ids, ids], replace(GREEDY, min_new_tokens=place + 3)) == [later, later]
+
+
 def test_text_is_the_same_streamed_and_decoded_whole(engine, talking, prompts):
     generator = TextGenerator(talking, engine)
     for prompt in prompts[::3]:
@@ -198,6 +214,24 @@ def test_logprobs_are_those_of_transformers(engine, talking, prompts, models):
         assert engine.logprobs(ids) == pytest.approx(expected, abs=1e-3)
     # What an engine remembers of one text does not come into the next.
     assert list(engine.generate(long[:9], GREEDY)) == answer
+
+
+def test_a_prompt_is_scored_in_one_pass_with_its_most_probable_next_token(engine, talking, prompts, models):
+    generator = TextGenerator(talking, engine)
+    one = replace(GREEDY, max_new_tokens=1)
+    for prompt in prompts[::6]:
+        ids = talking.encode(prompt)
+        (alone,) = generator.pieces_with_prompt(ids, top=2)
+        tokens = [token for token, _ in alone.tokens]
+        assert [token.id for token in tokens] == ids
+        assert [token.logprob for token in tokens[1:]] == pytest.approx(engine.logprobs(ids), abs=1e-6)
+        assert all(len(token.top) == 2 and token.top[0][1] >= token.logprob for token in tokens[1:])
+        prompt_piece, *pieces = generator.pieces_with_prompt(ids, one, top=2)
+        assert prompt_piece.text == alone.text == prompt
+        following = [token for piece in pieces for token, _ in piece.tokens]
+        (expected,) = engine.generate_scored(ids, one, top=2, with_stop=True)
+        assert [token.id for token in following] == [expected.id]
+        assert following[0].logprob == pytest.approx(expected.logprob, abs=1e-3)
 
 
 def test_bits_per_byte_are_those_of_an_evaluation(engine, talking, prompts, models):

@@ -19,6 +19,8 @@ TRANSFORMERS_4 = str(ROOT / ".venv-transformers4" / "bin" / "python")
 TOKENIZERS_1 = ROOT / ".venv-tokenizers1"
 FINETUNING = ROOT / ".venv-finetuning"
 NODE = ROOT / ".node"
+LM_EVAL = str(ROOT / ".venv-lm-eval" / "bin" / "python")
+CLIENTS = ROOT / ".venv-clients" / "bin" / "python"
 
 needs_transformers_4 = pytest.mark.skipif(
     not (Path(TRANSFORMERS_4).parents[1] / "installed").exists(),
@@ -35,6 +37,14 @@ needs_finetuning = pytest.mark.skipif(
 needs_node = pytest.mark.skipif(
     not (NODE / "installed").exists() or shutil.which("node") is None,
     reason=f"no transformers.js in {NODE}, or no node: bash scripts/ecosystems.sh sets it up",
+)
+needs_lm_eval = pytest.mark.skipif(
+    not (Path(LM_EVAL).parents[1] / "installed").exists(),
+    reason=f"no lm_eval at {LM_EVAL}: bash scripts/ecosystems.sh sets it up",
+)
+needs_clients = pytest.mark.skipif(
+    not (CLIENTS.parents[1] / "installed").exists(),
+    reason=f"no clients of OpenAI's API at {CLIENTS}: bash scripts/ecosystems.sh sets them up",
 )
 every_transformers = pytest.mark.parametrize(
     "python",

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from math import nan
 from operator import index
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
@@ -39,7 +40,8 @@ class ScoredToken(NamedTuple):
 
     Attributes:
         id: Id of the token.
-        logprob: Natural log-probability of the token over the whole vocabulary, before temperature, penalty and cuts.
+        logprob: Natural log-probability of the token over the whole vocabulary, before temperature, penalty and cuts. The
+            first token of a text has none (nan), because no token precedes it.
         top: The most probable tokens with their log-probabilities, most probable first.
     """
 
@@ -124,7 +126,12 @@ class Engine(ABC):
         return [list(self._until_stopped(*prompt)) for prompt in prompts]
 
     def generate(
-        self, ids: Iterable[int], options: GenerationOptions | None = None, *, watch: Watch | None = None
+        self,
+        ids: Iterable[int],
+        options: GenerationOptions | None = None,
+        *,
+        watch: Watch | None = None,
+        with_stop: bool = False,
     ) -> Iterator[int]:
         """Return an iterator over the tokens of the answer, without the stop token.
 
@@ -134,6 +141,7 @@ class Engine(ABC):
         Args:
             ids: Ids of the prompt.
             watch: Function that is called with the logits of each token and may replace them; see `Watch`.
+            with_stop: Whether the stop token, if there is one, is the last token.
 
         Raises:
             SGPEError: before anything runs: the prompt is empty, fills the context or has an id beyond the model's
@@ -141,31 +149,39 @@ class Engine(ABC):
         """
         options = options or GenerationOptions()
         prompt, options = self._checked(ids, options)
-        return self._until_stopped(prompt, options, watch)
+        return self._until_stopped(prompt, options, watch, with_stop)
 
     def generate_scored(
-        self, ids: Iterable[int], options: GenerationOptions | None = None, *, top: int = 0
+        self,
+        ids: Iterable[int],
+        options: GenerationOptions | None = None,
+        *,
+        top: int = 0,
+        watch: Watch | None = None,
+        with_stop: bool = False,
     ) -> Iterator[ScoredToken]:
         """Return an iterator over the tokens of the answer with their log-probabilities.
 
-        The tokens are those of `generate` with the same options and seed.
+        The tokens are those of `generate` with the same options, seed and watch.
 
         Args:
             ids: Ids of the prompt.
             top: Number of most probable tokens to return with each token.
+            watch: As for `generate`. The log-probabilities are those of the model's own logits.
+            with_stop: As for `generate`.
 
         Raises:
             SGPEError: as `generate`, or ``top`` is not a whole number of at least 0; during the iteration: a logit is not a
                 number.
         """
-        if not isinstance(top, int) or isinstance(top, bool) or top < 0:
-            raise SGPEError(f"top must be a whole number of at least 0, not {top!r}")
+        _check_top(top)
         shown: deque[Logits] = deque()
 
-        def keep(_: int | None, logits: Logits) -> None:
+        def keep(last: int | None, logits: Logits) -> Logits | None:
             shown.append(logits)
+            return watch(last, logits.copy()) if watch else None
 
-        ids = self.generate(ids, options, watch=keep)
+        ids = self.generate(ids, options, watch=keep, with_stop=with_stop)
         return (_scored(id, _log_softmax(shown.popleft()), top) for id in ids)
 
     def logprobs(self, ids: Iterable[int]) -> NDArray[np.float64]:
@@ -183,11 +199,7 @@ class Engine(ABC):
             SGPEError: there are no ids, more ids than the context, or an id beyond the model's vocabulary; the engine is
                 closed; or a logit is not a number.
         """
-        tokens = self._checked_ids(ids, "text")
-        if self.context_length is not None and len(tokens) > self.context_length:
-            raise SGPEError(
-                f"the text has {len(tokens):,} tokens, more than the context of {self.context_length:,}: shorten the text"
-            )
+        tokens = self._checked_text(ids)
         scores = np.empty(len(tokens) - 1)
         done = 0
         with closing(self._alone(self._logits(tokens[:-1]))) as parts:
@@ -196,6 +208,30 @@ class Engine(ABC):
                 scores[done : done + len(logits)] = _log_softmax(logits)[np.arange(len(logits)), following]
                 done += len(logits)
         return scores
+
+    def score(self, ids: Iterable[int], *, top: int = 0, with_next: bool = False) -> Iterator[ScoredToken]:
+        """Return an iterator over the tokens of a text with their log-probabilities, which are those of `logprobs`.
+
+        Args:
+            ids: As for `logprobs`.
+            top: Number of most probable tokens to return with each token after the first.
+            with_next: Whether the most probable token after the text follows.
+
+        Raises:
+            SGPEError: as `logprobs`, or ``top`` is not a whole number of at least 0.
+        """
+        _check_top(top)
+        return self._scored_text(self._checked_text(ids), top, with_next)
+
+    def _scored_text(self, tokens: list[int], top: int, with_next: bool) -> Iterator[ScoredToken]:
+        yield ScoredToken(tokens[0], nan, ())
+        read = tokens if with_next else tokens[:-1]
+        following = iter(tokens[1:])
+        with closing(self._alone(self._logits(read))) as parts:
+            for logits in parts if read else ():
+                for row in logits:
+                    id = next(following, None)
+                    yield _scored(int(row.argmax()) if id is None else id, _log_softmax(row), top)
 
     def generate_batch(self, batch: Sequence[Iterable[int]], options: GenerationOptions | None = None) -> list[list[int]]:
         """Return the answer to each prompt. Engines that can batch compute all answers at once.
@@ -256,6 +292,14 @@ class Engine(ABC):
                 )
         return checked
 
+    def _checked_text(self, ids: Iterable[int]) -> list[int]:
+        tokens = self._checked_ids(ids, "text")
+        if self.context_length is not None and len(tokens) > self.context_length:
+            raise SGPEError(
+                f"the text has {len(tokens):,} tokens, more than the context of {self.context_length:,}: shorten the text"
+            )
+        return tokens
+
     def _end(self) -> None:
         """End the generation in progress, if there is one."""
         if self._running is not None:
@@ -268,11 +312,21 @@ class Engine(ABC):
                 ) from None
             self._running = None
 
-    def _until_stopped(self, prompt: list[int], options: GenerationOptions, watch: Watch | None = None) -> Iterator[int]:
-        stop_ids = self.stop_ids.union(options.stop_ids)
+    def stop_ids_of(self, options: GenerationOptions) -> frozenset[int]:
+        """Return the tokens that end an answer with these options."""
+        return frozenset(options.stop_ids) if options.ignore_eos else self.stop_ids.union(options.stop_ids)
+
+    def _until_stopped(
+        self, prompt: list[int], options: GenerationOptions, watch: Watch | None = None, with_stop: bool = False
+    ) -> Iterator[int]:
+        stop_ids = self.stop_ids_of(options)
+        if options.min_new_tokens and stop_ids:
+            watch = _without_stops(sorted(stop_ids), options.min_new_tokens, watch)
         with closing(self._alone(self._go_on(prompt, options, stop_ids, watch))) as tokens:
             for number, id in enumerate(tokens, 1):
                 if id in stop_ids:
+                    if with_stop:
+                        yield id
                     return
                 yield id
                 if number >= options.max_new_tokens:
@@ -297,6 +351,28 @@ class Engine(ABC):
             raise
         except Exception as error:
             raise SGPEError(f"{self.name} failed to run this model ({_message_of(error)})") from error
+
+
+def _without_stops(stop_ids: list[int], tokens: int, watch: Watch | None) -> Watch:
+    """Return a watch that makes stop tokens impossible for a number of tokens, after ``watch``."""
+    left = tokens
+
+    def mask(last: int | None, logits: Logits) -> Logits | None:
+        nonlocal left
+        replaced = watch(last, logits) if watch is not None else None
+        if left <= 0:
+            return replaced
+        left -= 1
+        masked: Logits = (logits if replaced is None else replaced).copy()
+        masked[[id for id in stop_ids if id < len(masked)]] = -np.inf
+        return masked
+
+    return mask
+
+
+def _check_top(top: int) -> None:
+    if not isinstance(top, int) or isinstance(top, bool) or top < 0:
+        raise SGPEError(f"top must be a whole number of at least 0, not {top!r}")
 
 
 def _scored(id: int, logprobs: NDArray[np.float64], top: int) -> ScoredToken:

@@ -13,6 +13,7 @@ from hf_sgpe.terminal.options import as_option
 # llama.cpp reads the greatest 32-bit number as "no seed".
 _RANGES: dict[str, tuple[type, str, Callable[[Any], bool]]] = {
     "max_new_tokens": (int, "at least 1", lambda value: value >= 1),
+    "min_new_tokens": (int, "at least 0", lambda value: value >= 0),
     "temperature": (float, "at least 0", lambda value: 0 <= value < inf),
     "top_p": (float, "above 0 and at most 1", lambda value: 0 < value <= 1),
     "top_k": (int, "at least 0", lambda value: value >= 0),
@@ -47,8 +48,11 @@ class GenerationOptions:
             nothing.
         seed: The same seed gives the same tokens on one engine, machine and version; None for a random seed. On
             transformers, OpenVINO and MLX, the number seeds the engine's global generator.
-        stop: Texts that end the answer; they are not part of the answer.
+        stop: Texts that end the answer; they are not part of the answer. The name of a special token also means the token.
         stop_ids: Tokens that end the answer, in addition to the stop tokens of the model's configuration.
+        ignore_eos: Whether the stop tokens of the model's configuration and of a chat template do not end the answer.
+        min_new_tokens: Minimum number of tokens before a stop token or a stop text may end the answer.
+        skip_special_tokens: Whether the text of special tokens is left out of the answer.
         whole_syllables: Whether a stream holds back each letter until no later token can change it, in every script of this
             package (`hf_sgpe.splitting.streams.whole_letters`). The text of the answer stays the same.
         heal: Whether the model chooses the last tokens of a prompt again if a longer token could replace them
@@ -86,6 +90,9 @@ class GenerationOptions:
         default=(), metadata=as_option("Text that ends an answer; the answer does not include this text (repeatable).")
     )
     stop_ids: tuple[int, ...] = ()
+    ignore_eos: bool = False
+    min_new_tokens: int = 0
+    skip_special_tokens: bool = True
     whole_syllables: bool = field(
         default=False,
         metadata=as_option(
@@ -124,7 +131,7 @@ class GenerationOptions:
             if not isinstance(value, (str, int, Iterable)):
                 raise SGPEError(f"{name} must be a list, not {value!r}")
             object.__setattr__(self, name, (value,) if isinstance(value, (str, int)) else tuple(value))
-        for name in ("whole_syllables", "heal"):
+        for name in ("whole_syllables", "heal", "ignore_eos", "skip_special_tokens"):
             if not isinstance(getattr(self, name), bool):
                 raise SGPEError(f"{name} must be true or false, not {getattr(self, name)!r}")
         if not all(isinstance(text, str) and text for text in self.stop):

@@ -189,10 +189,12 @@ class TransformersEngine(Engine):
         # Older versions apply the repetition penalty to padding, and padded prompts also have to fit into the context.
         if len(prompts) < 2 or len(distinct) > 1 or (options := distinct.pop()).repetition_penalty != 1:
             return super()._batch(prompts)
+        if options.min_new_tokens:  # each prompt needs a watch of its own
+            return super()._batch(prompts)
         if self.context_length is not None and longest + options.max_new_tokens > self.context_length:
             return super()._batch(prompts)
         self._end()
-        stop_ids = self.stop_ids.union(options.stop_ids)
+        stop_ids = self.stop_ids_of(options)
         answers = self._generate([ids for ids, _ in prompts], options, stop_ids)[:, longest:].tolist()
         stops = [next((place for place, id in enumerate(row) if id in stop_ids), len(row)) for row in answers]
         return [row[:stop] for row, stop in zip(answers, stops, strict=True)]

@@ -52,7 +52,7 @@ def test_pieces_say_why_an_answer_ended(chatty):
         *pieces, last = generator.pieces([65], GenerationOptions(**options))
         assert "".join(piece.text for piece in pieces) == text
         assert {piece.finish_reason for piece in pieces} <= {None}
-        assert last == ("", generated, reason, ())
+        assert last[:4] == ("", generated, reason, ())
     generator.engine.context_length = 4
     assert [piece.finish_reason for piece in generator.pieces([65, 65])][-1] == "length"
     with pytest.raises(SGPEError, match="fills the context of 4"):
@@ -95,10 +95,92 @@ def test_tokens_come_with_the_text_that_they_begin(chatty):
     assert last.generated == 6
 
 
+def placed_tokens(pieces):
+    return [token for piece in pieces for token in piece.tokens]
+
+
+def test_a_prompt_comes_with_its_tokens_before_the_answer():
+    engine = Bigram(256)
+    generator = TextGenerator(BYTEWISE, engine)
+    prompt = list("aක<b".encode())
+    options = GenerationOptions(max_new_tokens=12, seed=1, temperature=1)
+    first, *pieces = generator.pieces_with_prompt(prompt, options, top=2)
+    answer = list(generator.pieces(prompt, options, top=2))
+    assert (first.text, first.generated, first.finish_reason) == ("aක<b", 0, None)
+    assert [(token.id, place) for token, place in first.tokens] == list(zip(prompt, (0, 1, 1, 1, 2, 3), strict=True))
+    assert [token.logprob for token, _ in first.tokens[1:]] == engine.logprobs(prompt).tolist()
+    assert [piece[:3] for piece in pieces] == [piece[:3] for piece in answer]
+    assert placed_tokens(pieces) == [(token, place + 4) for token, place in placed_tokens(answer)]
+    (alone,) = generator.pieces_with_prompt(prompt, top=2)
+    assert (alone.text, alone.finish_reason, alone.tokens[1:]) == ("aක<b", "length", first.tokens[1:])
+    engine.context_length = len(prompt)
+    assert len(list(generator.pieces_with_prompt(prompt))) == 1
+    with pytest.raises(SGPEError, match="fills the context"):
+        generator.pieces_with_prompt(prompt, options)
+
+
+def test_one_pass_over_a_prompt_is_enough_for_the_most_probable_token():
+    engine = Bigram(256)
+    generator = TextGenerator(BYTEWISE, engine)
+    for options in (GenerationOptions(max_new_tokens=1, temperature=0), GenerationOptions(max_new_tokens=2, temperature=0)):
+        engine.asked = []
+        _, *pieces = generator.pieces_with_prompt(b"abc", options, top=1)
+        assert len(engine.asked) == options.max_new_tokens - 1
+        expected = generator.engine.generate(list(b"abc"), options)
+        assert [token.id for token, _ in placed_tokens(pieces)] == list(expected)
+        assert pieces[-1].finish_reason == "length"
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_a_stop_token_after_a_prompt_is_the_last_of_its_tokens(most):
+    engine = Bigram(256, np.eye(256, k=1, dtype=np.float32) * 99, stop_ids=(ord("d"),))
+    options = GenerationOptions(max_new_tokens=most, temperature=0)
+    _, last = TextGenerator(BYTEWISE, engine).pieces_with_prompt(b"abc", options)
+    assert (last.text, last.generated, last.finish_reason) == ("", 0, "stop")
+    assert [(chr(token.id), place) for token, place in last.tokens] == [("d", 3)]
+
+
+def test_scoring_a_prompt_ends_when_it_is_no_longer_wanted():
+    asked = iter([False, False, True, True])
+    first, _ = TextGenerator(BYTEWISE, Bigram(256)).pieces_with_prompt(
+        b"abcd", GenerationOptions(), is_over=lambda: next(asked)
+    )
+    assert first.text == "ab"
+
+
 def test_special_tokens_and_rows_without_a_token_are_not_shown(chatty):
     end = chatty.special_tokens["<|im_end|>"]
     ids = [*chatty.encode("a"), end, 4999, *chatty.encode("b")]
     assert TextGenerator(chatty, Parrot(ids)).generate("x") == "ab"
+
+
+def test_special_tokens_are_shown_where_that_is_asked_for(chatty):
+    ids = [*chatty.encode("a"), chatty.special_tokens["<|im_end|>"], *chatty.encode("b")]
+    generator = TextGenerator(chatty, Parrot(ids))
+    shown = GenerationOptions(skip_special_tokens=False)
+    assert generator.generate("x", shown) == "a<|im_end|>b"
+    assert generator.generate_batch(["x"], shown) == ["a<|im_end|>b"]
+    assert "".join(piece.text for piece in generator.pieces([65], shown)) == "a<|im_end|>b"
+
+
+def test_the_name_of_a_special_token_stops_at_the_token_and_at_its_text(chatty):
+    special = [*chatty.encode("a"), chatty.special_tokens["<|im_end|>"], *chatty.encode("b")]
+    for ids in (special, chatty.encode("a<|im_end|>b")):
+        generator = TextGenerator(chatty, Parrot(ids))
+        for skip in (True, False):
+            options = GenerationOptions(stop="<|im_end|>", skip_special_tokens=skip)
+            assert generator.generate("x", options) == "a"
+            assert generator.generate_batch(["x"], options) == ["a"]
+            assert "".join(piece.text for piece in generator.pieces([65], options)) == "a"
+
+
+def test_a_stop_text_counts_only_after_the_least_number_of_tokens():
+    generator = TextGenerator(BYTEWISE, Parrot(b"a<>b<>c"))
+    for least, text in ((0, "a"), (2, "a"), (3, "a<>b"), (5, "a<>b"), (6, "a<>b<>c")):
+        options = GenerationOptions(stop="<>", min_new_tokens=least)
+        assert generator.generate("x", options) == text
+        assert generator.generate_batch(["x"], options) == [text]
+        assert "".join(piece.text for piece in generator.pieces([65], options)) == text
 
 
 def test_special_tokens_in_a_prompt_are_text(chatty):

@@ -103,6 +103,9 @@ def test_what_is_wrong_is_one_line(model, monkeypatch):
         assert re.fullmatch(message, refused("--port", port))
     assert refused("--port", 70_000) == "error: --port must be from 0 to 65535, not 70000\n"
     assert "cannot listen there" in refused("--host", "no.such.host.invalid")
+    assert refused("--chat-template-kwargs", "[]") == "error: --chat-template-kwargs must be an object, not a list\n"
+    assert "not an origin" in refused("--cors-origin", "example.org")
+    assert "no such file" in refused("--api-key-file", "missing")
     assert refused("--max-choices", 0) == "error: max_choices must be at least 1, not 0\n"
     monkeypatch.delattr(serving, "server")
     monkeypatch.delitem(sys.modules, "hf_sgpe.serving.server")

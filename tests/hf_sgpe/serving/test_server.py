@@ -90,6 +90,43 @@ def test_an_answer_ends_at_the_token_that_ends_a_turn(chatty):
         assert answer.usage.completion_tokens == len(chatty.encode("Yes."))
 
 
+def test_where_an_answer_ends_is_chosen_by_the_client(chatty):
+    ends = chatty.special_tokens["<|im_end|>"]
+    yes, more = chatty.encode("Yes."), chatty.encode(" And more.")
+    generator = TextGenerator(chatty, Parrot([*yes, ends, *more]))
+    with serving(Served("says", generator, generator.chat())) as running, client_of(running) as client:
+
+        def said(**given):
+            answer = client.chat.completions.create(model="says", messages=HELLO, extra_body=given)
+            completed = client.completions.create(model="says", prompt="a", max_tokens=50, extra_body=given)
+            return answer.choices[0].message.content, completed.choices[0].text
+
+        assert said() == ("Yes.", "Yes. And more.")
+        assert said(ignore_eos=True) == ("Yes. And more.", "Yes. And more.")
+        assert said(ignore_eos=True, skip_special_tokens=False) == ("Yes.<|im_end|> And more.", "Yes.<|im_end|> And more.")
+        assert said(stop="<|im_end|>", ignore_eos=True) == ("Yes.", "Yes.")
+        assert said(stop_token_ids=[more[0]], ignore_eos=True) == ("Yes.", "Yes.")
+        assert said(stop=["."], ignore_eos=True) == ("Yes", "Yes")
+        assert said(stop=["."], ignore_eos=True, min_tokens=len(yes) + 1) == ("Yes. And more", "Yes. And more")
+
+
+def test_a_message_is_continued_and_special_tokens_are_recognised(client, generator):
+    begun = [*HELLO, {"role": "assistant", "content": PROMPT}]
+    ids = generator.chat().encode(begun, continue_final_message=True)
+    assert generator.tokenizer.decode(ids).endswith(PROMPT)
+    given = {"temperature": 0, "max_tokens": 9}
+    continued = {"continue_final_message": True, "add_generation_prompt": False}
+    answer = client.chat.completions.create(model="my-model", messages=begun, extra_body=continued, **given)
+    same = client.completions.create(
+        model="my-model", prompt=ids, extra_body={"stop_token_ids": list(generator.chat().stop_ids)}, **given
+    )
+    assert answer.choices[0].message.content == same.choices[0].text
+    text = generator.tokenizer.decode(ids)
+    # The template's special tokens are recognised; the text of one in the user's message is one, too.
+    again = client.completions.create(model="my-model", prompt=text, extra_body={"special_tokens": "allowed"}, **given)
+    assert again.usage.prompt_tokens == len(generator.tokenizer.encode(text, allowed_special="all")) < len(ids)
+
+
 def test_several_answers_differ_and_repeat(client, generator):
     answers = [client.completions.create(model="my-model", prompt=[PROMPT, "අ"], n=3, seed=9) for _ in range(2)]
     texts = [[choice.text for choice in sorted(answer.choices, key=lambda choice: choice.index)] for answer in answers]
@@ -157,6 +194,41 @@ def test_tokens_come_with_their_log_probabilities(client, generator):
         assert [value for part in parts for value in getattr(part, name)] == getattr(logprobs, name)
 
 
+@pytest.mark.parametrize("most", [0, 1, 20])
+def test_a_prompt_comes_with_the_log_probabilities_of_its_tokens(client, generator, most):
+    prompts = [generator.encode(text) for text in (PROMPT, "අම්මා x")]
+    given = {"model": "my-model", "prompt": prompts, "max_tokens": most, "temperature": 0, "seed": 1, "echo": True}
+    answer = client.completions.create(**given, logprobs=2)
+    expected = options(temperature=0, max_new_tokens=max(most, 1))
+    for ids, choice in zip(prompts, answer.choices, strict=True):
+        answers = list(generator.engine.generate_scored(ids, expected, with_stop=True)) if most else []
+        logprobs = choice.logprobs
+        assert (logprobs.token_logprobs[0], logprobs.top_logprobs[0]) == (None, None)
+        scores = [*generator.engine.logprobs(ids), *(token.logprob for token in answers)]
+        assert logprobs.token_logprobs[1:] == pytest.approx(scores)
+        assert len(logprobs.tokens) == len(logprobs.text_offset) == len(ids) + len(answers)
+        for top, name, logprob in list(zip(logprobs.top_logprobs, logprobs.tokens, logprobs.token_logprobs, strict=True))[
+            1:
+        ]:
+            assert top[name] == logprob <= max(top.values())
+            assert 2 <= len(top) <= 3
+        for offset, name in zip(logprobs.text_offset, logprobs.tokens, strict=True):
+            assert name.startswith(("bytes:", "<|")) or choice.text.startswith(name, offset)
+        text = generator.tokenizer.decode(ids)
+        assert choice.text == text + (generator.generate(text, expected) if most else "")
+    assert answer.usage.completion_tokens <= 2 * most
+    parts = list(client.completions.create(**given, logprobs=2, stream=True))
+    for number, choice in enumerate(answer.choices):
+        mine = [part.choices[0] for part in parts if part.choices[0].index == number]
+        assert "".join(part.text for part in mine) == choice.text
+        assert mine[-1].finish_reason == choice.finish_reason
+        for name in ("tokens", "token_logprobs", "top_logprobs", "text_offset"):
+            streamed = [value for part in mine if part.logprobs for value in getattr(part.logprobs, name)]
+            assert streamed == getattr(choice.logprobs, name)
+    plain = client.completions.create(**given)
+    assert [choice.text for choice in plain.choices] == [choice.text for choice in answer.choices]
+
+
 def test_tokens_of_a_chat_come_with_their_bytes(client, generator):
     given = {"model": "my-model", "messages": HELLO, "seed": 8, "max_tokens": 40, "temperature": 2, "logprobs": True}
     answer = client.chat.completions.create(**given, top_logprobs=2)
@@ -203,7 +275,7 @@ def test_errors_are_those_of_openai(client):
             client.completions.create(**{"model": "my-model", "prompt": PROMPT, **given})
         assert (raised.value.param, raised.value.code) == (param, code)
         assert raised.value.type == "invalid_request_error"
-    with pytest.raises(openai.BadRequestError, match="tools is not supported"):
+    with pytest.raises(openai.BadRequestError, match="template does not use tools"):
         client.chat.completions.create(
             model="my-model", messages=HELLO, tools=[{"type": "function", "function": {"name": "f"}}]
         )
@@ -236,9 +308,9 @@ def test_other_paths_and_methods_are_named(running):
 
 
 def test_a_key_is_asked_for(generator):
-    with serving(Served("my-model", generator, None), api_key="ශ්‍රී-secret".encode().decode("latin-1")) as running:
+    with serving(Served("my-model", generator, None), api_keys=["ශ්‍රී-secret".encode().decode("latin-1")]) as running:
         pass
-    with serving(Served("my-model", generator, None), api_key="secret") as running:
+    with serving(Served("my-model", generator, None), api_keys=["other", "secret"]) as running:
         with client_of(running, "secret") as client:
             client.completions.create(model="my-model", prompt="a", max_tokens=1)
         for key in ("Secret", "secret2", "s"):

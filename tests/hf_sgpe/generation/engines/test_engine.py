@@ -1,6 +1,7 @@
 """One text at a time, within its limits, and how probable its tokens were, by models small enough to know."""
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -108,6 +109,51 @@ def test_logprobs_are_those_of_each_token_after_the_ones_before():
     assert engine.logprobs([3]).shape == (0,)
 
 
+def test_a_text_is_scored_token_by_token_with_the_most_probable_next_one():
+    engine = Bigram(30)
+    ids = [3, 29, 0, 0, 7, 8, 1, 5]
+    first, *others = engine.score(ids, top=3)
+    assert (first.id, np.isnan(first.logprob), first.top) == (3, True, ())
+    assert [token.id for token in others] == ids[1:]
+    assert [token.logprob for token in others] == engine.logprobs(ids).tolist()
+    best = np.argsort(-engine.table, axis=-1)[:, :3]
+    assert [[id for id, _ in token.top] for token in others] == best[ids[:-1]].tolist()
+    *same, following = engine.score(ids, with_next=True)
+    assert [token.id for token in same] == ids
+    assert (following.id, following.logprob) == (best[5, 0], pytest.approx(log_softmax(engine.table)[5].max()))
+    assert [token.id for token in engine.score([3])] == [3]
+    assert [token.id for token in engine.score([3], with_next=True)] == [3, best[3, 0]]
+
+
+def test_a_stop_token_comes_where_it_is_asked_for():
+    engine = Bigram(30, np.eye(30, k=1, dtype=np.float32) * 99, stop_ids=(5,))
+    greedy = GenerationOptions(temperature=0)
+    assert list(engine.generate([2], greedy)) == [3, 4]
+    assert list(engine.generate([2], greedy, with_stop=True)) == [3, 4, 5]
+    assert [token.id for token in engine.generate_scored([2], greedy, with_stop=True)] == [3, 4, 5]
+
+
+def test_no_stop_token_ends_an_answer_before_its_time():
+    # After each token, the next number is the most probable, and the number after it the second.
+    logits = np.eye(30, k=1, dtype=np.float32) * 99 + np.eye(30, k=2, dtype=np.float32) * 50
+    engine = Bigram(30, logits, stop_ids=(5,))
+    greedy = GenerationOptions(temperature=0, max_new_tokens=8)
+
+    def ids(**options):
+        return list(engine.generate([2], replace(greedy, **options)))
+
+    assert ids() == [3, 4]
+    assert ids(min_new_tokens=2) == [3, 4]
+    assert ids(min_new_tokens=3) == [3, 4, 6, 7, 8, 9, 10, 11]
+    assert ids(ignore_eos=True) == [3, 4, 5, 6, 7, 8, 9, 10]
+    assert ids(ignore_eos=True, stop_ids=(7,)) == [3, 4, 5, 6]
+    assert ids(stop_ids=(4, 99), min_new_tokens=2) == [3, 0, 1, 2, 3]
+    scored = list(engine.generate_scored([2], replace(greedy, min_new_tokens=3)))
+    assert [token.id for token in scored] == ids(min_new_tokens=3)
+    assert scored[2].logprob == pytest.approx(log_softmax(logits)[4, 6])  # the model's own, before stop tokens are ruled out
+    assert engine.generate_batch([[2], [2]], replace(greedy, min_new_tokens=3)) == [ids(min_new_tokens=3)] * 2
+
+
 def test_what_watches_can_change_what_is_chosen_from():
     engine = Bigram(30)
     seen = []
@@ -129,6 +175,8 @@ def test_bad_input_is_named_before_anything_runs():
     for top in (-1, 1.5, True, "3"):
         with pytest.raises(SGPEError, match="top must be a whole number of at least 0, not"):
             engine.generate_scored([1], top=top)
+        with pytest.raises(SGPEError, match="top must be a whole number of at least 0, not"):
+            engine.score([1], top=top)
     with pytest.raises(SGPEError, match="the prompt is empty"):
         engine.generate_scored([])
     with pytest.raises(SGPEError, match="the text is empty"):
@@ -138,6 +186,8 @@ def test_bad_input_is_named_before_anything_runs():
     assert engine.logprobs([1] * 4).shape == (3,)
     with pytest.raises(SGPEError, match="the text has 5 tokens, more than the context of 4: shorten the text"):
         engine.logprobs([1] * 5)
+    with pytest.raises(SGPEError, match="the text has 5 tokens"):
+        engine.score([1] * 5)
     with pytest.raises(TypeError, match="encode the text first"):
         engine.logprobs("text")
     engine.close()

@@ -26,6 +26,9 @@ from hf_sgpe.generation import GenerationOptions
         ({"stop": (1,)}, "stop must be a list of non-empty texts"),
         ({"heal": 1}, "heal must be true or false, not 1"),
         ({"whole_syllables": "yes"}, "whole_syllables must be true or false, not 'yes'"),
+        ({"min_new_tokens": -1}, "min_new_tokens must be a whole number at least 0, not -1"),
+        ({"ignore_eos": None}, "ignore_eos must be true or false, not None"),
+        ({"skip_special_tokens": 0}, "skip_special_tokens must be true or false, not 0"),
         ({"stop_ids": ("a",)}, "stop_ids must be whole numbers"),
     ],
 )

@@ -1,0 +1,123 @@
+"""Answers read by a tokenizer's response template, which describes a model's answers for newer versions of transformers."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from hf_sgpe.chat.tool_calls import CallPart
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.files.json_files import read_json
+
+
+class Reasoning(str):
+    """A part of what a model thinks before its answer."""
+
+    __slots__ = ()
+
+
+def response_parser() -> Callable[..., Any] | None:
+    """Return the parser of transformers, or None if the installed version has none."""
+    try:
+        from transformers.utils.chat_parsing import ResponseParser
+    except ImportError:
+        return None
+    parser: Callable[..., Any] = ResponseParser
+    return parser
+
+
+def read_response_template(folder: Path) -> dict[str, Any] | None:
+    """Return the response template in a saved tokenizer; None if there is none, or if transformers cannot use it."""
+    file = folder / "tokenizer_config.json"
+    template = read_json(file).get("response_template") if file.is_file() else None
+    if template is None or response_parser() is None:
+        return None
+    try:
+        ResponseReader(template, "", ())
+    except Exception as error:  # transformers raises several kinds
+        raise SGPEError(f"{file}: response_template cannot be used ({error})") from None
+    return dict(template)
+
+
+def marks_in(template: Any, tokens: Collection[str]) -> list[str]:
+    """Return the tokens that occur in the strings and patterns of a response template."""
+    if isinstance(template, str):
+        return [token for token in tokens if token in template or re.escape(token) in template]
+    inner = template.values() if isinstance(template, Mapping) else template if isinstance(template, list) else ()
+    return [*dict.fromkeys(mark for value in inner for mark in marks_in(value, tokens))]
+
+
+class ResponseReader:
+    """A reader with the methods of `hf_sgpe.chat.tool_calls.CallReader`. The text of special tokens has to be read, too.
+
+    Args:
+        template: The response template.
+        prompt: Text of the prompt, with special tokens.
+        tools: The tools; their schemas decide about the types of arguments.
+        most: Maximum number of calls; the rest of the answer is dropped. None for no limit.
+
+    Attributes:
+        calls: The number of calls.
+    """
+
+    def __init__(
+        self, template: Mapping[str, Any], prompt: str, tools: Collection[Mapping[str, Any]], most: int | None = None
+    ) -> None:
+        make = response_parser()
+        assert make is not None
+        self.calls = 0
+        self._parser = make(dict(template), prefix=prompt, tools=[*tools])
+        self._most = most
+        self._region = ""  # the text of the current region, if it is parsed at its end
+        self._is_broken = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the maximum number of calls is complete, so that the rest of the answer has no effect."""
+        return self.calls == self._most
+
+    def read(self, text: str) -> Iterator[str | CallPart]:
+        """Read the next part of the answer. Yield the text, reasoning and calls that it completes, in order."""
+        yield from self._parsed(lambda: self._parser.feed(str(text)), str(text))
+
+    def end(self) -> Iterator[str | CallPart]:
+        """End the answer, and yield the text that was held back."""
+        yield from self._parsed(lambda: self._parser.finalize()[1], "")
+
+    def _parsed(self, parse: Callable[[], list[dict[str, Any]]], text: str) -> Iterator[str | CallPart]:
+        """Yield the parts in the events of the parser. What the parser cannot parse is text."""
+        if self._is_broken:
+            if text:
+                yield text
+            return
+        try:
+            events = parse()
+        except Exception:  # the parsers of regions can raise anything
+            self._is_broken = True
+            yield self._region + text
+            return
+        for event in events:
+            if self.is_full:
+                return
+            if event["type"] == "region_chunk" and event.get("dirty"):
+                self._region += event["text"]
+            elif event["type"] == "region_chunk":
+                yield event["text"] if event["field"] == "content" else Reasoning(event["text"])
+            elif event["type"] == "region_close":
+                self._region = ""
+                if event["field"] == "tool_calls":
+                    yield from self._call(event.get("value"))
+
+    def _call(self, value: Any) -> Iterator[CallPart]:
+        for call in value if isinstance(value, list) else [value]:
+            function = call.get("function", call) if isinstance(call, dict) else None
+            if not isinstance(function, dict) or not isinstance(function.get("name"), str) or self.is_full:
+                continue
+            arguments = function.get("arguments", {})
+            written = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+            self.calls += 1
+            yield CallPart(self.calls - 1, function["name"], "")
+            yield CallPart(self.calls - 1, None, written)

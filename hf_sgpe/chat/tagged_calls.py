@@ -1,0 +1,116 @@
+"""Tool calls whose arguments are text between tags, as Qwen 3 Coder and Qwen 3.5 write them, converted to JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+BEGINNING = "<function="
+"""The beginning of a call: ``<function=NAME><parameter=KEY>VALUE</parameter>…</function>``."""
+
+_PARAMETER, _END_OF_VALUE, _END = "<parameter=", "</parameter>", "</function>"
+
+
+class TaggedCall:
+    """The text of a call, read character by character, with the attributes of `hf_sgpe.chat.json_calls.JsonCall`.
+
+    Args:
+        parameters: The JSON schema of each tool's parameters, keyed by the tool's name. The types in it decide whether a
+            value is text or JSON.
+    """
+
+    def __init__(self, parameters: Mapping[str, Any]) -> None:
+        self.depth = 1
+        self.name: str | None = None
+        self.has_arguments = False
+        self.is_announced = False
+        self._parameters = parameters
+        self._characters: list[str] = []
+        self._begun = 0  # the place after the last tag
+        self._key: str | None = None
+        self._waiting = ""
+        self._has_values = False
+
+    @property
+    def text(self) -> str:
+        """The characters of the call."""
+        return "".join(self._characters)
+
+    def add(self, character: str) -> None:
+        """Read one character."""
+        self._characters.append(character)
+        if character != ">":
+            return
+        if self._key is not None and "".join(self._characters[-len(_END_OF_VALUE) :]) != _END_OF_VALUE:
+            return
+        part = "".join(self._characters[self._begun :])
+        self._begun = len(self._characters)
+        if self.name is None:
+            self.name = part[len(BEGINNING) : -1].strip()
+            self.has_arguments, self._waiting = True, "{"
+        elif self._key is not None:
+            text = part[: -len(_END_OF_VALUE)].removeprefix("\n").removesuffix("\n")
+            value = json.dumps(_value(text, self._schema_of(self._key)), ensure_ascii=False)
+            self._waiting += f"{', ' if self._has_values else ''}{json.dumps(self._key, ensure_ascii=False)}: {value}"
+            self._key, self._has_values = None, True
+        elif part.strip() == _END:
+            self._waiting += "}"
+            self.depth = 0
+        elif part.lstrip().startswith(_PARAMETER):
+            self._key = part.strip()[len(_PARAMETER) : -1].strip()
+
+    def take(self) -> str:
+        """Return the next characters of the arguments' JSON."""
+        taken, self._waiting = self._waiting, ""
+        return taken
+
+    def whole(self) -> tuple[str, str] | None:
+        """Return the name and the JSON of the arguments of a complete call, or None if the call is incomplete."""
+        return (self.name, self._waiting) if self.name is not None and self.depth == 0 else None
+
+    def _schema_of(self, key: str) -> Any:
+        schema = self._parameters.get(self.name or "")
+        listed = schema.get("properties") if isinstance(schema, Mapping) else None
+        return listed.get(key) if isinstance(listed, Mapping) else None
+
+
+def _value(text: str, schema: Any) -> Any:
+    """Return the value of a parameter: the first of the schema's types that the text has, otherwise the text itself."""
+    for name in _types(schema):
+        if name == "string":
+            return text
+        try:
+            value = json.loads(_OF_PYTHON.get(text.strip(), text))
+        except (ValueError, RecursionError):
+            continue
+        if name in _IS and _IS[name](value):
+            return value
+    return text
+
+
+def _types(schema: Any) -> Iterator[str]:
+    """Yield the types that a JSON schema names, in order."""
+    if not isinstance(schema, Mapping):
+        return
+    named = schema.get("type")
+    yield from (name for name in (named if isinstance(named, list) else [named]) if isinstance(name, str))
+    for key in ("anyOf", "oneOf"):
+        for inner in schema.get(key) or ():
+            yield from _types(inner)
+    for value in [*(schema.get("enum") or ()), *([schema["const"]] if "const" in schema else ())] if named is None else ():
+        yield next((name for name, holds in _IS.items() if holds(value)), "string")
+    if "$ref" in schema:  # a reference is nearly always one to an object
+        yield "object"
+
+
+_IS: dict[str, Callable[[Any], bool]] = {
+    "boolean": lambda value: isinstance(value, bool),
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "number": lambda value: isinstance(value, (int, float)) and not isinstance(value, bool),
+    "null": lambda value: value is None,
+    "object": lambda value: isinstance(value, dict),
+    "array": lambda value: isinstance(value, list),
+}
+_OF_PYTHON = {"True": "true", "False": "false", "None": "null"}
+"""JSON of the values that templates write as Python does."""

@@ -1,0 +1,358 @@
+"""Tool calls in the answers of models: the formats in which models write calls, and a reader for streams.
+
+The text of a format's marks (``<tool_call>``, ``[TOOL_CALLS]``) begins a call. If a mark is a token of the vocabulary, only
+this token begins a call; the same text in other tokens is text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from hf_sgpe.chat.json_calls import JsonCall
+from hf_sgpe.chat.named_calls import NamedCall
+from hf_sgpe.chat.tagged_calls import BEGINNING, TaggedCall
+
+
+class CallPart(NamedTuple):
+    """A part of a tool call.
+
+    Attributes:
+        number: Number of the call in the answer, from 0.
+        name: Name of the function in the first part of the call; None in later parts.
+        arguments: The next characters of the arguments' JSON.
+    """
+
+    number: int
+    name: str | None
+    arguments: str
+
+
+class Mark(str):
+    """The text of a token that is a mark of a format, as `CallReader.read` gets it."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class CallFormat:
+    """A format in which models write tool calls. A call is a JSON object with the name of a function and its arguments.
+
+    Args:
+        name: Name of the format.
+        pattern: Regular expression that is found in the chat templates of models with this format.
+        key: Name of the object's field with the arguments.
+        opening: Mark in front of calls. If it is empty, an answer is a call if it begins with a JSON object that has the
+            name of a tool.
+        closing: Mark after calls; empty if there is none.
+        before, between, after: Text in front of the first call, between calls, and after the last call.
+        is_repeated: Whether the marks are repeated for each call.
+        kind: How a call is written: ``json`` is an object with the name and the arguments (`hf_sgpe.chat.json_calls`);
+            ``tagged`` has the arguments as text between tags (`hf_sgpe.chat.tagged_calls`); ``named`` has the name in front
+            of the arguments' JSON (`hf_sgpe.chat.named_calls`).
+        also: Other marks, which may be inside of calls, and have no effect elsewhere.
+    """
+
+    name: str
+    pattern: str
+    key: str = "arguments"
+    opening: str = ""
+    closing: str = ""
+    before: str = ""
+    between: str = ""
+    after: str = ""
+    is_repeated: bool = False
+    kind: Literal["json", "tagged", "named"] = "json"
+    also: tuple[str, ...] = ()
+
+    @property
+    def beginning(self) -> str:
+        """The first characters of a call, after the mark; empty if a call begins with any character."""
+        return {"json": "{", "tagged": BEGINNING, "named": ""}[self.kind]
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """The marks of the format."""
+        return tuple(filter(None, (self.opening, self.closing, *self.also)))
+
+
+FORMATS = (
+    CallFormat("qwen3-coder", r"<tool_call>[\s\S]*<function=", opening="<tool_call>", closing="</tool_call>", kind="tagged"),
+    CallFormat(
+        "hermes",
+        r"^(?![\s\S]*(?:<function=|<arg_key>|<tool_sep>))[\s\S]*<tool_call>[\s\S]*arguments",
+        opening="<tool_call>",
+        closing="</tool_call>",
+        before="\n",
+        between="\n",
+        after="\n",
+        is_repeated=True,
+    ),
+    CallFormat(
+        "mistral",
+        r"^(?![\s\S]*\[ARGS\])[\s\S]*\[TOOL_CALLS\]",
+        opening="[TOOL_CALLS]",
+        before="[",
+        between=", ",
+        after="]",
+    ),
+    CallFormat(
+        "mistral-args",
+        r"\[TOOL_CALLS\][\s\S]*\[ARGS\]",
+        opening="[TOOL_CALLS]",
+        kind="named",
+        is_repeated=True,
+        also=("[ARGS]", "[CALL_ID]"),
+    ),
+    CallFormat("llama3", r"ipython[\s\S]*\"parameters\\?\"", "parameters", between="; ", also=("<|python_tag|>",)),
+)
+"""The supported formats. Hermes is also the format of Qwen 2.5 and Qwen 3, and qwen3-coder that of Qwen 3.5."""
+
+
+def format_of(template: str) -> CallFormat | None:
+    """Return the format of the tool calls of models with a chat template, or None if it is not known.
+
+    >>> format_of("{{ '<tool_call>{\\"arguments\\": ' + call.arguments | tojson + '}</tool_call>' }}").name
+    'hermes'
+    """
+    return next((known for known in FORMATS if re.search(known.pattern, template)), None)
+
+
+def has_tools(template: str) -> bool:
+    """Return whether a chat template uses tools."""
+    return re.search(r"\btools\b", template) is not None
+
+
+class CallReader:
+    """A reader that finds tool calls in the stream of an answer.
+
+    Text that is no complete call stays text. So does a call of an unknown function, if the format has no mark in front of
+    calls.
+
+    Args:
+        written: The format.
+        parameters: The JSON schema of each tool's parameters, keyed by the tool's name.
+        tokens: The marks that are tokens of the vocabulary. They arrive as `Mark`.
+        most: Maximum number of calls; the rest of the answer is dropped. None for no limit.
+
+    Attributes:
+        calls: The number of calls that have begun.
+
+    >>> reader = CallReader(FORMATS[1], {"add": {}})
+    >>> [*reader.read('Wait. <tool_call>{"name": "add", "arguments": {"a"'), *reader.read(": 1}}</tool_call>")]
+    ['Wait.', CallPart(number=0, name='add', arguments=''), CallPart(number=0, name=None, arguments='{"a"'), \
+CallPart(number=0, name=None, arguments=': 1}')]
+    """
+
+    def __init__(
+        self,
+        written: CallFormat,
+        parameters: Mapping[str, Any],
+        *,
+        tokens: Collection[str] = (),
+        most: int | None = None,
+    ) -> None:
+        self.calls = 0
+        self._format = written
+        self._parameters = parameters
+        self._tokens = frozenset(tokens)
+        self._most = most
+        self._held = ""  # characters that may begin a mark, or white space in front of a mark
+        self._opened = ""  # the marks and brackets in front of the current call
+        self._object: JsonCall | TaggedCall | NamedCall | None = None
+        self._may_call = not written.opening  # whether the next character may begin a call
+        self._is_full = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the maximum number of calls is complete, so that the rest of the answer has no effect."""
+        return self._is_full
+
+    def read(self, text: str) -> Iterator[str | CallPart]:
+        """Read the next part of the answer. Yield the text and the parts of calls that it completes, in order."""
+        if isinstance(text, Mark):
+            yield from self._marked(text)
+            return
+        said: list[str] = []
+        while text and not self._is_full:
+            if self._object is not None:
+                parts, text = self._in_object(text[0]), text[1:]
+            elif self._may_call:
+                parts, text = self._in_front(text[0]), text[1:]
+            else:
+                parts, text = self._in_text(text)
+            for part in parts:
+                if isinstance(part, str):
+                    said.append(part)
+                    continue
+                if said:
+                    yield "".join(said)
+                    said.clear()
+                yield part
+        if said:
+            yield "".join(said)
+        if self._object is not None:
+            yield from self._arguments()
+
+    def end(self) -> Iterator[str | CallPart]:
+        """End the answer, and yield the text that was held back."""
+        if self._object is not None:
+            yield from self._close_object()
+        rest = self._opened + self._held
+        if self.calls and not self._opened and (self._may_call or rest.isspace()):
+            rest = ""  # brackets and white space after a call
+        self._held = self._opened = ""
+        if rest and not self._is_full:
+            yield rest
+
+    def _marked(self, mark: str) -> Iterator[str | CallPart]:
+        if self._object is not None and mark in self._format.also:
+            for character in mark:
+                yield from self._in_object(character)
+            return
+        if self._object is not None:
+            yield from self._close_object()
+        if mark == self._format.closing:
+            self._held += mark
+            yield from self._closed() if self._may_call else self._flush()
+        elif mark == self._format.opening or not self._format.opening:
+            yield from self._open(self._opened + self._held, mark)
+
+    def _in_text(self, text: str) -> tuple[Iterator[str], str]:
+        """Read text up to a mark. Return the text that is no part of a call, and the rest after the mark."""
+        self._held += text
+        opening = self._format.opening
+        if not opening:
+            return self._flush(), ""
+        is_text = opening not in self._tokens
+        before, mark, after = self._held.partition(opening) if is_text else (self._held, "", "")
+        if mark:
+            return self._open(before, opening), after
+        # White space is held back, because it is dropped in front of a call.
+        safe = self._held[: len(self._held) - (_begun(self._held, opening) if is_text else 0)].rstrip()
+        self._held = self._held[len(safe) :]
+        return iter([safe] if safe else []), ""
+
+    def _open(self, before: str, mark: str) -> Iterator[str]:
+        """Go from text to calls. Return the text in front, without the white space at its end."""
+        shown = before.rstrip()
+        self._opened, self._held, self._may_call = before[len(shown) :] + mark, "", True
+        return iter([shown] if shown else [])
+
+    def _in_front(self, character: str) -> Iterator[str | CallPart]:
+        """Read a character between a mark and an object, or between objects."""
+        closing, beginning = self._format.closing, self._format.beginning
+        self._held += character
+        if self._held.endswith(beginning) and not character.isspace():
+            first = beginning or character
+            self._opened += self._held.removesuffix(first)
+            self._held = ""
+            self._object = self._new_object()
+            for each in first:
+                yield from self._in_object(each)
+            return
+        rest = self._held.strip()
+        if rest and beginning.startswith(rest):
+            return
+        if closing and closing not in self._tokens and rest.lstrip("];, \n").startswith(closing[: len(rest)] or closing):
+            if rest == closing:
+                yield from self._closed()
+            return
+        if rest.strip("[];, \n") or len(self._held) > _MOST_BEFORE_CALL:  # no call
+            yield from self._as_text()
+
+    def _new_object(self) -> JsonCall | TaggedCall | NamedCall:
+        kind = self._format.kind
+        if kind == "json":
+            return JsonCall(self._format.key)
+        return TaggedCall(self._parameters) if kind == "tagged" else NamedCall()
+
+    def _in_object(self, character: str) -> Iterator[str | CallPart]:
+        assert self._object is not None
+        self._object.add(character)
+        yield from self._announced()
+        if self._object.depth == 0:
+            yield from self._close_object()
+
+    def _announced(self) -> Iterator[CallPart]:
+        """Yield the first part of the current call as soon as its name is known and its arguments begin."""
+        call = self._object
+        assert call is not None
+        if not call.is_announced and call.name is not None and call.has_arguments and self._is_known(call.name):
+            call.is_announced = True
+            self.calls += 1
+            yield CallPart(self.calls - 1, call.name, "")
+
+    def _arguments(self) -> Iterator[CallPart]:
+        """Yield the next part of the arguments of the current call, if it was announced."""
+        call = self._object
+        assert call is not None
+        if call.is_announced and (arguments := call.take()):
+            yield CallPart(self.calls - 1, None, arguments)
+
+    def _close_object(self) -> Iterator[str | CallPart]:
+        call = self._object
+        assert call is not None
+        whole = call.whole()
+        if not call.is_announced and whole is not None and self._is_known(whole[0]):
+            self._object = None
+            self.calls += 1
+            yield CallPart(self.calls - 1, whole[0], "")
+            if whole[1]:
+                yield CallPart(self.calls - 1, None, whole[1])
+        elif call.is_announced:
+            yield from self._arguments()
+            self._object = None
+        else:
+            self._object = None
+            self._held = call.text
+            yield from self._as_text()
+            return
+        self._opened = self._held = ""
+        self._may_call = self._format.kind != "named"  # such a call has a mark of its own
+        self._is_full = self.calls == self._most
+
+    def _closed(self) -> Iterator[str]:
+        """Go from calls to text after the closing mark. Without a call in front of it, the marks are text."""
+        if self._opened:
+            yield from self._as_text()
+        self._held, self._may_call = "", False
+
+    def _as_text(self) -> Iterator[str]:
+        """Yield what was read as the beginning of a call: it is text."""
+        self._held = self._opened + self._held
+        self._opened, self._may_call = "", False
+        yield from self._flush()
+
+    def _flush(self) -> Iterator[str]:
+        if self._held:
+            yield self._held
+            self._held = ""
+
+    def _is_known(self, name: str) -> bool:
+        return bool(self._format.opening) or name in self._parameters
+
+
+def joined(parts: Iterable[CallPart]) -> list[dict[str, Any]]:
+    """Return the calls of which ``parts`` are the parts, each with ``name`` and ``arguments``."""
+    calls: dict[int, dict[str, Any]] = {}
+    for part in parts:
+        call = calls.setdefault(part.number, {"name": part.name, "arguments": ""})
+        call["arguments"] += part.arguments
+    return list(calls.values())
+
+
+def tools_by_name(tools: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Return the functions of ``tools``, keyed by name."""
+    return {tool["function"]["name"]: tool["function"] for tool in tools}
+
+
+_MOST_BEFORE_CALL = 200
+"""Maximum number of characters between a mark and a call, or between calls."""
+
+
+def _begun(text: str, mark: str) -> int:
+    """Return the number of characters at the end of ``text`` that begin ``mark``."""
+    return next((size for size in range(min(len(text), len(mark) - 1), 0, -1) if mark.startswith(text[-size:])), 0)

@@ -1,0 +1,70 @@
+"""The pieces of an answer, from its tokens."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import closing
+from typing import Literal
+
+from hf_sgpe.generation.engines.engine import ScoredToken
+from hf_sgpe.generation.engines.sampling_options import GenerationOptions
+from hf_sgpe.generation.pieces import Piece, PlacedMark, PlacedToken
+from hf_sgpe.generation.stop_texts import until_stop
+from hf_sgpe.splitting.streams import whole_letters
+
+
+def answer_pieces(
+    tokens: Iterator[int | ScoredToken],
+    decode: Callable[[Iterable[int]], Iterator[str]],
+    options: GenerationOptions,
+    stop_ids: Collection[int],
+    is_over: Callable[[], bool],
+    marks: Mapping[int, str],
+    length: int = 0,
+) -> Iterator[Piece]:
+    """Yield the pieces of an answer; the last piece has the finish reason.
+
+    Args:
+        tokens: The tokens of the answer. A stop token may be the last one; it has no text.
+        decode: Function from arriving ids to pieces of text.
+        is_over: Called before each token; the answer ends when it returns True.
+        marks: Texts of tokens that are reported and not shown, keyed by id.
+        length: Number of characters in front of the answer, which count in the places of tokens.
+    """
+    placed: deque[PlacedToken] = deque()
+    marked: deque[PlacedMark] = deque()
+    generated, shown = 0, length
+    is_cut = True
+
+    def arriving() -> Iterator[int]:
+        nonlocal generated, is_cut
+        with closing(tokens):  # type: ignore[type-var]
+            while not is_over() and (token := next(tokens, None)) is not None:
+                if isinstance(token, ScoredToken):
+                    placed.append(PlacedToken(token, length))
+                    token = token.id
+                if token in stop_ids:
+                    break
+                generated += 1
+                if token in marks:
+                    marked.append(PlacedMark(marks[token], length))
+                else:
+                    yield token
+        is_cut = False
+
+    def texts() -> Iterator[str]:
+        nonlocal length
+        for text in decode(arriving()):
+            length += len(text)
+            yield text
+
+    answer = until_stop(texts(), options.stop, lambda: generated > options.min_new_tokens)
+    for text in whole_letters(answer) if options.whole_syllables else answer:
+        shown += len(text)
+        begun = [placed.popleft() for _ in range(sum(token.place < shown for token in placed))]
+        passed = [marked.popleft() for _ in range(sum(mark.place < shown for mark in marked))]
+        yield Piece(text, generated, tokens=tuple(begun), marks=tuple(passed))
+    ran_out = not is_cut and generated >= options.max_new_tokens
+    finish_reason: Literal["stop", "length"] = "length" if ran_out else "stop"
+    yield Piece("", generated, finish_reason, () if is_cut else tuple(placed), () if is_cut else tuple(marked))

@@ -1,0 +1,240 @@
+"""Answers whose text follows a JSON schema, a regular expression or a grammar, on every engine.
+
+llguidance reads the rules and computes which tokens may come next. It sees each token as bytes, so every vocabulary works,
+and characters that are spread over several tokens come out whole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hf_sgpe.errors import SGPEError, optional
+from hf_sgpe.generation.engines.engine import Logits
+from hf_sgpe.tokenizer import BPETokenizer
+
+# Unlimited white space would let an answer run to its maximum length without an end.
+_IN_ONE_LINE = {"whitespace_flexible": False, "item_separator": ", ?", "key_separator": ": ?"}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule for the text of an answer.
+
+    Args:
+        source: The rule in llguidance's own form.
+    """
+
+    source: str
+
+    @classmethod
+    def json_schema(cls, schema: Mapping[str, Any]) -> Rule:
+        """Return the rule of JSON that is valid for a schema.
+
+        The JSON is in one line. Its objects have only the properties that the schema lists, unless the schema has
+        ``additionalProperties`` or combines schemas.
+        """
+        return cls(_library().LLMatcher.grammar_from_json_schema(_closed(schema), overrides=_IN_ONE_LINE))
+
+    @classmethod
+    def regex(cls, pattern: str) -> Rule:
+        """Return the rule of texts that a regular expression, in the form of Rust, matches completely."""
+        return cls(_library().LLMatcher.grammar_from_regex(pattern))
+
+    @classmethod
+    def one_of(cls, texts: Sequence[str]) -> Rule:
+        """Return the rule of texts that are one of ``texts``."""
+        return cls.grammar("start: " + " | ".join(map(literal, texts)))
+
+    @classmethod
+    def grammar(cls, text: str) -> Rule:
+        """Return the rule of a grammar in the form of Lark, or in llama.cpp's GBNF.
+
+        Raises:
+            SGPEError: the grammar cannot be read.
+        """
+        try:
+            return cls(_library().grammar_from("grammar", text))
+        except ValueError as error:
+            raise SGPEError(_in_one_line(str(error))) from None
+
+
+def literal(text: str) -> str:
+    """Return a text as a string of a Lark grammar."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def embedded(schema: Mapping[str, Any]) -> str:
+    """Return the JSON of `Rule.json_schema` as a part of a Lark grammar."""
+    return f"%json {json.dumps({**_closed(schema), 'x-guidance': _IN_ONE_LINE}, ensure_ascii=False)}"
+
+
+class Constrainer:
+    """The tokens of a model, prepared for rules.
+
+    Args:
+        tokenizer: The tokenizer.
+        vocab_size: Number of rows of the model's embedding.
+
+    Raises:
+        SGPEError: llguidance is not installed.
+    """
+
+    def __init__(self, tokenizer: BPETokenizer, vocab_size: int) -> None:
+        library = _library()
+        added = {*tokenizer.special_tokens.values(), *tokenizer.added_tokens.values()}
+        ids = set(tokenizer.get_vocab().values()) - added
+        # The last row is a stop token that no model has; the real ones differ from request to request.
+        # Names of tokens that are no text must differ; llguidance marks them with a byte that is in no text.
+        rows = range(vocab_size + 1)
+        tokens = [tokenizer.token_bytes(id) if id in ids else f"<{id}>".encode() for id in rows]
+        wrapped = library.TokenizerWrapper(_Vocabulary(tokenizer, tokens, sorted({*rows} - ids)))
+        self._size = vocab_size
+        self._tokens = library.LLTokenizer(wrapped, n_vocab=vocab_size + 1, eos_token=vocab_size)
+        self._check = lru_cache(64)(self._problem_of)
+
+    def check(self, rule: Rule) -> None:
+        """Check a rule.
+
+        Raises:
+            SGPEError: the rule is invalid or not supported.
+        """
+        if problem := self._check(rule):
+            raise SGPEError(problem)
+
+    def watch(self, rule: Rule, stop_ids: Collection[int]) -> Constrained:
+        """Return a watch for one answer; see `Constrained`.
+
+        Raises:
+            SGPEError: the rule is invalid, or there is no stop token, so that a complete answer cannot end.
+        """
+        stop_ids = [id for id in stop_ids if id < self._size]
+        if not stop_ids:
+            raise SGPEError("the model has no token that ends an answer: give its end-of-text token as eos_token_id")
+        matcher = _library().LLMatcher(self._tokens, rule.source, log_level=0)
+        if matcher.is_error():
+            raise SGPEError(_in_one_line(matcher.get_error()))
+        return Constrained(matcher, stop_ids, self._size)
+
+    def _problem_of(self, rule: Rule) -> str:
+        return _in_one_line(_library().LLMatcher.validate_grammar(rule.source, self._tokens))
+
+
+class Constrained:
+    """A `hf_sgpe.generation.engines.engine.Watch` that allows only tokens that follow a rule.
+
+    Special tokens and other added tokens are never text of an answer. A stop token is allowed as soon as the text is
+    complete.
+    """
+
+    def __init__(self, matcher: Any, stop_ids: Collection[int], size: int) -> None:
+        self._matcher = matcher
+        self._stop_ids = sorted(stop_ids)
+        self._size = size
+        self._is_over = False
+
+    def __call__(self, last: int | None, logits: Logits) -> Logits | None:
+        """Return logits in which only allowed tokens are possible, or None after the end of the answer.
+
+        Raises:
+            SGPEError: llguidance's limits are exceeded, or no token of the vocabulary can follow.
+        """
+        self._is_over = self._is_over or last in self._stop_ids
+        if self._is_over:
+            return None
+        if last is not None:
+            self._matcher.consume_token(last)
+        allowed = self._allowed()
+        if self._matcher.is_error() or not allowed.any():
+            reason = _in_one_line(self._matcher.get_error().partition("<state>")[0]) or "no token can follow"
+            raise SGPEError(f"the answer cannot follow its rule with the tokens of this vocabulary: {reason}")
+        return np.where(allowed[: len(logits)], logits, np.float32(-np.inf))
+
+    def _allowed(self) -> NDArray[np.bool_]:
+        matcher = self._matcher
+        mask = np.zeros(self._size, np.bool_)
+        if not matcher.is_stopped():
+            bits = np.unpackbits(np.frombuffer(matcher.compute_bitmask(), np.uint8), bitorder="little")
+            mask = bits[: self._size].astype(np.bool_)
+        mask[self._stop_ids] = matcher.is_accepting()
+        return mask
+
+
+class _Vocabulary:
+    """A vocabulary in the form that llguidance reads."""
+
+    bos_token_id = None
+
+    def __init__(self, tokenizer: BPETokenizer, tokens: list[bytes], special_token_ids: list[int]) -> None:
+        self.tokens = tokens
+        self.special_token_ids = special_token_ids
+        self.eos_token_id = len(tokens) - 1
+        self._tokenizer = tokenizer
+        no_text = set(special_token_ids)
+        self._ids = {token: id for id, token in reversed([*enumerate(tokens)]) if id not in no_text}
+        self._longest = max(map(len, self._ids), default=0)
+
+    def __call__(self, text: str) -> list[int]:
+        """Return the ids of text that must follow; llguidance then allows the model these tokens only."""
+        written = text.encode()  # fails for bytes, and llguidance then sends strings
+        ids = self._tokenizer.encode_inside(text)
+        if b"".join(self.tokens[id] for id in ids) == written:
+            return ids
+        # Normalization changes this text.
+        ids, place = [], 0
+        while place < len(written):
+            ends = range(min(len(written), place + self._longest), place, -1)
+            end = next((end for end in ends if written[place:end] in self._ids), None)
+            if end is None:
+                break
+            ids.append(self._ids[written[place:end]])
+            place = end
+        return ids
+
+
+def _closed(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema that allows in objects only the listed properties, so that answers cannot grow without limit.
+
+    Every answer is also valid for the original schema. A schema that combines schemas stays as it is, because each part of a
+    combination lists only some of the properties.
+    """
+    text = json.dumps(schema)
+    return dict(schema) if any(f'"{key}":' in text for key in _COMBINING) else _closed_inside(dict(schema))
+
+
+def _closed_inside(schema: Any) -> Any:
+    if not isinstance(schema, dict):
+        return schema
+    closed = dict(schema)
+    for key in ("properties", "$defs", "definitions"):
+        if isinstance(schema.get(key), dict):
+            closed[key] = {name: _closed_inside(item) for name, item in schema[key].items()}
+    for key in ("anyOf", "prefixItems"):
+        if isinstance(schema.get(key), list):
+            closed[key] = [*map(_closed_inside, schema[key])]
+    if "items" in schema:
+        closed["items"] = _closed_inside(schema["items"])
+    listed, required = schema.get("properties"), schema.get("required", [])
+    is_open = not {"additionalProperties", "patternProperties", "anyOf", "$ref"}.isdisjoint(schema)
+    if isinstance(listed, dict) and isinstance(required, list) and listed.keys() >= {*map(str, required)} and not is_open:
+        closed["additionalProperties"] = False
+    return closed
+
+
+_COMBINING = ("allOf", "oneOf", "not", "if", "dependentSchemas", "unevaluatedProperties")
+
+
+def _library() -> Any:
+    return optional("llguidance", "structured output needs llguidance", extra="structured")
+
+
+def _in_one_line(message: str) -> str:
+    """Return a message of llguidance without its drawings of the place."""
+    lines = [line.strip() for line in message.splitlines()]
+    return " ".join(line for line in lines if line.strip("^ |") and not line[:1].isdigit())[:300]

@@ -1,0 +1,81 @@
+"""Who may use a server: keys, and web pages of other sites."""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.files.unreadable import read_utf8
+from hf_sgpe.serving.parameters import RequestError
+
+_ORIGIN = re.compile(r"https?://([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]+)?")
+
+
+def read_keys(path: Path) -> list[str]:
+    """Return the keys in a file, one a line. Blank lines do not count.
+
+    Raises:
+        SGPEError: the file cannot be read, has no key, or has a key that no client can send.
+    """
+    try:
+        keys = [key for line in read_utf8(path).splitlines() if (key := line.strip())]
+    except FileNotFoundError:
+        raise SGPEError(f"--api-key-file {path}: no such file") from None
+    if not keys:
+        raise SGPEError(f"--api-key-file {path}: the file has no key: write one a line")
+    for number, key in enumerate(keys, 1):
+        if not (key.isascii() and key.isprintable()) or " " in key:
+            raise SGPEError(f"--api-key-file {path}: key {number} must be printable ASCII without spaces")
+    return keys
+
+
+def check_key(request: Request, keys: Collection[str]) -> None:
+    """Check that a request has one of the keys, if there are any.
+
+    Raises:
+        RequestError: the key is missing or wrong.
+    """
+    if not keys:
+        return
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    given = key.strip().encode("latin-1")
+    # All keys are compared, so that the time does not show which one is similar.
+    matches = [hmac.compare_digest(given, known.encode()) for known in keys]
+    if scheme.lower() != "bearer" or not any(matches):
+        message = "the API key is missing or wrong: send it as Authorization: Bearer KEY"
+        raise RequestError(message, status=401, code="invalid_api_key", headers={"WWW-Authenticate": "Bearer"})
+
+
+def check_origins(origins: Sequence[str]) -> None:
+    """Check that texts are origins as browsers send them: ``https://example.org``, with a port if it is not the usual one.
+
+    Raises:
+        SGPEError: a text is neither an origin nor ``*``.
+    """
+    for origin in origins:
+        if origin != "*" and not _ORIGIN.fullmatch(origin):
+            raise SGPEError(
+                f"--cors-origin {origin}: not an origin: write it as https://example.org or http://localhost:3000, without "
+                "a path, or * for all web pages"
+            )
+
+
+def for_web_pages(origins: Sequence[str]) -> list[Middleware]:
+    """Return the middleware that lets web pages of these origins use the server; an empty list if there are none."""
+    if not origins:
+        return []
+    middleware = Middleware(
+        CORSMiddleware,
+        allow_origins=list(origins),
+        allow_methods=["GET", "POST"],
+        allow_headers=["*"],  # clients in browsers send headers of their own, such as x-stainless-lang
+        expose_headers=["Retry-After"],
+    )
+    return [middleware]

@@ -1,0 +1,114 @@
+"""Rules for the text of answers: ``response_format`` of OpenAI's API, and ``structured_outputs`` of vLLM's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hf_sgpe.generation.structured_output import Rule, embedded
+from hf_sgpe.generation.text_generator import TextGenerator
+from hf_sgpe.serving.messages import well_formed_json
+from hf_sgpe.serving.parameters import Parameters, RequestError, about, kind
+from hf_sgpe.serving.tool_use import ToolUse
+
+
+def read_rule(
+    given: Parameters, generator: TextGenerator, stop_ids: tuple[int, ...] = (), tool_use: ToolUse | None = None
+) -> Rule | None:
+    """Return the rule that an answer must follow; None if any text is allowed.
+
+    If the answer may call tools, it either calls tools or follows the rule of the request.
+
+    Args:
+        stop_ids: Tokens that end an answer, in addition to the model's own.
+
+    Raises:
+        RequestError: the rule is invalid, or cannot be combined with the others.
+    """
+    schema = _schema_of(given)
+    rule, name = None, "response_format"
+    if given.get("structured_outputs") is not None:
+        if schema is not None:
+            raise RequestError(
+                "structured_outputs and response_format are both rules: give only one", param="structured_outputs"
+            )
+        name = "structured_outputs"
+        rule, schema, name = _structured(given.get(name))
+    if tool_use is not None and not tool_use.tools:
+        tool_use = None
+    if tool_use is not None and (rule is not None or schema is not None):
+        if tool_use.required is not None:
+            raise RequestError(f"{name} cannot be used with a required tool call: leave one out", param=name)
+        if rule is not None or not tool_use.has_grammar:
+            raise RequestError(f"{name} cannot be used with tools: leave one out, or send tool_choice: none", param=name)
+    with about("tools" if tool_use is not None else name):
+        if tool_use is not None and tool_use.required is not None:
+            rule, name = Rule.grammar("\n".join(["start: calls", *tool_use.grammar()])), "tools"
+        elif tool_use is not None and schema is not None:
+            lines = ["start: calls | answer", f"answer: {embedded(schema)}", *tool_use.grammar()]
+            rule = Rule.grammar("\n".join(lines))
+        elif schema is not None:
+            rule = Rule.json_schema(schema)
+    if rule is not None:
+        with about(name):
+            generator.constrainer.check(rule)
+            generator.constrainer.watch(rule, generator.engine.stop_ids.union(stop_ids))
+    return rule
+
+
+def _schema_of(given: Parameters) -> dict[str, Any] | None:
+    """Return the JSON schema of ``response_format``."""
+    format = given.get("response_format")
+    if format is None:
+        return None
+    if not isinstance(format, dict) or format.get("type") not in ("text", "json_object", "json_schema"):
+        raise RequestError(
+            "response_format must be an object with type text, json_object or json_schema", param="response_format"
+        )
+    if format["type"] == "text":
+        return None
+    if format["type"] == "json_object":
+        return {"type": "object"}
+    described = format.get("json_schema")
+    if not isinstance(described, dict) or not isinstance(described.get("schema"), dict):
+        raise RequestError(
+            "response_format.json_schema must be an object with name and schema", param="response_format.json_schema"
+        )
+    schema: dict[str, Any] = well_formed_json(described["schema"], "response_format.json_schema.schema")
+    return schema
+
+
+def _structured(value: Any) -> tuple[Rule | None, dict[str, Any] | None, str]:
+    """Return a rule or a JSON schema, and the name of the parameter."""
+    where = "structured_outputs"
+    if not isinstance(value, dict):
+        raise RequestError(f"{where} must be an object, not {kind(value)}", param=where)
+    given = Parameters(value, {*_KINDS}, _WITHOUT_EFFECT, f"{where}.")
+    used = [name for name in _KINDS if given.get(name) not in (None, False)]
+    if len(used) != 1:
+        raise RequestError(f"{where} must have one of {', '.join(_KINDS)}", param=where)
+    (name,) = used
+    param, item = f"{where}.{name}", well_formed_json(given.get(name), f"{where}.{name}")
+    if name == "json_object":
+        return None, {"type": "object"} if given.flag(name) else None, param
+    if name == "json":
+        if not isinstance(item, dict):
+            raise RequestError(f"{param} must be a JSON schema, not {kind(item)}", param=param)
+        return None, item, param
+    if name == "choice":
+        if not isinstance(item, list) or not item or not all(isinstance(text, str) and text for text in item):
+            raise RequestError(f"{param} must be a list of non-empty texts", param=param)
+        with about(param):
+            return Rule.one_of(item), None, param
+    if not isinstance(item, str) or not item:
+        raise RequestError(f"{param} must be a non-empty text, not {kind(item)}", param=param)
+    with about(param):
+        return Rule.regex(item) if name == "regex" else Rule.grammar(item), None, param
+
+
+_KINDS = ("json", "json_object", "regex", "choice", "grammar")
+_WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
+    "disable_fallback": (True, False),
+    "disable_any_whitespace": (True, False),  # JSON is in one line
+    "disable_additional_properties": (True, False),
+}
+"""Settings of vLLM for other libraries, which decide nothing here."""

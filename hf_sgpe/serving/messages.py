@@ -1,0 +1,129 @@
+"""Messages of a chat in OpenAI's format, as chat templates get them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hf_sgpe.serving.parameters import RequestError, kind
+from hf_sgpe.splitting.normalization import well_formed
+
+ROLES = ("system", "developer", "user", "assistant", "tool")
+
+
+def read_messages(messages: Any, template: str) -> list[dict[str, Any]]:
+    """Return the messages of a request as a chat template expects them.
+
+    The arguments of tool calls become objects, parts of text are joined, and fields without a value are left out. The role
+    ``developer``, OpenAI's newer name of ``system``, becomes ``system`` for templates that do not know it.
+
+    Args:
+        template: Source of the chat template.
+
+    Raises:
+        RequestError: a message is invalid.
+    """
+    if not isinstance(messages, list) or not messages:
+        raise RequestError("messages must be a non-empty list", param="messages")
+    read = [_message(message, f"messages[{place}]") for place, message in enumerate(messages)]
+    for message in read:
+        if message["role"] == "developer" and "developer" not in template:
+            message["role"] = "system"
+    return read
+
+
+def _message(message: Any, name: str) -> dict[str, Any]:
+    if not isinstance(message, dict):
+        raise RequestError(f"{name} must be an object with role and content, not {kind(message)}", param=name)
+    role = message.get("role")
+    if not isinstance(role, str) or role not in ROLES:
+        raise RequestError(f"{name}: role must be one of {', '.join(ROLES)}, not {role!r}", param=f"{name}.role")
+    for key, value in message.items():
+        if key not in (*_FIELDS, *_FIELDS_OF.get(role, ())) and value not in (None, [], {}):
+            problem = f"{name}: {key} is not supported in a message of the role {role}: leave it out"
+            raise RequestError(problem, param=f"{name}.{key}", code="unsupported_parameter")
+    calls = _tool_calls(message.get("tool_calls"), name)
+    read: dict[str, Any] = {"role": role}
+    if not calls or message.get("content") is not None:
+        read["content"] = _text(message.get("content"), f"{name}.content", name)
+    for key in ("name", "tool_call_id"):
+        if message.get(key):
+            read[key] = _text(message[key], f"{name}.{key}", name)
+    if role == "tool" and "tool_call_id" not in read:
+        raise RequestError(f"{name}: tool_call_id is missing: give the id of the call", param=f"{name}.tool_call_id")
+    for key in ("reasoning", "reasoning_content"):  # the first name is vLLM's and OpenRouter's
+        if message.get(key) is not None:
+            read["reasoning_content"] = _text(message[key], f"{name}.{key}", name)
+    if calls:
+        read["tool_calls"] = calls
+    return read
+
+
+def _text(value: Any, param: str, name: str) -> str:
+    """Return a text, or the joined text of parts of type ``text``."""
+    field = param.rpartition(".")[2]
+    if isinstance(value, list) and field == "content":
+        for part in value:
+            if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
+                part_type = part.get("type") if isinstance(part, dict) else part
+                raise RequestError(f"{name}: content must be text, not {part_type!r}", param=param)
+        value = "\n".join(part["text"] for part in value)
+    if not isinstance(value, str):
+        raise RequestError(f"{name}: {field} must be a text, not {kind(value)}", param=param)
+    return well_formed(value)
+
+
+def _tool_calls(calls: Any, name: str) -> list[dict[str, Any]]:
+    param = f"{name}.tool_calls"
+    if calls is None:
+        return []
+    if not isinstance(calls, list):
+        raise RequestError(f"{param} must be a list, not {kind(calls)}", param=param)
+    return [_tool_call(call, f"{param}[{place}]") for place, call in enumerate(calls)]
+
+
+def _tool_call(call: Any, param: str) -> dict[str, Any]:
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(function, dict) or call.get("type", "function") != "function":
+        raise RequestError(f"{param} must be an object with id, type function, and function", param=param)
+    called, arguments, id = function.get("name"), function.get("arguments"), call.get("id")
+    if not isinstance(called, str) or not called:
+        raise RequestError(f"{param}.function.name must be a non-empty text", param=f"{param}.function.name")
+    if id is not None and not isinstance(id, str):
+        raise RequestError(f"{param}.id must be a text, not {kind(id)}", param=f"{param}.id")
+    try:
+        record = json.loads(arguments or "{}") if isinstance(arguments, (str, type(None))) else arguments
+    except (ValueError, RecursionError):
+        record = None
+    field = f"{param}.function.arguments"
+    if not isinstance(record, dict):
+        raise RequestError(f"{field} must be the JSON of an object", param=field)
+    function = {"name": well_formed(called), "arguments": well_formed_json(record, field)}
+    return {**({} if id is None else {"id": well_formed(id)}), "type": "function", "function": function}
+
+
+def well_formed_json(value: Any, param: str) -> Any:
+    """Return a JSON value without lone surrogates, which clients can send in JSON.
+
+    Raises:
+        RequestError: the value of the parameter ``param`` is nested too deeply.
+    """
+    try:
+        return _well_formed(value)
+    except RecursionError:
+        raise RequestError(f"{param} is nested too deeply", param=param) from None
+
+
+def _well_formed(value: Any) -> Any:
+    if isinstance(value, str):
+        return well_formed(value)
+    if isinstance(value, dict):
+        return {well_formed(key): _well_formed(item) for key, item in value.items()}
+    return [_well_formed(item) for item in value] if isinstance(value, list) else value
+
+
+_FIELDS = ("role", "content", "name")
+_FIELDS_OF: dict[str, tuple[str, ...]] = {
+    "assistant": ("tool_calls", "reasoning_content", "reasoning"),
+    "tool": ("tool_call_id",),
+}

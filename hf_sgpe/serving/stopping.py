@@ -1,0 +1,39 @@
+"""Parameters of a request that decide where an answer ends, with OpenAI's name or else vLLM's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hf_sgpe.generation.engines.engine import Engine
+from hf_sgpe.generation.engines.sampling_options import GenerationOptions
+from hf_sgpe.serving.parameters import Parameters, RequestError, are_ids
+
+STOPPING = ("stop", "stop_token_ids", "ignore_eos", "min_tokens", "skip_special_tokens")
+"""The names of the parameters."""
+
+_MOST_STOPS = 16
+
+
+def read_stopping(given: Parameters, options: GenerationOptions, engine: Engine) -> GenerationOptions:
+    """Return options with the parameters of `STOPPING`.
+
+    Raises:
+        RequestError: a parameter is invalid.
+    """
+    stop = given.get("stop") or []
+    stops = [stop] if isinstance(stop, str) else stop
+    if not isinstance(stops, list) or len(stops) > _MOST_STOPS or not all(isinstance(text, str) and text for text in stops):
+        message = f"stop must be a non-empty text, or a list of up to {_MOST_STOPS} non-empty texts"
+        raise RequestError(message, param="stop")
+    ids = given.get("stop_token_ids") or []
+    if not are_ids(ids) or not all(0 <= id < engine.vocab_size for id in ids):
+        message = f"stop_token_ids must be a list of token ids from 0 to {engine.vocab_size - 1}"
+        raise RequestError(message, param="stop_token_ids")
+    return replace(
+        options,
+        stop=tuple(stops),
+        stop_ids=tuple(ids),
+        ignore_eos=given.flag("ignore_eos"),
+        min_new_tokens=given.whole_number("min_tokens", 0, options.max_new_tokens, least=0),
+        skip_special_tokens=given.flag("skip_special_tokens", True),
+    )

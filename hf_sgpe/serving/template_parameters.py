@@ -1,0 +1,90 @@
+"""Parameters of a request that control the chat template, with vLLM's names, and special tokens in prompts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.generation.text_generator import TextGenerator
+from hf_sgpe.serving.parameters import Parameters, RequestError, kind
+
+TEMPLATE = ("chat_template_kwargs", "add_generation_prompt", "continue_final_message")
+"""The names of the parameters for chats."""
+
+PROMPT = ("add_special_tokens", "special_tokens")
+"""The names of the parameters for prompts that are texts."""
+
+_OTHERS = ("messages", "tools", "documents", "chat_template", "add_generation_prompt", "continue_final_message")
+
+
+def read_variables(written: str, name: str) -> dict[str, Any]:
+    """Return the variables of a template that an option of the command line has as JSON.
+
+    Args:
+        name: Name of the option.
+
+    Raises:
+        SGPEError: the text is not a JSON object, or sets a variable that it may not set.
+    """
+    try:
+        variables = json.loads(written)
+    except ValueError as error:
+        raise SGPEError(f"{name} is not JSON ({error}): write it as '{{\"enable_thinking\": false}}'") from None
+    if problem := _problem_of(variables):
+        raise SGPEError(f"{name} {problem}")
+    assert isinstance(variables, dict)
+    return variables
+
+
+def read_template(given: Parameters, messages: list[Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments for `hf_sgpe.generation.conversation.Chat.encode`.
+
+    Args:
+        messages: The messages of the request.
+        defaults: Variables of the server, which the request may replace.
+
+    Raises:
+        RequestError: a parameter is invalid.
+    """
+    variables = given.get("chat_template_kwargs")
+    if variables is not None and (problem := _problem_of(variables)):
+        raise RequestError(f"chat_template_kwargs {problem}", param="chat_template_kwargs")
+    continues = given.flag("continue_final_message")
+    if continues and given.flag("add_generation_prompt"):
+        raise RequestError(
+            "continue_final_message and add_generation_prompt exclude each other: give only one of them as true",
+            param="continue_final_message",
+        )
+    last = messages[-1]
+    if continues and not (last.get("role") == "assistant" and last.get("content") and isinstance(last["content"], str)):
+        message = "continue_final_message needs a last message with the role assistant and a text to continue"
+        raise RequestError(message, param="continue_final_message")
+    return {
+        "add_generation_prompt": given.flag("add_generation_prompt", not continues),
+        "continue_final_message": continues,
+        "variables": {**defaults, **(variables or {})},
+    }
+
+
+def read_encoder(given: Parameters, generator: TextGenerator) -> Callable[[str], list[int]]:
+    """Return the function that encodes the texts of a request's prompts.
+
+    Raises:
+        RequestError: a parameter is invalid.
+    """
+    special = given.get("special_tokens")
+    if special not in (None, "text", "allowed"):
+        message = f"special_tokens must be 'text' or 'allowed', not {str(special)[:40]!r}"
+        raise RequestError(message, param="special_tokens")
+    encode = generator.encode if given.flag("add_special_tokens", True) else generator.tokenizer.encode
+    return lambda text: encode(text, allowed_special="all" if special == "allowed" else "none")
+
+
+def _problem_of(variables: Any) -> str:
+    if not isinstance(variables, dict):
+        return f"must be an object, not {kind(variables)}"
+    if wrong := next((name for name in variables if name in _OTHERS), None):
+        return f"must not have {wrong}: it is a parameter of the request"
+    return ""

@@ -1,0 +1,212 @@
+"""Tools of a chat in OpenAI's format, and tool calls in its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from hf_sgpe.chat.named_calls import ARGUMENTS
+from hf_sgpe.chat.response_reader import Reasoning, ResponseReader, marks_in, response_parser
+from hf_sgpe.chat.tool_calls import FORMATS, CallFormat, CallPart, CallReader, Mark, format_of, has_tools
+from hf_sgpe.generation.pieces import Piece
+from hf_sgpe.generation.structured_output import embedded, literal
+from hf_sgpe.serving.messages import well_formed_json
+from hf_sgpe.serving.parameters import Parameters, RequestError, kind
+from hf_sgpe.tokenizer import BPETokenizer
+
+Tool: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ToolUse:
+    """The tools of a chat and the way in which its answers call them.
+
+    Args:
+        tools: The tools, as chat templates expect them.
+        written: The format of the model's calls; None if only the response template knows it.
+        marks: The marks of the format or response template that are tokens of the vocabulary, keyed by id.
+        most: Maximum number of calls in an answer; None for no limit.
+        required: Names of the tools of which the answer must call one; None if the answer may also be text.
+        response_template: The tokenizer's response template, if transformers can read answers by it.
+    """
+
+    tools: list[Tool]
+    written: CallFormat | None
+    marks: Mapping[int, str]
+    most: int | None = None
+    required: tuple[str, ...] | None = None
+    response_template: Mapping[str, Any] | None = None
+
+    @property
+    def has_grammar(self) -> bool:
+        """Whether `grammar` can describe the calls."""
+        return self.written is not None and self.written.kind != "tagged"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the tools."""
+        return tuple(tool["function"]["name"] for tool in self.tools)
+
+    def grammar(self) -> list[str]:
+        """Return the lines of a Lark grammar in which ``calls`` are calls in the model's format."""
+        written, ids = self.written, {mark: id for id, mark in self.marks.items()}
+        assert written is not None
+
+        def mark(text: str) -> str:
+            return f"<[{ids[text]}]>" if text in ids else literal(text)
+
+        def sequence(*texts: str) -> str:
+            return " ".join(mark(text) for text in texts if text)
+
+        opening, closing = sequence(written.opening, written.before), sequence(written.after, written.closing)
+        between = sequence(written.between)
+        tools = [tool["function"] for tool in self.tools if tool["function"]["name"] in (self.required or self.names)]
+        lines = [f"call: {' | '.join(f'call_{number}' for number in range(len(tools)))}"]
+        for number, function in enumerate(tools):
+            if written.kind == "named":
+                before, after = f"{literal(function['name'])} {mark(ARGUMENTS)}", ""
+            else:
+                before, after = literal(f'{{"name": {literal(function["name"])}, "{written.key}": '), literal("}")
+            schema = function.get("parameters") or {"type": "object", "properties": {}, "additionalProperties": False}
+            lines += [
+                f"call_{number}: {before} arguments_{number} {after}",
+                f"arguments_{number}: {embedded(schema)}",
+            ]
+        one = f"{opening} call {closing}"
+        if self.most == 1:
+            return [f"calls: {one}", *lines]
+        if written.is_repeated:
+            return [f"calls: {one} ({between} {one})*", *lines]
+        return [f"calls: {opening} call ({between} call)* {closing}", *lines]
+
+    def find_calls(self, pieces: Iterator[Piece], prompt: Callable[[], str]) -> Iterator[Piece]:
+        """Yield the pieces of an answer, with tool calls instead of the text of tool calls.
+
+        An answer ends when it has the maximum number of calls.
+
+        Args:
+            prompt: Function that returns the text of the prompt, with special tokens.
+        """
+        reader: CallReader | ResponseReader
+        if self.response_template is not None:
+            reader = ResponseReader(self.response_template, prompt(), self.tools, self.most)
+        else:
+            assert self.written is not None
+            parameters = {tool["function"]["name"]: tool["function"].get("parameters") or {} for tool in self.tools}
+            reader = CallReader(self.written, parameters, tokens=self.marks.values(), most=self.most)
+        place = 0
+        with closing(pieces):  # type: ignore[type-var]
+            for piece in pieces:
+                said = [part for text in _split(piece, place) for part in reader.read(text)]
+                place += len(piece.text)
+                finish_reason = "stop" if reader.is_full else piece.finish_reason
+                if finish_reason is not None:
+                    said += reader.end()
+                    if reader.calls and finish_reason == "stop":
+                        finish_reason = "tool_calls"
+                yield from self._said(said, piece, finish_reason)
+                if finish_reason is not None:
+                    return
+
+    def _said(self, parts: list[str | CallPart], piece: Piece, finish_reason: Any) -> Iterator[Piece]:
+        """Yield the piece with the parts that a reader found, unless it is empty."""
+        calls = tuple(part for part in parts if isinstance(part, CallPart))
+        reasoning = "".join(part for part in parts if isinstance(part, Reasoning))
+        text = "".join(part for part in parts if isinstance(part, str) and not isinstance(part, Reasoning))
+        if self.required:  # a required call that is cut off is no text
+            text = ""
+        if text or reasoning or calls or piece.tokens or finish_reason is not None:
+            yield Piece(text, piece.generated, finish_reason, piece.tokens, calls=calls, reasoning=reasoning)
+
+
+def read_tools(
+    given: Parameters, template: str, tokenizer: BPETokenizer, response_template: Mapping[str, Any] | None = None
+) -> ToolUse | None:
+    """Read the tools of a request; None if the answer is nothing but text.
+
+    Args:
+        template: Source of the chat template.
+        response_template: The tokenizer's response template, if any.
+
+    Raises:
+        RequestError: a tool is invalid, or the model cannot use tools.
+    """
+    tools = given.get("tools") or []
+    if not isinstance(tools, list):
+        raise RequestError(f"tools must be a list, not {kind(tools)}", param="tools")
+    read = [_tool(tool, f"tools[{place}]") for place, tool in enumerate(tools)]
+    names = [tool["function"]["name"] for tool in read]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise RequestError(f"tools: two functions have the name {twice!r}", param="tools")
+    is_parallel = given.flag("parallel_tool_calls", True)
+    choice = given.get("tool_choice")
+    required = _required(choice, names)
+    if response_template is not None and response_parser() is None:
+        response_template = None
+    read = [] if choice == "none" else read
+    if not read and response_template is None:
+        return None
+    if read and not has_tools(template):
+        raise RequestError("the model's chat template does not use tools: leave tools out", param="tools")
+    written = format_of(template)
+    if written is None and response_template is None:
+        known = ", ".join(known.name for known in FORMATS)
+        raise RequestError(
+            f"tools: the format of this model's tool calls is unknown (known formats: {known}): leave tools out, or send "
+            "tool_choice: none",
+            param="tools",
+        )
+    added = {**tokenizer.added_tokens, **tokenizer.special_tokens}
+    named = marks_in(response_template, added) if response_template is not None else written.marks if written else ()
+    marks = {added[mark]: mark for mark in named if mark in added}
+    most = None if is_parallel and not isinstance(choice, dict) else 1
+    tool_use = ToolUse(read, written, marks, most, required, response_template)
+    if required is not None and not tool_use.has_grammar:
+        name = f", {written.name}" if written else ""
+        problem = f"tool_choice: required calls are not supported in this model's format{name}: send auto or none"
+        raise RequestError(problem, param="tool_choice")
+    return tool_use
+
+
+def _required(choice: Any, names: list[str]) -> tuple[str, ...] | None:
+    """Return the names of the tools of which ``tool_choice`` requires one; None if no call is required."""
+    if choice in (None, "none", "auto"):
+        return None
+    named = choice.get("function") if isinstance(choice, dict) and choice.get("type") == "function" else None
+    name = named.get("name") if isinstance(named, dict) else None
+    if choice != "required" and not isinstance(name, str):
+        raise RequestError("tool_choice must be none, auto, required, or an object with a function", param="tool_choice")
+    if not names:
+        raise RequestError("tool_choice requires a call: give tools", param="tool_choice")
+    if isinstance(name, str) and name not in names:
+        raise RequestError(f"tool_choice: there is no tool with the name {name[:100]!r}", param="tool_choice")
+    return (name,) if isinstance(name, str) else tuple(names)
+
+
+def _tool(tool: Any, param: str) -> Tool:
+    if not isinstance(tool, dict) or tool.get("type") != "function" or not isinstance(tool.get("function"), dict):
+        raise RequestError(f"{param} must be an object with type function, and function", param=param)
+    function = Parameters(tool["function"], {"name", "description", "parameters", "strict"}, {}, f"{param}.function.")
+    name, parameters = function.get("name"), function.get("parameters")
+    if not isinstance(name, str) or not name:
+        raise RequestError(f"{param}.function.name must be a non-empty text", param=f"{param}.function.name")
+    if not isinstance(function.get("description") or "", str):
+        raise RequestError(f"{param}.function.description must be a text", param=f"{param}.function.description")
+    if not isinstance(parameters or {}, dict):
+        raise RequestError(f"{param}.function.parameters must be a JSON schema", param=f"{param}.function.parameters")
+    function.flag("strict")
+    fields = {key: value for key, value in function.record.items() if value is not None and key != "strict"}
+    return {"type": "function", "function": well_formed_json(fields, param)}
+
+
+def _split(piece: Piece, place: int) -> Iterator[str]:
+    """Yield the text of a piece and its marks, in order. ``place`` is the number of characters in front of the piece."""
+    done = 0
+    for mark in piece.marks:
+        end = max(mark.place - place, done)
+        yield piece.text[done:end]
+        yield Mark(mark.text)
+        done = end
+    yield piece.text[done:]

@@ -1,0 +1,220 @@
+"""Structured output and required tool calls, from random models, with OpenAI's client."""
+
+import json
+import re
+import sys
+
+import pytest
+from support.calling import TOKENIZER, served_by
+from support.engines import Bigram
+from support.serving import serving
+
+from hf_sgpe.serving.parameters import RequestError
+from hf_sgpe.serving.requests import read_chat, read_completion
+
+pytest.importorskip("llguidance", reason="structured output needs: pip install llguidance")
+pytest.importorskip("starlette", reason="serving needs: pip install starlette uvicorn")
+pytest.importorskip("uvicorn", reason="serving needs: pip install starlette uvicorn")
+openai = pytest.importorskip("openai", reason="clients are of: pip install openai")
+pydantic = pytest.importorskip("pydantic", reason="pydantic comes with: pip install openai")
+
+HELLO = [{"role": "user", "content": "Hi"}]
+PARAMETERS = {
+    "type": "object",
+    "properties": {"town": {"type": "string", "maxLength": 4}, "unit": {"enum": ["C", "F"]}},
+    "required": ["town", "unit"],
+    "additionalProperties": False,
+}
+WEATHER = {"type": "function", "function": {"name": "get_weather", "parameters": PARAMETERS}}
+STOP = {"type": "function", "function": {"name": 'ශ්‍රී_"stop"'}}
+STYLES_WITH_CALLS = ("qwen", "mistral", "named", "llama")
+
+
+def random_model(style, stop_ids=None):
+    ends = [TOKENIZER.special_tokens["</s>"]] if stop_ids is None else stop_ids
+    return served_by(Bigram(len(TOKENIZER), stop_ids=ends), style)
+
+
+@pytest.fixture(scope="module", params=STYLES_WITH_CALLS)
+def calling(request):
+    with serving(random_model(request.param)) as running, openai.OpenAI(base_url=running.url, api_key="-") as client:
+        client.style = request.param
+        yield client
+
+
+@pytest.fixture(scope="module")
+def client():
+    with serving(random_model("qwen")) as running, openai.OpenAI(base_url=running.url, api_key="-") as client:
+        client.style = "qwen"
+        yield client
+
+
+def asked(client, seed=1, **given):
+    answer = client.chat.completions.create(model=client.style, messages=HELLO, seed=seed, max_tokens=200, **given)
+    return answer.choices[0]
+
+
+def is_weather(arguments):
+    record = json.loads(arguments)
+    return list(record) == ["town", "unit"] and len(record["town"]) <= 4 and record["unit"] in ("C", "F")
+
+
+def test_answers_are_parsed_by_the_client(client):
+    class Event(pydantic.BaseModel):
+        name: str = pydantic.Field(max_length=5)
+        n: int = pydantic.Field(ge=0, le=9)
+
+    for seed in range(3):
+        answer = client.chat.completions.parse(
+            model=client.style, messages=HELLO, seed=seed, max_tokens=200, response_format=Event
+        )
+        (choice,) = answer.choices
+        assert choice.finish_reason == "stop" and isinstance(choice.message.parsed, Event)
+    with pytest.raises(openai.LengthFinishReasonError):
+        client.chat.completions.parse(model=client.style, messages=HELLO, max_tokens=3, response_format=Event)
+
+
+def test_answers_follow_json_regular_expressions_choices_and_grammars(client):
+    for seed in range(2):
+        for rule, holds in (
+            ({"json": PARAMETERS, "disable_any_whitespace": True, "regex": None}, is_weather),
+            ({"regex": "a{2}[0-9ශ]"}, re.compile("a{2}[0-9ශ]").fullmatch),
+            ({"choice": ["yes", "ඔව්"]}, ["yes", "ඔව්"].__contains__),
+            ({"grammar": 'root ::= "x" [0-9]'}, re.compile("x[0-9]").fullmatch),
+        ):
+            assert holds(asked(client, seed, extra_body={"structured_outputs": rule}).message.content)
+            answer = client.completions.create(
+                model=client.style, prompt="a", seed=seed, max_tokens=300, extra_body={"structured_outputs": rule}
+            )
+            assert holds(answer.choices[0].text)
+            assert answer.choices[0].finish_reason == "stop"
+    choice = asked(client, response_format={"type": "json_object"})
+    assert choice.message.content.startswith("{")
+    assert choice.finish_reason == "length" or isinstance(json.loads(choice.message.content), dict)
+
+
+@pytest.mark.parametrize("is_parallel", [True, False])
+def test_a_required_call_has_valid_arguments(calling, is_parallel):
+    names = set()
+    for seed in range(4):
+        choice = asked(calling, seed, tools=[WEATHER, STOP], tool_choice="required", parallel_tool_calls=is_parallel)
+        calls = choice.message.tool_calls
+        assert choice.message.content is None
+        assert choice.finish_reason == "tool_calls" or (is_parallel and choice.finish_reason == "length")
+        assert is_parallel or len(calls) == 1
+        for call in calls if choice.finish_reason == "tool_calls" else calls[:-1]:
+            names.add(call.function.name)
+            is_stop = call.function.name == STOP["function"]["name"]
+            assert call.function.arguments == "{}" if is_stop else is_weather(call.function.arguments)
+    assert names <= {"get_weather", STOP["function"]["name"]}
+
+
+def test_a_named_function_is_called_once_also_in_streams(calling):
+    given = {"tools": [STOP, WEATHER], "tool_choice": {"type": "function", "function": {"name": "get_weather"}}}
+    choice = asked(calling, **given)
+    (call,) = choice.message.tool_calls
+    assert call.function.name == "get_weather" and is_weather(call.function.arguments)
+    given |= {"model": calling.style, "messages": HELLO, "seed": 1, "max_tokens": 200}
+    with calling.chat.completions.stream(**given) as stream:
+        for _ in stream:
+            pass
+        streamed = stream.get_final_completion().choices[0]
+    assert streamed.message.tool_calls[0].function.arguments == call.function.arguments
+    assert streamed.finish_reason == choice.finish_reason == "tool_calls"
+
+
+def test_an_answer_with_tools_and_a_schema_has_one_of_both(calling):
+    schema = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"const": {"a": 1}}}}
+    for seed in range(3):
+        choice = asked(calling, seed, tools=[WEATHER], response_format=schema, parallel_tool_calls=False)
+        if choice.message.tool_calls:
+            assert is_weather(choice.message.tool_calls[0].function.arguments)
+        else:
+            assert json.loads(choice.message.content) == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("record", "param", "problem"),
+    [
+        ({"response_format": "json"}, "response_format", "must be an object with type text, json_object or json_schema"),
+        ({"response_format": {"type": "json_schema"}}, "response_format.json_schema", "an object with name and schema"),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "objekt"}}}},
+            "response_format",
+            "Invalid type: objekt",
+        ),
+        ({"structured_outputs": []}, "structured_outputs", "must be an object, not a list"),
+        ({"structured_outputs": {}}, "structured_outputs", "must have one of json, json_object, regex, choice, grammar"),
+        ({"structured_outputs": {"regex": "a", "choice": ["b"]}}, "structured_outputs", "must have one of"),
+        ({"structured_outputs": {"structural_tag": "a"}}, "structured_outputs.structural_tag", "unknown parameter"),
+        ({"structured_outputs": {"regex": "("}}, "structured_outputs.regex", "unclosed group"),
+        ({"structured_outputs": {"regex": 3}}, "structured_outputs.regex", "must be a non-empty text, not a number"),
+        ({"structured_outputs": {"choice": [1]}}, "structured_outputs.choice", "must be a list of non-empty texts"),
+        ({"structured_outputs": {"grammar": "start: x"}}, "structured_outputs.grammar", "unknown name"),
+        ({"structured_outputs": {"json": "{}"}}, "structured_outputs.json", "must be a JSON schema, not a text"),
+        (
+            {"structured_outputs": {"regex": "a"}, "response_format": {"type": "json_object"}},
+            "structured_outputs",
+            "are both rules: give only one",
+        ),
+        ({"guided_regex": "a"}, "guided_regex", "unknown parameter"),
+        (
+            {"structured_outputs": {"regex": "a"}, "ignore_eos": True},
+            "ignore_eos",
+            "cannot be combined with structured output",
+        ),
+        ({"structured_outputs": {"regex": "a"}, "min_tokens": 2}, "min_tokens", "cannot be combined with"),
+    ],
+)
+def test_wrong_rules_are_refused_by_name(record, param, problem):
+    served = random_model("qwen")
+    for read, asked in ((read_chat, {"messages": HELLO}), (read_completion, {"prompt": "a"})):
+        with pytest.raises(RequestError, match=problem) as refusal:
+            read({**asked, **record}, served)
+        assert refusal.value.body["error"]["param"] == param
+
+
+def test_a_rule_is_not_for_scored_prompts():
+    with pytest.raises(RequestError, match="echo with logprobs cannot be combined with structured output"):
+        record = {"prompt": "a", "echo": True, "logprobs": 1, "structured_outputs": {"regex": "a"}}
+        read_completion(record, random_model("qwen"))
+
+
+@pytest.mark.parametrize(
+    ("record", "param", "problem"),
+    [
+        ({"tool_choice": "required", "tools": []}, "tool_choice", "tool_choice requires a call: give tools"),
+        ({"tool_choice": "some"}, "tool_choice", "must be none, auto, required, or an object with a function"),
+        ({"tool_choice": {"type": "allowed_tools"}}, "tool_choice", "must be none, auto, required"),
+        ({"tool_choice": {"type": "function", "function": {"name": "f"}}}, "tool_choice", "no tool with the name 'f'"),
+        ({"tool_choice": "required", "response_format": {"type": "json_object"}}, "response_format", "required tool call"),
+        ({"structured_outputs": {"regex": "a"}}, "structured_outputs.regex", "cannot be used with tools"),
+        (
+            {
+                "tool_choice": "required",
+                "tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "objekt"}}}],
+            },
+            "tools",
+            "Invalid type: objekt",
+        ),
+    ],
+)
+def test_wrong_choices_of_tools_are_refused_by_name(record, param, problem):
+    with pytest.raises(RequestError, match=problem) as refusal:
+        read_chat({"messages": HELLO, "tools": [WEATHER], **record}, random_model("qwen"))
+    assert refusal.value.body["error"]["param"] == param
+
+
+def test_tools_in_a_format_without_a_grammar_cannot_be_combined_with_a_rule():
+    with pytest.raises(RequestError, match="response_format cannot be used with tools"):
+        read_chat({"messages": HELLO, "tools": [WEATHER], "response_format": {"type": "json_object"}}, random_model("coder"))
+
+
+def test_what_is_missing_is_named(monkeypatch):
+    served = random_model("qwen", stop_ids=[])
+    with pytest.raises(RequestError, match="the model has no token that ends an answer"):
+        read_completion({"prompt": "a", "structured_outputs": {"regex": "a"}}, served)
+    monkeypatch.setitem(sys.modules, "llguidance", None)
+    with pytest.raises(RequestError, match=r"structured output needs llguidance: pip install llguidance") as refusal:
+        read_completion({"prompt": "a", "response_format": {"type": "json_object"}}, served)
+    assert refusal.value.body["error"]["param"] == "response_format"

@@ -1,0 +1,68 @@
+"""Messages as agents send them."""
+
+import pytest
+from support.conversations import CHATML
+
+from hf_sgpe.serving.messages import read_messages
+from hf_sgpe.serving.parameters import RequestError
+
+CALL = {"id": "call_1", "type": "function", "function": {"name": "add", "arguments": '{"a": "\\ud800"}'}}
+
+DEEP = '{"a": ' + "[" * 900 + "]" * 900 + "}"
+
+
+def test_messages_of_an_agent_are_those_of_a_template():
+    sent = [
+        {"role": "developer", "content": "Be kind."},
+        {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+        {"role": "assistant", "content": None, "tool_calls": [CALL], "reasoning_content": "Hm", "refusal": None},
+        {"role": "tool", "tool_call_id": "call_1", "content": [{"type": "text", "text": "3"}]},
+        {"role": "assistant", "content": "3", "reasoning": "So", "tool_calls": [], "audio": None, "annotations": []},
+    ]
+    function = {"name": "add", "arguments": {"a": "\ufffd"}}
+    assert read_messages(sent, CHATML) == [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": "a\nb"},
+        {
+            "role": "assistant",
+            "reasoning_content": "Hm",
+            "tool_calls": [{"id": "call_1", "type": "function", "function": function}],
+        },
+        {"role": "tool", "content": "3", "tool_call_id": "call_1"},
+        {"role": "assistant", "content": "3", "reasoning_content": "So"},
+    ]
+    assert read_messages(sent[:1], "{% if m.role == 'developer' %}") == sent[:1]
+
+
+def called(**function):
+    return {"role": "assistant", "tool_calls": [{"id": "a", "type": "function", "function": function}]}
+
+
+@pytest.mark.parametrize(
+    ("message", "param", "problem"),
+    [
+        ({"role": "tool", "content": "3"}, "tool_call_id", "tool_call_id is missing: give the id of the call"),
+        ({"role": "tool", "content": None, "tool_call_id": "a"}, "content", "content must be a text, not null"),
+        ({"role": "tool", "content": "a", "tool_call_id": 3}, "tool_call_id", "tool_call_id must be a text, not a number"),
+        (
+            {"role": "user", "content": "a", "tool_calls": [CALL]},
+            "tool_calls",
+            "not supported in a message of the role user",
+        ),
+        ({"role": "user", "content": "a", "tool_call_id": "a"}, "tool_call_id", "not supported in a message of the role"),
+        ({"role": "critic", "content": "a"}, "role", "role must be one of system, developer, user, assistant, tool"),
+        ({"role": "assistant", "tool_calls": {}}, "tool_calls", "must be a list, not an object"),
+        ({"role": "assistant", "tool_calls": ["a"]}, "tool_calls[0]", "must be an object with id, type function"),
+        ({"role": "assistant", "tool_calls": [{**CALL, "id": 3}]}, "tool_calls[0].id", "must be a text, not a number"),
+        ({"role": "assistant", "tool_calls": [{**CALL, "type": "custom"}]}, "tool_calls[0]", "type function"),
+        ({"role": "assistant", "content": "a", "reasoning_content": 3}, "reasoning_content", "must be a text"),
+        (called(name=""), "tool_calls[0].function.name", "must be a non-empty text"),
+        (called(name="f", arguments="{"), "tool_calls[0].function.arguments", "must be the JSON of an object"),
+        (called(name="f", arguments=DEEP), "tool_calls[0].function.arguments", "is nested too deeply|JSON of an object"),
+        (called(name="f", arguments="[]"), "tool_calls[0].function.arguments", "must be the JSON of an object"),
+    ],
+)
+def test_wrong_messages_are_refused_by_name(message, param, problem):
+    with pytest.raises(RequestError, match=problem) as refusal:
+        read_messages([{"role": "user", "content": "a"}, message], CHATML)
+    assert refusal.value.body["error"]["param"] == f"messages[1].{param}"
