@@ -42,6 +42,7 @@ RUNS = {
     "trim": "tok --drop-script sinhala --out out",
     "compare-ids": "tok tok good.txt",
     "transplant": "tok --tokenizer tok --out out",
+    "adapt": "tok good.txt --out out",
     "count": "good.txt --out out",
     "convert-zawgyi": "good.txt --out out.txt",
     "tokenize": "good.txt --tokenizer tok --out out",
@@ -60,7 +61,7 @@ RUNS = {
     "counts add": "kept --out out",
     "counts info": "kept",
 }
-NEEDS_A_MODEL = ("transplant", "chat", "serve")
+NEEDS_A_MODEL = ("transplant", "adapt", "chat", "serve")
 
 
 def test_each_command_is_run():

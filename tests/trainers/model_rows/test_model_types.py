@@ -20,7 +20,7 @@ from tokenizers.trainers import BpeTrainer  # noqa: E402
 from hf_sgpe import BPETokenizer, SGPETokenizerFast  # noqa: E402
 from hf_sgpe.vocabulary.reserved_tokens import reserved_ids, without_reserved  # noqa: E402
 from trainers import ExtensionConfig, TokenizerExtender  # noqa: E402
-from trainers.model_rows.distillation import distil  # noqa: E402
+from trainers.model_rows.distillation import Distillation, choose_snippets, distil  # noqa: E402
 from trainers.model_rows.token_tables import fit_embeddings  # noqa: E402
 from trainers.model_rows.transplanting import transplant  # noqa: E402
 
@@ -238,7 +238,9 @@ def test_rows_of_the_layers_own_embeddings_are_distilled_too(tokenizers_of, tmp_
     model, _ = predict(name, saved(name, tokenizers_of(name)[0], tmp_path / "model", tied=True), torch.tensor([[1]]))
     row_map = fit_embeddings(model, *tokenizers, multiple=1)
     before = {key: tensor.clone() for key, tensor in model.state_dict().items()}
-    distil(model, *tokenizers, row_map.new, sample["si"][:2000].splitlines(), steps=2, progress=False)
+    settings = Distillation(per_token=1, batch_size=4)
+    snippets = choose_snippets(*tokenizers, row_map.new, sample["si"][:2000].splitlines(), settings)[:8]
+    distil(model, row_map.new, snippets, settings, progress=False)
     changed = {key for key, tensor in model.state_dict().items() if not torch.equal(tensor, before[key])}
     assert changed == {"model.embed_tokens.weight", "lm_head.weight", f"model.{LAYERS_NAME}.weight"}
     for key in changed:
