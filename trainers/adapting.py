@@ -1,7 +1,7 @@
-"""Adapting a model to a language, from a base model to a trained one: extend the tokenizer, add rows, train, report.
+"""Adaptation of a base model to a language: extend the tokenizer, add rows to the model, train it, and write a report.
 
-Each step writes into a folder of its own, and a step that is done is not repeated. So an interrupted run continues where it
-stopped. The steps are those of `TokenizerExtender`, `transplant`, `distil` and `train`.
+Each step writes its own folder, and finished steps are not repeated, so an interrupted run continues where it stopped. The
+steps are those of `TokenizerExtender`, `transplant`, `distil` and `train`.
 """
 
 from __future__ import annotations
@@ -54,20 +54,23 @@ _TIMED_STEPS = 2
 
 
 def text_options(given: Adaptation) -> TextOptions:
-    """Return the options of the text to train on. Without held-out text, a hundredth of the corpus is held out."""
+    """Return the options for the training text. Without held-out text, a hundredth of the corpus is held out."""
     names = ("corpus", "text_field", "lines", "length", "keep", "keep_share")
     return TextOptions(**{name: getattr(given, name) for name in names}, validation_share=None if given.evaluate else 0.01)
 
 
 def adapt(given: Adaptation, *, show: Callable[[str], None] = print) -> dict[str, dict[str, float]]:
-    """Adapt a model to a language, and return bits per byte of each held-out text: before, started and trained.
+    """Adapt a model to a language.
+
+    Return bits per byte of each held-out text: with the base model (``before``), with the extended model (``started``), and
+    with the trained model (``trained``).
 
     Args:
-        show: Function that takes a line about each step.
+        show: Function that is called with one line about each step.
 
     Raises:
         SGPEError: an option is wrong; the base cannot be extended; the training does not fit into memory; or the folder has
-            files, or results of other settings.
+            other files, or the results of other settings.
     """
     require_pytorch()
     given.check()
@@ -77,7 +80,7 @@ def adapt(given: Adaptation, *, show: Callable[[str], None] = print) -> dict[str
     if not given.resume:
         check_new_folder(out, whole=True)
     elif not (out / SETTINGS_FILE).exists():
-        raise SGPEError(f"{out}: nothing to resume: leave --resume out")
+        raise SGPEError(f"{out}: there is no run to resume: leave out --resume")
     check_settings(out, settings)
     held_out = {name: one.texts() for name, one in read_held_out(given.evaluate, text_field=given.text_field).items()}
     folder = TokenizerFolder.read(given.base)
@@ -110,7 +113,7 @@ def adapt(given: Adaptation, *, show: Callable[[str], None] = print) -> dict[str
 def _extend(given: Adaptation, base: TokenizerFolder, out: Path) -> str:
     target = out / TOKENIZER
     if (target / "tokenizer.json").exists():
-        return f"{target}: the extended tokenizer is there"
+        return f"{target}: the extended tokenizer is already there"
     corpus = Corpus.of(given.corpus, text_field=given.text_field)
     scripts = find_scripts(corpus, given.script, "hybrid", other_way=", or give text in a script to add")
     number = given.new_tokens if given.new_tokens == AUTO else int(given.new_tokens)
@@ -125,7 +128,7 @@ def _extend(given: Adaptation, base: TokenizerFolder, out: Path) -> str:
 def _start(given: Adaptation, old: PreTrainedTokenizerBase, new: PreTrainedTokenizerBase, out: Path) -> str:
     target = out / START
     if (target / "config.json").exists():
-        return f"{target}: the model with rows for new tokens is there"
+        return f"{target}: the model with rows for new tokens is already there"
     how: dict[str, Any] = {}
     if given.start == "distil":
         state = out / _DISTILLATION
@@ -140,7 +143,7 @@ def _start(given: Adaptation, old: PreTrainedTokenizerBase, new: PreTrainedToken
 
 
 def _before(given: Adaptation, old: PreTrainedTokenizerBase, held_out: Mapping[str, Any], out: Path) -> dict[str, float]:
-    """Return bits per byte of the base model, which are measured once."""
+    """Return the base model's bits per byte. They are measured once, and kept in a file."""
     file = out / _BEFORE
     if not file.exists():
         scores = score_model(given.base, old, held_out)
@@ -149,7 +152,7 @@ def _before(given: Adaptation, old: PreTrainedTokenizerBase, held_out: Mapping[s
 
 
 def _forecast(given: Adaptation, model: PreTrainedModel, rows: TrainingRows, new_rows: list[int]) -> str:
-    """Return what the training takes: tokens, memory, and hours measured on the first rows.
+    """Return a line about the cost of training: steps, tokens, memory, and the time, measured on the first rows.
 
     Raises:
         SGPEError: the training does not fit into memory.
@@ -168,8 +171,8 @@ def _forecast(given: Adaptation, model: PreTrainedModel, rows: TrainingRows, new
     need = f"{needed / 1e9:.1f} GB for {every:,} parameters, {trained:,} of them trained"
     if needed > memory:
         raise SGPEError(
-            f"training needs some {need}, and there are {memory / 1e9:.1f} GB: give a smaller --batch-size or --length, or "
-            "--parts new-rows"
+            f"training needs about {need}, but there are only {memory / 1e9:.1f} GB: give a smaller --batch-size "
+            "or --length, or --parts new-rows"
         )
     model.to(device)
     batch = collate([rows.rows[place] for place in range(min(given.batch_size, len(rows.rows)))])
@@ -189,8 +192,8 @@ def _forecast(given: Adaptation, model: PreTrainedModel, rows: TrainingRows, new
     for parameter in model.parameters():
         parameter.requires_grad_(True)
     return (
-        f"Training: {given.steps:,} steps of {given.batch_size * given.length:,} tokens, {passes:.1f} times the text of "
-        f"{len(rows.rows):,} rows; some {need}; about {duration} on {device.type}, without measurements"
+        f"Training: {given.steps:,} steps of {given.batch_size * given.length:,} tokens, {passes:.1f} passes over "
+        f"{len(rows.rows):,} rows; about {need}; about {duration} on {device.type}, without measurements"
     )
 
 
@@ -236,7 +239,7 @@ def _train(
         rows_learning_rate=given.rows_learning_rate,
         watch=watch,
     )
-    # A run that was finished before has its measurements in this file only.
+    # If the training was already finished, its measurements are only in this file.
     return [json.loads(line) for line in (target / PROGRESS_FILE).read_text(encoding="utf-8").splitlines()]
 
 

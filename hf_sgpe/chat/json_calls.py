@@ -15,7 +15,7 @@ class JsonCall:
         depth: The number of open brackets.
         name: The value of ``name``, once it is complete.
         has_arguments: Whether the arguments have begun.
-        is_announced: Whether the first part of the call was sent.
+        is_announced: Whether the first part of the call has been sent.
     """
 
     def __init__(self, key: str) -> None:
@@ -81,7 +81,7 @@ class JsonCall:
         return taken
 
     def whole(self) -> tuple[str, str] | None:
-        """Return the name and the JSON of the arguments of a complete call, or None if the object is no call."""
+        """Return the name and the JSON of the arguments of a complete call, or None if the object is not a call."""
         try:
             record = json.loads(self.text)
         except (ValueError, RecursionError):

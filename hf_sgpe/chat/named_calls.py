@@ -1,4 +1,4 @@
-"""Tool calls that begin with the name of a function, followed by a JSON object, as newer models of Mistral write them."""
+"""Tool calls that are the name of a function followed by a JSON object, as newer Mistral models write them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class NamedCall:
         return taken
 
     def whole(self) -> tuple[str, str] | None:
-        """Return the name and the JSON of the arguments of a complete call, or None if the text is no call."""
+        """Return the name and the JSON of the arguments of a complete call, or None if the text is not a call."""
         arguments = "".join(self._characters[self._begun :]).strip()
         try:
             is_object = self.name is not None and isinstance(json.loads(arguments), dict)

@@ -1,4 +1,4 @@
-"""Answers read by a tokenizer's response template, which describes a model's answers for newer versions of transformers."""
+"""Reading of answers with a tokenizer's response template, by which newer versions of transformers parse answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hf_sgpe.files.json_files import read_json
 
 
 class Reasoning(str):
-    """A part of what a model thinks before its answer."""
+    """A part of a model's reasoning before its answer."""
 
     __slots__ = ()
 
@@ -51,12 +51,12 @@ def marks_in(template: Any, tokens: Collection[str]) -> list[str]:
 
 
 class ResponseReader:
-    """A reader with the methods of `hf_sgpe.chat.tool_calls.CallReader`. The text of special tokens has to be read, too.
+    """A reader with the methods of `hf_sgpe.chat.tool_calls.CallReader`. It must also be given the text of special tokens.
 
     Args:
         template: The response template.
         prompt: Text of the prompt, with special tokens.
-        tools: The tools; their schemas decide about the types of arguments.
+        tools: The tools; their schemas determine the types of arguments.
         most: Maximum number of calls; the rest of the answer is dropped. None for no limit.
 
     Attributes:
@@ -88,7 +88,7 @@ class ResponseReader:
         yield from self._parsed(lambda: self._parser.finalize()[1], "")
 
     def _parsed(self, parse: Callable[[], list[dict[str, Any]]], text: str) -> Iterator[str | CallPart]:
-        """Yield the parts in the events of the parser. What the parser cannot parse is text."""
+        """Yield the parts in the events of the parser. Anything that it cannot parse is text."""
         if self._is_broken:
             if text:
                 yield text

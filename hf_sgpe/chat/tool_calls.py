@@ -1,7 +1,7 @@
 """Tool calls in the answers of models: the formats in which models write calls, and a reader for streams.
 
-The text of a format's marks (``<tool_call>``, ``[TOOL_CALLS]``) begins a call. If a mark is a token of the vocabulary, only
-this token begins a call; the same text in other tokens is text.
+A mark of the format (``<tool_call>``, ``[TOOL_CALLS]``) begins a call. If a mark is a token of the vocabulary, only this
+token begins a call; the same characters in other tokens are text.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class CallPart(NamedTuple):
 
 
 class Mark(str):
-    """The text of a token that is a mark of a format, as `CallReader.read` gets it."""
+    """The text of a token that is a mark of a format, as an argument of `CallReader.read`."""
 
     __slots__ = ()
 
@@ -42,17 +42,17 @@ class CallFormat:
 
     Args:
         name: Name of the format.
-        pattern: Regular expression that is found in the chat templates of models with this format.
+        pattern: Regular expression that occurs in the chat templates of models with this format.
         key: Name of the object's field with the arguments.
-        opening: Mark in front of calls. If it is empty, an answer is a call if it begins with a JSON object that has the
-            name of a tool.
+        opening: Mark before calls. Without a mark, an answer is a call if it begins with a JSON object that has the name of
+            a tool.
         closing: Mark after calls; empty if there is none.
-        before, between, after: Text in front of the first call, between calls, and after the last call.
+        before, between, after: Text before the first call, between calls, and after the last call.
         is_repeated: Whether the marks are repeated for each call.
         kind: How a call is written: ``json`` is an object with the name and the arguments (`hf_sgpe.chat.json_calls`);
-            ``tagged`` has the arguments as text between tags (`hf_sgpe.chat.tagged_calls`); ``named`` has the name in front
-            of the arguments' JSON (`hf_sgpe.chat.named_calls`).
-        also: Other marks, which may be inside of calls, and have no effect elsewhere.
+            ``tagged`` has the arguments as text between tags (`hf_sgpe.chat.tagged_calls`); ``named`` has the name before
+            the arguments' JSON (`hf_sgpe.chat.named_calls`).
+        also: Other marks, which may be inside calls and have no effect elsewhere.
     """
 
     name: str
@@ -112,7 +112,7 @@ FORMATS = (
 
 
 def format_of(template: str) -> CallFormat | None:
-    """Return the format of the tool calls of models with a chat template, or None if it is not known.
+    """Return the format of tool calls that a chat template shows, or None if the format is unknown.
 
     >>> format_of("{{ '<tool_call>{\\"arguments\\": ' + call.arguments | tojson + '}</tool_call>' }}").name
     'hermes'
@@ -128,8 +128,8 @@ def has_tools(template: str) -> bool:
 class CallReader:
     """A reader that finds tool calls in the stream of an answer.
 
-    Text that is no complete call stays text. So does a call of an unknown function, if the format has no mark in front of
-    calls.
+    Text that is not a complete call stays text. If the format has no mark before calls, a call of an unknown function also
+    stays text.
 
     Args:
         written: The format.
@@ -221,7 +221,7 @@ CallPart(number=0, name=None, arguments=': 1}')]
             yield from self._open(self._opened + self._held, mark)
 
     def _in_text(self, text: str) -> tuple[Iterator[str], str]:
-        """Read text up to a mark. Return the text that is no part of a call, and the rest after the mark."""
+        """Read text up to a mark. Return the text before the mark, and the rest after it."""
         self._held += text
         opening = self._format.opening
         if not opening:
@@ -236,7 +236,7 @@ CallPart(number=0, name=None, arguments=': 1}')]
         return iter([safe] if safe else []), ""
 
     def _open(self, before: str, mark: str) -> Iterator[str]:
-        """Go from text to calls. Return the text in front, without the white space at its end."""
+        """Switch from text to calls. Return the text before the call, without white space at its end."""
         shown = before.rstrip()
         self._opened, self._held, self._may_call = before[len(shown) :] + mark, "", True
         return iter([shown] if shown else [])
@@ -315,13 +315,13 @@ CallPart(number=0, name=None, arguments=': 1}')]
         self._is_full = self.calls == self._most
 
     def _closed(self) -> Iterator[str]:
-        """Go from calls to text after the closing mark. Without a call in front of it, the marks are text."""
+        """Switch from calls to text after the closing mark. If there was no call before it, the marks are text."""
         if self._opened:
             yield from self._as_text()
         self._held, self._may_call = "", False
 
     def _as_text(self) -> Iterator[str]:
-        """Yield what was read as the beginning of a call: it is text."""
+        """Yield, as text, the characters that were read as the beginning of a call."""
         self._held = self._opened + self._held
         self._opened, self._may_call = "", False
         yield from self._flush()
@@ -336,7 +336,7 @@ CallPart(number=0, name=None, arguments=': 1}')]
 
 
 def joined(parts: Iterable[CallPart]) -> list[dict[str, Any]]:
-    """Return the calls of which ``parts`` are the parts, each with ``name`` and ``arguments``."""
+    """Return the calls that ``parts`` form, each with ``name`` and ``arguments``."""
     calls: dict[int, dict[str, Any]] = {}
     for part in parts:
         call = calls.setdefault(part.number, {"name": part.name, "arguments": ""})
@@ -354,5 +354,5 @@ _MOST_BEFORE_CALL = 200
 
 
 def _begun(text: str, mark: str) -> int:
-    """Return the number of characters at the end of ``text`` that begin ``mark``."""
+    """Return the number of characters at the end of ``text`` that are the beginning of ``mark``."""
     return next((size for size in range(min(len(text), len(mark) - 1), 0, -1) if mark.startswith(text[-size:])), 0)

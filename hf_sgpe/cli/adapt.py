@@ -10,11 +10,12 @@ from hf_sgpe.terminal.progress import is_quiet
 
 @command(epilog="Example: hf-sgpe adapt smollm2 si.txt.xz --script si --keep en.txt.xz --budget 10M --out smollm2-si")
 def adapt(given: Adaptation, as_json: Json = False) -> None:
-    """Adapt a model to a language: extend its tokenizer, give it rows for the new tokens, train it, and report.
+    """Adapt a model to a language: extend its tokenizer, add rows for the new tokens, train it, and write a report.
 
-    Before training, the command prints the tokens, the memory and, measured on the first rows, the hours that training
-    takes. An interrupted run continues with --resume. The folder then has the tokenizer, the model before training
-    (start), the trained model (model), a picture and report.md. Each step is also a command of its own: hf-sgpe extend,
+    Before training, the command prints the number of tokens, the memory, and the time that training takes, measured on
+    the first rows. To continue an interrupted run, add --resume. At the end, --out contains the extended tokenizer
+    (tokenizer), the model before training (start), the trained model (model), a picture and report.md. Each step is also
+    a separate command: hf-sgpe extend,
     hf-sgpe transplant and scripts/train_lm.py.
     """
     from trainers.adapting import MODEL, adapt as work

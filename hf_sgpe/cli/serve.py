@@ -20,7 +20,7 @@ class ServeOptions:
     """The address of the server, and access to it."""
 
     chat_template_kwargs: str | None = option(
-        "Variables of the chat template as JSON, such as '{\"enable_thinking\": false}'; a request may replace them."
+        "Variables of the chat template as JSON, such as '{\"enable_thinking\": false}'; variables of a request replace them."
     )
     name: str | None = option("Name of the model in the API (default: the last part of the model's path).")
     host: str = option("Address to listen on; 0.0.0.0 for all addresses of this machine.", "127.0.0.1")
@@ -30,11 +30,11 @@ class ServeOptions:
         "key on the command line, but not a key in the environment variable.",
         envvar="HF_SGPE_API_KEY",
     )
-    api_key_file: Path | None = option("File with keys, one a line; clients must send one of them.")
+    api_key_file: Path | None = option("File with keys, one per line; clients must send one of them.")
     cors_origin: list[str] = option_list(
         "Origin of web pages that may use the server, such as https://example.org; * for all (repeatable; default: none)."
     )
-    access_log: bool = option("Print a line about each request on stderr.", False)
+    access_log: bool = option("Print one line for each request on stderr.", False)
 
 
 @command(

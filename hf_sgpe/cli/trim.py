@@ -35,7 +35,7 @@ class TrimOptions:
         "characters of no script stay in any case (repeatable or comma-separated)."
     )
     unused_in: list[str] = option_list(
-        "Text, or word counts of hf-sgpe count: also remove the tokens that it does not need (repeatable). This text keeps "
+        "Text, or word counts of hf-sgpe count: remove the tokens that it does not need (repeatable). This text keeps "
         "its tokens; other text, even in the kept scripts, may get smaller tokens."
     )
     ids: str = option(
@@ -71,7 +71,9 @@ def trim(given: TrimOptions, as_json: Json = False) -> None:
     if given.drop_script and given.keep_script:
         raise SGPEError("name the scripts to drop by --drop-script, or the scripts to keep by --keep-script, not both")
     if not (given.drop_script or given.keep_script or given.unused_in):
-        raise SGPEError("name the scripts to drop by --drop-script, those to keep by --keep-script, or text by --unused-in")
+        raise SGPEError(
+            "name the scripts to drop by --drop-script, the scripts to keep by --keep-script, or text by --unused-in"
+        )
     scripts = given.drop_script or (scripts_except(given.keep_script) if given.keep_script else ())
     files = find_files(given.evaluate) if given.evaluate else []
     corpus = find_files(given.unused_in) if given.unused_in else []

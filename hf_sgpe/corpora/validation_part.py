@@ -1,6 +1,6 @@
 """The validation part of a corpus: texts that a model is not trained on, chosen by a hash of each text.
 
-So the choice does not depend on the order of the texts, on the files that hold them, or on the machine. Equal texts are in
+So the choice does not depend on the order of the texts, on their files, or on the machine. Equal texts are in
 the same part, and a larger share only adds texts to the validation part.
 """
 
@@ -12,10 +12,10 @@ from hf_sgpe.errors import SGPEError
 
 
 def check_share(share: float) -> float:
-    """Return the share, after a check that it is between 0 and 1.
+    """Check that a share is between 0 and 1, and return it.
 
     Raises:
-        SGPEError: it is not.
+        SGPEError: the share is not between 0 and 1.
     """
     if not 0 < share < 1:
         raise SGPEError(f"--validation-share must be between 0 and 1, not {share}")

@@ -1,4 +1,4 @@
-"""Use of tokens: how often a corpus has each token of a vocabulary. The corpus is read as a stream, whatever its size."""
+"""Use of tokens: the number of occurrences of each token in a corpus. The corpus is read as a stream of any size."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def use_of_tokens(
 ) -> list[NDArray[np.int64]]:
     """Return, for each tokenizer, an array with the number of occurrences of each id in the documents of files.
 
-    Files are text (each text file and each row of another file is a document), or word counts. Time grows linearly with
-    the text, and memory with the vocabulary. Added tokens are recognized, special tokens are not.
+    A file has text (a text file is one document, and each row of another file is one), or word counts. Time grows linearly
+    with the text, and memory with the vocabulary. Added tokens are recognized, but special tokens are not.
 
     Args:
         tokenizers: The first tokenizer has all tokens of the others.
         text_field: As for `hf_sgpe.corpora.text_files.read_documents`.
-        without: Code points. Lines without them are also counted by themselves (`parts_without`).
+        without: Code points. Lines without them are also counted a second time, by themselves (`parts_without`).
         on_progress: Called with the number of bytes read.
 
     Raises:
-        SGPEError: a file cannot be read; or words were counted by another splitting than that of the tokenizers.
+        SGPEError: a file cannot be read; or words were counted with another pre-tokenizer than that of the tokenizers.
     """
     users = [_User(data) for data in tokenizers]
     for file in files:
@@ -64,12 +64,14 @@ def use_of_tokens(
 def document_parts(
     data: TokenizerData, file: CorpusFile, *, text_field: str = "text", on_progress: Progress | None = None
 ) -> Iterator[tuple[str, bool]]:
-    """Yield the documents of a file in parts whose tokens are the tokens of the whole. With each part, yield whether a
-    document begins with it.
+    """Yield the documents of a file in parts, each with whether it begins a document.
+
+    The tokens of the parts are the tokens of the whole document.
+
     """
     whole = not data.by_characters and not data.splitting.allows_cuts
     if data.by_characters and data.added_tokens and later(data.normalization) != "metaspace":
-        whole = True  # a space is put after each added token, even inside a document
+        whole = True  # a space is added after each added token, even inside a document
     cuts = Neighbours(data.vocab).last_cut if data.by_characters else lambda text: 1
     held, begins = "", True
     for text, ends in read_documents(
@@ -92,7 +94,7 @@ def document_parts(
 def parts_without(
     parts: Iterable[tuple[str, bool]], points: frozenset[int], normalization: str
 ) -> Iterator[tuple[str, bool]]:
-    """Yield the parts of documents that have none of some characters, and of other parts the lines that have none."""
+    """Yield the parts without any of the code points ``points``. Of other parts, yield the lines without them."""
     for text, begins in parts:
         if points.isdisjoint(map(ord, prepare(text, normalization))):
             yield text, begins
@@ -120,12 +122,12 @@ class PartEncoder:
 
     def __init__(self, data: TokenizerData) -> None:
         self.tokenizer = BPETokenizer.of(data)
-        # A part from inside a text gets no space before it.
+        # No space is added before a part from inside a document.
         inside = data.inside_text()
         self.inside = self.tokenizer if inside.normalization == data.normalization else BPETokenizer.of(inside)
 
     def encode(self, parts: Iterable[tuple[str, bool]]) -> NDArray[np.int32]:
-        """Return the ids of all parts: first of those that begin a document, then of the others."""
+        """Return the ids of all parts: first of parts that begin a document, then of other parts."""
         if self.inside is self.tokenizer:
             return self.tokenizer.encode_batch_to_numpy([text for text, _ in parts])[0]
         beginnings = [text for text, begins in parts if begins]
@@ -153,10 +155,10 @@ class _User(PartEncoder):
 
 
 def word_counts_in(file: CorpusFile, data: TokenizerData) -> WordCounts | None:
-    """Return the word counts in a file, if it has these and no texts.
+    """Return the word counts in a file, or None if it has text.
 
     Raises:
-        SGPEError: the words are not those of the tokenizer.
+        SGPEError: the words were counted with another pre-tokenizer than that of the tokenizer.
     """
     if not isinstance(file, Path) or not is_file_of_counts(file):
         return None

@@ -1,4 +1,4 @@
-"""Health of a vocabulary: which of its tokens a text uses, which tokens no text gets, and which tokens are nearly alike.
+"""Health of a vocabulary: tokens that a text uses, tokens that no text can use, and tokens that are nearly equal.
 
 Time grows linearly with the text and with the vocabulary.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NO_SCRIPT = "no script"
-"""The name, among scripts, of tokens without a letter: digits, punctuation, white space."""
+"""The name that replaces a script for tokens without a letter: digits, punctuation, white space."""
 _FIRST_CUTOFF = 1000
 _SMALLEST_PART = 8
 
@@ -38,10 +38,10 @@ class Cutoff:
 
     Attributes:
         new_tokens: Number of new tokens, in the order in which they were learned.
-        used: Number of these tokens that the text uses.
+        used: Number of new tokens that the text uses.
         tokens_in_text: Number of tokens of the text.
-        share_of_gain: The tokens saved by these new tokens, as a share of those saved by all new tokens; None if the new
-            tokens save nothing.
+        share_of_gain: Number of tokens that these new tokens save, divided by the number that all new tokens save; None if
+            the new tokens save nothing.
     """
 
     new_tokens: int
@@ -52,20 +52,20 @@ class Cutoff:
 
 @dataclass(frozen=True)
 class VocabularyHealth:
-    """The result of `health_of`. Added and special tokens only count in ``added``.
+    """The result of `health_of`. Added and special tokens are counted only in ``added``.
 
     Attributes:
         tokens: Number of ordinary tokens.
         added: Number of added and special tokens.
         tokens_in_text: Number of tokens of the text.
         used: Ids of tokens that the text uses.
-        only_steps: Ids of tokens that the text does not use, and of which tokens are built that it uses.
-        never_used: Ids of all other tokens that the text does not use.
-        unreachable: Ids of tokens of which the text has none, and whose own bytes are encoded by other tokens.
-        scripts: Id → the script of the first letter; `PARTS` for parts of characters, and `NO_SCRIPT` without a letter.
-        alike: Numbers of tokens that another token equals but for ``case``, a leading ``space``, or ``either``.
-        cutoffs: For an extended tokenizer, the text with more and more of its new tokens. Without any, it still has its own
-            split and order of merges.
+        only_steps: Ids of unused tokens from which used tokens are built.
+        never_used: Ids of all other unused tokens.
+        unreachable: Ids of unused tokens whose own bytes are encoded as other tokens.
+        scripts: Id → the script of the token's first letter; `PARTS` for parts of characters, `NO_SCRIPT` without a letter.
+        alike: Number of tokens that differ from another token only in ``case``, in a leading ``space``, or in ``either``.
+        cutoffs: For an extended tokenizer, measurements of the text with more and more of its new tokens. The tokenizer
+            without new tokens keeps its pre-tokenizer and the order of its merges.
     """
 
     tokens: int
@@ -81,7 +81,7 @@ class VocabularyHealth:
 
     @property
     def kinds(self) -> dict[str, frozenset[int]]:
-        """Name → the ids of a kind of tokens, in the order of tables."""
+        """Kind of token → ids, in the order in which tables show the kinds."""
         return {name: getattr(self, name) for name in ("used", "only_steps", "never_used", "unreachable")}
 
     @property
@@ -90,7 +90,7 @@ class VocabularyHealth:
         return sum(script == PARTS for script in self.scripts.values())
 
     def by_script(self) -> dict[str, dict[str, int]]:
-        """Return script → the number of its ``tokens`` and of those of each of `kinds`, the largest script first."""
+        """Return script → the number of its ``tokens`` and of its tokens in each of `kinds`, the largest script first."""
         totals = Counter(self.scripts.values())
         counts = {name: Counter(map(self.scripts.__getitem__, ids)) for name, ids in self.kinds.items()}
         return {
@@ -99,7 +99,7 @@ class VocabularyHealth:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as JSON values. Ids are in runs: the first id and the last id of each run."""
+        """Return the result as JSON values. Ids are ranges: the first id and the last id of each."""
         numbers = {"tokens": self.tokens, "added": self.added, "tokens_in_text": self.tokens_in_text}
         numbers |= {name: len(ids) for name, ids in self.kinds.items()}
         return {
@@ -143,10 +143,10 @@ def health_of(
 
 
 def unreachable_ids(data: TokenizerData) -> set[int]:
-    """Return the ids of ordinary tokens whose own bytes, without other text, are encoded by other tokens.
+    """Return the ids of ordinary tokens whose own bytes, without other text, are encoded as other tokens.
 
-    A part of a character is unreachable if no merges make it, or if no text has its bytes. Special and added tokens are not
-    ordinary tokens.
+    A part of a character is unreachable if no merges build it, or if its bytes cannot occur in text. Special and added
+    tokens are not ordinary tokens.
     """
     codec, parts, nowhere = make_codec(data.inside_text()), TokenParts(data), Confinement(())
     texts: dict[int, str] = {}
@@ -171,7 +171,7 @@ def unreachable_ids(data: TokenizerData) -> set[int]:
 
 
 def scripts_of(tokens: Iterable[bytes]) -> Iterator[str]:
-    """Yield, for each token, the script of its first character of a script, or `PARTS` or `NO_SCRIPT`.
+    """Yield the script of the first letter of each token, or `PARTS` or `NO_SCRIPT`.
 
     >>> list(scripts_of([" ක1".encode(), b"x", b"12", "ක".encode()[:2]]))
     ['sinhala', 'latin', 'no script', 'parts of characters']
@@ -187,8 +187,9 @@ def scripts_of(tokens: Iterable[bytes]) -> Iterator[str]:
 
 
 def alike(tokens: Iterable[bytes]) -> dict[str, int]:
-    """Return the number of tokens that another token equals but for case, a leading space, or either of these. One token of
-    each group of equal ones does not count.
+    """Return the number of tokens that differ from another token only in case, in a leading space, or in either of these.
+
+    One token of each group is not counted.
 
     >>> alike([b"the", b"The", b" the", b" THE"])
     {'case': 2, 'space': 1, 'either': 3}
@@ -209,7 +210,7 @@ def _is_text(token: bytes) -> bool:
 def new_tokens_of(data: TokenizerData) -> list[bytes]:
     """Return the tokens that extensions added, in the order in which they were learned; none for other tokenizers.
 
-    Characters and letters and syllables of an extension come first, then the tokens that merges build, by rank.
+    In each extension, tokens that no merge builds come first, then the others, by rank.
     """
     merged = {left + right: None for left, right in data.merges}
     rank = {token: place for place, token in enumerate(merged)}
@@ -222,7 +223,7 @@ def new_tokens_of(data: TokenizerData) -> list[bytes]:
 
 
 def _cutoffs(new: int) -> list[int]:
-    """Return numbers of new tokens, each twice the previous one, and last the number of all.
+    """Return increasing numbers of new tokens, each twice the previous one; the last is the number of all new tokens.
 
     >>> _cutoffs(5000), _cutoffs(80), _cutoffs(0)
     ([1000, 2000, 4000, 5000], [10, 20, 40, 80], [])
@@ -236,7 +237,12 @@ def _cutoffs(new: int) -> list[int]:
 
 
 def _measured_cutoffs(new: Sequence[int], sizes: Sequence[int], uses: Sequence[NDArray[np.int64]]) -> list[Cutoff]:
-    """Return the cut-offs, given the ids of the new tokens and the use without new tokens and at each cut-off."""
+    """Return the cut-offs.
+
+    Args:
+        new: Ids of the new tokens.
+        uses: Number of occurrences of each id, without new tokens and then at each cut-off.
+    """
     totals = [int(use.sum()) for use in uses]
     gain = totals[0] - totals[-1]
     return [

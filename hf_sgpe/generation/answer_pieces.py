@@ -1,4 +1,4 @@
-"""The pieces of an answer, from its tokens."""
+"""Conversion of the tokens of an answer to pieces of text."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def answer_pieces(
 
     Args:
         tokens: The tokens of the answer. A stop token may be the last one; it has no text.
-        decode: Function from arriving ids to pieces of text.
-        is_over: Called before each token; the answer ends when it returns True.
-        marks: Texts of tokens that are reported and not shown, keyed by id.
-        length: Number of characters in front of the answer, which count in the places of tokens.
+        decode: Function that yields pieces of text for arriving ids.
+        is_over: Function that is called before each token; the answer ends when it returns True.
+        marks: Id → text of tokens that are reported and not shown.
+        length: Number of characters before the answer. The places of tokens include them.
     """
     placed: deque[PlacedToken] = deque()
     marked: deque[PlacedMark] = deque()

@@ -64,7 +64,7 @@ class Chat:
         return self._stream(self.encode(messages), self.ending(options or GenerationOptions()))
 
     def ending(self, options: GenerationOptions) -> GenerationOptions:
-        """Return options with which an answer also ends at `stop_ids`, unless they ignore the end."""
+        """Return options with which an answer also ends at `stop_ids`, unless ``ignore_eos`` is set."""
         return options if options.ignore_eos else replace(options, stop_ids=(*options.stop_ids, *self.stop_ids))
 
     def encode(

@@ -66,9 +66,9 @@ class Piece(NamedTuple):
         finish_reason: In the last piece: ``stop`` if a token or a text ended the answer, ``length`` if ``max_new_tokens`` or
             the context ended it, ``tool_calls`` if the answer has tool calls and was not cut off.
         tokens: The tokens whose text begins in this piece, if they were requested. Tokens of a stop text are in no piece.
-        marks: The tokens in or before this piece that were to be reported.
-        calls: Parts of tool calls, if they were looked for.
-        reasoning: A part of what the model thinks before the answer, if the model's response template separates it.
+        marks: The tokens in or before this piece that are reported instead of shown.
+        calls: Parts of tool calls, if the answer is searched for tool calls.
+        reasoning: A part of the model's reasoning before the answer, if the model's response template separates it.
     """
 
     text: str

@@ -22,7 +22,8 @@ def until_stop(pieces: Iterable[str], stops: Sequence[str], is_due: Callable[[],
     character is proportional to the number of stop texts (Knuth, Morris, Pratt 1977).
 
     Args:
-        is_due: Called for each piece. If it returns False, a stop text that the piece completes does not end the stream.
+        is_due: Function that is called for each piece. If it returns False, a stop text that the piece completes does not
+            end the stream.
 
     >>> list(until_stop(["ab", "c<", "e", "n", "<end>d"], ["<end>"]))
     ['ab', 'c', '<en']

@@ -1,7 +1,7 @@
 """Answers whose text follows a JSON schema, a regular expression or a grammar, on every engine.
 
-llguidance reads the rules and computes which tokens may come next. It sees each token as bytes, so every vocabulary works,
-and characters that are spread over several tokens come out whole.
+llguidance reads the rules and computes the tokens that may come next. It treats each token as bytes, so every vocabulary
+works, and a character may be spread over several tokens.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hf_sgpe.errors import SGPEError, optional
 from hf_sgpe.generation.engines.engine import Logits
 from hf_sgpe.tokenizer import BPETokenizer
 
-# Unlimited white space would let an answer run to its maximum length without an end.
+# With unlimited white space, an answer could continue to its maximum length and never be complete.
 _IN_ONE_LINE = {"whitespace_flexible": False, "item_separator": ", ?", "key_separator": ": ?"}
 
 
@@ -28,33 +28,33 @@ class Rule:
     """A rule for the text of an answer.
 
     Args:
-        source: The rule in llguidance's own form.
+        source: The rule in llguidance's own format.
     """
 
     source: str
 
     @classmethod
     def json_schema(cls, schema: Mapping[str, Any]) -> Rule:
-        """Return the rule of JSON that is valid for a schema.
+        """Return the rule that an answer is JSON that is valid for a schema.
 
-        The JSON is in one line. Its objects have only the properties that the schema lists, unless the schema has
+        The JSON is on one line. Its objects have only the properties that the schema lists, unless the schema has
         ``additionalProperties`` or combines schemas.
         """
         return cls(_library().LLMatcher.grammar_from_json_schema(_closed(schema), overrides=_IN_ONE_LINE))
 
     @classmethod
     def regex(cls, pattern: str) -> Rule:
-        """Return the rule of texts that a regular expression, in the form of Rust, matches completely."""
+        """Return the rule that a regular expression, in Rust's syntax, matches the whole answer."""
         return cls(_library().LLMatcher.grammar_from_regex(pattern))
 
     @classmethod
     def one_of(cls, texts: Sequence[str]) -> Rule:
-        """Return the rule of texts that are one of ``texts``."""
+        """Return the rule that an answer is one of ``texts``."""
         return cls.grammar("start: " + " | ".join(map(literal, texts)))
 
     @classmethod
     def grammar(cls, text: str) -> Rule:
-        """Return the rule of a grammar in the form of Lark, or in llama.cpp's GBNF.
+        """Return the rule of a grammar in Lark's syntax, or in llama.cpp's GBNF.
 
         Raises:
             SGPEError: the grammar cannot be read.
@@ -71,7 +71,7 @@ def literal(text: str) -> str:
 
 
 def embedded(schema: Mapping[str, Any]) -> str:
-    """Return the JSON of `Rule.json_schema` as a part of a Lark grammar."""
+    """Return the rule of `Rule.json_schema` as a part of a Lark grammar."""
     return f"%json {json.dumps({**_closed(schema), 'x-guidance': _IN_ONE_LINE}, ensure_ascii=False)}"
 
 
@@ -90,8 +90,8 @@ class Constrainer:
         library = _library()
         added = {*tokenizer.special_tokens.values(), *tokenizer.added_tokens.values()}
         ids = set(tokenizer.get_vocab().values()) - added
-        # The last row is a stop token that no model has; the real ones differ from request to request.
-        # Names of tokens that are no text must differ; llguidance marks them with a byte that is in no text.
+        # The last row is an invented stop token, because the real stop tokens differ between requests.
+        # Tokens that are not text need different names; llguidance marks them with a byte that no text has.
         rows = range(vocab_size + 1)
         tokens = [tokenizer.token_bytes(id) if id in ids else f"<{id}>".encode() for id in rows]
         wrapped = library.TokenizerWrapper(_Vocabulary(tokenizer, tokens, sorted({*rows} - ids)))
@@ -100,7 +100,7 @@ class Constrainer:
         self._check = lru_cache(64)(self._problem_of)
 
     def check(self, rule: Rule) -> None:
-        """Check a rule.
+        """Check that a rule is valid and supported.
 
         Raises:
             SGPEError: the rule is invalid or not supported.
@@ -112,11 +112,11 @@ class Constrainer:
         """Return a watch for one answer; see `Constrained`.
 
         Raises:
-            SGPEError: the rule is invalid, or there is no stop token, so that a complete answer cannot end.
+            SGPEError: the rule is invalid, or there is no stop token, so an answer could not end.
         """
         stop_ids = [id for id in stop_ids if id < self._size]
         if not stop_ids:
-            raise SGPEError("the model has no token that ends an answer: give its end-of-text token as eos_token_id")
+            raise SGPEError("the model has no token that ends an answer: set eos_token_id to its end-of-text token")
         matcher = _library().LLMatcher(self._tokens, rule.source, log_level=0)
         if matcher.is_error():
             raise SGPEError(_in_one_line(matcher.get_error()))
@@ -129,7 +129,7 @@ class Constrainer:
 class Constrained:
     """A `hf_sgpe.generation.engines.engine.Watch` that allows only tokens that follow a rule.
 
-    Special tokens and other added tokens are never text of an answer. A stop token is allowed as soon as the text is
+    Special tokens and other added tokens are not allowed in the text. A stop token is allowed as soon as the text is
     complete.
     """
 
@@ -140,7 +140,7 @@ class Constrained:
         self._is_over = False
 
     def __call__(self, last: int | None, logits: Logits) -> Logits | None:
-        """Return logits in which only allowed tokens are possible, or None after the end of the answer.
+        """Return the logits with minus infinity for tokens that are not allowed; None after the end of the answer.
 
         Raises:
             SGPEError: llguidance's limits are exceeded, or no token of the vocabulary can follow.
@@ -181,12 +181,12 @@ class _Vocabulary:
         self._longest = max(map(len, self._ids), default=0)
 
     def __call__(self, text: str) -> list[int]:
-        """Return the ids of text that must follow; llguidance then allows the model these tokens only."""
-        written = text.encode()  # fails for bytes, and llguidance then sends strings
+        """Return the ids of text that must follow. llguidance then allows only these tokens."""
+        written = text.encode()  # llguidance first tries bytes; this error makes it send strings
         ids = self._tokenizer.encode_inside(text)
         if b"".join(self.tokens[id] for id in ids) == written:
             return ids
-        # Normalization changes this text.
+        # Normalization changes this text, so take the longest token at each place.
         ids, place = [], 0
         while place < len(written):
             ends = range(min(len(written), place + self._longest), place, -1)
@@ -199,7 +199,7 @@ class _Vocabulary:
 
 
 def _closed(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema that allows in objects only the listed properties, so that answers cannot grow without limit.
+    """Return a schema whose objects allow only the listed properties, so that answers cannot grow without limit.
 
     Every answer is also valid for the original schema. A schema that combines schemas stays as it is, because each part of a
     combination lists only some of the properties.
@@ -235,6 +235,6 @@ def _library() -> Any:
 
 
 def _in_one_line(message: str) -> str:
-    """Return a message of llguidance without its drawings of the place."""
+    """Return a message of llguidance in one line, without its drawings of the place of an error."""
     lines = [line.strip() for line in message.splitlines()]
     return " ".join(line for line in lines if line.strip("^ |") and not line[:1].isdigit())[:300]

@@ -203,10 +203,10 @@ class TextGenerator:
         Args:
             top: Number of most probable tokens to return with each token and its log-probability; None for pieces without
                 tokens.
-            is_over: Called before each token; the answer ends when it returns True.
-            is_message: Whether the answer is a message, and not the continuation of a text. Then it has no space in front
-                that the tokenizer puts before a text.
-            marks: Texts of tokens that are reported in `Piece.marks` and not shown in the text, keyed by id.
+            is_over: Function that is called before each token; the answer ends when it returns True.
+            is_message: Whether the answer is a message, and not the continuation of a text. The space that the tokenizer
+                puts before a text is then removed from the answer.
+            marks: Id → text of tokens that are reported in `Piece.marks` and not shown in the text.
             watch: As for `Engine.generate`. With a watch, the text of the answer is exactly the bytes of its tokens.
 
         Raises:
@@ -230,7 +230,7 @@ class TextGenerator:
         top: int = 0,
         is_over: Callable[[], bool] = lambda: False,
     ) -> Iterator[Piece]:
-        """Return an iterator over a piece with the prompt and its tokens, and then the pieces of the answer.
+        """Return an iterator over the prompt as one piece with its tokens, and then the pieces of the answer.
 
         The log-probabilities of the prompt's tokens are those of `hf_sgpe.generation.engines.engine.Engine.logprobs`. If a
         stop token ends the answer, the stop token is the last token of the last piece.
@@ -317,7 +317,7 @@ class TextGenerator:
 
     @cached_property
     def constrainer(self) -> Constrainer:
-        """The model's tokens for answers that follow a rule (`hf_sgpe.generation.structured_output`).
+        """The model's tokens, prepared for answers that follow a rule (`hf_sgpe.generation.structured_output`).
 
         Raises:
             SGPEError: llguidance is not installed.
@@ -357,7 +357,7 @@ class TextGenerator:
         return whole_letters(pieces) if options.whole_syllables else pieces
 
     def _with_special_stops(self, options: GenerationOptions) -> GenerationOptions:
-        """Return options with the ids of those stop texts that are special tokens, whose text is not part of an answer."""
+        """Return options that also stop at the ids of stop texts that are special tokens; answers do not show their text."""
         special = self.tokenizer.special_tokens
         ids = tuple(special[text] for text in options.stop if text in special)
         return replace(options, stop_ids=(*options.stop_ids, *ids)) if ids else options

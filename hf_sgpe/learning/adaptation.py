@@ -1,4 +1,4 @@
-"""The settings of an adaptation: of a base model to a language, from the tokenizer to the trained model."""
+"""The settings of `hf-sgpe adapt`, which adapts a base model to a language."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from hf_sgpe.terminal.options import SEVERAL, argument, arguments, option, optio
 STARTS = ("distil", "mean")
 """The ways to start new rows."""
 
-# As `trainers.model_rows.token_tables.PARTS`, which a test compares.
+# The same as `trainers.model_rows.token_tables.PARTS`; a test compares them.
 _PARTS = ("all", "ends", "embeddings", "new-rows")
-# With less training, the minutes of distilling are better spent on training.
+# With a smaller budget, additional training is a better use of the minutes that distillation takes.
 _LEAST_TO_DISTIL = 1_000_000
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Adaptation:
-    """The settings of an adaptation. The default values are those that did best in the documentation."""
+    """The settings of an adaptation. The default values did best in the documentation's measurements."""
 
     base: str = argument("The model to adapt: a folder or a Hub repository, with its tokenizer.")
     corpus: list[str] = arguments("Text in the new language: files, folders or globs of .txt, .jsonl or .parquet.")
     out: str = option("Folder to write to.", ..., "-o")
     script: list[str] = option_list("Scripts or languages to add, such as sinhala or si (default: those of the text).")
     keep: list[str] = option_list(
-        "Text in languages that the model knows, mixed in so that the model does not forget them.", metavar=SEVERAL
+        "Text in languages that the model knows, mixed into the training text so that the model does not forget them.",
+        metavar=SEVERAL,
     )
     keep_share: float | None = option("Share of the training rows that come from --keep (default: 0.2).")
     evaluate: list[str] = option_list(
@@ -37,21 +38,21 @@ class Adaptation:
     )
     new_tokens: str = option(f"Number of tokens to add, or {AUTO}.", AUTO)
     runs_in: list[str] = option_list(
-        "Runtimes that must produce the same ids, such as llama.cpp, even if text then takes more tokens."
+        "Runtimes that must produce the same ids, such as llama.cpp. Text may then take more tokens."
     )
     budget: str = option("Number of tokens to train on, such as 10M.", "10M")
     init: str | None = option(
-        "Start of new rows: distil, or the mean of their pieces (default: distil, or mean if the budget is below 1M).",
+        "Start of new rows: distil, or the mean of the old pieces (default: distil, or mean if the budget is below 1M).",
         choices=STARTS,
     )
     parts: str = option("Parts of the model to train: " + ", ".join(_PARTS) + ".", "ends", choices=_PARTS)
     learning_rate: float = option("Peak of the learning rate.", 1e-4)
-    rows_learning_rate: float = option("Peak of the learning rate of the new rows.", 1e-3)
+    rows_learning_rate: float = option("Peak of the learning rate for new rows.", 1e-3)
     length: int = option("Number of tokens in a row, the context length of training.", 512)
     batch_size: int = option("Rows per step.", 16)
     lines: bool = option("Treat each line of a text file as a text, instead of the whole file.", False)
     text_field: str = option("Field or column with the text in .jsonl and .parquet files.", "text")
-    seed: int = option("Seed of the order of texts.", 1)
+    seed: int = option("Seed of the random order of texts.", 1)
     resume: bool = option("Continue an interrupted run in --out.", False)
 
     @property
@@ -69,7 +70,7 @@ class Adaptation:
             raise SGPEError(f"--budget {self.budget}: give a number of tokens, such as 500k, 10M or 1B") from None
         if tokens < self.batch_size * self.length:
             least = self.batch_size * self.length
-            raise SGPEError(f"--budget {self.budget}: give at least {least:,} tokens, the tokens of one step")
+            raise SGPEError(f"--budget {self.budget}: give at least {least:,}, the number of tokens in one step")
         return tokens // (self.batch_size * self.length)
 
     @property

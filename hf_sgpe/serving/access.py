@@ -1,4 +1,4 @@
-"""Who may use a server: keys, and web pages of other sites."""
+"""Access to a server: keys, and web pages of other sites."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ORIGIN = re.compile(r"https?://([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]+)?")
 
 
 def read_keys(path: Path) -> list[str]:
-    """Return the keys in a file, one a line. Blank lines do not count.
+    """Return the keys in a file with one key per line. Blank lines are skipped.
 
     Raises:
         SGPEError: the file cannot be read, has no key, or has a key that no client can send.
@@ -29,7 +29,7 @@ def read_keys(path: Path) -> list[str]:
     except FileNotFoundError:
         raise SGPEError(f"--api-key-file {path}: no such file") from None
     if not keys:
-        raise SGPEError(f"--api-key-file {path}: the file has no key: write one a line")
+        raise SGPEError(f"--api-key-file {path}: the file has no key: write one key per line")
     for number, key in enumerate(keys, 1):
         if not (key.isascii() and key.isprintable()) or " " in key:
             raise SGPEError(f"--api-key-file {path}: key {number} must be printable ASCII without spaces")
@@ -46,7 +46,7 @@ def check_key(request: Request, keys: Collection[str]) -> None:
         return
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
     given = key.strip().encode("latin-1")
-    # All keys are compared, so that the time does not show which one is similar.
+    # All keys are compared, so that the response time does not reveal a similar key.
     matches = [hmac.compare_digest(given, known.encode()) for known in keys]
     if scheme.lower() != "bearer" or not any(matches):
         message = "the API key is missing or wrong: send it as Authorization: Bearer KEY"
@@ -54,7 +54,7 @@ def check_key(request: Request, keys: Collection[str]) -> None:
 
 
 def check_origins(origins: Sequence[str]) -> None:
-    """Check that texts are origins as browsers send them: ``https://example.org``, with a port if it is not the usual one.
+    """Check that texts are origins as browsers send them: ``https://example.org``, with the port unless it is the default.
 
     Raises:
         SGPEError: a text is neither an origin nor ``*``.
@@ -68,7 +68,7 @@ def check_origins(origins: Sequence[str]) -> None:
 
 
 def for_web_pages(origins: Sequence[str]) -> list[Middleware]:
-    """Return the middleware that lets web pages of these origins use the server; an empty list if there are none."""
+    """Return the middleware that lets web pages of these origins use the server; an empty list if there are no origins."""
     if not origins:
         return []
     middleware = Middleware(

@@ -1,4 +1,4 @@
-"""Rules for the text of answers: ``response_format`` of OpenAI's API, and ``structured_outputs`` of vLLM's."""
+"""Rules for the text of answers: ``response_format`` of OpenAI's API, and ``structured_outputs`` of vLLM's API."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ def read_rule(
 ) -> Rule | None:
     """Return the rule that an answer must follow; None if any text is allowed.
 
-    If the answer may call tools, it either calls tools or follows the rule of the request.
+    If the request has tools, an answer either calls tools or follows the rule.
 
     Args:
         stop_ids: Tokens that end an answer, in addition to the model's own.
 
     Raises:
-        RequestError: the rule is invalid, or cannot be combined with the others.
+        RequestError: the rule is invalid, or cannot be combined with another rule or with the tools.
     """
     schema = _schema_of(given)
     rule, name = None, "response_format"
     if given.get("structured_outputs") is not None:
         if schema is not None:
             raise RequestError(
-                "structured_outputs and response_format are both rules: give only one", param="structured_outputs"
+                "structured_outputs and response_format are both rules: give only one of them", param="structured_outputs"
             )
         name = "structured_outputs"
         rule, schema, name = _structured(given.get(name))
@@ -56,7 +56,7 @@ def read_rule(
 
 
 def _schema_of(given: Parameters) -> dict[str, Any] | None:
-    """Return the JSON schema of ``response_format``."""
+    """Return the JSON schema that ``response_format`` requires; None if any text is allowed."""
     format = given.get("response_format")
     if format is None:
         return None
@@ -78,7 +78,7 @@ def _schema_of(given: Parameters) -> dict[str, Any] | None:
 
 
 def _structured(value: Any) -> tuple[Rule | None, dict[str, Any] | None, str]:
-    """Return a rule or a JSON schema, and the name of the parameter."""
+    """Return the rule or the JSON schema of ``structured_outputs``, and the name of the parameter that sets it."""
     where = "structured_outputs"
     if not isinstance(value, dict):
         raise RequestError(f"{where} must be an object, not {kind(value)}", param=where)
@@ -108,7 +108,7 @@ def _structured(value: Any) -> tuple[Rule | None, dict[str, Any] | None, str]:
 _KINDS = ("json", "json_object", "regex", "choice", "grammar")
 _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
     "disable_fallback": (True, False),
-    "disable_any_whitespace": (True, False),  # JSON is in one line
+    "disable_any_whitespace": (True, False),  # JSON is on one line
     "disable_additional_properties": (True, False),
 }
-"""Settings of vLLM for other libraries, which decide nothing here."""
+"""Settings of vLLM for other libraries. They are accepted, but have no effect here."""

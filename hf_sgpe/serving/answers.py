@@ -147,7 +147,7 @@ class Completion:
 
 
 def _call_delta(number: int, parts: Sequence[CallPart]) -> dict[str, Any]:
-    """Return the next parts of a tool call as streams have them: the first part has the id and the name."""
+    """Return the next parts of a tool call in the form of streams: the first part has the id and the name."""
     arguments = "".join(part.arguments for part in parts)
     if parts[0].name is None:
         return {"index": number, "function": {"arguments": arguments}}

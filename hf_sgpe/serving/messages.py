@@ -1,4 +1,4 @@
-"""Messages of a chat in OpenAI's format, as chat templates get them."""
+"""Conversion of chat messages from OpenAI's format to the form that chat templates expect."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROLES = ("system", "developer", "user", "assistant", "tool")
 def read_messages(messages: Any, template: str) -> list[dict[str, Any]]:
     """Return the messages of a request as a chat template expects them.
 
-    The arguments of tool calls become objects, parts of text are joined, and fields without a value are left out. The role
+    The arguments of tool calls become objects, text parts are joined, and fields without a value are left out. The role
     ``developer``, OpenAI's newer name of ``system``, becomes ``system`` for templates that do not know it.
 
     Args:
@@ -60,7 +60,7 @@ def _message(message: Any, name: str) -> dict[str, Any]:
 
 
 def _text(value: Any, param: str, name: str) -> str:
-    """Return a text, or the joined text of parts of type ``text``."""
+    """Return a text field; if ``content`` is a list of parts of type ``text``, join them."""
     field = param.rpartition(".")[2]
     if isinstance(value, list) and field == "content":
         for part in value:
@@ -103,7 +103,7 @@ def _tool_call(call: Any, param: str) -> dict[str, Any]:
 
 
 def well_formed_json(value: Any, param: str) -> Any:
-    """Return a JSON value without lone surrogates, which clients can send in JSON.
+    """Return a JSON value with lone surrogates, which JSON allows, replaced.
 
     Raises:
         RequestError: the value of the parameter ``param`` is nested too deeply.

@@ -1,4 +1,4 @@
-"""Numbers about requests: metrics in the text format of Prometheus, and a line for each request."""
+"""Monitoring of requests: metrics in the text format of Prometheus, and a log line for each request."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _CLIENT_GONE = 499
 
 @dataclass
 class Observed:
-    """The numbers of one request, collected while it is answered.
+    """The measurements of one request, collected while it is answered.
 
     Attributes:
         route: Path of the route; ``other`` for an unknown path, so that clients cannot add metrics.
         status: HTTP status of the response.
         prompt_tokens: Number of tokens in the prompts of an accepted request.
         generated: Number of generated tokens of each choice.
-        begun: When the request arrived, in seconds of `time.perf_counter`.
-        first: When the first part of an answer was ready; None before that.
+        begun: Time at which the request arrived, in seconds of `time.perf_counter`.
+        first: Time at which the first part of an answer was ready; None before that.
     """
 
     route: str = "other"
@@ -39,7 +39,12 @@ class Observed:
     first: float | None = None
 
     def arrived(self, number: int, generated: int) -> None:
-        """Add the piece of a choice."""
+        """Record that a piece of a choice has arrived.
+
+        Args:
+            number: Number of the choice.
+            generated: Number of tokens generated so far for this choice.
+        """
         self.generated[number] = generated
         if self.first is None:
             self.first = time.perf_counter()
@@ -69,7 +74,7 @@ class _Histogram:
 
 
 class Metrics:
-    """The sums over all requests since the start of the server.
+    """The totals over all requests since the start of the server.
 
     Args:
         model: Name of the served model.
@@ -131,11 +136,13 @@ def _described(name: str, kind: str, help: str, samples: Iterable[str]) -> str:
 
 
 class Monitor:
-    """An ASGI application that counts the requests to another one. Its routes find the request's `Observed` in the state
-    of the request, as ``observed``.
+    """An ASGI middleware that measures the requests to an application.
+
+    The application's routes find the request's `Observed` as ``observed`` in the state of the request.
+
 
     Args:
-        log: Function that is called with a line for each request; None for no lines.
+        log: Function that is called with a log line for each request; None for no log.
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics, log: Callable[[str], None] | None = None) -> None:
@@ -167,11 +174,11 @@ class Monitor:
 
 
 def line_of(scope: Mapping[str, object], observed: Observed) -> str:
-    """Return the line about a request: time, client, method, path, status, seconds, tokens of prompt and answer."""
+    """Return the log line of a request: time, client, method, path, status, seconds, tokens of prompt and answer."""
     client = scope.get("client")
     host = client[0] if isinstance(client, (tuple, list)) else "-"
     raw = scope.get("raw_path")
-    # The path as the client sent it is ASCII without spaces and line ends.
+    # The raw path, as the client sent it, is ASCII without spaces and line ends.
     path = raw.decode("ascii", "replace").partition("?")[0] if isinstance(raw, bytes) else "-"
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     seconds = time.perf_counter() - observed.begun

@@ -32,9 +32,8 @@ class Served:
 
     Args:
         chat: Encoder of conversations; None if there is no chat template.
-        response_template: The tokenizer's response template, which describes answers for transformers; None if there is
-            none.
-        template_variables: Variables of the chat template, which a request may replace.
+        response_template: The tokenizer's response template, with which transformers parses answers; None if it has none.
+        template_variables: Variables of the chat template. Variables of a request replace them.
     """
 
     name: str
@@ -55,8 +54,8 @@ class Asked:
         n: Number of answers to each prompt.
         echo: Texts of the prompts if the answers repeat the prompts, otherwise None.
         top: Number of most probable tokens to return with the log-probabilities; None for no log-probabilities.
-        has_answers: Whether anything is generated; ``max_tokens: 0`` returns only the prompt.
-        continues: Whether the answers continue a text, and are not messages of their own.
+        has_answers: Whether anything is generated. With ``max_tokens: 0``, only the prompt is returned.
+        continues: Whether the answers continue a text, instead of being new messages.
         tool_use: The tools that an answer may call, if any.
         rule: The rule that the text of an answer must follow, if any.
     """
@@ -75,7 +74,7 @@ class Asked:
 
     @property
     def scores_prompts(self) -> bool:
-        """Whether the answers have the prompts with the log-probabilities of their tokens."""
+        """Whether the answers begin with the prompts and the log-probabilities of the prompts' tokens."""
         return self.echo is not None and self.top is not None
 
     def options_of(self, choice: int) -> GenerationOptions:
@@ -84,7 +83,7 @@ class Asked:
         return self.options if seed is None else replace(self.options, seed=(seed + choice) % ((1 << 32) - 1))
 
     def reading(self, pieces: Iterator[Piece], prompt: Callable[[], str]) -> Iterator[Piece]:
-        """Return the pieces of an answer in which tool calls are found, as by `ToolUse.find_calls`."""
+        """Return the pieces of an answer, with tool calls found by `ToolUse.find_calls`."""
         return pieces if self.tool_use is None else self.tool_use.find_calls(pieces, prompt)
 
     def watch(self, generator: TextGenerator) -> Constrained | None:
@@ -202,7 +201,7 @@ def read_prompts(given: Parameters, served: Served) -> list[list[int]]:
 
 
 def read_conversation(given: Parameters, served: Served, *, tools: Sequence[Tool] = ()) -> list[int]:
-    """Return the ids of the messages of a chat, with the tools that the template shows the model."""
+    """Return the ids of a chat's messages, including the text that the template writes about the tools."""
     chat = _chat_of(served)
     messages = read_messages(given.get("messages"), chat.template)
     variables = {**served.template_variables, "tools": [*tools] or None}
@@ -218,7 +217,7 @@ def _chat_of(served: Served) -> Chat:
 
 
 def _with_rule(asked: Asked, rule: Rule | None) -> Asked:
-    """Return a request whose answers follow a rule, if there is one. The rule decides where an answer ends."""
+    """Return the request with the rule that its answers must follow, if any. The rule decides where an answer ends."""
     if rule is not None and asked.options.ignore_eos:
         message = "ignore_eos cannot be combined with structured output, which ends an answer: leave one out"
         raise RequestError(message, param="ignore_eos")

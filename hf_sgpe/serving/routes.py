@@ -52,10 +52,10 @@ def create_app(
     """Return the ASGI application that serves a model. While it runs, its queue is ``app.state.line``.
 
     Args:
-        api_keys: Keys of which clients must send one as ``Authorization: Bearer …``; empty for a server without a key.
+        api_keys: Keys; clients must send one of them as ``Authorization: Bearer …``. Empty for a server without keys.
         body_seconds: Time limit, in seconds, for the body of a request to arrive.
         origins: Origins of the web pages that may use the server; ``*`` for all.
-        log: Function that is called with a line for each request; None for no lines.
+        log: Function that is called with a log line for each request; None for no log.
     """
     metrics = Metrics(served.name, served.generator.engine.name)
 
@@ -323,7 +323,7 @@ class _Answer(Response):
 
 
 def _error_of(error: Exception) -> RequestError:
-    """Return what the client gets for an error that the client did not cause."""
+    """Return the error to send to the client when the client did not cause it."""
     if isinstance(error, LineFullError):
         code = "rate_limit_exceeded"
         return RequestError(str(error), status=429, type="rate_limit_error", code=code, headers={"Retry-After": "1"})

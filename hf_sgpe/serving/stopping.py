@@ -1,4 +1,4 @@
-"""Parameters of a request that decide where an answer ends, with OpenAI's name or else vLLM's."""
+"""Parameters of a request that decide where an answer ends. Their names are OpenAI's or, if OpenAI has none, vLLM's."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from hf_sgpe.generation.engines.sampling_options import GenerationOptions
 from hf_sgpe.serving.parameters import Parameters, RequestError, are_ids
 
 STOPPING = ("stop", "stop_token_ids", "ignore_eos", "min_tokens", "skip_special_tokens")
-"""The names of the parameters."""
+"""The names of these parameters."""
 
 _MOST_STOPS = 16
 
 
 def read_stopping(given: Parameters, options: GenerationOptions, engine: Engine) -> GenerationOptions:
-    """Return options with the parameters of `STOPPING`.
+    """Return options with the values of the parameters in `STOPPING`.
 
     Raises:
         RequestError: a parameter is invalid.

@@ -1,4 +1,4 @@
-"""Parameters of a request that control the chat template, with vLLM's names, and special tokens in prompts."""
+"""Parameters of a request that control the chat template (with vLLM's names) and special tokens in prompts."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ TEMPLATE = ("chat_template_kwargs", "add_generation_prompt", "continue_final_mes
 """The names of the parameters for chats."""
 
 PROMPT = ("add_special_tokens", "special_tokens")
-"""The names of the parameters for prompts that are texts."""
+"""The names of the parameters for prompts that are text."""
 
 _OTHERS = ("messages", "tools", "documents", "chat_template", "add_generation_prompt", "continue_final_message")
 
 
 def read_variables(written: str, name: str) -> dict[str, Any]:
-    """Return the variables of a template that an option of the command line has as JSON.
+    """Return the template variables in the value of a command-line option, which is a JSON object.
 
     Args:
         name: Name of the option.
 
     Raises:
-        SGPEError: the text is not a JSON object, or sets a variable that it may not set.
+        SGPEError: the value is not a JSON object, or sets a variable that only a request may set.
     """
     try:
         variables = json.loads(written)
@@ -43,7 +43,7 @@ def read_template(given: Parameters, messages: list[Any], defaults: Mapping[str,
 
     Args:
         messages: The messages of the request.
-        defaults: Variables of the server, which the request may replace.
+        defaults: Variables set for the server. Variables of the request replace them.
 
     Raises:
         RequestError: a parameter is invalid.
@@ -54,7 +54,7 @@ def read_template(given: Parameters, messages: list[Any], defaults: Mapping[str,
     continues = given.flag("continue_final_message")
     if continues and given.flag("add_generation_prompt"):
         raise RequestError(
-            "continue_final_message and add_generation_prompt exclude each other: give only one of them as true",
+            "continue_final_message and add_generation_prompt exclude each other: set only one of them to true",
             param="continue_final_message",
         )
     last = messages[-1]

@@ -21,15 +21,15 @@ Tool: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True)
 class ToolUse:
-    """The tools of a chat and the way in which its answers call them.
+    """The tools of a chat, and the format in which its answers call them.
 
     Args:
         tools: The tools, as chat templates expect them.
         written: The format of the model's calls; None if only the response template knows it.
-        marks: The marks of the format or response template that are tokens of the vocabulary, keyed by id.
+        marks: Id → mark, for those marks of the format or response template that are tokens of the vocabulary.
         most: Maximum number of calls in an answer; None for no limit.
-        required: Names of the tools of which the answer must call one; None if the answer may also be text.
-        response_template: The tokenizer's response template, if transformers can read answers by it.
+        required: Names of tools; the answer must call at least one of them. None if the answer may be text.
+        response_template: The tokenizer's response template, if transformers can parse answers with it.
     """
 
     tools: list[Tool]
@@ -50,7 +50,7 @@ class ToolUse:
         return tuple(tool["function"]["name"] for tool in self.tools)
 
     def grammar(self) -> list[str]:
-        """Return the lines of a Lark grammar in which ``calls`` are calls in the model's format."""
+        """Return the lines of a Lark grammar whose rule ``calls`` matches tool calls in the model's format."""
         written, ids = self.written, {mark: id for id, mark in self.marks.items()}
         assert written is not None
 
@@ -82,7 +82,7 @@ class ToolUse:
         return [f"calls: {opening} call ({between} call)* {closing}", *lines]
 
     def find_calls(self, pieces: Iterator[Piece], prompt: Callable[[], str]) -> Iterator[Piece]:
-        """Yield the pieces of an answer, with tool calls instead of the text of tool calls.
+        """Yield the pieces of an answer, with tool calls in place of their text.
 
         An answer ends when it has the maximum number of calls.
 
@@ -111,11 +111,11 @@ class ToolUse:
                     return
 
     def _said(self, parts: list[str | CallPart], piece: Piece, finish_reason: Any) -> Iterator[Piece]:
-        """Yield the piece with the parts that a reader found, unless it is empty."""
+        """Yield the piece with the parts that a reader found in it, unless it is empty."""
         calls = tuple(part for part in parts if isinstance(part, CallPart))
         reasoning = "".join(part for part in parts if isinstance(part, Reasoning))
         text = "".join(part for part in parts if isinstance(part, str) and not isinstance(part, Reasoning))
-        if self.required:  # a required call that is cut off is no text
+        if self.required:  # an incomplete required call is not shown as text
             text = ""
         if text or reasoning or calls or piece.tokens or finish_reason is not None:
             yield Piece(text, piece.generated, finish_reason, piece.tokens, calls=calls, reasoning=reasoning)
@@ -124,7 +124,7 @@ class ToolUse:
 def read_tools(
     given: Parameters, template: str, tokenizer: BPETokenizer, response_template: Mapping[str, Any] | None = None
 ) -> ToolUse | None:
-    """Read the tools of a request; None if the answer is nothing but text.
+    """Return the tools of a request; None if answers contain only text.
 
     Args:
         template: Source of the chat template.
@@ -171,7 +171,7 @@ def read_tools(
 
 
 def _required(choice: Any, names: list[str]) -> tuple[str, ...] | None:
-    """Return the names of the tools of which ``tool_choice`` requires one; None if no call is required."""
+    """Return the names of the tools one of which ``tool_choice`` requires; None if no call is required."""
     if choice in (None, "none", "auto"):
         return None
     named = choice.get("function") if isinstance(choice, dict) and choice.get("type") == "function" else None
@@ -179,7 +179,7 @@ def _required(choice: Any, names: list[str]) -> tuple[str, ...] | None:
     if choice != "required" and not isinstance(name, str):
         raise RequestError("tool_choice must be none, auto, required, or an object with a function", param="tool_choice")
     if not names:
-        raise RequestError("tool_choice requires a call: give tools", param="tool_choice")
+        raise RequestError("tool_choice requires a call, but the request has no tools: give tools", param="tool_choice")
     if isinstance(name, str) and name not in names:
         raise RequestError(f"tool_choice: there is no tool with the name {name[:100]!r}", param="tool_choice")
     return (name,) if isinstance(name, str) else tuple(names)
@@ -202,7 +202,7 @@ def _tool(tool: Any, param: str) -> Tool:
 
 
 def _split(piece: Piece, place: int) -> Iterator[str]:
-    """Yield the text of a piece and its marks, in order. ``place`` is the number of characters in front of the piece."""
+    """Yield the text of a piece and its marks, in order. ``place`` is the number of characters before the piece."""
     done = 0
     for mark in piece.marks:
         end = max(mark.place - place, done)

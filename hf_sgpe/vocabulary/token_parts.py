@@ -1,7 +1,7 @@
-"""The parts of tokens: which two tokens the last merge of a token joins, and which tokens a set of tokens is built from.
+"""The parts of tokens: the two tokens that the last merge of a token joins, and all tokens from which tokens are built.
 
-BPE makes a token in a text by the same merges as in the bytes of the token alone: no merge crosses the ends of the token,
-and the merges inside it have the same order. So the merges of a token do not depend on the text.
+BPE builds a token by the same merges in every text as from the bytes of the token alone, because no merge crosses the ends
+of the token, and the merges inside it have the same order.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class TokenParts:
         self._table = MergeTable(((vocab[left], vocab[right]), vocab[left + right]) for left, right in data.merges)
 
     def of(self, token: bytes) -> tuple[bytes, bytes] | None:
-        """Return the two tokens that the last merge of a token joins; None if merges do not make the token."""
+        """Return the two tokens that the last merge of a token joins; None if no merges build the token."""
         ids = symbols(token, self._vocab if self._by_characters else None, self._byte_ids)
         last = tuple(apply_merges(ids, self._table, fewest=2))
         if len(last) != 2 or last not in self._table.ranks:
@@ -36,7 +36,7 @@ class TokenParts:
         return self._tokens[last[0]], self._tokens[last[1]]
 
     def needed_by(self, tokens: Iterable[bytes]) -> set[bytes]:
-        """Return the tokens and all tokens that they are built from.
+        """Return the tokens, and all tokens from which they are built.
 
         >>> from hf_sgpe import BPETokenizer
         >>> parts = TokenParts(BPETokenizer.train_from_iterator(["low low"], 258).data)
@@ -54,6 +54,6 @@ class TokenParts:
 
 
 def without_tokens(data: TokenizerData, gone: Set[bytes]) -> TokenizerData:
-    """Return a tokenizer without some tokens, and without the merges that make or use them."""
+    """Return a tokenizer without the tokens ``gone``, and without the merges that build or use them."""
     vocab = {token: id for token, id in data.vocab.items() if token not in gone}
     return replace(data, vocab=vocab, merges=[pair for pair in data.merges if gone.isdisjoint((*pair, pair[0] + pair[1]))])

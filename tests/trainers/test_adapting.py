@@ -100,12 +100,12 @@ def test_an_interrupted_run_continues_to_the_same_model(given, uninterrupted, st
     ("change", "message"),
     [
         ({"budget": "many"}, "--budget many: give a number of tokens, such as 500k, 10M or 1B"),
-        ({"budget": "10"}, "--budget 10: give at least 64 tokens, the tokens of one step"),
+        ({"budget": "10"}, "--budget 10: give at least 64, the number of tokens in one step"),
         ({"new_tokens": "0"}, "--new-tokens 0: give a number above 0, or auto"),
         ({"learning_rate": 0.0}, "--learning-rate must be above 0, not 0.0"),
         ({"batch_size": 0}, "--batch-size must be at least 1, not 0"),
         ({"keep": [], "keep_share": 0.3}, "--keep-share needs --keep"),
-        ({"resume": True}, "nothing to resume: leave --resume out"),
+        ({"resume": True}, "there is no run to resume: leave out --resume"),
     ],
 )
 def test_bad_options_are_refused_before_anything_is_written(given, change, message, tmp_path):

@@ -36,38 +36,39 @@ MEASURES = {
     "new_probability": "{:.1%} of the probability on new tokens",
     "new_tokens": "{:.1%} of the tokens are new",
 }
-"""The measures of a language, each with its form in a sentence. `LanguageProgress` describes them."""
+"""The measures of a language → how they are printed. `LanguageProgress` describes them."""
 
 
 class LanguageProgress(TrainerCallback):
     """A callback that measures a causal model on held-out text in several languages, while any ``Trainer`` trains it.
 
     Add it with ``trainer.add_callback(LanguageProgress(trainer, …))``. It measures before the first step, at each evaluation
-    of the trainer or every ``every`` steps, and after the last step. For a text with the name ``si``, it logs with
-    ``trainer.log``, so the numbers are in ``trainer.state.log_history`` and in each program of ``report_to``:
+    of the trainer or every ``every`` steps, and after the last step. It logs these measures (here of the text ``si``) with
+    ``trainer.log``, so they are in ``trainer.state.log_history`` and in each program of ``report_to``:
 
     - ``eval_si_bits_per_byte``: comparable between tokenizers; see `trainers.language_models.scoring.score_texts`;
     - ``eval_si_bytes_per_token``;
-    - ``eval_si_loss``: mean loss of a token, in nats; ``eval_si_loss_old`` and ``eval_si_loss_new``: of old and new tokens;
-    - ``eval_si_new_probability``: mean share of the probability that the model assigns to new tokens;
-    - ``eval_si_new_tokens``: share of new tokens in the text. After enough training, the two shares are about equal.
+    - ``eval_si_loss``: mean loss in nats per token; ``eval_si_loss_old`` and ``eval_si_loss_new``: of old and of new tokens;
+    - ``eval_si_new_probability``: mean total probability that the model assigns to new tokens;
+    - ``eval_si_new_tokens``: share of new tokens in the text. After enough training, it is about equal to
+      ``eval_si_new_probability``.
 
-    The measures of old and new tokens need a tokenizer with new tokens. ``metric_for_best_model`` may name a measure that
-    is taken at evaluations. The training is not disturbed: the weights are the same as without the callback. Several
+    If the tokenizer has no new tokens, the measures of old and new tokens are left out. ``metric_for_best_model`` may be any
+    measure if the callback measures at evaluations. The trained weights are the same as without the callback. Several
     processes share the work, and the first process prints and writes.
 
     Args:
         trainer: The trainer to watch.
-        held_out: Texts keyed by name, or values as for ``--eval``: files or ``NAME=FILE``.
-        every: Steps between measurements; None for each evaluation of the trainer or, without evaluations, a tenth of its
-            steps.
+        held_out: Name → texts; or values as for ``--eval``, ``FILE`` or ``NAME=FILE``.
+        every: Steps between measurements. None measures at each evaluation of the trainer or, if it does not evaluate, after
+            each tenth of its steps.
         tokenizer: The model's tokenizer; None for the ``processing_class`` of the trainer.
         new_ids: Ids of the new tokens; None for the tokens that the last extension of the tokenizer added.
         length: As for `trainers.language_models.scoring.score_texts`.
-        file: File for the measurements, one JSON object a line; None for ``language_progress.jsonl`` in the trainer's
+        file: File for the measurements, one JSON object per line; None for ``language_progress.jsonl`` in the trainer's
             ``output_dir``.
-        picture: File to draw the measurements to at the end, SVG or PNG; it needs matplotlib.
-        show: Function that takes each line for the console; None shows nothing.
+        picture: SVG or PNG file in which the measurements are drawn at the end; this needs matplotlib.
+        show: Function that is called with each line to print; None prints nothing.
 
     Raises:
         SGPEError: there is no text, no tokenizer or no causal model, or a number is too small.
@@ -102,7 +103,7 @@ class LanguageProgress(TrainerCallback):
         if tokenizer is None:
             raise SGPEError("the trainer has no tokenizer: give it with processing_class=tokenizer or tokenizer=tokenizer")
         if getattr(trainer.model.config, "is_encoder_decoder", False):
-            raise SGPEError("LanguageProgress measures causal models, and the trainer has an encoder-decoder model")
+            raise SGPEError("LanguageProgress measures only causal models, but the trainer has an encoder-decoder model")
         self.trainer = trainer
         self.new_ids = extended_ids(tokenizer) if new_ids is None else list(new_ids)
         self.file = Path(trainer.args.output_dir) / PROGRESS_FILE if file is None else Path(file)
@@ -140,7 +141,7 @@ class LanguageProgress(TrainerCallback):
             self._measure(state, control)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Measure the model if it is time, or if this was the last step."""
+        """Measure the model if a measurement is due, or after the last step."""
         is_time = self._interval is not None and state.global_step % self._interval == 0
         if is_time or (control.should_training_stop and not control.should_evaluate):
             self._measure(state, control)
@@ -161,7 +162,7 @@ class LanguageProgress(TrainerCallback):
     def _measure(self, state: Any, control: Any) -> None:
         step = state.global_step
         if self._last is not None and self._last[0] == step:
-            return  # the trainer evaluates each of its datasets apart
+            return  # the trainer evaluates each of its datasets separately
         began = time.perf_counter()
         model = self.trainer.model
         scores = {
@@ -174,8 +175,8 @@ class LanguageProgress(TrainerCallback):
         self._last = step, dict(logs)
         should_log = control.should_log
         with undisturbed(model):
-            # TRL's trainers take the mode of the model for the kind of the numbers, and would log their own numbers of the
-            # training too early.
+            # TRL's trainers decide by the model's mode whether numbers are from training or evaluation. In training mode,
+            # they would log their own training numbers too early.
             model.eval()
             self.trainer.log(dict(logs))
         control.should_log = should_log  # logging resets it, and the trainer would not log the loss of this step
@@ -189,7 +190,7 @@ class LanguageProgress(TrainerCallback):
                     self._show(line)
 
     def _forget_after(self, step: int) -> None:
-        """Remove from the file the measurements after a step, which an interrupted run made after its last checkpoint."""
+        """Remove measurements after a step from the file. An interrupted run made them after its last checkpoint."""
         if not self.file.exists():
             return
         kept = []
@@ -248,8 +249,9 @@ def _lines(points: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def draw_progress(points: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Draw the measurements of `LanguageProgress.points`: bits per byte, and if there are new tokens, the loss on old and on
-    new tokens and the share of the probability on new tokens.
+    """Draw the measurements of `LanguageProgress.points`: bits per byte and, if there are new tokens, the loss on old and on
+    new tokens and the probability of new tokens.
+
     """
     last = points[-1]["languages"]
     names = [name for name, values in last.items() if values]

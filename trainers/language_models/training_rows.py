@@ -1,4 +1,4 @@
-"""The text of a training: rows of ids from text files, from datasets, and from folders that ``hf-sgpe tokenize`` wrote."""
+"""The text for training: rows of ids from text files, from datasets, and from folders that ``hf-sgpe tokenize`` wrote."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 KEEP_SHARE = 0.2
 """The default share of the rows that come from ``--keep``."""
 
-# Characters of validation text on which a model is measured.
+# Maximum number of characters of validation text.
 _MOST_VALIDATION = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextOptions:
-    """The options for the text of a training."""
+    """The options for the training text."""
 
     corpus: list[str] = arguments(
         "Text to train on: files, folders or globs of .txt, .jsonl or .parquet, or folders that hf-sgpe tokenize wrote."
@@ -46,7 +46,7 @@ class TextOptions:
     split: str | None = option("Split of the dataset to read (default: train).")
     streaming: bool = option("Download only the part of the dataset that training needs.", False)
     validation_share: float | None = option(
-        "Share of the texts on which the model is measured and not trained, such as 0.01. A hash of each text chooses them."
+        "Share of the texts that are used only to measure the model, such as 0.01. A hash of each text chooses them."
     )
     length: int = option("Number of tokens in a row, the context length of training.", 256)
     keep: list[str] = option_list(
@@ -90,9 +90,9 @@ class TrainingRows:
     Attributes:
         rows: The rows, as a dataset for transformers' ``Trainer``.
         texts: Number of texts in the rows, without those of ``--keep``.
-        validation: The texts of the validation part, of at most about a million characters.
+        validation: The texts of the validation part, at most about a million characters.
         digest: A digest of the rows or, for folders of tokens, of the folders' manifests.
-        kept: Number of rows from ``--keep``, which are the last.
+        kept: Number of rows from ``--keep``. They are the last rows.
     """
 
     rows: Any
@@ -105,16 +105,16 @@ class TrainingRows:
 def read_rows(
     options: TextOptions, tokenizer: PreTrainedTokenizerBase, where: str, *, most: int | None = None
 ) -> TrainingRows:
-    """Return the rows of a corpus or dataset, followed by the rows of ``--keep``. In each, folders of tokens come first.
+    """Return the rows of a corpus or dataset, followed by the rows of ``--keep``. In both, folders of tokens come first.
 
-    The rows of text are in memory. The rows of folders of tokens stay on disk, except in the format ``parquet``.
+    Rows from text are in memory. Rows from folders of tokens stay on disk, except in the format ``parquet``.
 
     Args:
-        where: Folder or repository of the tokenizer, for the comparison with the tokenizer of a folder of tokens.
-        most: Greatest number of rows to read from text.
+        where: Folder or repository of the tokenizer. It is compared with the tokenizer of each folder of tokens.
+        most: Maximum number of rows to read from text.
 
     Raises:
-        SGPEError: there is too little text for a row; or a folder of tokens is incomplete, or has the ids of another
+        SGPEError: there is too little text for a row; or a folder of tokens is incomplete, or was written with another
             tokenizer.
     """
     text = _rows_of(options, tokenizer, where, most)
@@ -134,7 +134,7 @@ def _rows_of(options: TextOptions, tokenizer: PreTrainedTokenizerBase, where: st
     parts: list[TrainingRows] = []
     if folders:
         if options.validation_share is not None:
-            raise SGPEError(f"--validation-share is for text, and {folders[0].path} has tokens: give it to hf-sgpe tokenize")
+            raise SGPEError(f"--validation-share is for text, but {folders[0].path} has tokens: give it to hf-sgpe tokenize")
         parts.append(_rows_of_tokens(folders, BPETokenizer.from_pretrained(where), text_start(tokenizer)[0], options.length))
     if names or options.dataset:
         parts.append(_rows_of_texts(options, find_files(names), tokenizer, most))
@@ -186,14 +186,14 @@ def _rows_of_texts(
     sieve = _Sieve(options.validation_share)
     rows = numpy.array(list(islice(pack(sieve(texts), tokenizer, options.length), most)), numpy.int32)
     if options.validation_share is not None and not sieve.validation:
-        raise SGPEError(f"{where}: no text is for validation, because there are few: add text, or use --lines")
+        raise SGPEError(f"{where}: there are too few texts for a validation part: add text, or use --lines")
     if not len(rows):
         raise _too_short(where, options.length)
     return TrainingRows(rows, sieve.count, sieve.validation, digest_of(rows.tolist()))
 
 
 class _Sieve:
-    """A filter that counts the texts for training, and keeps the texts for validation."""
+    """A filter that yields and counts the texts for training, and collects the texts for validation."""
 
     def __init__(self, share: float | None) -> None:
         self.share = share

@@ -1,11 +1,11 @@
-"""New rows learned from the model itself: a new token should lead to the same hidden states as its old pieces.
+"""Distillation of new rows from the model itself: a new token should produce the same hidden states as its old pieces.
 
 This is token distillation (arXiv 2505.20133). The model reads snippets of text twice: in old tokens, for the target states,
 and in new tokens. Only the new rows are trained. `choose_snippets` takes snippets from a corpus until each new token has
 enough of them, and `distil` trains on the snippets.
 
-The states train the embedding, and the prediction of the next token trains the output. If one table is both, it is trained
-by the sum of the two losses.
+The loss on states trains the embedding, and the loss on the next token trains the output. If one table is both, the sum of
+the two losses trains it.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ Ids = Sequence[int]
 
 # Number of texts that are encoded together.
 _TEXTS = 256
-# Number of times that the state of a run is written.
+# Number of times that a run saves its state.
 _SAVES = 20
 
 
 @dataclass(frozen=True)
 class Distillation:
-    """Settings of a distillation. The default values were the best of those in the documentation, with SmolLM2-135M.
+    """Settings of a distillation. The default values were the best for SmolLM2-135M in the documentation.
 
     Args:
-        per_token: Number of snippets with each new token. A snippet has several new tokens, and counts for each of them.
-        length: Greatest length of a snippet in old tokens.
-        layer: The layer whose hidden states are compared, from 1; None for the last states, after the final norm.
-        predict: Weight of the loss of the next token in a table that is both embedding and output. The distance of the
-            states has weight 1.
-        batch_size: Number of snippets in a step. The number of steps follows from the number of snippets: each is read once.
+        per_token: Number of snippets for each new token. A snippet with several new tokens counts for each of them.
+        length: Maximum length of a snippet, in old tokens.
+        layer: Number of the layer, from 1, whose hidden states are compared; None for the states after the final norm.
+        predict: Weight of the loss on the next token, for a table that is both embedding and output. The loss on states has
+            weight 1.
+        batch_size: Number of snippets in a step. Each snippet is read once, so it also sets the number of steps.
         learning_rate: The learning rate. It rises over the first twentieth of the steps, then falls linearly to zero.
-        seed: Seed of the order of snippets.
+        seed: Seed of the random order of snippets.
 
     Raises:
         SGPEError: a number is too small.
@@ -80,7 +80,7 @@ class Distillation:
 
 @dataclass(frozen=True)
 class Snippet:
-    """A piece of text in old and in new tokens, with the places where a token ends in both."""
+    """A piece of text in old and in new tokens, with the places at which both an old and a new token end."""
 
     old: Ids
     new: Ids
@@ -129,11 +129,11 @@ def choose_snippets(
     *,
     progress: bool | None = None,
 ) -> list[Snippet]:
-    """Return snippets of texts such that each new token is in ``settings.per_token`` of them, if the texts have as many.
+    """Return snippets of texts in which each new token is in ``settings.per_token`` snippets, if the texts have enough.
 
-    Texts are read in their order, and no further than necessary. A text is cut into consecutive pieces of at most
-    ``settings.length`` old tokens. A piece is taken if it has a new token that is in too few snippets so far. Time grows
-    linearly with the text that is read, and memory with the number of snippets.
+    Texts are read in order, until there are enough snippets. Each text is cut into consecutive pieces of at most
+    ``settings.length`` old tokens. A piece becomes a snippet if one of its new tokens is in too few snippets so far. Time
+    grows linearly with the text that is read, and memory with the number of snippets.
 
     Args:
         tokenizer: The extended tokenizer.
@@ -174,16 +174,16 @@ def distil(
     state: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
 ) -> None:
-    """Train only the rows of new tokens in a model that `fit_embeddings` fitted to an extended tokenizer.
+    """Train the rows of new tokens, and no other rows, in a model that `fit_embeddings` fitted to an extended tokenizer.
 
-    States are compared at the places where a token ends in both readings of a snippet. The loss is the squared distance of
-    the states, divided by the squared length of the target.
+    States are compared at the places at which both an old and a new token end. The loss is the squared distance between the
+    states, divided by the squared length of the target state.
 
     Args:
         model: The model, on the device to train on, in 32 bits. Its rows for old tokens are at their old ids.
         ids: Ids of the new rows.
-        snippets: As from `choose_snippets`. Each is read once.
-        state: File for the state of the run. A later run with the same file, snippets and settings continues from it.
+        snippets: Snippets from `choose_snippets`. Each is read once.
+        state: File for the state of the run. A later run with the same file, snippets and settings continues from there.
         progress: Whether to show a bar on stderr; None shows it only on a terminal.
 
     Raises:
@@ -286,7 +286,7 @@ class _RunState:
 
 
 def _backward(model: PreTrainedModel, distance: torch.Tensor, predicted: torch.Tensor, weight: float) -> None:
-    """Compute gradients: of the distance for embeddings, of the prediction for the output, of both for a tied table."""
+    """Compute gradients of the distance for embeddings, of the prediction for the output, and of both for a tied table."""
     embedding, output = model.get_input_embeddings().weight, model.get_output_embeddings()
     if output is None or output.weight is embedding:
         (distance + weight * predicted).backward()  # type: ignore[no-untyped-call]
@@ -298,7 +298,7 @@ def _backward(model: PreTrainedModel, distance: torch.Tensor, predicted: torch.T
 
 
 def _losses(model: PreTrainedModel, snippets: Sequence[Snippet], layer: int | None) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the distance between the states of both readings, and the loss of the next token in new tokens."""
+    """Return the distance between the states of old and of new tokens, and the loss on the next new token."""
     import torch
     from torch.nn.functional import cross_entropy
 
@@ -325,7 +325,7 @@ def _states(
 
     padded = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True).to(model.device)
     states: list[torch.Tensor] = []
-    # The last of output_hidden_states is something else in Gemma 3n.
+    # In Gemma 3n, the last of output_hidden_states is not the state after the final norm.
     module = model.base_model if layer is None else layers_of(model)[layer - 1]
 
     def keep(_: Any, __: Any, output: Any) -> None:
@@ -347,7 +347,7 @@ def _pieces(
     texts: Iterable[str],
     length: int,
 ) -> Iterator[Snippet]:
-    """Yield consecutive pieces of the texts that have a new token."""
+    """Yield the consecutive pieces of the texts, but only pieces with a new token."""
     lengths, old_lengths = token_lengths(tokenizer), token_lengths(old)
     texts = iter(texts)
     while some := list(islice(texts, _TEXTS)):

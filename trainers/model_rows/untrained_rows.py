@@ -1,8 +1,8 @@
-"""Rows of a model that look untrained: rows close to those of ids that no text has.
+"""Rows of a model that look untrained: rows similar to the rows of ids that no text uses.
 
 The indicators are those of Land and Bartolo, "Fishing for Magikarp: Automatically Detecting Under-trained Tokens in Large
-Language Models" (arXiv 2405.05417). Training moves the output rows of all tokens that never occur in the same direction, and
-leaves their input rows at the start or shrinks them. The paper verifies its candidates with prompts; this module does not.
+Language Models" (arXiv 2405.05417). Training moves the output rows of all unused tokens in the same direction. It leaves
+their input rows as they were, or shrinks them. The paper verifies its candidates with prompts; this module does not.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _SHARE = 0.9
 
 @dataclass(frozen=True)
 class Indicator:
-    """A number for each row of a model; a low one indicates an untrained row.
+    """A number for each row of a model; a low number indicates an untrained row.
 
     Attributes:
-        limit: Nine tenths of the rows that are known to be unused have at most this value.
-        untrained: Id → value of each token with at most this value, the lowest first. Tokens that are known to be unused
-            are left out.
-        used: Share of the tokens in the text with at most this value. If it is more than a few per cent, the indicator
-            does not distinguish untrained rows in this model.
+        limit: 90th percentile of the rows that are known to be unused.
+        untrained: Id → value of each token whose value is at most ``limit``, the lowest first. Tokens that are known to be
+            unused are left out.
+        used: Share of the text's different tokens whose value is at most ``limit``. If the share is more
+            than a few per cent, the indicator does not distinguish untrained rows in this model.
     """
 
     limit: float
@@ -55,7 +55,7 @@ class UntrainedRows:
     indicators: Mapping[str, Indicator]
 
     def in_all(self) -> list[int]:
-        """Return the ids that all indicators show, in the order of the first indicator."""
+        """Return the ids that all indicators list, in the order of the first indicator."""
         first, *others = (indicator.untrained for indicator in self.indicators.values())
         return [id for id in first if all(id in other for other in others)]
 
@@ -69,13 +69,13 @@ class UntrainedRows:
 
 
 def untrained_rows(model: str, tokens: Collection[int], unused: Collection[int], used: Collection[int]) -> UntrainedRows:
-    """Compare the rows of a model's tokens with those of ids that no text has.
+    """Compare the rows of a model's tokens with the rows of ids that no text uses.
 
     Args:
         model: Folder, or repository on the Hub.
         tokens: Ids of all tokens, special tokens included. Rows of other ids are unused.
-        unused: Ids of tokens that no text has.
-        used: Ids of tokens that a text has.
+        unused: Ids of tokens that no text uses.
+        used: Ids of tokens that the text uses.
 
     Raises:
         SGPEError: there is no model, it has no row for an id of the text, or fewer than five rows are known to be unused.
@@ -99,7 +99,7 @@ def untrained_rows(model: str, tokens: Collection[int], unused: Collection[int],
 
 
 def _distances(rows: torch.Tensor, known: list[int]) -> torch.Tensor:
-    """Return the cosine distance of each row to the mean of the known ones, without the mean of all."""
+    """Return the cosine distance of each row to the mean of the unused rows, after the mean of all rows is subtracted."""
     import torch
 
     rows = rows - rows.mean(dim=0)

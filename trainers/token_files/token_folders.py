@@ -26,7 +26,7 @@ class TokenFolder:
 
     Attributes:
         path: The folder with the shards.
-        settings: The settings with which it was made.
+        settings: The settings with which the tokens were made.
         shards: The shards.
         validation: The folder of the validation part, if there is one.
     """
@@ -44,7 +44,7 @@ class TokenFolder:
         """Check that the tokens were made with a tokenizer.
 
         Raises:
-            SGPEError: they were made with another tokenizer.
+            SGPEError: the tokens were made with another tokenizer.
         """
         if digest_of_tokenizer(tokenizer) != self.settings["tokenizer"]:
             raise SGPEError(
@@ -61,8 +61,8 @@ class TokenFolder:
             yield from reader(self.path / shard.name, self.settings["dtype"])
 
     def pieces(self, separator: int) -> Iterator[NDArray[Any]]:
-        """Yield arrays that together are all documents, each after a token between documents: the token that ended the
-        documents or, if there was none, ``separator``.
+        """Yield arrays that, joined, are all documents with a separator token before each. The separator is the token that
+        ended the documents or, if there was none, ``separator``.
         """
         end = self.settings["end_token_id"]
         yield np.array([separator if end is None else end], np.int64)
@@ -89,8 +89,8 @@ class TokenFolder:
 
 
 class TokenRows:
-    """Rows of a fixed number of ids, cut one after another from arrays of ids. The arrays may be mapped files, so that the
-    rows need no memory. An incomplete last row is left out.
+    """Rows of a fixed number of ids, cut consecutively from arrays of ids. If the arrays are memory-mapped files, the rows
+    need no memory. An incomplete last row is left out.
 
     >>> rows = TokenRows([np.array([1, 2, 3]), np.array([4, 5, 6, 7])], 2)
     >>> [row.tolist() for row in rows]

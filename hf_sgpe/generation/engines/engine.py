@@ -210,12 +210,12 @@ class Engine(ABC):
         return scores
 
     def score(self, ids: Iterable[int], *, top: int = 0, with_next: bool = False) -> Iterator[ScoredToken]:
-        """Return an iterator over the tokens of a text with their log-probabilities, which are those of `logprobs`.
+        """Return an iterator over the tokens of a text with the same log-probabilities as `logprobs`.
 
         Args:
             ids: As for `logprobs`.
             top: Number of most probable tokens to return with each token after the first.
-            with_next: Whether the most probable token after the text follows.
+            with_next: Whether to add the most probable next token after the text.
 
         Raises:
             SGPEError: as `logprobs`, or ``top`` is not a whole number of at least 0.
@@ -354,7 +354,7 @@ class Engine(ABC):
 
 
 def _without_stops(stop_ids: list[int], tokens: int, watch: Watch | None) -> Watch:
-    """Return a watch that makes stop tokens impossible for a number of tokens, after ``watch``."""
+    """Return a watch that calls ``watch``, and makes stop tokens impossible for the first tokens of an answer."""
     left = tokens
 
     def mask(last: int | None, logits: Logits) -> Logits | None:

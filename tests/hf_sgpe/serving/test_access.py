@@ -84,7 +84,7 @@ def test_each_key_of_a_file_opens_the_server(served, tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("\n \n", "the file has no key: write one a line"),
+        ("\n \n", "the file has no key: write one key per line"),
         ("one\nශ්‍රී\n", "key 2 must be printable ASCII without spaces"),
         ("one two\n", "key 1 must be printable ASCII without spaces"),
         (None, "no such file"),

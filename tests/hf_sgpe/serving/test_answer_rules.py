@@ -183,7 +183,11 @@ def test_a_rule_is_not_for_scored_prompts():
 @pytest.mark.parametrize(
     ("record", "param", "problem"),
     [
-        ({"tool_choice": "required", "tools": []}, "tool_choice", "tool_choice requires a call: give tools"),
+        (
+            {"tool_choice": "required", "tools": []},
+            "tool_choice",
+            "requires a call, but the request has no tools: give tools",
+        ),
         ({"tool_choice": "some"}, "tool_choice", "must be none, auto, required, or an object with a function"),
         ({"tool_choice": {"type": "allowed_tools"}}, "tool_choice", "must be none, auto, required"),
         ({"tool_choice": {"type": "function", "function": {"name": "f"}}}, "tool_choice", "no tool with the name 'f'"),

@@ -89,7 +89,7 @@ def test_text_to_keep_follows_in_its_share(folder, lm_tokenizer):
         (
             ["si.txt"],
             {"validation_share": 1e-9},
-            "no text is for validation, because there are few: add text, or use --lines",
+            "there are too few texts for a validation part: add text, or use --lines",
         ),
         (["tokens"], {"validation_share": 0.1}, "has tokens: give it to hf-sgpe tokenize"),
         (["si.txt"], {"keep_share": 0.3}, "--keep-share needs --keep FILE"),
