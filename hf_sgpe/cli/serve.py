@@ -20,7 +20,7 @@ class ServeOptions:
     """The address of the server, and access to it."""
 
     chat_template_kwargs: str | None = option(
-        "Variables of the chat template as JSON, such as '{\"enable_thinking\": false}'; variables of a request replace them."
+        "Variables of the chat template as JSON, such as '{\"enable_thinking\": false}'; those of a request replace them."
     )
     name: str | None = option("Name of the model in the API (default: the last part of the model's path).")
     host: str = option("Address to listen on; 0.0.0.0 for all addresses of this machine.", "127.0.0.1")
