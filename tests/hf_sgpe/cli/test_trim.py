@@ -167,7 +167,7 @@ def test_a_language_at_the_same_size(bases, texts, tmp_path, name):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("", "name the scripts to drop by --drop-script, those to keep by --keep-script, or text by --unused-in"),
+        ("", "name the scripts to drop by --drop-script, the scripts to keep by --keep-script, or text by --unused-in"),
         ("--unused-in empty.txt", "--unused-in empty.txt: there is no text"),
         ("--unused-in nowhere.txt", "nowhere.txt"),
         ("--drop-script han --keep-script latin", "name the scripts to drop by --drop-script, or the scripts to keep by"),
