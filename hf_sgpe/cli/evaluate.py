@@ -35,9 +35,9 @@ class EvaluateOptions(TokenizerFirst):
         "first tokenizer, or NAME=MODEL for the model of --baseline NAME=TOKENIZER (repeatable)."
     )
     vocabulary: bool = option(
-        "Measure the health of one tokenizer's vocabulary instead, on text or word counts: tokens that are used, unused, "
-        "unreachable or nearly alike, by script; for an extended tokenizer, the gain of its first new tokens; with --model, "
-        "rows that look untrained.",
+        "Instead, measure the health of one tokenizer's vocabulary on text or word counts: used, unused and unreachable "
+        "tokens by script, and nearly equal tokens; for an extended tokenizer, the tokens that its first new tokens save; "
+        "with --model, rows that look untrained.",
         False,
     )
     picture: Path | None = option("With --vocabulary: SVG file to write a picture to.")

@@ -141,7 +141,7 @@ def _print_rows(data: TokenizerData, rows: UntrainedRows) -> None:
 
 
 def _shown(data: TokenizerData, ids: list[int]) -> str:
-    """Return the first tokens as they are spelled, with … if there are more."""
+    """Return the text of the first tokens, with … if there are more."""
     bytes_of = data.bytes_by_id()
     texts = [repr(bytes_of[id].decode(errors="backslashreplace")) for id in ids[:_EXAMPLES]]
     return " ".join([*texts, *(["…"] if len(ids) > _EXAMPLES else [])])

@@ -86,7 +86,7 @@ def test_special_tokens_in_prompts_are_recognised_only_on_request(endless):
         (
             {"continue_final_message": True, "add_generation_prompt": True},
             "continue_final_message",
-            "exclude each other: give only one",
+            "exclude each other: set only one",
         ),
         ({"special_tokens": "allowed"}, "special_tokens", "unknown parameter special_tokens"),
     ],
