@@ -65,7 +65,7 @@ def run(args: Arguments) -> None:
     state = PartialState()
     if own and args.model:
         model = load_model(AutoModelForCausalLM, args.model)
-        check_length(model, args.length, args.model)
+        check_length(model.config, args.length, args.model)
         row_map = fit_to_tokenizer(args, model, tokenizer, own)
         new_rows = row_map.new or extended_ids(tokenizer)
         state.print(f"{args.model}: {row_map}", flush=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -22,7 +23,6 @@ from hf_sgpe.corpora.measured_text import normalized
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.atomic import atomic_directory, write_text
 from hf_sgpe.files.json_files import read_json, write_json
-from hf_sgpe.files.overwriting import check_new_folder
 from hf_sgpe.files.resuming import SETTINGS_FILE, alone_in, check_settings, keep_settings
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
 from hf_sgpe.learning.adaptation import Adaptation
@@ -31,7 +31,14 @@ from hf_sgpe.weights.model_loading import load_causal_model, load_tokenizer
 from trainers.language_models.language_model import collate
 from trainers.language_models.scoring import score_model
 from trainers.language_models.training_rows import TextOptions, TrainingRows, read_rows
-from trainers.language_models.training_runs import PROGRESS_FILE, TrainingRun, check_length, require_pytorch, train
+from trainers.language_models.training_runs import (
+    PROGRESS_FILE,
+    TrainingRun,
+    check_length,
+    is_finished,
+    require_pytorch,
+    train,
+)
 from trainers.model_rows.distillation import Distillation, distilled_rows
 from trainers.model_rows.row_starts import by_position
 from trainers.model_rows.token_tables import extended_ids, parameter_groups
@@ -42,10 +49,10 @@ from trainers.tokenizers.tokenizer_extender import TokenizerExtender, extended_f
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-TOKENIZER, START, MODEL, REPORT = "tokenizer", "start", "model", "report.md"
+TOKENIZER, START, MODEL, REPORT, PICTURE = "tokenizer", "start", "model", "report.md", "progress.svg"
 """Names in the folder of an adaptation: the extended tokenizer, the model before and after training, and the report."""
 
-_BEFORE, _DISTILLATION, _PICTURE = "before.json", "distillation.pt", "progress.svg"
+_BEFORE, _DISTILLATION = "before.json", "distillation.pt"
 # Bytes for each weight, and in addition for each trained weight (gradient and two moments), in 32 bits.
 _WEIGHT, _TRAINED = 4, 12
 # Bytes for each logit: the logit, its copy in 32 bits and its gradient.
@@ -77,36 +84,75 @@ def adapt(given: Adaptation, *, show: Callable[[str], None] = print) -> dict[str
     text_options(given).check_text()
     out = Path(given.out)
     settings = {name: value for name, value in asdict(given).items() if name not in ("out", "resume")}
-    if not given.resume:
-        check_new_folder(out, whole=True)
-    elif not (out / SETTINGS_FILE).exists():
-        raise SGPEError(f"{out}: there is no run to resume: leave out --resume")
+    _check_out(given, out)
     check_settings(out, settings)
     held_out = {name: one.texts() for name, one in read_held_out(given.evaluate, text_field=given.text_field).items()}
     folder = TokenizerFolder.read(given.base)
+    _check_model(given)
     out.mkdir(parents=True, exist_ok=True)
-    with alone_in(out):
-        keep_settings(out, settings)
-        show(_extend(given, folder, out))
-        old, new = load_tokenizer(given.base), load_tokenizer(str(out / TOKENIZER))
-        show(_start(given, old, new, out))
-        model = load_causal_model(str(out / START))
-        check_length(model, given.length, given.base)
-        rows = read_rows(text_options(given), new, str(out / TOKENIZER))
-        if rows.validation:
-            held_out["validation"] = list(map(normalized, rows.validation))
-        before = _before(given, old, held_out, out)
+    try:
+        with alone_in(out):
+            keep_settings(out, settings)
+            return _run(given, folder, held_out, out, show)
+    except SGPEError:
+        # A wrong option should not occupy the folder, if no long step is done.
+        if not (out / START).exists() and not (out / _DISTILLATION).exists():
+            shutil.rmtree(out)
+        raise
+
+
+def _check_out(given: Adaptation, out: Path) -> None:
+    """Check that the folder is new or, to resume, has an adaptation."""
+    if out.exists() and not out.is_dir():
+        raise SGPEError(f"{out} is a file: give a folder to write to")
+    is_begun = (out / SETTINGS_FILE).exists()
+    if given.resume and not is_begun:
+        raise SGPEError(f"{out}: there is no run to resume: leave out --resume")
+    if not given.resume and out.exists() and any(out.iterdir()):
+        raise SGPEError(f"{out} has files: " + ("continue with --resume, or " * is_begun) + "give a new folder")
+
+
+def _check_model(given: Adaptation) -> None:
+    """Check that the base is a model with room for the rows."""
+    from transformers import AutoConfig
+
+    try:
+        config = AutoConfig.from_pretrained(given.base)
+    except (OSError, ValueError):
+        raise SGPEError(f"{given.base}: holds no model: give a folder or repository with config.json and weights") from None
+    check_length(config, given.length, given.base)
+
+
+def _run(
+    given: Adaptation, base: TokenizerFolder, held_out: dict[str, Any], out: Path, show: Callable[[str], None]
+) -> dict[str, dict[str, float]]:
+    show(_extend(given, base, out))
+    old, new = load_tokenizer(given.base), load_tokenizer(str(out / TOKENIZER))
+    # Before the rows are distilled, because the text may be too short.
+    rows = read_rows(text_options(given), new, str(out / TOKENIZER))
+    if rows.validation:
+        held_out["validation"] = list(map(normalized, rows.validation))
+    if not given.keep:
+        show("There is no --keep: the model may forget the languages that it knows")
+    show(_start(given, old, new, out))
+    model = load_causal_model(str(out / START))
+    before = _before(given, old, held_out, out)
+    if not is_finished(out / MODEL):
         show(_forecast(given, model, rows, extended_ids(new)))
-        points = _train(given, model, new, rows, held_out, out, show)
-        result = {
-            name: {
-                "before": before[name],
-                "started": points[0]["languages"][name]["bits_per_byte"],
-                "trained": points[-1]["languages"][name]["bits_per_byte"],
-            }
-            for name in held_out
+    points = _train(given, model, new, rows, held_out, out, show)
+    if find_spec("matplotlib"):
+        from trainers.language_models.language_progress import draw_progress
+
+        draw_progress(points, out / PICTURE)
+    result = {
+        name: {
+            "before": before[name],
+            "started": points[0]["languages"][name]["bits_per_byte"],
+            "trained": points[-1]["languages"][name]["bits_per_byte"],
         }
-        write_text(out / REPORT, _report(given, result))
+        for name in held_out
+    }
+    write_text(out / REPORT, _report(given, rows, result, len(extended_ids(new))))
     return result
 
 
@@ -223,8 +269,7 @@ def _train(
     )
 
     def watch(trainer: Any) -> LanguageProgress:
-        picture = out / _PICTURE if find_spec("matplotlib") else None
-        how = {"tokenizer": tokenizer, "new_ids": new_rows, "picture": picture, "show": show}
+        how = {"tokenizer": tokenizer, "new_ids": new_rows, "show": show}
         return LanguageProgress(trainer, held_out, **how)
 
     train(
@@ -243,7 +288,7 @@ def _train(
     return [json.loads(line) for line in (target / PROGRESS_FILE).read_text(encoding="utf-8").splitlines()]
 
 
-def _report(given: Adaptation, result: Mapping[str, Mapping[str, float]]) -> str:
+def _report(given: Adaptation, rows: TrainingRows, result: Mapping[str, Mapping[str, float]], new_tokens: int) -> str:
     lines = [
         f"# {given.base}, adapted",
         "",
@@ -254,6 +299,15 @@ def _report(given: Adaptation, result: Mapping[str, Mapping[str, float]]) -> str
         change = values["trained"] / values["before"] - 1
         numbers = " | ".join(f"{values[when]:.4f}" for when in ("before", "started", "trained"))
         lines.append(f"| {name} | {numbers} | {change:+.1%} |")
-    lines += ["", f"New rows: {given.start}. Trained: {given.parts}, {given.steps:,} steps of {given.batch_size} rows of "]
-    lines[-1] += f"{given.length} tokens, learning rate {given.learning_rate:g}, of new rows {given.rows_learning_rate:g}."
+    kept = rows.kept / len(rows.rows)
+    lines += [
+        "",
+        f"- Text: {', '.join(given.corpus)}" + (f"; {kept:.1%} of the rows from {', '.join(given.keep)}" if kept else ""),
+        f"- Measured on: {', '.join(given.evaluate) or 'a hundredth of the text, which was not trained on'}",
+        f"- New tokens: {new_tokens:,}; their rows started from: {given.start}",
+        f"- Training: {given.steps:,} steps of {given.batch_size} rows of {given.length} tokens; parts: {given.parts}; "
+        f"learning rate {given.learning_rate:g}, of new rows {given.rows_learning_rate:g}; seed {given.seed}",
+        "",
+        f"![Bits per byte over the training]({PICTURE})",
+    ]
     return "\n".join(lines) + "\n"

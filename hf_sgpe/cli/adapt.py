@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext, redirect_stdout
+from io import StringIO
+
 from hf_sgpe.cli.application import Json, command
 from hf_sgpe.learning.adaptation import Adaptation
 from hf_sgpe.terminal.printing import print_table, report
@@ -20,8 +23,10 @@ def adapt(given: Adaptation, as_json: Json = False) -> None:
     """
     from trainers.adapting import MODEL, adapt as work
 
-    result = work(given, show=lambda line: None if as_json or is_quiet() else print(line, flush=True))
+    is_silent = as_json or is_quiet()
+    with redirect_stdout(StringIO()) if is_silent else nullcontext():  # the Trainer prints losses
+        result = work(given, show=lambda line: None if is_silent else print(line, flush=True))
     report(f"{given.out}: the adapted model is in {MODEL}", {"out": given.out, "bits_per_byte": result}, as_json)
-    if not as_json and not is_quiet():
+    if not as_json:
         rows = ((name, *(f"{value:.4f}" for value in values.values())) for name, values in result.items())
         print_table(["bits per byte", "before", "started", "trained"], rows, texts=1)

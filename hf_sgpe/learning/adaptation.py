@@ -85,11 +85,17 @@ class Adaptation:
         Raises:
             SGPEError: an option is wrong.
         """
+        if not self.corpus:
+            raise SGPEError("nothing to learn from: name files of text in the new language")
+        if self.length < 2:
+            raise SGPEError(f"--length must be at least 2, a token and the next token, not {self.length}")
+        if self.batch_size < 1:
+            raise SGPEError(f"--batch-size must be at least 1, not {self.batch_size}")
+        if not 0 <= self.seed < 2**32:
+            raise SGPEError(f"--seed must be from 0 to {2**32 - 1:,}, not {self.seed}")
         if self.new_tokens != AUTO and not (self.new_tokens.isdecimal() and int(self.new_tokens)):
             raise SGPEError(f"--new-tokens {self.new_tokens}: give a number above 0, or {AUTO}")
         for name in ("learning_rate", "rows_learning_rate"):
             if not getattr(self, name) > 0:
                 raise SGPEError(f"--{name.replace('_', '-')} must be above 0, not {getattr(self, name)}")
-        if self.batch_size < 1:
-            raise SGPEError(f"--batch-size must be at least 1, not {self.batch_size}")
         _ = self.steps  # raises an error for a wrong budget

@@ -73,8 +73,9 @@ def test_a_base_model_becomes_a_trained_model(given, tmp_path):
     assert adapt(Adaptation(**given, init="distil", resume=True), show=lines.append) == result
     with pytest.raises(SGPEError, match="different settings"):
         adapt(Adaptation(**given, init="mean", resume=True), show=lines.append)
-    with pytest.raises(SGPEError, match="out"):
+    with pytest.raises(SGPEError, match="out has files: continue with --resume, or give a new folder"):
         adapt(Adaptation(**given, init="distil"), show=lines.append)
+    assert (out / "progress.svg").exists()
 
 
 @pytest.mark.parametrize("step", ["_extend", "_start", "_before", "_train"])
@@ -103,6 +104,12 @@ def test_an_interrupted_run_continues_to_the_same_model(given, uninterrupted, st
         ({"budget": "10"}, "--budget 10: give at least 64, the number of tokens in one step"),
         ({"new_tokens": "0"}, "--new-tokens 0: give a number above 0, or auto"),
         ({"learning_rate": 0.0}, "--learning-rate must be above 0, not 0.0"),
+        ({"length": 0}, "--length must be at least 2, a token and the next token, not 0"),
+        ({"length": 500, "budget": "2k"}, "has room for 64 tokens: give a --length of at most 64, not 500"),
+        ({"seed": -1}, "--seed must be from 0 to 4,294,967,295, not -1"),
+        ({"corpus": []}, "name files of text in the new language"),
+        ({"new_tokens": "20"}, "new_tokens 20 is too small"),
+        ({"evaluate": [], "lines": False}, "there are too few texts for a validation part"),
         ({"batch_size": 0}, "--batch-size must be at least 1, not 0"),
         ({"keep": [], "keep_share": 0.3}, "--keep-share needs --keep"),
         ({"resume": True}, "there is no run to resume: leave out --resume"),

@@ -26,7 +26,7 @@ from trainers.language_models.training_loop import adamw
 from trainers.model_rows.token_tables import parameter_groups
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase, Trainer, TrainerCallback
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, Trainer, TrainerCallback
 
 
 PROGRESS_FILE = "language_progress.jsonl"
@@ -65,6 +65,8 @@ class TrainingRun:
             number = getattr(self, name)
             if number is not None and number < 1:
                 raise SGPEError(f"{name} must be at least 1, not {number}")
+        if not 0 <= self.seed < 2**32:
+            raise SGPEError(f"seed must be from 0 to {2**32 - 1:,}, not {self.seed}")
         if self.learning_rate is not None and not self.learning_rate > 0:
             raise SGPEError(f"learning_rate must be above 0, not {self.learning_rate}")
 
@@ -218,13 +220,13 @@ def _nothing_left(out: Path, finished: bool) -> Iterator[None]:
         raise
 
 
-def check_length(model: PreTrainedModel, length: int, where: str) -> None:
-    """Check that the context of a model has room for rows of ``length`` tokens.
+def check_length(config: PretrainedConfig, length: int, where: str) -> None:
+    """Check that the context of a model, given by its configuration, has room for rows of ``length`` tokens.
 
     Raises:
         SGPEError: the model has fewer positions.
     """
-    most = getattr(model.config, "max_position_embeddings", None)
+    most = getattr(config, "max_position_embeddings", None)
     if most is not None and length > most:
         raise SGPEError(f"{where} has room for {most} tokens: give a --length of at most {most}, not {length}")
 
