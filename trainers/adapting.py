@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
 from importlib.util import find_spec
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -213,7 +214,7 @@ def _forecast(given: Adaptation, model: PreTrainedModel, rows: TrainingRows, new
     needed = _WEIGHT * every + _TRAINED * trained + _LOGIT * logits
     on_gpu = torch.cuda.is_available()
     device = torch.device("cuda" if on_gpu else "cpu")
-    memory = torch.cuda.mem_get_info()[0] if on_gpu else os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    memory = torch.cuda.mem_get_info()[0] if on_gpu else _main_memory()
     need = f"{needed / 1e9:.1f} GB for {every:,} parameters, {trained:,} of them trained"
     if needed > memory:
         raise SGPEError(
@@ -241,6 +242,13 @@ def _forecast(given: Adaptation, model: PreTrainedModel, rows: TrainingRows, new
         f"Training: {given.steps:,} steps of {given.batch_size * given.length:,} tokens, {passes:.1f} passes over "
         f"{len(rows.rows):,} rows; about {need}; about {duration} on {device.type}, without measurements"
     )
+
+
+def _main_memory() -> float:
+    """Return the bytes of the machine's memory; infinity on systems that do not report it."""
+    if not hasattr(os, "sysconf"):
+        return inf
+    return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
 
 
 def _train(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -83,7 +84,7 @@ class Parameters:
             return default
         if type(value) is not int or value < least or (most is not None and value > most):
             bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
-            raise RequestError(f"{name} must be a whole number {bounds}, not {str(value)[:40]}", param=name)
+            raise RequestError(f"{name} must be a whole number {bounds}, not {json.dumps(value)[:40]}", param=name)
         return value
 
     def one_of(self, names: tuple[str, ...]) -> str:

@@ -187,9 +187,10 @@ class TierLearner:
             low, high = (low, middle) if too_many else (middle, high)
         best = best or with_first(low)[0]
         if best is None:
+            needed = {left + right for left, right in self._unit_pairs(ChosenUnits(set(), set()))} - self.base.vocab.keys()
             raise SGPEError(
                 f"new_tokens {self.config.new_tokens} is too small: the {len(self.characters)} characters of these scripts "
-                "alone need more"
+                f"alone need some {len(needed):,} tokens"
             )
         return best
 
