@@ -4,40 +4,26 @@ from __future__ import annotations
 
 import json
 
+from hf_sgpe.chat.written_call import WrittenCall
 
-class JsonCall:
+
+class JsonCall(WrittenCall):
     """The JSON object of a call, read character by character.
 
     Args:
         key: Name of the field with the arguments.
-
-    Attributes:
-        depth: The number of open brackets.
-        name: The value of ``name``, once it is complete.
-        has_arguments: Whether the arguments have begun.
-        is_announced: Whether the first part of the call has been sent.
     """
 
     def __init__(self, key: str) -> None:
-        self.depth = 0
-        self.name: str | None = None
-        self.has_arguments = False
-        self.is_announced = False
+        super().__init__(0)
         self._key = key
-        self._characters: list[str] = []
         self._is_string = self._is_escaped = False
         self._begun = 0  # where the current string or value begins
         self._field: str | None = None  # the field whose value is being read
         self._string = ""
         self._waiting: list[str] = []  # characters of the arguments that were not taken
 
-    @property
-    def text(self) -> str:
-        """The characters of the object."""
-        return "".join(self._characters)
-
     def add(self, character: str) -> None:
-        """Read one character."""
         self._characters.append(character)
         place = len(self._characters) - 1
         was_inside = self._field == self._key and self.depth >= 2
@@ -75,13 +61,11 @@ class JsonCall:
             self.name = self._string
 
     def take(self) -> str:
-        """Return the next characters of the arguments."""
         taken = "".join(self._waiting)
         self._waiting.clear()
         return taken
 
     def whole(self) -> tuple[str, str] | None:
-        """Return the name and the JSON of the arguments of a complete call, or None if the object is not a call."""
         try:
             record = json.loads(self.text)
         except (ValueError, RecursionError):

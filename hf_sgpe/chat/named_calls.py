@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from hf_sgpe.chat.written_call import WrittenCall
+
 ARGUMENTS = "[ARGS]"
 """The mark between the name and the arguments. In front of it, ``[CALL_ID]`` and an id may follow the name."""
 
@@ -11,27 +13,17 @@ _CALL_ID = "[CALL_ID]"
 _MOST_IN_NAME = 300
 
 
-class NamedCall:
-    """The text of a call, read character by character, with the attributes of `hf_sgpe.chat.json_calls.JsonCall`."""
+class NamedCall(WrittenCall):
+    """The text of a call, read character by character."""
 
     def __init__(self) -> None:
-        self.depth = 1
-        self.name: str | None = None
-        self.has_arguments = False
-        self.is_announced = False
-        self._characters: list[str] = []
+        super().__init__(1)
         self._begun = 0  # where the arguments begin
         self._brackets = 0
         self._is_string = self._is_escaped = False
         self._taken = 0
 
-    @property
-    def text(self) -> str:
-        """The characters of the call."""
-        return "".join(self._characters)
-
     def add(self, character: str) -> None:
-        """Read one character."""
         self._characters.append(character)
         if self.name is None:
             self._add_to_name(character)
@@ -57,7 +49,6 @@ class NamedCall:
             self.depth = 0  # no call
 
     def take(self) -> str:
-        """Return the next characters of the arguments' JSON."""
         taken = "".join(self._characters[self._taken :])
         if not self._taken or not taken.strip():
             return ""
@@ -66,7 +57,6 @@ class NamedCall:
         return taken
 
     def whole(self) -> tuple[str, str] | None:
-        """Return the name and the JSON of the arguments of a complete call, or None if the text is not a call."""
         arguments = "".join(self._characters[self._begun :]).strip()
         try:
             is_object = self.name is not None and isinstance(json.loads(arguments), dict)

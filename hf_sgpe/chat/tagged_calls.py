@@ -6,14 +6,16 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from hf_sgpe.chat.written_call import WrittenCall
+
 BEGINNING = "<function="
 """The beginning of a call: ``<function=NAME><parameter=KEY>VALUE</parameter>…</function>``."""
 
 _PARAMETER, _END_OF_VALUE, _END = "<parameter=", "</parameter>", "</function>"
 
 
-class TaggedCall:
-    """The text of a call, read character by character, with the attributes of `hf_sgpe.chat.json_calls.JsonCall`.
+class TaggedCall(WrittenCall):
+    """The text of a call, read character by character.
 
     Args:
         parameters: The JSON schema of each tool's parameters, keyed by the tool's name. The types in it decide whether a
@@ -21,24 +23,14 @@ class TaggedCall:
     """
 
     def __init__(self, parameters: Mapping[str, Any]) -> None:
-        self.depth = 1
-        self.name: str | None = None
-        self.has_arguments = False
-        self.is_announced = False
+        super().__init__(1)
         self._parameters = parameters
-        self._characters: list[str] = []
         self._begun = 0  # the place after the last tag
         self._key: str | None = None
         self._waiting = ""
         self._has_values = False
 
-    @property
-    def text(self) -> str:
-        """The characters of the call."""
-        return "".join(self._characters)
-
     def add(self, character: str) -> None:
-        """Read one character."""
         self._characters.append(character)
         if character != ">":
             return
@@ -61,12 +53,10 @@ class TaggedCall:
             self._key = part.strip()[len(_PARAMETER) : -1].strip()
 
     def take(self) -> str:
-        """Return the next characters of the arguments' JSON."""
         taken, self._waiting = self._waiting, ""
         return taken
 
     def whole(self) -> tuple[str, str] | None:
-        """Return the name and the JSON of the arguments of a complete call, or None if the call is incomplete."""
         return (self.name, self._waiting) if self.name is not None and self.depth == 0 else None
 
     def _schema_of(self, key: str) -> Any:

@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 from hf_sgpe.chat.json_calls import JsonCall
 from hf_sgpe.chat.named_calls import NamedCall
 from hf_sgpe.chat.tagged_calls import BEGINNING, TaggedCall
+from hf_sgpe.chat.written_call import WrittenCall
 
 
 class CallPart(NamedTuple):
@@ -161,13 +162,13 @@ CallPart(number=0, name=None, arguments=': 1}')]
         self._most = most
         self._held = ""  # characters that may begin a mark, or white space in front of a mark
         self._opened = ""  # the marks and brackets in front of the current call
-        self._object: JsonCall | TaggedCall | NamedCall | None = None
+        self._object: WrittenCall | None = None
         self._may_call = not written.opening  # whether the next character may begin a call
         self._is_full = False
 
     @property
     def is_full(self) -> bool:
-        """Whether the maximum number of calls is complete, so that the rest of the answer has no effect."""
+        """Whether the answer has its maximum number of complete calls. The rest of the answer is then ignored."""
         return self._is_full
 
     def read(self, text: str) -> Iterator[str | CallPart]:
@@ -263,7 +264,7 @@ CallPart(number=0, name=None, arguments=': 1}')]
         if rest.strip("[];, \n") or len(self._held) > _MOST_BEFORE_CALL:  # no call
             yield from self._as_text()
 
-    def _new_object(self) -> JsonCall | TaggedCall | NamedCall:
+    def _new_object(self) -> WrittenCall:
         kind = self._format.kind
         if kind == "json":
             return JsonCall(self._format.key)

@@ -1,0 +1,40 @@
+"""The text of a tool call in any format, read character by character."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+
+class WrittenCall(ABC):
+    """The text of a call, read character by character.
+
+    Attributes:
+        depth: The number of open brackets. The call ends when it is 0.
+        name: The name of the function, once it is complete.
+        has_arguments: Whether the arguments have begun.
+        is_announced: Whether the first part of the call has been sent.
+    """
+
+    def __init__(self, depth: int) -> None:
+        self.depth = depth
+        self.name: str | None = None
+        self.has_arguments = False
+        self.is_announced = False
+        self._characters: list[str] = []
+
+    @property
+    def text(self) -> str:
+        """The characters of the call."""
+        return "".join(self._characters)
+
+    @abstractmethod
+    def add(self, character: str) -> None:
+        """Read one character."""
+
+    @abstractmethod
+    def take(self) -> str:
+        """Return the next characters of the arguments' JSON."""
+
+    @abstractmethod
+    def whole(self) -> tuple[str, str] | None:
+        """Return the name and the JSON of the arguments of a complete call, or None if the text is no complete call."""
