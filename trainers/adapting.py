@@ -11,6 +11,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from importlib.util import find_spec
@@ -22,7 +23,7 @@ from hf_sgpe.corpora.corpus import Corpus
 from hf_sgpe.corpora.held_out import read_held_out
 from hf_sgpe.corpora.measured_text import normalized
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.files.atomic import atomic_directory, write_text
+from hf_sgpe.files.atomic import write_text
 from hf_sgpe.files.json_files import read_json, write_json
 from hf_sgpe.files.resuming import SETTINGS_FILE, alone_in, check_settings, keep_settings
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
@@ -45,7 +46,7 @@ from trainers.model_rows.row_starts import by_position
 from trainers.model_rows.token_tables import extended_ids, parameter_groups
 from trainers.model_rows.transplanting import transplant
 from trainers.tokenizers.recipes import choose_split, find_scripts
-from trainers.tokenizers.tokenizer_extender import TokenizerExtender, extended_folder
+from trainers.tokenizers.tokenizer_extender import TokenizerExtender, save_extended
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -98,7 +99,10 @@ def adapt(given: Adaptation, *, show: Callable[[str], None] = print) -> dict[str
     except SGPEError:
         # A wrong option should not occupy the folder, if no long step is done.
         if not (out / START).exists() and not (out / _DISTILLATION).exists():
-            shutil.rmtree(out)
+            shutil.rmtree(out / TOKENIZER, ignore_errors=True)
+            (out / SETTINGS_FILE).unlink(missing_ok=True)
+            with suppress(OSError):  # the folder has other files
+                out.rmdir()
         raise
 
 
@@ -167,8 +171,7 @@ def _extend(given: Adaptation, base: TokenizerFolder, out: Path) -> str:
     config = choose_split(base.data, ExtensionConfig(new_tokens=number, **scripts), given.runs_in)
     extender = TokenizerExtender(config)
     extension = extender.learn(base, extender.count(base, files=corpus))
-    with atomic_directory(target) as temporary:
-        extended_folder(base, extension).write(temporary)
+    save_extended(base, extension, target)
     return f"{target}: {extension.new_tokens:,} tokens more than {given.base}"
 
 
@@ -179,7 +182,7 @@ def _start(given: Adaptation, old: PreTrainedTokenizerBase, new: PreTrainedToken
     how: dict[str, Any] = {}
     if given.start == "distil":
         state = out / _DISTILLATION
-        texts = (line for line in Corpus.of(given.corpus, text_field=given.text_field).read_lines() if line.strip())
+        texts = Corpus.of(given.corpus, text_field=given.text_field).read_lines()
         tokenizers = {"tokenizer": new, "old": old}
         settings = Distillation(seed=given.seed)
         how["start"] = by_position

@@ -152,8 +152,7 @@ def _new_row_options(given: TransplantOptions) -> dict[str, Callable[..., Any]]:
 
         numbers = {"per_token": given.distil_snippets, "layer": given.distil_layer}
         settings = Distillation(**{name: number for name, number in numbers.items() if number is not None})
-        corpus = Corpus.of(given.text, text_field=given.text_field)
-        texts = (line for line in corpus.read_lines() if line.strip())
+        texts = Corpus.of(given.text, text_field=given.text_field).read_lines()
         tokenizers = {
             "tokenizer": load_tokenizer(given.tokenizer),
             "old": load_tokenizer(given.model_tokenizer or given.model),
