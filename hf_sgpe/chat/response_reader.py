@@ -76,7 +76,7 @@ class ResponseReader:
 
     @property
     def is_full(self) -> bool:
-        """Whether the maximum number of calls is complete, so that the rest of the answer has no effect."""
+        """Whether the answer has its maximum number of complete calls. The rest of the answer is then ignored."""
         return self.calls == self._most
 
     def read(self, text: str) -> Iterator[str | CallPart]:

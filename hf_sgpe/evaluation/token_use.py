@@ -67,7 +67,6 @@ def document_parts(
     """Yield the documents of a file in parts, each with whether it begins a document.
 
     The tokens of the parts are the tokens of the whole document.
-
     """
     whole = not data.by_characters and not data.splitting.allows_cuts
     if data.by_characters and data.added_tokens and later(data.normalization) != "metaspace":

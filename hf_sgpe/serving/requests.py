@@ -74,7 +74,7 @@ class Asked:
 
     @property
     def scores_prompts(self) -> bool:
-        """Whether the answers begin with the prompts and the log-probabilities of the prompts' tokens."""
+        """Whether each answer begins with its prompt, and the tokens of the prompt have log-probabilities."""
         return self.echo is not None and self.top is not None
 
     def options_of(self, choice: int) -> GenerationOptions:

@@ -41,7 +41,7 @@ class ToolUse:
 
     @property
     def has_grammar(self) -> bool:
-        """Whether `grammar` can describe the calls."""
+        """Whether the format of the calls has a `grammar`."""
         return self.written is not None and self.written.kind != "tagged"
 
     @property

@@ -274,7 +274,7 @@ class Splitting:
 
     @property
     def allows_cuts(self) -> bool:
-        """Whether text can be cut at safe cuts (`hf_sgpe.splitting.streams`): not if the pattern has no name."""
+        """Whether text can be cut at the safe cuts of `hf_sgpe.splitting.streams`. It cannot if the pattern has no name."""
         return self.recipe == "sgpe" or self.base is not None
 
     def to_dict(self) -> dict[str, Any]:

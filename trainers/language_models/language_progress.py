@@ -251,7 +251,6 @@ def _lines(points: Sequence[Mapping[str, Any]]) -> list[str]:
 def draw_progress(points: Sequence[Mapping[str, Any]], path: Path) -> None:
     """Draw the measurements of `LanguageProgress.points`: bits per byte and, if there are new tokens, the loss on old and on
     new tokens and the probability of new tokens.
-
     """
     last = points[-1]["languages"]
     names = [name for name, values in last.items() if values]

@@ -62,7 +62,7 @@ def trained(trainer, **how):
 
 
 class Seen(TrainerCallback):
-    """What programs of ``report_to`` get."""
+    """A callback that keeps each log, as the programs of ``report_to`` do."""
 
     def __init__(self):
         self.logs = []
