@@ -143,7 +143,7 @@ def test_a_text_that_normalization_changes_can_be_required():
 @pytest.mark.parametrize(
     ("make", "problem"),
     [
-        (lambda: Rule.json_schema({"type": "objekt"}), "Invalid type: objekt"),
+        (lambda: Rule.json_schema({"type": "record"}), "Invalid type: record"),
         (lambda: Rule.json_schema({"type": "string", "pattern": "^(?=a)b$"}), "look-around"),
         (lambda: Rule.json_schema({"allOf": [{"type": "string"}, {"type": "integer"}]}), "Unsatisfiable schema"),
         (lambda: Rule.regex("(a"), "unclosed group"),

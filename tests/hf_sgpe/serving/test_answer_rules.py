@@ -139,9 +139,9 @@ def test_an_answer_with_tools_and_a_schema_has_one_of_both(calling):
         ({"response_format": "json"}, "response_format", "must be an object with type text, json_object or json_schema"),
         ({"response_format": {"type": "json_schema"}}, "response_format.json_schema", "an object with name and schema"),
         (
-            {"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "objekt"}}}},
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "record"}}}},
             "response_format",
-            "Invalid type: objekt",
+            "Invalid type: record",
         ),
         ({"structured_outputs": []}, "structured_outputs", "must be an object, not a list"),
         ({"structured_outputs": {}}, "structured_outputs", "must have one of json, json_object, regex, choice, grammar"),
@@ -196,10 +196,10 @@ def test_a_rule_is_not_for_scored_prompts():
         (
             {
                 "tool_choice": "required",
-                "tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "objekt"}}}],
+                "tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "record"}}}],
             },
             "tools",
-            "Invalid type: objekt",
+            "Invalid type: record",
         ),
     ],
 )
