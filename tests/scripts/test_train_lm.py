@@ -150,7 +150,7 @@ def test_an_unknown_option_ends_in_one_line(folder):
         ),
         (
             ["30-en.txt", "--tokenizer", "bare", "--model", "small", "--length", "8"],
-            ": with --model-tokenizer, name the tokenizer that the model was trained with",
+            ": give the tokenizer that the model was trained with, as --model-tokenizer",
         ),
         (
             ["30-en.txt", "--tokenizer", "padding", "--model", "small", "--model-tokenizer", "bare", "--length", "8"],

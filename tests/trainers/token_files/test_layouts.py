@@ -137,7 +137,7 @@ def test_adding_a_layout_is_adding_a_record(monkeypatch):
     mine = TokenFormat("mine", (".bin",), "as mine", layouts.FlatFile)
     add_token_format(mine)
     assert token_format("mine") is mine
-    with pytest.raises(SGPEError, match="of a token format is in use"):
+    with pytest.raises(SGPEError, match="there is already a token format with the name"):
         add_token_format(mine)
     add_token_format(TokenFormat("lacking", (), "", layouts.FlatFile, packages=("no_such_package",)))
     with pytest.raises(SGPEError, match="the format lacking needs no_such_package: pip install no_such_package"):
