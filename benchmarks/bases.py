@@ -53,12 +53,12 @@ IN_ALL = ("gemma3", "llama3")
 
 
 def subject(base: str, code: str) -> str:
-    """Return the record name of a base that is extended for a language."""
+    """Return the name of the record about extending a base tokenizer for a language."""
     return f"{base}-{code}"
 
 
 def reading(base: str) -> str:
-    """Return the record name of the test that reads a base."""
+    """Return the name of the record about reading a base tokenizer."""
     return f"{base} read"
 
 
@@ -84,7 +84,7 @@ def main() -> None:
             help="languages for which to extend the bases (default: see EVERYWHERE and IN_ALL in this script)",
         )
         option("--again", action="store_true", help="repeat measurements that are already in the file of records")
-        option("--work", default=Path("measure"), help="folder for counted words")
+        option("--work", default=Path("measure"), help="folder for word counts")
         option("--megabytes", type=float, help="megabytes of each corpus to use in a trial (default: all)")
         option("--lines", type=int, help="lines of each held-out text to use in a trial (default: all)")
         option("--record", default=RECORD, help="file of records to write")
@@ -93,7 +93,7 @@ def main() -> None:
 
 def run(args: argparse.Namespace) -> None:
     if (args.megabytes is not None or args.lines is not None) and not args.no_pages:
-        raise SGPEError("--megabytes and --lines are for trials: add --no-pages and another --record")
+        raise SGPEError("--megabytes and --lines are for trials: add --no-pages and a different --record FILE")
     if args.vocabularies is None:
         raise SGPEError("name a folder for the vocabularies: --vocabularies FOLDER")
     records = Records(args.record, keep=True)
@@ -138,7 +138,7 @@ def measures(tokenizer: BPETokenizer, texts: Mapping[str, list[str]]) -> dict[st
 
 
 def read(base: BPETokenizer, folder: TokenizerFolder, file: Path, lines: list[str]) -> dict[str, Any]:
-    """Compare the ids of a base with the ids of the program that its file was written for. Return {} for tekken.json."""
+    """Compare a base tokenizer's ids with those of the program whose file format it has. Return {} for tekken.json."""
     if folder.sentencepiece is not None:
         return {"sentencepiece": in_sentencepiece(folder.sentencepiece, base, lines)}
     if file.name != TOKENIZER_FILE:
@@ -162,7 +162,7 @@ def extended(
     texts: Mapping[str, list[str]],
     args: argparse.Namespace,
 ) -> dict[str, Any]:
-    """Extend a base for a language, and return the record."""
+    """Extend a base tokenizer for a language, and return the record."""
     files = corpus_files(args.corpora, code)
     config = ExtensionConfig(scripts=[code], new_tokens=NEW_TOKENS)
     counts = counts_of(code, files, config.counting_splitting(folder.data), args)

@@ -1,8 +1,8 @@
 """Measure how many more tokens a text needs if its syllables stay whole.
 
-The script trains a tokenizer with each of several cut costs, and one with plain BPE, and measures all of them on held-out
-text. The cut cost (`TrainingConfig.cut_cost`) is the penalty, in tokens, for cutting a letter or a syllable. Plain BPE is
-trained on the same text with the same pattern, but without the special split for words in the scripts.
+The script trains one tokenizer for each of several cut costs and one plain BPE tokenizer. It measures all of them on
+held-out text. The cut cost (`TrainingConfig.cut_cost`) is the penalty, in tokens, for cutting a letter or a syllable. Plain
+BPE is trained on the same text with the same pattern, but does not split words of the scripts differently from other text.
 
 The script writes cut_cost.jsonl, with the measures of every file, and cut-cost.png, a chart of cut syllables against tokens.
 

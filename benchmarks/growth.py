@@ -1,4 +1,4 @@
-"""Measure how the number of distinct words, time and memory grow with the text, and extrapolate to larger corpora.
+"""Measure how time, memory and the number of distinct words grow with the text, and extrapolate to larger corpora.
 
 The script counts the words of real text. After 1, 4, 16 … megabytes, it records the number of distinct words, the time and
 the memory, and trains a tokenizer on the counts up to this point. The script also makes up text: it draws words by Zipf's
@@ -55,17 +55,15 @@ def main() -> None:
             help="files of real text, one for each language; if there are several, a mix of them is measured, too",
         )
         option("--vocab-size", default=32_000, help="number of tokens")
-        option("--synthetic", default=0, help="largest made-up text in megabytes")
+        option("--synthetic", default=0, help="size of the largest made-up text, in megabytes")
         option("--exponent", default=1.35, help="exponent of Zipf's law")
-        option("--memory", default=400, help="memory limit for made-up text in megabytes")
-        option(
-            "--cores", type=int, help="only compare the speed of counting with one thread and with this number of threads"
-        )
+        option("--memory", default=400, help="memory limit for counting made-up text, in megabytes")
+        option("--cores", type=int, help="number of threads; measure only how much faster they count than a single thread")
         option("--out", default=Path("growth"), help="folder to write to")
 
 
 def run(args: Any) -> None:
-    """Run all measurements, each in a process of its own."""
+    """Run all measurements, each in its own process."""
     files = [str(file) for file in find_files(args.corpus)] if args.corpus else []
     if not files and not args.synthetic:
         raise SGPEError("nothing to measure: name files, or use --synthetic")
@@ -273,8 +271,7 @@ def heaps(points: list[dict[str, Any]]) -> dict[str, float]:
 
     Returns:
         A dict with ``k``, ``beta`` and ``beta_error`` (the standard error of ``beta``). The other values are for the error
-        of
-        predictions: ``spread`` is the standard deviation around the line, ``mean`` is the mean of the logarithms of the
+        of predictions: ``spread`` is the standard deviation around the line, ``mean`` is the mean of the logarithms of the
         numbers of words, ``width`` is the sum of their squared distances from this mean, and ``points`` is the number of
         points. If there are fewer than three points, the dict is empty.
     """

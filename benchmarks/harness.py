@@ -135,7 +135,8 @@ def compare(taken: Mapping[str, Sequence[Sample]]) -> dict[str, Comparison]:
 
 
 def apart(function: Callable[..., T], *args: Any) -> T:
-    """Call a function in a new process, and return its result. The peak memory of the process is that of the function alone.
+    """Call a function in a new process, and return its result. The process has no other work, so its peak memory is that of
+    the function.
 
     Raises:
         SGPEError: the process was killed.
@@ -146,7 +147,7 @@ def apart(function: Callable[..., T], *args: Any) -> T:
         try:
             return pool.submit(function, *args).result()
         except BrokenProcessPool:
-            raise SGPEError("a measurement was killed, maybe for lack of memory") from None
+            raise SGPEError("a measurement was killed, maybe because there is too little memory") from None
 
 
 def forget_peak() -> int:
@@ -176,7 +177,7 @@ class Records:
     command, machine, load, and versions of libraries.
 
     Args:
-        path: The file, rewritten after each result.
+        path: The file. It is rewritten after each result.
         keep: Keep the records that are already in the file. By default, they are dropped.
     """
 
@@ -190,8 +191,8 @@ class Records:
         return {about: record["result"] for about, record in self._records.items()}
 
     def add(self, about: str, result: Any, order: Iterable[str] = ()) -> None:
-        """Write a result, in place of any earlier result with the same subject. Sort the subjects in ``order`` first, in
-        that order.
+        """Write a result, in place of any earlier result with the same subject. The subjects in ``order`` come first in the
+        file, in that order.
         """
         from hf_sgpe.files.atomic import write_text
 
@@ -269,7 +270,7 @@ def beginning(texts: Iterable[str], megabytes: float | None) -> Iterator[str]:
 
 
 def lines_of(paths: Sequence[str], without: Iterable[str] = ()) -> list[str]:
-    """Return the lines of files, normalized to NFC, except blank lines and the lines in ``without``."""
+    """Return the lines of files, normalized to NFC. Leave out blank lines and the lines in ``without``."""
     from hf_sgpe.corpora.measured_text import normalized
     from trainers import find_files, read_lines
 

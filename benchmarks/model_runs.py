@@ -56,7 +56,7 @@ def run_all(
     settings: Mapping[str, Any],
     args: Namespace,
 ) -> dict[str, Any]:
-    """Train each of ``names`` with each seed, except for finished runs, and return the results of all runs.
+    """Train each model in ``names`` with each seed, and return the results of all runs. Finished runs are not repeated.
 
     Args:
         train: Function of a name and a seed. It returns a dict with a list ``points``. Each point has a dict
@@ -105,7 +105,7 @@ def train(
     """Train a model on batches of ids (steps × rows × tokens), and return the measurements after the steps in ``ends``.
 
     Args:
-        **how: Arguments of other functions: ``mixed`` for `train_on`, ``length`` and ``watched`` for `score_texts`.
+        **how: ``mixed`` is passed to `train_on`, and ``length`` and ``watched`` are passed to `score_texts`.
     """
     points: list[dict[str, Any]] = []
     mixed, began = how.pop("mixed", None), time.perf_counter()

@@ -1,11 +1,11 @@
 """Train a model in a new language from several initializations, and measure bits per byte during training.
 
-The first initialization is the unchanged model with its own tokenizer. The others use an extended tokenizer, and differ in
-the embedding rows of the new tokens. The new rows are random, the mean of the rows of each token's pieces, a mean with more
-weight on later pieces, distilled, or computed by matching pursuit (omp), which needs a donor model. All runs train on the
-same number of tokens, and on the same text in the same order. Text in a language that the model knows is mixed in. Results
-are shown against the number of tokens, which determines the compute, and against bytes of text. Finished runs are kept in
---out and not repeated.
+One initialization is the unchanged model with its own tokenizer. The others use an extended tokenizer, and differ in the
+embedding rows of the new tokens. These rows can be random, the mean of the rows of the token's pieces, a mean with more
+weight on later pieces, distilled, or, with a donor model, computed by matching pursuit (omp). All runs train on the same
+number of tokens, and on the same text in the same order. Text in a language that the model knows is mixed in. Results are
+shown against the number of tokens, which determines the compute, and against bytes of text. Finished runs are kept in --out
+and not repeated.
 
 Example: python benchmarks/model_starts.py smollm2 smollm2-si si.txt.xz --keep en.txt.xz --eval si=si.txt en=en.txt
 """
@@ -60,8 +60,8 @@ class Texts:
     old_share: float
 
     def documents(self, seed: int) -> Iterator[str]:
-        """Yield texts in the new and old languages forever, in random order. ``old_share`` is the share of bytes in old
-        languages.
+        """Yield texts in the new and the old languages without end, in random order. ``old_share`` is the share of bytes in
+        old languages.
         """
         order = random.Random(seed)
         sources = [list(self.new), list(self.old)]
@@ -82,7 +82,7 @@ def main() -> None:
         option("tokenizer", help="folder of the extended tokenizer")
         option("corpus", nargs="+", help="text in the new language: files, folders or globs")
         option("--keep", nargs="+", default=[], metavar="FILE", help="text in languages that the model knows")
-        option("--keep-share", default=0.2, help="share of the training text, in bytes, that comes from --keep")
+        option("--keep-share", default=0.2, help="share of the training text (in bytes) to take from --keep")
         option("--eval", nargs="+", required=True, metavar="NAME=FILE", help="held-out files with one text per line")
         option(
             "--starts", nargs="+", choices=STARTS, help="initializations to train from (default: all; omp only with --donor)"
@@ -100,7 +100,7 @@ def run(args: Namespace) -> None:
     check(args)
     args.starts = args.starts or [start for start in STARTS if start != "omp" or args.donor]
     if ("omp" in args.starts) != bool(args.donor):
-        raise SGPEError("--donor is needed with --starts omp, and only then")
+        raise SGPEError("--starts omp needs --donor; for other starts, leave out --donor")
     held_out = held_out_lines(args.eval, args.lines)
     measured = {line for lines in held_out.values() for line in lines}
     texts = Texts(lines_of(args.corpus, measured), lines_of(args.keep, measured), held_out, args.keep_share)
@@ -121,7 +121,7 @@ def run(args: Namespace) -> None:
 
 @dataclass(eq=False)
 class Starts:
-    """Training from each initialization. ``new`` is the extended tokenizer, and ``old`` is the model's own tokenizer."""
+    """Training from the initializations. ``new`` is the extended tokenizer, and ``old`` is the model's own tokenizer."""
 
     args: Namespace
     texts: Texts
@@ -191,9 +191,9 @@ class Starts:
 def report(results: dict[str, Any], out: Path) -> None:
     """Write a table and a chart.
 
-    The table has bits per byte before training, after equal compute, and after equal text. Equal text is the number of bytes
-    that all runs have read, so it is the smallest total of a run. The last columns have the share of probability that the
-    model gives to new tokens.
+    The table has bits per byte before training, after equal compute, and after equal text. For equal text, the runs are
+    compared at the largest number of bytes that all of them have read. The last columns have the share of probability that
+    the model gives to new tokens.
     """
     runs = by_name(results)
     places, last = places_of(runs), [run["points"][-1] for run in results.values()]

@@ -120,7 +120,7 @@ def train_and_measure(
     args: Namespace,
     title: str,
 ) -> dict[str, Any]:
-    """Train a new model with ``embedding`` embedding rows on the lines, shuffled by ``seed``, and return the result."""
+    """Shuffle the lines by ``seed``, train a new model with ``embedding`` rows on the lines, and return the result."""
     import torch
     from transformers import LlamaForCausalLM
 
@@ -129,7 +129,7 @@ def train_and_measure(
     rows = list(islice(pack(order, tokenizer, args.length), args.steps * args.batch // args.length))
     if len(rows) * args.length < args.steps * args.batch:
         raise SGPEError(
-            f"the corpus has only {len(rows) * args.length:,} tokens for {args.steps} steps of {args.batch}: "
+            f"the corpus has only {len(rows) * args.length:,} tokens for {args.steps} steps of {args.batch} tokens: "
             "add text, or use fewer --steps"
         )
     torch.manual_seed(seed)

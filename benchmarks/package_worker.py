@@ -107,7 +107,7 @@ def work(questions: Connection) -> None:
     """Answer questions of the form ``(what, measure)``.
 
     The answer to ``cold`` and ``warm`` is wall-clock and CPU seconds, the answer to ``peak`` is a number of bytes, and the
-    answer to ``check`` is digests of the result. If an answer is a string, it is the reason for a failure.
+    answer to ``check`` is a list of digests of the result. If an answer is a string, it is the reason for a failure.
 
     The first message is the job, a dict with ``name``, ``texts``, ``threads`` and ``core`` (the only core to run on, or
     None). For encoding, the job also has ``folder``. For training, it also has ``pattern`` and ``size``. If the whole

@@ -48,7 +48,7 @@ class Package:
         one: Function that encodes one text.
         decode: Function that decodes many rows of ids to texts, or to bytes if the package can decode only to bytes.
         batch: Function that encodes many texts to the fastest output format of the package. If None, ``lists`` is used.
-        rows: Function that converts the result of ``batch`` to lists. It is not timed.
+        rows: Function that converts the result of ``batch`` to lists. This function is not timed.
         caller: Function that returns a transformers tokenizer, or the package's replacement for it.
     """
 

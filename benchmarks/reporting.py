@@ -87,8 +87,8 @@ def write_pages(root: Path, tables: Mapping[str, tuple[str, Callable[[Any], str]
         _, closing, after = rest.partition(last)
         if not (opening and closing):
             raise SGPEError(
-                f"{path} has no place for the table {name}: write <!-- measured: {name} --> and <!-- end --> where it "
-                "belongs"
+                f"{path} has no place for the table {name}: write <!-- measured: {name} --> and <!-- end --> where the "
+                "table belongs"
             )
         write_text(path, f"{before}{first}\n{write(figures)}\n{last}{after}")
     return list(dict.fromkeys(root / page for page, _ in tables.values()))

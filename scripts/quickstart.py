@@ -1,8 +1,8 @@
 """Train a tokenizer, look at its tokens, and load it with plain AutoTokenizer.
 
 This script trains a syllable-safe tokenizer and, for comparison, plain byte-level BPE of the same size. Every tenth line of
-the text is held out. The script shows words of these lines as tokens of both tokenizers, and measures both tokenizers on the
-lines. Without --corpus, the script uses the small sample in the package.
+the text is held out. The script shows words of these lines as tokens of both tokenizers, and measures both tokenizers on
+these lines. Without --corpus, the script uses the small sample in the package.
 
 Example: python scripts/quickstart.py --corpus my-text.txt more.jsonl.gz --vocab-size 16000 --out my-tokenizer
 """

@@ -194,7 +194,7 @@ def write(path: Path, lines: Iterable[str]) -> None:
 
 
 def call(program: str, *words: object) -> None:
-    """Print and run a command of this environment, ``python`` or ``hf-sgpe``.
+    """Print and run a command, ``python`` or ``hf-sgpe``, in this environment.
 
     Raises:
         SGPEError: the command failed; it has printed the reason.

@@ -54,7 +54,7 @@ def run(args: Arguments) -> None:
     options = {"parts": args.parts, "rows_learning_rate": args.rows_learning_rate}
     chosen: dict[str, Any] = {name: value for name, value in options.items() if value not in (None, "all")}
     if chosen and not args.model:
-        raise SGPEError("--parts and --rows-learning-rate need an existing model: name one with --model")
+        raise SGPEError("--parts and --rows-learning-rate need an existing model: give one with --model")
     if args.rows_learning_rate is not None and not args.rows_learning_rate > 0:
         raise SGPEError(f"--rows-learning-rate must be above 0, not {args.rows_learning_rate}")
     if not args.model:

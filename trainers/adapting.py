@@ -74,8 +74,8 @@ def text_options(given: Adaptation) -> TextOptions:
 def adapt(given: Adaptation, *, show: Callable[[str], None] = print) -> dict[str, dict[str, float]]:
     """Adapt a model to a language.
 
-    Return bits per byte of each held-out text: with the base model (``before``), with the extended model (``started``), and
-    with the trained model (``trained``).
+    Return the bits per byte of each held-out text for three models: the base model (``before``), the extended model
+    (``started``) and the trained model (``trained``).
 
     Args:
         show: Function that is called with one line about each step.
@@ -110,7 +110,7 @@ def adapt(given: Adaptation, *, show: Callable[[str], None] = print) -> dict[str
 
 
 def _check_out(given: Adaptation, out: Path) -> None:
-    """Check that the folder is new or, to resume, has an adaptation."""
+    """Check that the folder is new. To resume, check that it has an adaptation."""
     if out.exists() and not out.is_dir():
         raise SGPEError(f"{out} is a file: give a folder to write to")
     is_begun = (out / SETTINGS_FILE).exists()
@@ -121,7 +121,7 @@ def _check_out(given: Adaptation, out: Path) -> None:
 
 
 def _check_model(given: Adaptation) -> None:
-    """Check that the base is a model, and that its context has room for the rows of training."""
+    """Check that the base is a model, and that its context has room for the training rows."""
     from transformers import AutoConfig
 
     try:

@@ -1,8 +1,9 @@
 """Pipeline steps for counting and tokenizing on many machines. datatrove runs the steps locally, on Slurm or on Ray.
 
-Each task of `CountWords` counts its share of the texts into a file. Then each task of `AddCounts` adds up a range of buckets
-from all of these files. The task of `JoinCounts` joins the sums into one file. A file gets its name only when it is
-complete, so a task that was killed can be repeated without loss or double counting. All machines must see the same folders.
+Each task of `CountWords` counts the words in its share of the texts, and writes the counts to a file. Then each task of
+`AddCounts` adds up a range of buckets from all of these files. The task of `JoinCounts` joins the sums into one file. A file
+gets its name only when it is complete, so a task that was killed can be repeated without loss or double counting. All
+machines must see the same folders.
 
 To tokenize, run the step `TokenizeFiles`, and then call `trainers.tokenize_corpus` with the same arguments.
 """
@@ -78,7 +79,7 @@ class ReadDataset(PipelineStep):  # type: ignore[misc]
 
 
 class CountWords(PipelineStep):  # type: ignore[misc]
-    """A step in which each task counts the words of its documents into a file.
+    """A step in which each task counts the words of its documents, and writes the counts to a file.
 
     Args:
         folder: Folder for the files, one for each task.

@@ -64,7 +64,7 @@ def corpus_apart_from_work(corpus: Corpus, out: Path, plan: TaskPlan) -> Corpus:
     folder.
 
     Raises:
-        SGPEError: the result, or another file of the corpus, is in the work folder.
+        SGPEError: the result is in the work folder, or the work folder has other files of the corpus.
     """
     work = plan.work_for(out)
     files = [file.resolve() if isinstance(file, Path) else file for file in corpus.files]
@@ -89,8 +89,9 @@ def count_in_tasks(
     Args:
         corpus: From `corpus_apart_from_work`.
         out: File to write.
-        workers: Number of tasks that run at the same time; None for one per core on this machine, or all tasks on a cluster.
-        memory_limit: Memory of each task in bytes.
+        workers: Number of tasks that run at the same time. None for one task per core on this machine, or for all tasks on a
+            cluster.
+        memory_limit: Limit on the memory of each task, in bytes.
         min_count: Words that occur less often than this in the whole corpus are left out.
 
     Returns:

@@ -44,7 +44,7 @@ _SIZES: dict[str, tuple[str, str, float]] = {
 
 
 def holds_model(folder: Path) -> bool:
-    """Return whether a folder has a model: a configuration, and weights in any format."""
+    """Return whether a folder has a model, that is, a configuration and weights in any format."""
     weights = (WEIGHTS_FILE, INDEX_FILE, "*.bin")
     return (folder / MODEL_CONFIG_FILE).is_file() and any(any(folder.glob(name)) for name in weights)
 
@@ -128,10 +128,10 @@ def table_of(texts: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[list[
 
 
 def inherited_metadata(base: str, texts: Iterable[str] = ()) -> dict[str, Any]:
-    """Return the metadata that a model inherits from its base model: name, licence and languages.
+    """Return the metadata that a model inherits from its base model (name, licence and languages).
 
     Args:
-        base: Folder or Hub repository of the base model. For a folder, the metadata has no name of a base model.
+        base: Folder or Hub repository of the base model. If it is a folder, the name is left out.
         texts: Names of the measured texts. Languages in these names are added to the languages of the model.
     """
     from huggingface_hub import metadata_load
@@ -179,7 +179,8 @@ def write_model_card(
     tags: Sequence[str] = (),
     replace: bool = False,
 ) -> list[str]:
-    """Write README.md into the folder of a model: a summary, code to load it, and the measurements in ``transplant.json``.
+    """Write README.md into the folder of a model. The file has a summary, code that loads the model, and the measurements in
+    ``transplant.json``.
 
     Args:
         name: ``user/name`` that the code in the card loads; None for the folder itself.

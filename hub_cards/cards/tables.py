@@ -197,7 +197,7 @@ class Tables:
             )
 
     def limits(self) -> Iterator[str]:
-        """Yield sentences about limits of the tokenizer that the measurements show."""
+        """Yield sentences about the limits that the measurements show."""
         if rates := self.fallback_rates():
             languages = listed(f"{language(code).english} ({FALLBACK.show(rate)})" for code, rate in rates.items())
             yield f"It is not for {languages}: the percentage is the share of tokens that are only a part of a character."

@@ -146,13 +146,12 @@ def write_card(
 
 
 def check_card(folder: str | os.PathLike[str], tokenizer: BPETokenizer, *, measured: bool, replace: bool = False) -> None:
-    """Check that a new card in ``folder`` does not overwrite a person's work or measurements.
+    """Check that a new card in ``folder`` would not overwrite measurements, or a README.md that a person wrote or changed.
 
-    A README.md that a person wrote or changed is a person's work. Measurements of the same tokenizer may be overwritten if
-    the new card is also ``measured``.
+    Measurements of the same tokenizer may be overwritten if the new card is also ``measured``.
 
     Raises:
-        SGPEError: the new card would overwrite a person's work or measurements, and ``replace`` is not set.
+        SGPEError: the new card would overwrite measurements or a person's README.md, and ``replace`` is not set.
         OSError: the folder is not writable, or it has a subfolder with the name of one of the card's files.
     """
     others = (PAGE_FILE, *(f"pictures/{name}.svg" for name in PICTURES))
@@ -179,7 +178,7 @@ def check_metadata(license: str | None, languages: Iterable[str]) -> None:
         SGPEError: the licence or a language code is not valid.
     """
     if license is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.+-]*", license):
-        raise SGPEError(f"{license!r} is not a licence identifier of the Hub: give apache-2.0, mit, cc-by-4.0, other …")
+        raise SGPEError(f"{license!r} is not a licence identifier of the Hub: give one such as apache-2.0, mit or cc-by-4.0")
     for code in languages:
         language(code)
 

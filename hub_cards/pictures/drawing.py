@@ -94,7 +94,7 @@ class Row:
 
     Attributes:
         numbers: One number for each tokenizer, in order.
-        native: The label in its own language.
+        native: The label in the language that the row is about.
     """
 
     shapes: Markup
@@ -112,7 +112,7 @@ class Panel:
     Attributes:
         keys: Place and name of each tokenizer in the panel.
         value: The most important number.
-        is_small: Whether several panels fit side by side.
+        is_small: Whether the panel is narrow, so that several panels fit side by side.
     """
 
     title: str = ""

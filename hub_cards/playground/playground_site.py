@@ -44,7 +44,7 @@ def write_playground(
     """Write a playground into a folder that any web server can serve.
 
     The folder gets ``index.html``, its scripts, and the ``tokenizer.json`` of each tokenizer. It also gets a ``README.md``,
-    so that it can be a static Space on the Hub.
+    so that the folder can be a static Space on the Hub.
 
     Args:
         folder: Output folder. If it exists, it must be empty or have a playground, which is replaced.
@@ -153,7 +153,9 @@ def _is_playground(folder: Path) -> bool:
 
 
 def _loaded(tokenizer: Any) -> tuple[dict[str, Any], BPETokenizer | None]:
-    """Return the content of a tokenizer's ``tokenizer.json``, and the `BPETokenizer`, or None if it cannot be one."""
+    """Return the content of a tokenizer's ``tokenizer.json``, and the tokenizer as a `BPETokenizer`, or None if this is
+    impossible.
+    """
     known = read_tokenizer(tokenizer)
     if not isinstance(known, BPETokenizer):
         foreign_backend(*known)  # raises an error for a file that no browser could read

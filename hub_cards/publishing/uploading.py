@@ -71,8 +71,7 @@ class Pushed:
         new_branch: Whether the branch is new.
         files: All files that belong to the tokenizer or the model.
         left_out: Other entries of the folder. Names of folders end in a slash.
-        commit: The commit that the Hub returned: the new commit or, if nothing had changed, the newest commit. After a dry
-            run, None.
+        commit: The new commit. If nothing had changed, the newest commit of the repository. After a dry run, None.
         unreachable: The reason why a dry run could not reach the Hub; None if the Hub was reached.
     """
 
@@ -170,7 +169,7 @@ def push(
     missing = _not_arrived(api, source, repo_id, commit.oid, changed)
     if missing:
         raise SGPEError(
-            f"{repo_id}: the repository's .gitignore excludes {', '.join(missing)}: remove that entry from the .gitignore"
+            f"{repo_id}: the repository's .gitignore excludes {', '.join(missing)}: remove this entry from the .gitignore"
         )
     return Pushed(repo_id, commit.pr_url or commit.commit_url, created, new_branch, files, left_out, commit)
 
@@ -220,7 +219,7 @@ def _sort(folder: Path) -> tuple[list[str], tuple[str, ...]]:
         for module in names:
             if not (folder / module).is_file():
                 raise SGPEError(
-                    f"{folder} has no {module}, but its {config.name} refers to it: save the tokenizer or the model again"
+                    f"{config} refers to {module}, but the folder has no such file: save the tokenizer or the model again"
                 )
         wanted += names
     paths, left_out = [], []
@@ -283,7 +282,7 @@ def _check_rows(folder: Path, tokenizer: object) -> None:
     if last >= rows:
         raise SGPEError(
             f"{folder}: the tokenizer has the id {last:,}, but the model has only {rows:,} rows: "
-            f"add rows with hf-sgpe transplant, or publish the tokenizer from its own folder"
+            f"add rows with hf-sgpe transplant, or publish the tokenizer from a folder without the model"
         )
 
 

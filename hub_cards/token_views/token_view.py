@@ -1,6 +1,6 @@
 """Display of a text as coloured tokens, with underlined syllables and a mark on cut syllables.
 
-`TokenView` shows texts in a notebook or on a page. Below each other, it shows the tokens of several tokenizers.
+`TokenView` shows texts in a notebook or on a page. It shows the tokens of several tokenizers below each other.
 `tokens_html` and `style` are for your own pages. The result is plain HTML and CSS, without scripts or external files.
 """
 
@@ -44,7 +44,7 @@ class TokenView:
 
     Raises:
         SGPEError: there is no text or no tokenizer, or a tokenizer cannot be read.
-        TypeError: a text is not a string, or a tokenizer is of no known kind.
+        TypeError: a text is not a string, or a tokenizer is of an unknown kind.
 
     >>> from hf_sgpe import BPETokenizer
     >>> tokenizer = BPETokenizer.train_from_iterator(["ශ්‍රී ලංකාව"], 260)

@@ -1,5 +1,5 @@
-"""Exact counting of words into a file within a memory limit. Words that do not fit into memory are written to disk, and are
-added up at the end.
+"""Exact counting of words within a memory limit. Words that do not fit into memory are written to disk, and are added up at
+the end.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ def count_to_file(
     additional time.
 
     Args:
-        texts: An iterable of texts, which is read once and lazily, or a corpus. Files of counts in the corpus are not used.
+        texts: An iterable of texts, or a corpus. An iterable is read once and lazily. Files of counts in a corpus are not
+            used.
         path: File to write. Temporary files are written next to it.
         sources: The sources of the texts, to record in the file. If ``texts`` is a corpus, its own sources are recorded.
         memory_limit: Limit on the memory of the whole process, in bytes. None for its current memory plus half of the free
@@ -209,7 +210,7 @@ def check_min_count(min_count: int) -> int:
 
 
 class RareWords:
-    """A filter that removes words with a count below ``min_count``. It also limits the effect on training.
+    """A filter that removes words with a count below ``min_count``. It also computes a limit for the effect on training.
 
     Wherever a pair of tokens occurs, the pair of bytes at the border of the two tokens also occurs. Therefore, no pair of
     tokens loses more occurrences than the byte pair with the greatest loss. This loss is the limit: a merge can only change

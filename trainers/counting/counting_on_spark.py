@@ -60,8 +60,8 @@ def count_on_spark(
 
 
 def word_counts(frame: Any, column: str, config: HasSplitting) -> Any:
-    """Return a data frame with columns ``word``, ``count`` and ``bucket``. Across its partitions, it is sorted like a file
-    of counts.
+    """Return a data frame with columns ``word``, ``count`` and ``bucket``. The rows of all partitions together are sorted
+    like a file of counts.
 
     Args:
         frame: A Spark data frame.

@@ -218,7 +218,7 @@ def _count_in_processes(batches: Iterable[list[str]], config: HasSplitting, work
                 total.update(counts)
         except BrokenProcessPool:
             raise SGPEError(
-                "a counting process ended early: use fewer workers if memory is short; in a script, call training under "
+                "a counting process ended early: use fewer workers if memory is short; in a script, train under "
                 "if __name__ == '__main__':"
             ) from None
     return WordCounts(total, config.splitting)

@@ -27,7 +27,7 @@ _BATCH_CHARACTERS = 1 << 20
 def pack(texts: Iterable[Text], tokenizer: PreTrainedTokenizerBase, length: int) -> Iterator[list[int]]:
     """Yield rows of exactly ``length`` ids for training. The rows contain all texts one after another.
 
-    The end-of-text token precedes each text. If the tokenizer puts a token that begins texts before each text, this token
+    The end-of-text token precedes each text. If the tokenizer also puts a begin token before each text, the begin token
     follows the end-of-text token. A row can begin and end anywhere. An incomplete last row is dropped. Memory is bounded:
     the ids of about a megabyte of text are in memory at a time. The text of a special token is encoded as that token.
 
@@ -105,7 +105,7 @@ def check_shape(*, width: int, heads: int, head_width_multiple: int = 1, **other
 
     Args:
         head_width_multiple: The width of a head must be a multiple of this number.
-        **others: Other sizes, which must be at least 1, keyed by name.
+        **others: Other sizes, keyed by name. They must be at least 1.
 
     Raises:
         SGPEError: a number is below 1, or the heads do not divide the width.

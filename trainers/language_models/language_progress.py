@@ -40,7 +40,7 @@ MEASURES = {
 
 
 class LanguageProgress(TrainerCallback):
-    """A callback that measures a causal model on held-out text in several languages, while any ``Trainer`` trains it.
+    """A callback that measures a causal model on held-out text in several languages, while any ``Trainer`` trains the model.
 
     Add the callback with ``trainer.add_callback(LanguageProgress(trainer, …))``. It measures before the first step, at each
     evaluation of the trainer or every ``every`` steps, and after the last step. It logs the measures with ``trainer.log``,
@@ -103,7 +103,7 @@ class LanguageProgress(TrainerCallback):
             raise SGPEError("held_out is empty: give held-out text, such as {'si': ['a text']} or ['si=held-out.txt']")
         tokenizer = trainer.processing_class if tokenizer is None else tokenizer
         if tokenizer is None:
-            raise SGPEError("the trainer has no tokenizer: give it with processing_class=tokenizer or tokenizer=tokenizer")
+            raise SGPEError("the trainer has no tokenizer: give one with processing_class=tokenizer or tokenizer=tokenizer")
         if getattr(trainer.model.config, "is_encoder_decoder", False):
             raise SGPEError("LanguageProgress measures only causal models, but the trainer has an encoder-decoder model")
         self.trainer = trainer

@@ -86,12 +86,12 @@ class RunArguments(TrainingRun):
         return {"model": self.model, "model_tokenizer": self.model_tokenizer, **shape}
 
     def written(self) -> str:
-        """Return a sentence about where the result was written."""
+        """Return a sentence with the places to which the result was written."""
         return f"Written to {self.out}" + (f" and pushed to {self.push}" if self.push else "")
 
 
 def load_tokenizers(args: RunArguments) -> tuple[PreTrainedTokenizerBase, PreTrainedTokenizerBase | None]:
-    """Return the tokenizer of the training, and the tokenizer of ``--model`` (None for a new model).
+    """Return the tokenizer for training, and the tokenizer of ``--model`` (None for a new model).
 
     Raises:
         SGPEError: a tokenizer is missing or damaged.
@@ -110,10 +110,10 @@ def load_tokenizers(args: RunArguments) -> tuple[PreTrainedTokenizerBase, PreTra
 def fit_to_tokenizer(
     args: RunArguments, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, own: PreTrainedTokenizerBase
 ) -> RowMap:
-    """Fit ``--model`` to the tokenizer of the training, and return the mapping of the model's embedding rows.
+    """Fit ``--model`` to the tokenizer for training, and return the mapping of the model's embedding rows.
 
     Raises:
-        SGPEError: the model cannot be fitted; see `trainers.model_rows.token_tables.fit_embeddings`.
+        SGPEError: the model cannot be fitted (see `trainers.model_rows.token_tables.fit_embeddings`).
     """
     try:
         return fit_embeddings(model, tokenizer, own)

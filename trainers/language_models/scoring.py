@@ -143,10 +143,10 @@ def score_texts(
 
     The measure is exact: each token of each text is predicted once, and the bits of all tokens are added up. Texts follow
     each other as in `pack`, so the first token of a text is predicted only from the tokens between texts. These separators
-    are context, and their bits are not counted. The model sees a window of ``length`` tokens, which moves by half its
-    length. Each token is therefore predicted from at least ``length / 2`` tokens before it or, near the start, from all
-    tokens before it. Text that spells a special token is scored as that token. Bytes are counted in the NFC form of the
-    texts, even if the tokenizer changes the texts.
+    are context, and their bits are not counted. The model sees a window of ``length`` tokens. The window moves by half its
+    length, so each token is predicted from at least ``length / 2`` tokens before it. Near the start, each token is predicted
+    from all tokens before it. Text that spells a special token is scored as that token. Bytes are counted in the NFC form of
+    the texts, even if the tokenizer changes the texts.
 
     Args:
         texts: Texts, such as the result of `hf_sgpe.corpora.held_out.HeldOut.texts`.

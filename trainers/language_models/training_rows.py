@@ -46,7 +46,7 @@ class TextOptions:
     split: str | None = option("Split of the dataset to read (default: train).")
     streaming: bool = option("Download only the part of the dataset that training needs.", False)
     validation_share: float | None = option(
-        "Share of the texts to use only for measuring the model, such as 0.01. These texts are chosen by a hash of the text."
+        "Share of the texts, such as 0.01, to use only for measuring the model. A hash of a text decides about its use."
     )
     length: int = option("Number of tokens in a row. This is the context length in training.", 256)
     keep: list[str] = option_list(
@@ -63,10 +63,10 @@ class TextOptions:
             SGPEError: there is no text, or two options contradict each other.
         """
         if bool(self.corpus) == bool(self.dataset):
-            raise SGPEError("training needs text: name files, or a dataset with --dataset")
+            raise SGPEError("training needs text: give files, or give a dataset with --dataset")
         for name, is_given in {"--streaming": self.streaming, "--split": self.split is not None}.items():
             if is_given and not self.dataset:
-                raise SGPEError(f"{name} needs a dataset: name one with --dataset")
+                raise SGPEError(f"{name} needs a dataset: give one with --dataset")
         if self.length < 2:
             raise SGPEError(f"--length must be at least 2 (a token and the next token), not {self.length}")
         if self.validation_share is not None:

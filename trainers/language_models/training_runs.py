@@ -48,13 +48,13 @@ class TrainingRun:
 
     out: Path = option("Folder to write to.", Path("model"))
     steps: int = option("Total number of training steps.", 500)
-    batch_size: int = option("Rows per step on each device.", 8)
+    batch_size: int = option("Number of rows per step on each device.", 8)
     learning_rate: float | None = option(
         "Peak learning rate. The rate reaches its peak after 5 % of the steps, and then falls along a cosine (default: 1e-3 "
         "for a new model, 5e-5 with --model)."
     )
     seed: int = option("Seed for the weights, for the order of rows and for dropout.", 1)
-    save_every: int | None = option("Steps between checkpoints (default: a tenth of all steps).")
+    save_every: int | None = option("Number of steps between checkpoints (default: a tenth of all steps).")
     resume: bool = option("Continue from the last checkpoint in --out, if there is one.", False)
     keep_checkpoints: bool = option("Keep the last two checkpoints when the training is finished.", False)
     report_to: list[str] = option_list("Programs that get the log, such as tensorboard or wandb.", metavar="NAME...")

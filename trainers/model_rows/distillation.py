@@ -324,7 +324,7 @@ def _losses(model: PreTrainedModel, snippets: Sequence[Snippet], layer: int | No
 def _states(
     model: PreTrainedModel, rows: Sequence[Ids], layer: int | None, *, with_logits: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Return the hidden states of a layer (texts by tokens by width), and the logits if requested."""
+    """Return the hidden states of a layer (texts × tokens × width), and the logits if requested."""
     import torch
 
     padded = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True).to(model.device)
@@ -351,7 +351,7 @@ def _pieces(
     texts: Iterable[str],
     length: int,
 ) -> Iterator[Snippet]:
-    """Yield the consecutive pieces of the texts, but only pieces with a new token."""
+    """Cut the texts into consecutive pieces, and yield the pieces that have a new token."""
     lengths, old_lengths = token_lengths(tokenizer), token_lengths(old)
     texts = iter(texts)
     while some := list(islice(texts, _TEXTS)):

@@ -83,8 +83,8 @@ class RowMap:
         """Return the new rows of a tensor that has one row for each old id (an embedding, an output or its bias).
 
         Means are not scaled to the length of other rows. In an output, a mean makes a new token as likely as the geometric
-        mean of its pieces, so it takes little probability from the tokens that the model knows. With means scaled to the
-        usual length, new tokens took 8 % of the probability in English text, and the text took 20 % more bits
+        mean of its pieces, so new tokens take little probability from the tokens that the model knows. With means scaled to
+        the usual length, new tokens took 8 % of the probability in English text, and the text took 20 % more bits
         (SmolLM2-135M, 12,000 Sinhala tokens).
 
         Args:
@@ -271,8 +271,8 @@ class _Tokens:
         self.bytes_of |= {id: bytes([_BYTE_TOKENS[text]]) for text, id in byte_tokens.items()}
 
     def pieces(self, tokens: Iterable[bytes]) -> list[list[int]]:
-        """Return the ids of the ordinary tokens that spell each of ``tokens`` (bytes). If no tokens can spell it, its list
-        is empty.
+        """Return a list for each of ``tokens`` (bytes). The list has the ids of the ordinary tokens that spell the token. If
+        no tokens spell it, the list is empty.
         """
         given = list(tokens)
         # The whole tokenizer encodes the tokens first. If a normalizer, a prefix or a special token interferes, only the

@@ -1,4 +1,4 @@
-"""Other initial values of new rows than the mean of their pieces. The pieces get other weights, or are replaced by other
+"""Initial values of new rows other than the mean of their pieces. The pieces get other weights, or are replaced by other
 tokens.
 
 Each function takes a `RowMap` and returns a `RowMap` with new weights for the old rows. The same map can be used for every

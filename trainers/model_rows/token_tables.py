@@ -200,7 +200,8 @@ class NewRows:
     """Some rows of a model's tables as separate parameters, so that an optimizer can treat them differently.
 
     Before each step of the attached optimizer, the gradients of the rows move to these parameters. After the step, the
-    parameters are written back into the table. So the rest of the table can have a different learning rate, or be frozen.
+    parameters are written back into the table. Therefore, the rest of the table can have a different learning rate, or be
+    frozen.
 
     Args:
         model: The model, on the device where it is trained.
@@ -247,8 +248,8 @@ layer, ``embeddings`` is the tables, and ``new-rows`` is only the new rows.
 def parameter_groups(
     model: PreTrainedModel, parts: str, ids: Sequence[int], *, learning_rate: float, rows_learning_rate: float | None = None
 ) -> tuple[list[dict[str, Any]], NewRows | None]:
-    """Return groups of parameters for an optimizer, and a `NewRows` to attach to the optimizer, or None. All other
-    parameters are frozen.
+    """Return groups of parameters for an optimizer, and freeze all other parameters. If new rows are trained separately,
+    also return a `NewRows` to attach to the optimizer, otherwise None.
 
     Args:
         parts: One of `PARTS`.

@@ -1,4 +1,4 @@
-"""Changes of the tokenizer of a model in files. Tokens get new rows, and everything else stays bit for bit the same.
+"""Change of a model's tokenizer, directly in files. Tokens get new rows, and everything else stays bit for bit the same.
 
 No model is loaded. Tables are read in place and written a few thousand rows at a time, and all other tensors are copied.
 Therefore, time grows with the size of the model, but memory does not.
@@ -118,10 +118,10 @@ def transplant(
     If all old tokens keep their ids, no id in a configuration changes.
 
     Args:
-        model: Folder or repository on the Hub, with safetensors, in one file or in shards.
+        model: Folder or repository on the Hub. The weights must be in safetensors, in one file or in shards.
         tokenizer: Folder or repository of the new tokenizer. It may be extended from the model's tokenizer, or be any other
             tokenizer.
-        out: Folder to write to, new or empty.
+        out: A new or empty folder to write to.
         overwrite: Whether ``out`` may already contain a model. The files of that model are replaced. Files with other names
             stay.
         start: Function that weights the old rows from which a new row starts (`trainers.model_rows.row_starts`). None uses
@@ -273,7 +273,7 @@ def _tables_in(folder: Path, tensors: Mapping[str, Stored], model: PreTrainedMod
     for name, number in found.items():
         table, rows = tensors[name], len(tables[number])
         if table.type not in _KINDS:
-            raise SGPEError(f"{table.file}: {name} is quantized ({table.type}): give the model before quantization")
+            raise SGPEError(f"{table.file}: {name} is quantized ({table.type}): give the unquantized model")
         if _rows_of(table) != rows:
             raise SGPEError(f"{table.file}: {name} has shape {list(table.shape)}, but config.json asks for {rows:,} rows")
     return dict(sorted(found.items(), key=lambda item: item[1]))
@@ -296,7 +296,7 @@ def _drafts_in(tensors: Mapping[str, Stored], tables: Mapping[str, int], model: 
         if shape != tuple(embedding.shape) or one.type not in _KINDS:
             raise SGPEError(
                 f"{one.file}: {name} ({one.type}, shape {list(shape)}) may have an entry for each of the {len(embedding):,} "
-                f"tokens, and {type(model).__name__} has no such tensor: use another model, or remove the tensor"
+                f"tokens, but {type(model).__name__} has no such tensor: use another model, or remove the tensor"
             )
         yield name
 

@@ -2,7 +2,8 @@
 
 The indicators are those of Land and Bartolo, "Fishing for Magikarp: Automatically Detecting Under-trained Tokens in Large
 Language Models" (arXiv 2405.05417). Training moves the output rows of all unused tokens in the same direction. It leaves
-their input rows as they were, or shrinks them. The paper verifies its candidates with prompts; this module does not.
+the input rows of these tokens as they were, or shrinks them. The paper verifies its candidates with prompts; this module
+does not.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class FlatFile:
 
     Args:
         stem: The path without its extension.
-        dtype: NumPy's name of the type of the ids.
+        dtype: NumPy's name for the type of the ids.
 
     Attributes:
         tokens: Number of tokens written so far.
@@ -70,7 +70,7 @@ class FlatFile:
         """Write the parts of the file that depend on all tokens."""
 
     def close(self) -> None:
-        """Close the file, finished or not."""
+        """Close the file, even if it is not finished."""
         self.file.close()
 
     def _all_ends(self) -> NDArray[np.int64]:
@@ -139,7 +139,7 @@ class ParquetRows:
         self._file.close()
 
     def close(self) -> None:
-        """Close the file, finished or not."""
+        """Close the file, even if it is not finished."""
         self._file.close()
 
     def _take(self, tokens: NDArray[Any], ends: NDArray[np.int64]) -> None:

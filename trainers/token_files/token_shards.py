@@ -87,7 +87,9 @@ class PartProgress:
 
 @dataclass(frozen=True)
 class _Batch:
-    """A batch of texts. ``first`` has the indices of texts that begin a document, and ``last`` of texts that end one."""
+    """A batch of texts. ``first`` has the indices of texts that begin a document, and ``last`` has the indices of texts that
+    end a document.
+    """
 
     texts: list[str]
     first: list[int]
@@ -215,8 +217,8 @@ class TokenizingJob:
         return int(known[end_token])
 
     def _begin_id(self) -> int | None:
-        """Return the id of the token that begins texts. Return None if the tokenizer does not put this token before each
-        text, or if it also ends documents.
+        """Return the id of the token that the tokenizer puts before each text. Return None if there is no such token, or if
+        the token also ends documents.
         """
         template, bos = self.tokenizer.template, self.tokenizer.bos_token_id
         is_put = template is not None and template.begins_with(self.tokenizer.bos_token)

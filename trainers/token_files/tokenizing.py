@@ -84,11 +84,11 @@ def tokenize_corpus(
 ) -> Tokenized:
     """Write the token ids of a corpus into a folder, document by document, in the order of the corpus.
 
-    The ids of a document are those of `BPETokenizer.encode`. If the tokenizer puts a token that begins texts before each
-    text, this token comes first. The text of a special token is encoded as ordinary text. Documents without text are left
-    out. The written bytes do not depend on the number of workers. They are also the same if a run is interrupted, even by
-    kill -9, and continued, because complete shards are kept. Each worker needs about 100 MB of memory, plus memory for its
-    longest document from .jsonl and .parquet. A text file can be of any length.
+    The ids of a document are those of `BPETokenizer.encode`. If the tokenizer puts a begin token before each text, the begin
+    token comes first. The text of a special token is encoded as ordinary text. Documents without text are left out. The
+    written bytes do not depend on the number of workers. They are also the same if a run is interrupted, even by kill -9,
+    and continued, because complete shards are kept. Each worker needs about 100 MB of memory, plus memory for its longest
+    document from .jsonl and .parquet. A text file can be of any length.
 
     Args:
         files: Files, or a corpus of files. A text file is one document, and so is each line of .jsonl and row of .parquet.

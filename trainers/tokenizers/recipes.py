@@ -81,8 +81,8 @@ def choose_recipe(
 ) -> RecipeChoice:
     """Choose a recipe. If runtimes are named, the recipe is exact in all of them, at any cost.
 
-    If no runtimes are named, the recipe is ``portable`` if llama.cpp returns the same ids with it and its cost on ``texts``
-    is small (`SplitCost.is_small`). Otherwise, the recipe is ``hybrid``. The cost of ``portable`` is first counted with
+    Without named runtimes, the recipe is ``portable`` if llama.cpp then returns the same ids and the cost on ``texts`` is
+    small (`SplitCost.is_small`). Otherwise, the recipe is ``hybrid``. The cost of ``portable`` is first counted with
     `PATTERN`. If this cost is not small, other patterns that keep the words of the scripts whole are compared by learning
     (`more_tokens`).
 

@@ -76,8 +76,8 @@ class TokenizerExtender:
             counts: Files of word counts. Words of the scripts must have been split in the same way.
 
         Raises:
-            SGPEError: not exactly one kind of text is given, a file cannot be read, a file of counts has other settings, or
-                a weight of the configuration matches no file.
+            SGPEError: no text or more than one kind of text is given, a file cannot be read, a file of counts has other
+                settings, or a weight of the configuration matches no file.
         """
         weights = self.config.weights
         corpus = Corpus.of(files, iterator=iterator, text=text, counts=counts, weights=weights, text_field=text_field)

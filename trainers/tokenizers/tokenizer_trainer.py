@@ -61,8 +61,8 @@ class TokenizerTrainer:
             text_field: The field with the text in .jsonl and .parquet.
 
         Raises:
-            SGPEError: not exactly one kind of text is given, a file cannot be read, a file of counts has other settings, or
-                a weight of the configuration matches no file.
+            SGPEError: no text or more than one kind of text is given, a file cannot be read, a file of counts has other
+                settings, or a weight of the configuration matches no file.
         """
         weights = self.config.weights
         corpus = Corpus.of(files, iterator=iterator, text=text, counts=counts, weights=weights, text_field=text_field)
@@ -112,7 +112,7 @@ def train_bpe(
         The vocabulary (a dict from ids to bytes, including special tokens) and the merges in order.
 
     Raises:
-        SGPEError: the file is empty or not UTF-8, or the vocabulary is smaller than bytes and special tokens.
+        SGPEError: the file is empty or not UTF-8, or the vocabulary has no room for all bytes and special tokens.
         FileNotFoundError: there is no such file.
 
     Source: the BPE algorithm document, parts 1.1 to 1.4.

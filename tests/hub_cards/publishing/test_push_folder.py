@@ -37,7 +37,7 @@ def test_no_link_leads_out_of_the_folder(here, folder, tmp_path, name):
 def test_no_folder_of_pictures_lies_elsewhere(here, folder, tmp_path):
     (folder / "pictures").rename(tmp_path / "elsewhere")
     (folder / "pictures").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
-    with pytest.raises(SGPEError, match=r"pictures/compression\.svg is a link to .*elsewhere/compression\.svg, which"):
+    with pytest.raises(SGPEError, match=r"pictures/compression\.svg is not published, because it is a link"):
         push(folder, "me/tok")
     (tmp_path / "elsewhere" / "compression.svg").unlink()
     assert "pictures/holiday.jpg" in push(folder, "me/tok").left_out
@@ -81,7 +81,7 @@ def test_a_folder_that_holds_no_sound_tokenizer_is_not_pushed(here, folder, tmp_
     for auto_map in ({"AutoTokenizer": [None, "stub.Class"]}, [None, "stub.Class"]):
         (folder / "tokenizer_config.json").write_text(json.dumps(config | {"auto_map": auto_map}), encoding="utf-8")
         with pytest.raises(
-            SGPEError, match=r"has no stub\.py, but its tokenizer_config\.json refers to it: save the tokenizer"
+            SGPEError, match=r"tokenizer_config\.json refers to stub\.py, but the folder has no such file: save"
         ):
             push(folder, "me/tok")
     (folder / "tokenizer_config.json").write_text(json.dumps(config | {"auto_map": {"AutoTokenizer": ["you/x--y.Z", None]}}))

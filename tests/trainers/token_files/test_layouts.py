@@ -123,7 +123,9 @@ def test_rows_are_grouped_by_whole_documents(tmp_path, monkeypatch):
 
 def test_what_has_no_room_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(layouts, "_MOST_IN_DOCUMENT", 4)
-    with pytest.raises(SGPEError, match=r"a document has 5 tokens, but the index of Megatron-LM has room for 2\*\*31 - 1"):
+    with pytest.raises(
+        SGPEError, match=r"a document has 5 tokens, but the index of Megatron-LM only has room for 2\*\*31 - 1"
+    ):
         write(tmp_path, "megatron", DOCUMENTS)
 
 
