@@ -63,7 +63,7 @@ class Arguments:
 def run(args: Arguments) -> None:
     out, plain_folder = args.out, args.out / "plain-bpe"
     check_is_folder(out)
-    # An earlier run of this script wrote both tokenizers. Its output is replaced without --overwrite.
+    # If the folder has both tokenizers of an earlier run, they are replaced without --overwrite.
     check_new_folder(out, overwrite=args.overwrite or tokenizer_file(plain_folder) is not None)
     files = find_files(args.corpus or [SAMPLE])
     held_out = held_out_lines(files)

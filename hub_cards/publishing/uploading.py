@@ -291,7 +291,7 @@ def _check_rows(folder: Path, tokenizer: object) -> None:
 
 @dataclass(frozen=True)
 class _There:
-    """The state of a repository: its newest commit (None if it does not exist), and some of its files, keyed by path."""
+    """The state of a repository: its newest commit (None for a new repository), and some of its files, keyed by path."""
 
     head: str | None
     has_branch: bool
@@ -318,7 +318,7 @@ def _look(api: HfApi, repo_id: str, revision: str | None, paths: list[str]) -> _
 
 
 def _listed(api: HfApi, repo_id: str, commit: str | None, paths: list[str]) -> dict[str, RepoFile]:
-    """Return the files of a commit that are among ``paths``, keyed by path."""
+    """Return the files of a commit, keyed by path. Files that are not in ``paths`` are left out."""
     from huggingface_hub.hf_api import RepoFile
 
     listed = api.get_paths_info(repo_id, paths, revision=commit) if paths else []

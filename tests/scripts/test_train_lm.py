@@ -154,7 +154,7 @@ def test_an_unknown_option_ends_in_one_line(folder):
         ),
         (
             ["30-en.txt", "--tokenizer", "padding", "--model", "small", "--model-tokenizer", "bare", "--length", "8"],
-            "--model small with --model-tokenizer bare: the model has 100 rows for tokens, but its own tokenizer has 600 ids",
+            "--model small with --model-tokenizer bare: the model has 100 rows for tokens, but its own tokenizer has 600",
         ),
         (
             ["30-en.txt", "--tokenizer", "words", "--model", "model of bare", "--length", "8"],

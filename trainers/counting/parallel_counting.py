@@ -149,7 +149,7 @@ def _count(batches: Iterable[list[str]], config: HasSplitting, workers: int | No
     counter = make_word_counter(config)
     native = isinstance(counter, NativeWordCounter)
     if workers is None:
-        # Threads are cheap, but processes are not. Therefore, no processes are started by default.
+        # Threads are cheap, but processes are not. Therefore, this function starts no processes by default.
         workers = available_cores() if native else 1
     if check_workers(workers) > 1 and not native:
         if multiprocessing.current_process().daemon:  # a daemonic process cannot have child processes

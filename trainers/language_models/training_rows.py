@@ -46,7 +46,7 @@ class TextOptions:
     split: str | None = option("Split of the dataset to read (default: train).")
     streaming: bool = option("Download only the part of the dataset that training needs.", False)
     validation_share: float | None = option(
-        "Share of the texts, such as 0.01, to use only for measuring the model. A hash of a text decides about its use."
+        "Share of the texts, such as 0.01, to use only for measuring the model. The texts are chosen by a hash."
     )
     length: int = option("Number of tokens in a row. This is the context length in training.", 256)
     keep: list[str] = option_list(

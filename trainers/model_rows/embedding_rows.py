@@ -101,7 +101,7 @@ class RowMap:
         """Yield the rows of `apply`, a few thousand at a time, for tables in files."""
         import torch
 
-        # Not under no_grad, which would also affect the caller until the generator ends.
+        # `no_grad` is not used here, because it would also affect the caller until the generator ends.
         flat = old.detach().reshape(len(old), -1)
         spare = min(max(len(old), ids), self.rows) if self.keeps_ids else 0
         source = torch.full((self.rows,), -1, dtype=torch.long)

@@ -191,7 +191,7 @@ def transplant(
         done = Transplant(target, row_map, tables, kind, tied, new_tokenizer, old_tokenizer, drafts, sizes)
         for name, text in describe(replace(done, out=temporary)).items() if describe else ():
             (temporary / name).write_text(text, encoding="utf-8", newline="\n")
-        # Loaders could mix up the old model's weights, in one file or in shards, with the new ones.
+        # Loaders could mix up the old model's weights, in one file or in shards, with the new weights.
         there = {file.name for file in temporary.iterdir()}
         stale = [file for names in _WEIGHTS for file in target.glob(names) if file.name not in there]
     for file in stale:
@@ -207,7 +207,7 @@ def check_is_new(out: str | os.PathLike[str], *sources: str | os.PathLike[str], 
         overwrite: Whether other files may be replaced.
 
     Raises:
-        SGPEError: ``out`` has no name, is one of the sources, or is a folder with files.
+        SGPEError: ``out`` is empty, is one of the sources, or is a folder with files.
     """
     target = Path(out)
     if not os.fspath(out):

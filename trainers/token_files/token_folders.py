@@ -41,7 +41,7 @@ class TokenFolder:
         return sum(shard.documents for shard in self.shards)
 
     def check_tokenizer(self, tokenizer: BPETokenizer) -> None:
-        """Check that the tokens were made with a tokenizer.
+        """Check that the tokens were made with the given tokenizer.
 
         Raises:
             SGPEError: the tokens were made with another tokenizer.
@@ -89,8 +89,8 @@ class TokenFolder:
 
 
 class TokenRows:
-    """Rows of a fixed number of ids, cut consecutively from arrays of ids. If the arrays are memory-mapped files, the rows
-    need no memory. An incomplete last row is left out.
+    """Rows of ids. All rows have the same length, and are cut consecutively from arrays of ids. If the arrays are
+    memory-mapped files, the rows need no memory. An incomplete last row is left out.
 
     >>> rows = TokenRows([np.array([1, 2, 3]), np.array([4, 5, 6, 7])], 2)
     >>> [row.tolist() for row in rows]
@@ -119,7 +119,7 @@ class TokenRows:
 
 
 def split_corpus(names: Sequence[str]) -> tuple[list[TokenFolder], list[str]]:
-    """Return the folders of tokens among the names of a corpus, and all other names.
+    """Find the folders of tokens among the names of a corpus. Return these folders, and all other names.
 
     A name may be a folder that ``hf-sgpe tokenize`` wrote, one of its shards, or a glob of its shards.
 

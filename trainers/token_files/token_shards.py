@@ -265,7 +265,7 @@ class TokenizingJob:
         return totals
 
     def give_up(self) -> None:
-        """Remove the records of progress if there is no complete shard after which another run could continue."""
+        """Remove the records of progress, unless there is a complete shard after which another run could continue."""
         if all(file.name == MANIFEST or file.name.startswith(".") for file in self.out.iterdir()):
             shutil.rmtree(self.out / _PROGRESS, ignore_errors=True)
             (self.out / MANIFEST).unlink(missing_ok=True)

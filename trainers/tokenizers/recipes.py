@@ -232,7 +232,7 @@ def find_scripts(
         other_way: Text for the error message: the command's remedy for text in other scripts.
 
     Raises:
-        SGPEError: the beginning of the corpus has no syllables, and no letters with marks, that could be kept whole.
+        SGPEError: the beginning of the corpus has no syllables or marked letters that could be kept whole.
     """
     given = [name for text in scripts for name in text.split(",")]
     named = [name for name in given if name.strip().casefold() != "auto"]
@@ -295,8 +295,8 @@ def choose_split(base: TokenizerData, config: ExtensionConfig, runs_in: Iterable
 
 
 def where_it_runs(extension: Extension, config: ExtensionConfig, runs_in: Iterable[str], texts: Iterable[str]) -> str:
-    """Return a sentence that states whether runtimes return the ids of an extended tokenizer. It also has the cost or a
-    remedy. If no runtimes are named, the runtime is llama.cpp.
+    """Return a sentence that states whether runtimes return the ids of an extended tokenizer. The sentence also has the cost
+    or a remedy. If no runtimes are named, the runtime is llama.cpp.
 
     Args:
         texts: A sample of text from which the cost is estimated. It is read only if there can be a cost.
