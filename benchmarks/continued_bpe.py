@@ -1,8 +1,8 @@
-"""Compare the extension of a tokenizer with the continued BPE of tokenizer-extension (arXiv 2512.03989), on the same text.
+"""Extend a tokenizer with hf_sgpe and with tokenizer-extension (continued BPE, arXiv 2512.03989), and compare the results.
 
-Each of the two programs runs in its own process, on the same lines. The results are the tokens per word of held-out text,
+Each program runs in its own process, on the same lines of text. The script measures the tokens per word of held-out text,
 the number of lines of other text whose ids change, and the time and peak memory of training. Get tokenizer-extension with
-``git clone https://github.com/taidopurason/tokenizer-extension`` and name its folder with --peer.
+``git clone https://github.com/taidopurason/tokenizer-extension``, and pass the cloned folder to --peer.
 
 Example: python benchmarks/continued_bpe.py base-model si.txt --script si --eval si.txt --other en.txt --peer
 tokenizer-extension
@@ -35,7 +35,7 @@ def main() -> None:
         option("--new-tokens", default=16_000, help="number of tokens to add")
         option("--megabytes", default=12.0, help="megabytes of the text to use")
         option("--eval", type=Path, required=True, help="held-out text in the script")
-        option("--other", type=Path, required=True, help="text in another script; its ids should stay the same")
+        option("--other", type=Path, required=True, help="text in another script, whose ids should not change")
         option("--peer", type=Path, help="folder of tokenizer-extension (default: measure only hf_sgpe)")
         option("--out", default=Path("extending"), help="folder for the records")
 
@@ -80,7 +80,7 @@ def held_out(path: Path) -> list[str]:
 
 
 def measurable(folder: Path) -> BPETokenizer | Measurable:
-    """Load a tokenizer to be measured, with the package ``tokenizers`` if this package cannot read it."""
+    """Load a tokenizer to measure. If hf_sgpe cannot read the tokenizer, load it with the package ``tokenizers``."""
     try:
         return BPETokenizer.from_pretrained(folder)
     except SGPEError:

@@ -1,9 +1,10 @@
-"""Measure the cost of whole syllables: train with several cut costs and as plain BPE, and measure on held-out text.
+"""Measure how many more tokens a text needs if its syllables stay whole.
 
-The cut cost is the cost, in tokens, of a cut letter or syllable (`TrainingConfig.cut_cost`). Plain BPE is trained on the
-same text with the same pattern, without the split for words of the scripts.
+The script trains one tokenizer for each of several cut costs and one plain BPE tokenizer. It measures all of them on
+held-out text. The cut cost (`TrainingConfig.cut_cost`) is the penalty, in tokens, for cutting a letter or a syllable. Plain
+BPE is trained on the same text with the same pattern, but does not split words of the scripts differently from other text.
 
-Writes cut_cost.jsonl with the measures of every file, and cut-cost.png, a chart of cut syllables against tokens.
+The script writes cut_cost.jsonl, with the measures of every file, and cut-cost.png, a chart of cut syllables against tokens.
 
 Example: python benchmarks/cut_cost.py si.txt.xz en.txt.xz --eval ntrex_si.txt ntrex_en.txt
 """
@@ -40,7 +41,7 @@ def main() -> None:
             nargs="+",
             required=True,
             metavar="FILE",
-            help="held-out text of each language, FILE or NAME=FILE",
+            help="held-out text, a file for each language: FILE or NAME=FILE",
         )
         option("--vocab-size", default=32_000, help="number of tokens")
         option("--script", action="append", help="script whose syllables stay whole (repeatable; default: all)")
@@ -49,7 +50,7 @@ def main() -> None:
             action="append",
             default=[],
             metavar="NAME=NUMBER",
-            help="weight of the words of a file, as for hf-sgpe train (repeatable)",
+            help="weight of the words in a file, as in hf-sgpe train (repeatable)",
         )
         option("--costs", type=float, nargs="+", default=COSTS, help="cut costs to measure")
         option("--out", default=Path("sweep"), help="folder to write to")
@@ -104,8 +105,8 @@ def report(results: dict[str, Any], out: Path) -> None:
 
 
 def summary(files: dict[str, Any], plain: dict[str, Any]) -> dict[str, Any]:
-    """Return the total number of tokens, its increase over plain BPE, the largest increase in a file, and the shares for
-    each file.
+    """Return the total number of tokens, the increase of this total over plain BPE, the largest increase in a file, and the
+    shares of cut syllables and letters in each file.
     """
     tokens, plain_tokens = (sum(measures["tokens"] for measures in one.values()) for one in (files, plain))
     most = max(measures["tokens"] / plain[name]["tokens"] - 1 for name, measures in files.items())

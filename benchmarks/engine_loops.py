@@ -1,8 +1,8 @@
-"""Measure the overhead of this package over an engine's own generation loop, in tokens per second.
+"""Measure how much slower this package generates text than an engine's own generation loop.
 
-Both loops continue the same ids greedily, with the same loaded model, in turns. The script prints the medians, and the
-median of the ratios, on which other work on the machine has little effect. The model has random weights, because the speed
-does not depend on them.
+The two loops take turns. Both continue the same ids by greedy decoding, with the same loaded model. The script prints the
+median speed of each loop in tokens per second, and the median of the ratios of the two speeds. Other work on the machine has
+little effect on this ratio. The model has random weights, because the speed does not depend on the weights.
 
 Example: python benchmarks/engine_loops.py --width 512 --layers 8
 """
@@ -47,7 +47,9 @@ def run(args: argparse.Namespace) -> None:
 
                 def loop(own: Callable[[Any, int], int] = own, engine: Any = engine) -> None:
                     if (count := own(engine, args.tokens)) != args.tokens:
-                        raise SGPEError(f"the engine's own loop generated {count} tokens, not {args.tokens}: not comparable")
+                        raise SGPEError(
+                            f"speeds not comparable: the engine's own loop generated {count} tokens, not {args.tokens}"
+                        )
 
                 def ours(generator: TextGenerator = generator) -> None:
                     list(generator._pieces(generator.engine.generate(PROMPT, options), options))

@@ -1,10 +1,10 @@
-"""Measure how distinct words, time and memory grow with the text, and extrapolate to larger corpora.
+"""Measure how time, memory and the number of distinct words grow with the text, and extrapolate to larger corpora.
 
-In real text, words are counted. At 1, 4, 16 … megabytes, the script records the number of distinct words, the time and the
-memory, and trains a tokenizer on the counts so far. For made-up text, words are drawn by Zipf's law and spelled in letters.
-They are counted into a file within a memory limit, and a tokenizer is trained on them. Times are CPU times, to exclude other
-work on the machine. Only --cores, which compares one thread with several threads, measures wall-clock time. Writes
-growth.jsonl and growth.svg.
+The script counts the words of real text. After 1, 4, 16 … megabytes, it records the number of distinct words, the time and
+the memory, and trains a tokenizer on the counts up to this point. The script also makes up text: it draws words by Zipf's
+law and spells them in letters. It counts these words into a file within a memory limit, and trains a tokenizer on the
+counts. Times are CPU times, to exclude other work on the machine. Only --cores, which compares one thread with several
+threads, measures wall-clock time. The results are written to growth.jsonl and growth.svg.
 
     python benchmarks/growth.py corpora/si.txt.xz corpora/en.txt.xz --synthetic 4096 --out docs
     python benchmarks/growth.py corpora/si.txt.xz --cores 2
@@ -38,7 +38,7 @@ MEGABYTE = 1_000_000
 MADE_UP, ADDING = "made up", "adding up"
 _BLOCK_CHARACTERS = 1 << 18
 _TASK_BYTES = 10_000 * MEGABYTE
-"""The size of the text of one counting task on a cluster."""
+"""The size of the text for one counting task on a cluster."""
 _CORES = 16
 _ROUNDS = 9
 _LEAST = (2, 10, 100)
@@ -52,18 +52,18 @@ def main() -> None:
         option(
             "corpus",
             nargs="*",
-            help="files of real text, one for each language; if you give several, their mix is measured too",
+            help="files of real text, one for each language; if there are several, a mix of them is measured, too",
         )
         option("--vocab-size", default=32_000, help="number of tokens")
-        option("--synthetic", default=0, help="largest made-up text in megabytes")
+        option("--synthetic", default=0, help="size of the largest made-up text, in megabytes")
         option("--exponent", default=1.35, help="exponent of Zipf's law")
-        option("--memory", default=400, help="memory limit for made-up text in megabytes")
-        option("--cores", type=int, help="only compare counting in one thread with counting in this number of threads")
+        option("--memory", default=400, help="memory limit for counting made-up text, in megabytes")
+        option("--cores", type=int, help="number of threads; measure only how much faster they count than a single thread")
         option("--out", default=Path("growth"), help="folder to write to")
 
 
 def run(args: Any) -> None:
-    """Run all measurements, each in a process of its own."""
+    """Run all measurements, each in its own process."""
     files = [str(file) for file in find_files(args.corpus)] if args.corpus else []
     if not files and not args.synthetic:
         raise SGPEError("nothing to measure: name files, or use --synthetic")
@@ -90,7 +90,7 @@ def run(args: Any) -> None:
             points = measured(_real, group)
             records.add(Path(group[0]).name.partition(".")[0] if len(group) == 1 else "mixed", trained(points))
         if len(files) > 1:
-            # These files share most words, like the files of tasks on a cluster.
+            # These files have most words in common, like the files of tasks on a cluster.
             records.add(ADDING, measured(_adding, [point["counts"] for point in points]))
         made_up: list[dict[str, Any]] = []
         while 4 ** len(made_up) <= args.synthetic:
@@ -100,10 +100,10 @@ def run(args: Any) -> None:
 
 
 def compare_threads(files: list[str], cores: int) -> None:
-    """Count the same texts, already in memory, with one thread, with several threads, and with the same number of processes,
-    in turns.
+    """Count the same texts with one thread, with ``cores`` threads, and with ``cores`` processes, in turns.
 
-    The processes are independent, so they show the largest gain that the machine allows with several cores.
+    The texts are already in memory. The processes are independent, so their speed is the highest that the machine allows
+    with this number of cores.
     """
     texts = list(_blocks(files))
     context = multiprocessing.get_context("fork")  # a forked process inherits the texts
@@ -172,8 +172,8 @@ def _real(files: list[str], folder: str) -> list[dict[str, Any]]:
 
 
 def _blocks(files: list[str]) -> Iterator[str]:
-    """Yield the text in parts of similar size, so that counting can stop close to each mark; parts of several files are
-    shuffled together.
+    """Yield the text in parts of similar size, so that a measurement can be taken close to each planned size. If there are
+    several files, their parts are shuffled together.
     """
     parts = (
         text[start : start + _BLOCK_CHARACTERS]
@@ -242,7 +242,7 @@ def _adding(counts: list[str], folder: str) -> dict[str, Any]:
 
 
 def _zipf_texts(size: int, exponent: float) -> Iterator[str]:
-    """Yield texts of words drawn by Zipf's law from an infinite vocabulary, the same in every run."""
+    """Yield texts whose words are drawn by Zipf's law from an infinite vocabulary. The texts are the same in every run."""
     generator = np.random.default_rng(7)
     while size > 0:
         text = _spelled(generator.zipf(exponent, 50_000))
@@ -251,8 +251,8 @@ def _zipf_texts(size: int, exponent: float) -> Iterator[str]:
 
 
 def _spelled(numbers: Any) -> str:
-    """Return numbers (from 1) spelled as words of letters. Small numbers are short words, like the frequent words of a
-    language.
+    """Return a text in which each number (1 or more) is spelled as a made-up word. Small numbers get short words, because
+    the frequent words of a language are short.
     """
     letters = np.frombuffer(b"etaoinsrhldcumfpgwybvkxjqz", np.uint8)
     places = [np.full(len(numbers), ord(" "), np.uint8)]
@@ -270,9 +270,10 @@ def heaps(points: list[dict[str, Any]]) -> dict[str, float]:
     """Fit Heaps' law, distinct = k · words^beta, by least squares of logarithms.
 
     Returns:
-        ``k``, ``beta`` and ``beta_error``, the standard error of ``beta``. For the error of predictions: ``spread``, the
-        standard deviation around the line, and ``mean`` and ``width``, the mean and the sum of squares of the logarithms. An
-        empty dict for fewer than three points.
+        A dict with ``k``, ``beta`` and ``beta_error`` (the standard error of ``beta``). The other values are for the error
+        of predictions: ``spread`` is the standard deviation around the line, ``mean`` is the mean of the logarithms of the
+        numbers of words, ``width`` is the sum of their squared distances from this mean, and ``points`` is the number of
+        points. If there are fewer than three points, the dict is empty.
     """
     x, y = (np.log([point[name] for point in points]) for name in ("words", "distinct"))
     if len(x) < 3:
@@ -286,8 +287,8 @@ def heaps(points: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def at(fit: dict[str, float], words: float) -> tuple[float, float]:
-    """Return the predicted number of distinct words in a text of ``words`` words, and the error of this number as a factor
-    (two standard errors).
+    """Return the predicted number of distinct words in a text of ``words`` words, and the error of the prediction (two
+    standard errors) as a factor.
     """
     distance = log(words) - fit["mean"]
     error = fit["spread"] * (1 + 1 / fit["points"] + distance**2 / fit["width"]) ** 0.5
@@ -299,7 +300,7 @@ def shown(fit: dict[str, float]) -> str:
 
 
 def report(results: dict[str, Any], out: Path) -> None:
-    """Print the measurements and the estimates for 1 and 10 TB as Markdown tables, and draw them."""
+    """Print Markdown tables of the measurements and of the estimates for 1 and 10 TB, and draw the measurements."""
     adding = results.get(ADDING)
     series = {name: result for name, result in results.items() if name != ADDING}
     fits = {name: heaps(points) for name, points in series.items()}
@@ -333,10 +334,10 @@ def report(results: dict[str, Any], out: Path) -> None:
 
 
 def plan(name: str, points: list[dict[str, Any]], fit: dict[str, float], adding: float) -> str:
-    """Return a table of the estimated cost of counting 1 and 10 TB of text like this, on machines with `_CORES` cores.
+    """Return a table of the estimated cost of counting 1 TB and 10 TB of similar text on machines with `_CORES` cores.
 
     Args:
-        adding: Rows of counts that one core adds up per second.
+        adding: The number of rows of counts that one core adds up per second.
     """
     first, last = points[0], points[-1]
     words_per_byte, rate = last["words"] / last["bytes"], last["bytes"] / last["seconds"]
@@ -370,7 +371,10 @@ def plan(name: str, points: list[dict[str, Any]], fit: dict[str, float], adding:
 
 
 def draw(series: dict[str, list[dict[str, Any]]], fits: dict[str, dict[str, float]], path: Path) -> None:
-    """Draw distinct words against running words, extrapolated to 10 TB if there is enough text, and the training memory."""
+    """Draw distinct words against running words, and the memory of training against distinct words.
+
+    If there is enough text, the number of distinct words is extrapolated to 10 TB.
+    """
     extrapolated = [name for name, points in series.items() if points[-1]["bytes"] >= _ENOUGH_BYTES and fits[name]]
     with chart(path, (11, 4.8)) as (_, ((left, right),)):
         less = iter(["less text"])

@@ -1,7 +1,7 @@
-"""Tools for benchmarks: measurements in turns and in separate processes, and records of results as JSON lines.
+"""Tools for benchmarks. They measure in turns and in separate processes, and record the results as JSON lines.
 
-`package_worker.py` also runs in interpreters without this package, so this module imports only the standard library; other
-imports are inside functions.
+`package_worker.py` imports this module in interpreters that lack hf_sgpe. The module therefore imports only the standard
+library at the top; all other imports are inside functions.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def command(description: str | None, run: Callable[[Any], None]) -> Iterator[Cal
     """Yield a function that declares options. After the block, parse the command line, call ``run`` with the options, and
     exit.
 
-    The function is `argparse`'s ``add_argument``, except that it takes the type from the default and shows the default in
-    help.
+    The yielded function works like ``add_argument`` of `argparse`, but it gives an option the type of its default, and adds
+    the default to the help text.
     """
     from hf_sgpe.terminal.command import ArgumentParser, exit_code
 
@@ -65,8 +65,10 @@ class Sample(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """The result of one of several compared ways, as medians over its turns: wall-clock and CPU seconds, and the speed
-    relative to the first way, with the range of this speed.
+    """The measurements of one way to do the work, as medians over its turns.
+
+    ``seconds`` is wall-clock time, and ``cpu`` is CPU time in seconds. ``ratio`` is the speed divided by the speed of the
+    first way. ``least`` and ``greatest`` are the lowest and the highest ratio of all turns.
     """
 
     seconds: float
@@ -77,8 +79,8 @@ class Comparison(NamedTuple):
 
 
 def timed(work: Callable[[], object], pid: int | None = None) -> Callable[[], Sample]:
-    """Return a function that does the work and returns the time it took. CPU time is that of process ``pid``, by default
-    this process.
+    """Return a function that does the work and returns the time. CPU time is measured in the process ``pid`` (default: this
+    process).
     """
 
     def cpu() -> float:
@@ -105,7 +107,8 @@ def take_turns(
 
     Args:
         warm_up: Run a first turn whose results are discarded.
-        enough: Function that returns whether a way gets no more turns after a result, because the result took too long.
+        enough: Function that takes a result. If it returns True, for example because the turn was too long, the way with
+            this result gets no more turns.
     """
     taken: dict[str, list[T]] = {name: [] for name in ways}
     for turn in range(-warm_up, turns):
@@ -132,7 +135,8 @@ def compare(taken: Mapping[str, Sequence[Sample]]) -> dict[str, Comparison]:
 
 
 def apart(function: Callable[..., T], *args: Any) -> T:
-    """Call a function in a new process, so that its peak memory is its own, and return the result.
+    """Call a function in a new process, and return its result. The process has no other work, so its peak memory is that of
+    the function.
 
     Raises:
         SGPEError: the process was killed.
@@ -143,7 +147,7 @@ def apart(function: Callable[..., T], *args: Any) -> T:
         try:
             return pool.submit(function, *args).result()
         except BrokenProcessPool:
-            raise SGPEError("a measurement was killed, maybe for lack of memory") from None
+            raise SGPEError("a measurement was killed, maybe because there is too little memory") from None
 
 
 def forget_peak() -> int:
@@ -173,8 +177,8 @@ class Records:
     command, machine, load, and versions of libraries.
 
     Args:
-        path: The file, rewritten after each result.
-        keep: Keep the records in the file; otherwise start without records.
+        path: The file. It is rewritten after each result.
+        keep: Keep the records that are already in the file. By default, they are dropped.
     """
 
     def __init__(self, path: Path, *, keep: bool = False) -> None:
@@ -187,7 +191,9 @@ class Records:
         return {about: record["result"] for about, record in self._records.items()}
 
     def add(self, about: str, result: Any, order: Iterable[str] = ()) -> None:
-        """Write a result. It replaces a result with the same subject. Subjects in ``order`` come first, in that order."""
+        """Write a result, in place of any earlier result with the same subject. The subjects in ``order`` come first in the
+        file, in that order.
+        """
         from hf_sgpe.files.atomic import write_text
 
         record = {"question": self.path.stem, "about": about, "result": result, **surroundings()}
@@ -198,7 +204,7 @@ class Records:
         write_text(self.path, "".join(lines))
 
     def once(self, about: str, work: Callable[[], Any]) -> bool:
-        """Do the work and write its result, unless the subject already has a result; return whether the work was done."""
+        """Do the work and write its result, unless the subject already has a result. Return whether the work was done."""
         if about in self._records:
             return False
         self.add(about, work())
@@ -230,7 +236,7 @@ def surroundings() -> dict[str, Any]:
 
 
 def command_line(words: Sequence[str]) -> str:
-    """Return a command line that names files without their folders; only the program keeps its folder, ``benchmarks``.
+    """Return a command line in which file names have no folder. Only the program keeps its folder, ``benchmarks``.
 
     >>> command_line(["/here/benchmarks/speed.py", "out", "--text", "si=/there/si.txt"])
     'python benchmarks/speed.py out --text si=si.txt'
@@ -254,7 +260,7 @@ def machine() -> str:
 
 
 def beginning(texts: Iterable[str], megabytes: float | None) -> Iterator[str]:
-    """Yield the first texts, up to a number of megabytes of UTF-8; None for all texts."""
+    """Yield texts from the start, until they total ``megabytes`` of UTF-8. With None, yield all texts."""
     size = 0
     for text in texts:
         yield text
@@ -264,7 +270,7 @@ def beginning(texts: Iterable[str], megabytes: float | None) -> Iterator[str]:
 
 
 def lines_of(paths: Sequence[str], without: Iterable[str] = ()) -> list[str]:
-    """Return the lines of files in NFC, except blank lines and the lines in ``without``."""
+    """Return the lines of files, normalized to NFC. Leave out blank lines and the lines in ``without``."""
     from hf_sgpe.corpora.measured_text import normalized
     from trainers import find_files, read_lines
 
@@ -291,8 +297,9 @@ def held_out_lines(values: Sequence[str], most: int | None = None) -> dict[str, 
 
 @contextlib.contextmanager
 def small_model(rows: int, args: Any, *, heads: int, length: int) -> Iterator[tuple[str, int]]:
-    """Save a tokenizer and a model with random weights, of ``args.layers`` and ``args.width``; yield the folder and the
-    number of parameters.
+    """Save a tokenizer and a model with random weights, and yield the folder and the model's number of parameters.
+
+    The model has ``args.layers`` layers and the hidden size ``args.width``.
     """
     import torch
     from transformers import LlamaForCausalLM

@@ -1,4 +1,4 @@
-"""Training runs of benchmarks, with several seeds for each model. Finished runs are kept."""
+"""Training runs of benchmarks, with several seeds for each model. Finished runs are not repeated."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SEED = ", seed "
 
 
 def add_options(option: Callable[..., Any], out: str, **defaults: float) -> None:
-    """Add the options of training: seeds, steps, batch, length and learning_rate. ``defaults`` has their default values."""
+    """Add the training options seeds, steps, batch, length and learning_rate, with the default values in ``defaults``."""
     about = {"seeds": "runs per model", "steps": "training steps", "batch": "tokens per step", "length": "tokens per row"}
     for name, default in defaults.items():
         option(f"--{name.replace('_', '-')}", default=default, help=about.get(name, "peak learning rate"))
@@ -38,7 +38,7 @@ def check(args: Namespace) -> None:
     """Check the libraries and options before the first run.
 
     Raises:
-        SGPEError: something is missing, or a number is out of range.
+        SGPEError: a library is missing, or an option is out of range.
     """
     require_pytorch()
     check_matplotlib()
@@ -56,14 +56,15 @@ def run_all(
     settings: Mapping[str, Any],
     args: Namespace,
 ) -> dict[str, Any]:
-    """Train each of ``names`` with each seed, except for finished runs, and return the results of all runs.
+    """Train each model in ``names`` with each seed, and return the results of all runs. Finished runs are not repeated.
 
     Args:
-        train: A function of a name and a seed. It returns a dict with ``points``, each with ``bits_per_byte`` by held-out
-        text. settings: Everything that affects the results, except the number of seeds, which may increase.
+        train: Function of a name and a seed. It returns a dict with a list ``points``. Each point has a dict
+            ``bits_per_byte``, keyed by held-out text.
+        settings: All settings that affect the results, except the number of seeds. A later call may use more seeds.
 
     Raises:
-        SGPEError: the folder has results with other settings.
+        SGPEError: the folder has results of runs with other settings.
     """
     check_settings(args.out, settings)
     records = Records(args.out / f"{question}.jsonl", keep=True)
@@ -104,7 +105,7 @@ def train(
     """Train a model on batches of ids (steps × rows × tokens), and return the measurements after the steps in ``ends``.
 
     Args:
-        **how: ``mixed`` for `train_on`; ``length`` and ``watched`` for `score_texts`.
+        **how: ``mixed`` is passed to `train_on`, and ``length`` and ``watched`` are passed to `score_texts`.
     """
     points: list[dict[str, Any]] = []
     mixed, began = how.pop("mixed", None), time.perf_counter()

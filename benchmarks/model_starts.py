@@ -1,8 +1,9 @@
-"""Train a model in a new language from several initializations of new rows, and measure bits per byte during training.
+"""Train a model in a new language from several initializations, and measure bits per byte during training.
 
-The initializations: the unchanged model; and an extended tokenizer with new rows that are random, the mean of their pieces,
-a mean with more weight on later pieces, distilled or, with a donor, computed by matching pursuit (omp). All runs train on
-the same number of tokens of the same text in the same order, mixed with text in a language that the model knows. Results are
+One initialization is the unchanged model with its own tokenizer. The others use an extended tokenizer, and differ in the
+embedding rows of the new tokens. These rows can be random, the mean of the rows of the token's pieces, a mean with more
+weight on later pieces, distilled, or, with a donor model, computed by matching pursuit (omp). All runs train on the same
+number of tokens, and on the same text in the same order. Text in a language that the model knows is mixed in. Results are
 shown against the number of tokens, which determines the compute, and against bytes of text. Finished runs are kept in --out
 and not repeated.
 
@@ -59,7 +60,9 @@ class Texts:
     old_share: float
 
     def documents(self, seed: int) -> Iterator[str]:
-        """Yield both kinds of text forever, shuffled; ``old_share`` of the bytes are in old languages."""
+        """Yield texts in the new and the old languages without end, in random order. ``old_share`` is the share of bytes in
+        old languages.
+        """
         order = random.Random(seed)
         sources = [list(self.new), list(self.old)]
         done, places = [0, 0], [0, 0]
@@ -79,16 +82,16 @@ def main() -> None:
         option("tokenizer", help="folder of the extended tokenizer")
         option("corpus", nargs="+", help="text in the new language: files, folders or globs")
         option("--keep", nargs="+", default=[], metavar="FILE", help="text in languages that the model knows")
-        option("--keep-share", default=0.2, help="share of the bytes of training text that come from --keep")
-        option("--eval", nargs="+", required=True, metavar="NAME=FILE", help="held-out text, one text per line")
+        option("--keep-share", default=0.2, help="share of the training text (in bytes) to take from --keep")
+        option("--eval", nargs="+", required=True, metavar="NAME=FILE", help="held-out files with one text per line")
         option(
             "--starts", nargs="+", choices=STARTS, help="initializations to train from (default: all; omp only with --donor)"
         )
         option("--donor", metavar="MODEL", help="folder of a model that knows the new language, for --starts omp")
         option("--parts", choices=PARTS, default="all", help="parts of the model to train")
         option("--rows-learning-rate", type=float, help="learning rate of new rows (default: --learning-rate)")
-        option("--distil-snippets", default=8, help="snippets for each new token, for distilled rows")
-        option("--bfloat16", action="store_true", help="multiply in bfloat16 on CPUs, too, which is faster on CPUs with AMX")
+        option("--distil-snippets", default=8, help="number of snippets for each new token, for distilled rows")
+        option("--bfloat16", action="store_true", help="multiply in bfloat16 on CPUs, too; this is faster on CPUs with AMX")
         option("--lines", type=int, help="lines of each held-out text to use (default: all)")
         add_options(option, "transplant", seeds=1, steps=1200, batch=16384, length=512, learning_rate=3e-4)
 
@@ -97,7 +100,7 @@ def run(args: Namespace) -> None:
     check(args)
     args.starts = args.starts or [start for start in STARTS if start != "omp" or args.donor]
     if ("omp" in args.starts) != bool(args.donor):
-        raise SGPEError("--starts omp needs --donor, and no other start does")
+        raise SGPEError("--starts omp needs --donor; for other starts, leave out --donor")
     held_out = held_out_lines(args.eval, args.lines)
     measured = {line for lines in held_out.values() for line in lines}
     texts = Texts(lines_of(args.corpus, measured), lines_of(args.keep, measured), held_out, args.keep_share)
@@ -118,7 +121,7 @@ def run(args: Namespace) -> None:
 
 @dataclass(eq=False)
 class Starts:
-    """Training from each start, with the extended tokenizer (``new``) or the model's own (``old``)."""
+    """Training from the initializations. ``new`` is the extended tokenizer, and ``old`` is the model's own tokenizer."""
 
     args: Namespace
     texts: Texts
@@ -127,7 +130,7 @@ class Starts:
 
     @cache  # noqa: B019
     def batches(self, as_it_is: bool, seed: int) -> tuple[torch.Tensor, list[int]]:
-        """Return batches of ids (steps × rows × tokens), and the bytes of text read after each step."""
+        """Return batches of ids (steps × rows × tokens), and the total bytes of text up to the end of each step."""
         import torch
 
         steps, length, tokenizer = self.args.steps, self.args.length, self.old if as_it_is else self.new
@@ -162,7 +165,7 @@ class Starts:
         return {"points": [point | {"bytes": read[point["step"] - 1] if point["step"] else 0} for point in points]}
 
     def begin(self, start: str, model: PreTrainedModel, seed: int) -> list[int]:
-        """Fit a model to the extended tokenizer in the way that ``start`` names, and return the ids of the new rows."""
+        """Fit a model to the extended tokenizer with the initialization ``start``, and return the ids of the new rows."""
         import torch
 
         from trainers.model_rows.distillation import Distillation, choose_snippets, distil
@@ -188,8 +191,9 @@ class Starts:
 def report(results: dict[str, Any], out: Path) -> None:
     """Write a table and a chart.
 
-    The table has bits per byte before training, after equal compute, and after equal text (the number of bytes of the run
-    that read the least); then the share of probability on new tokens.
+    The table has bits per byte before training, after equal compute, and after equal text. For equal text, the runs are
+    compared at the largest number of bytes that all of them have read. The last columns have the share of probability that
+    the model gives to new tokens.
     """
     runs = by_name(results)
     places, last = places_of(runs), [run["points"][-1] for run in results.values()]
@@ -213,7 +217,9 @@ def report(results: dict[str, Any], out: Path) -> None:
 
 
 def at(points: list[dict[str, Any]], size: int | None, place: str) -> float:
-    """Return bits per byte after ``size`` bytes of text, interpolated linearly; with None, after all text."""
+    """Return bits per byte after ``size`` bytes of text, by linear interpolation. With None, return the value after all
+    text.
+    """
     sizes = [point["bytes"] for point in points]
     return float(np.interp(sizes[-1] if size is None else size, sizes, [point["bits_per_byte"][place] for point in points]))
 

@@ -1,11 +1,12 @@
-"""Compare tokenizers by models: train the same small Llama with each tokenizer, and measure bits per byte.
+"""Train the same small Llama with each of several tokenizers, and compare the bits per byte.
 
-All runs use the same compute: models of the same size, and the same number of steps and tokens. If a tokenizer needs fewer
-tokens for a text, its model sees more text; this advantage is reported. Text is normalized to NFC, and each line is one
-text. The seed determines the initial weights and the order of the lines, which are the same for all tokenizers. Lines that
-also occur in a held-out file are not used for training.
+All runs use the same compute: the models have the same size, and train for the same number of steps on the same number of
+tokens. If a tokenizer needs fewer tokens for a text, its model sees more text. The script reports this advantage. Text is
+normalized to NFC, and each line is one text. The seed determines the initial weights and the order of the lines. Both are
+the same for all tokenizers. Lines that also occur in a held-out file are not used for training.
 
-Writes the trained tokenizers, a record of each run, and a chart, bits-per-byte.png. Finished runs are not repeated.
+The script writes the trained tokenizers, a record of each run, and the chart bits-per-byte.png. Finished runs are not
+repeated.
 
 Example: python benchmarks/models_by_tokenizer.py si.txt.xz --recipe hybrid --recipe bpe --eval news.txt ntrex.txt
 """
@@ -119,7 +120,7 @@ def train_and_measure(
     args: Namespace,
     title: str,
 ) -> dict[str, Any]:
-    """Train a new model with ``embedding`` embedding rows on the lines, in the order of the seed; return the result."""
+    """Shuffle the lines by ``seed``, train a new model with ``embedding`` rows on the lines, and return the result."""
     import torch
     from transformers import LlamaForCausalLM
 
@@ -128,7 +129,7 @@ def train_and_measure(
     rows = list(islice(pack(order, tokenizer, args.length), args.steps * args.batch // args.length))
     if len(rows) * args.length < args.steps * args.batch:
         raise SGPEError(
-            f"the corpus has only {len(rows) * args.length:,} tokens for {args.steps} steps of {args.batch}: "
+            f"the corpus has only {len(rows) * args.length:,} tokens for {args.steps} steps of {args.batch} tokens: "
             "add text, or use fewer --steps"
         )
     torch.manual_seed(seed)
@@ -149,7 +150,7 @@ def train_and_measure(
 
 
 def report(results: dict[str, Any], out: Path) -> None:
-    """Print and draw bits per byte of each seed, their mean and standard deviation."""
+    """Print and draw the bits per byte of each seed, the mean and the standard deviation."""
     runs = by_name(results)
     first = next(iter(results.values()))
     print(

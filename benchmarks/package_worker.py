@@ -1,4 +1,4 @@
-"""Both ends of the pipe between `speed.py` and the process of a package, which may use another interpreter.
+"""Both ends of the pipe between `speed.py` and the process of a package. The process may use another interpreter.
 
 python package_worker.py version NAME       prints the version of a package in this interpreter, if installed
 python package_worker.py work DESCRIPTOR    answers questions from an inherited pipe
@@ -26,8 +26,11 @@ from harness import forget_peak, peak_bytes
 from packages import PACKAGES, TRAINERS, Lacks, Package, Rows, Task, Texts, as_it_is
 
 MEASURES = ("batch", "lists", "5000", "200", "tok", "map", "decode")
-"""The measures of encoding: batches in the form that costs least, batches as lists, single texts of 5,000 or 200 characters
-as lists, a list of texts in transformers, `datasets.map(batched=True)`, and decoding of batches.
+"""The names of the measures.
+
+``batch`` encodes many texts to the fastest output format of the package, and ``lists`` encodes them to lists. ``5000`` and
+``200`` encode single texts of this number of characters to lists. ``tok`` calls the transformers tokenizer with many texts,
+``map`` runs `datasets.map(batched=True)`, and ``decode`` decodes many texts.
 """
 ONE_THREAD_ONLY = ("5000", "200")
 # These packages have no cache across texts, so a second pass is no faster.
@@ -61,7 +64,7 @@ class Worker:
             self._questions.send(job)
 
     def ask(self, what: str, measure: str) -> Any:
-        """Ask the process a question, and return its answer; None after a failure in this measure."""
+        """Ask the process a question, and return its answer. Return None if the measure fails or has failed before."""
         if measure in self.failures:
             return None
         answer: Any = f"no answer after {_TIMEOUT} s"
@@ -92,7 +95,7 @@ class Worker:
 
 
 def version_there(name: str, python: str) -> str:
-    """Return the version of a package in an interpreter; empty if it is not installed."""
+    """Return the version of a package in an interpreter, or an empty string if the package is not installed."""
     command = [python, __file__, "version", name]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
@@ -101,12 +104,14 @@ def version_there(name: str, python: str) -> str:
 
 
 def work(questions: Connection) -> None:
-    """Answer questions ``(what, measure)``: ``cold`` and ``warm`` with wall-clock and CPU seconds, ``peak`` with bytes, and
-    ``check`` with digests of the result.
+    """Answer questions of the form ``(what, measure)``.
 
-    The first message is the job: a dict with ``name``, ``texts`` (or a file of texts, if the whole process is measured),
-    ``threads``, ``core`` (the only core to run on, or None), and ``folder`` for encoding, or ``pattern`` and ``size`` for
-    training. If an answer is a string, it is the reason for a failure.
+    The answer to ``cold`` and ``warm`` is wall-clock and CPU seconds, the answer to ``peak`` is a number of bytes, and the
+    answer to ``check`` is a list of digests of the result. If an answer is a string, it is the reason for a failure.
+
+    The first message is the job, a dict with ``name``, ``texts``, ``threads`` and ``core`` (the only core to run on, or
+    None). For encoding, the job also has ``folder``. For training, it also has ``pattern`` and ``size``. If the whole
+    process is measured, ``texts`` is a file.
     """
     job = questions.recv()
     if job["core"] is not None:
@@ -150,7 +155,7 @@ def work(questions: Connection) -> None:
 def encoding(name: str, texts: Texts, folder: str, threads: int) -> Callable[[str], Task]:
     """Return a function that loads the tokenizer and returns the task of a measure.
 
-    The function runs the task on one letter first, so that imports are not timed.
+    Before the function returns, it runs the task on one letter, so that imports are not timed.
     """
     rows: Rows = []
 
@@ -182,8 +187,10 @@ def task_of(package: Package, measure: str, texts: Texts) -> Task:
 
 
 def mapped(package: Package, texts: Texts) -> Callable[[], Any]:
-    """Return a function that runs `datasets.map` in memory. It calls the package's tokenizer for transformers or, if the
-    package has none, its function that returns lists of ids.
+    """Return a function that runs `datasets.map` in memory.
+
+    `datasets.map` calls the package's transformers tokenizer. If the package has no such tokenizer, `datasets.map` calls the
+    package's function for lists of ids.
     """
     import datasets
 
@@ -206,7 +213,7 @@ def digest(row: Any) -> bytes:
 
 
 def installed_version(name: str) -> str:
-    """Return the version of a package in this interpreter; empty if it is not installed."""
+    """Return the version of a package in this interpreter, or an empty string if the package is not installed."""
     try:
         installed = version({"hf_sgpe": "hf-sgpe", "tokenizers-1": "tokenizers", "quicktok": "quicktok-v1"}.get(name, name))
     except PackageNotFoundError:

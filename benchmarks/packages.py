@@ -1,7 +1,7 @@
-"""Adapters that call this package and others for encoding and training.
+"""Adapters that encode and train with hf_sgpe and with other packages.
 
-The module also runs in interpreters without this package, so it imports only the standard library; each adapter imports its
-package.
+This module also runs in interpreters that lack hf_sgpe. It therefore imports only the standard library at the top, and each
+adapter imports its own package.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import Any
 Texts = list[str]
 Rows = list[list[int]]
 Task = tuple[Callable[[], Any], Callable[[Any], Iterable[Any]]]
-"""A pair of functions: the function to time, and a function that makes its result comparable."""
+"""A pair of functions. The first function is timed, and the second makes the result of the first comparable."""
 
 
 class Lacks(Exception):
-    """An error of packages that lack a function or cannot load the tokenizer."""
+    """An error for a package that lacks a function or cannot load the tokenizer."""
 
 
 # ---------------------------------------------------------------- encoding and decoding with each package
@@ -47,9 +47,9 @@ class Package:
         lists: Function that encodes many texts to lists of ids.
         one: Function that encodes one text.
         decode: Function that decodes many rows of ids to texts, or to bytes if the package can decode only to bytes.
-        batch: Function that encodes many texts to the form that costs the package least; None for ``lists``.
-        rows: Function that converts the result of ``batch`` to lists. It is not timed.
-        caller: Function that returns the tokenizer as a class of transformers, or as a replacement for that class.
+        batch: Function that encodes many texts to the fastest output format of the package. If None, ``lists`` is used.
+        rows: Function that converts the result of ``batch`` to lists. This function is not timed.
+        caller: Function that returns a transformers tokenizer, or the package's replacement for it.
     """
 
     lists: Callable[[Texts], Any]
@@ -81,7 +81,9 @@ def hf_sgpe(folder: str, threads: int) -> Package:
 
 
 def tokenizers(folder: str, threads: int, *, is_version_1: bool = False) -> Package:
-    """Load with tokenizers. Version 1.0 has no batch decoding, and transformers does not support this version yet."""
+    """Load a tokenizer with the package tokenizers. Version 1.0 has no batch decoding, and transformers does not support it
+    yet.
+    """
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(f"{folder}/tokenizer.json")
@@ -180,7 +182,7 @@ def kitoken(folder: str, threads: int) -> Package:
 
 
 def quicktok(folder: str, threads: int) -> Package:
-    """Load with quicktok-v1. (Another package on PyPI is also imported as quicktok.)"""
+    """Load a tokenizer with quicktok-v1. (Another package on PyPI is also imported as quicktok.)"""
     quicktok = importlib.import_module("quicktok")
     with tempfile.TemporaryDirectory() as temporary, contextlib.redirect_stdout(io.StringIO()):
         quicktok.import_tokenizer(f"{folder}/tokenizer.json", "imported", temporary)
@@ -205,8 +207,9 @@ PACKAGES: dict[str, Callable[[str, int], Package]] = {
     "kitoken": kitoken,
     "quicktok": quicktok,
 }
-"""Functions that load a package, keyed by its name. They take a folder with ``tokenizer.json`` and ``tiktoken.json``, and
-the number of threads, for packages that need this number with each call. Other packages use RAYON_NUM_THREADS.
+"""Functions that load a tokenizer, keyed by the name of the package. Each function takes a folder with ``tokenizer.json``
+and ``tiktoken.json``, and a number of threads. Some packages need this number with each call; the others read
+RAYON_NUM_THREADS.
 """
 
 
@@ -217,21 +220,21 @@ def split(ids: Any, ends: Any) -> Rows:
 
 
 def standard_tokenizer(folder: str) -> Callable[[Texts], Any]:
-    """Load with the standard class of transformers, on any backend."""
+    """Load a tokenizer with the standard tokenizer class of transformers, on any backend."""
     from transformers import PreTrainedTokenizerFast
 
     tokenizer: Callable[[Texts], Any] = PreTrainedTokenizerFast.from_pretrained(folder)
     return tokenizer
 
 
-# ---------------------------------------------------------------- training with each package; the result is the tokens in
-# the order of merges
+# ---------------------------------------------------------------- training with each package; the result is the list of
+# tokens, in the order of the merges
 
 
 def train_hf_sgpe(texts: Texts | Path, pattern: str, size: int, threads: int) -> Task:
     from trainers import TokenizerTrainer, TrainingConfig
 
-    # Other packages have no minimum frequency, or get this minimum.
+    # The other packages have no minimum frequency, or use this one.
     config = TrainingConfig(vocab_size=size, recipe="bpe", pattern=pattern, special_tokens=(), min_frequency=1)
     trainer = TokenizerTrainer(config, workers=threads, progress=False)
 

@@ -1,4 +1,4 @@
-"""Write the tables and charts of a benchmark again, from its records.
+"""Recreate the tables and charts of a benchmark from its records.
 
 Example: python benchmarks/reporting.py docs/measured/growth.jsonl --out docs
 """
@@ -40,7 +40,7 @@ def table(heading: Sequence[str], rows: Iterable[Sequence[str]], align: str = "l
     """Return a table in Markdown, without a line end.
 
     Args:
-        align: A letter for each column from the left, l or r; columns without a letter are r.
+        align: One letter, l or r, for each column from the left. Columns without a letter are aligned to the right.
 
     >>> print(table(("name", "tokens", ""), [("a", "1", "")]))
     | name | tokens | |
@@ -57,7 +57,7 @@ def signed(share: float, digits: int = 1) -> str:
 
 
 def in_words(difference: str) -> str:
-    """Return a relative difference that `signed` has formatted, in words.
+    """Convert a relative difference from the format of `signed` to words.
 
     >>> in_words(signed(-0.0112))
     '1.1 % fewer'
@@ -70,12 +70,12 @@ def bold(texts: Iterable[str]) -> list[str]:
 
 
 def write_pages(root: Path, tables: Mapping[str, tuple[str, Callable[[Any], str]]], figures: Any) -> list[Path]:
-    """Write tables into pages, and return the pages. Each table goes between ``<!-- measured: NAME -->`` and ``<!-- end
+    """Write tables into pages, and return the pages. A table is written between ``<!-- measured: NAME -->`` and ``<!-- end
     -->``.
 
     Args:
-        tables: The page of each table, under ``root``, and the function that writes the table from the figures, keyed by the
-            table's name.
+        tables: The page of each table (relative to ``root``), and the function that makes the table from the figures, keyed
+            by the table's name.
 
     Raises:
         SGPEError: a page has no place for a table.
@@ -87,8 +87,8 @@ def write_pages(root: Path, tables: Mapping[str, tuple[str, Callable[[Any], str]
         _, closing, after = rest.partition(last)
         if not (opening and closing):
             raise SGPEError(
-                f"{path} has no place for the table {name}: write <!-- measured: {name} --> and <!-- end --> where it "
-                "belongs"
+                f"{path} has no place for the table {name}: write <!-- measured: {name} --> and <!-- end --> where the "
+                "table belongs"
             )
         write_text(path, f"{before}{first}\n{write(figures)}\n{last}{after}")
     return list(dict.fromkeys(root / page for page, _ in tables.values()))

@@ -1,10 +1,12 @@
-"""Measure a server under load, and the overhead of the server over the engine.
+"""Measure a server under load, and how much slower the server is than its engine.
 
-Load: clients send requests concurrently for some minutes, and disconnect during a third of the requests, at random moments.
-The script prints the numbers of answered, broken-off and wrong requests, and the memory of the server over time. Overhead:
-the script measures tokens per second for one text at a time, through the server and with `TextGenerator` in this process, in
-turns. It prints the median, the median of the ratios, and the CPU time. Other work on the machine has the least effect on
-the CPU time. The model has random weights, because the speed does not depend on them.
+Under load, many clients send requests concurrently for some minutes. During a third of the requests, the client disconnects
+at a random moment. The script prints the number of requests that were answered, broken off and answered wrongly, and the
+memory of the server over time.
+
+To compare speeds, the script generates one text at a time, in turns through the server and with `TextGenerator` in this
+process. It prints the median number of tokens per second, the median of the ratios, and the CPU time. Other work on the
+machine has the least effect on the CPU time. The model has random weights, because the speed does not depend on the weights.
 
 Example: python benchmarks/server_load.py --minutes 2 --clients 64
 """
@@ -44,7 +46,7 @@ def main() -> None:
         option("--layers", default=4, help="number of layers of the model")
         option("--width", default=256, help="hidden size of the model")
         option("--tokens", default=100, help="number of tokens to generate in a turn")
-        option("--turns", default=9, help="number of turns of each way")
+        option("--turns", default=9, help="number of turns with and without the server")
         option("--out", default=Path("served"), help="folder for the records")
 
 
@@ -80,7 +82,7 @@ def report(results: dict[str, Any], out: Path | None = None) -> None:
 
 @contextmanager
 def server(folder: str, engine: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Start a server; yield its process and its address."""
+    """Start a server, and yield its process and its address."""
     command = [sys.executable, "-m", "hf_sgpe", "serve", folder, "--engine", engine, "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -98,9 +100,10 @@ def asked(kind: int) -> GenerationOptions:
 
 
 def request(host: str, timeout: float, read: int | None = None, **options: Any) -> tuple[int, bytes]:
-    """Request a completion; return the status and the answer, or its first ``read`` bytes.
+    """Request a completion, and return the status and the answer. If ``read`` is given, return only that number of bytes of
+    the answer.
 
-    Each request opens a connection, because the server closes connections that are idle between turns.
+    Each request opens a new connection, because the server closes idle connections between turns.
     """
     with closing(http.client.HTTPConnection(host, timeout=timeout)) as connection:
         body = json.dumps({"prompt": PROMPT, **options})
@@ -110,7 +113,7 @@ def request(host: str, timeout: float, read: int | None = None, **options: Any) 
 
 
 def load(args: argparse.Namespace, pid: int, host: str, answers: list[str]) -> dict[str, Any]:
-    """Let many clients send one request after another until the time is over."""
+    """Send requests from many clients until the time is over, and return the outcomes and the memory of the server."""
     megabytes = [memory(pid)]
     end = time.monotonic() + args.minutes * 60
     done: Counter[str] = Counter()

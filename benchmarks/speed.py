@@ -1,14 +1,15 @@
-"""Compare training, encoding and decoding with other installed packages, on the same bytes, in one run, in turns.
+"""Compare the speed of training, encoding and decoding with that of other installed packages.
 
-Every package runs in its own process (`package_worker.py`), which reports its peak memory. Results are compared with a
-reference before speeds are printed: `tokenizers` for ids, and `rustbpe` for merges (of equally frequent pairs, the pair with
-the smallest ids merges first). Different results are marked. Writes speed.md and speed.jsonl.
+The packages take turns on the same bytes, in one run. Every package runs in its own process (`package_worker.py`), which
+reports its peak memory. The script also compares the results with a reference, and marks different results. The reference is
+`tokenizers` for ids, and `rustbpe` for merges. (If several pairs are equally frequent, the pair with the smallest ids is
+merged first.) The script writes speed.md and speed.jsonl.
 
     python benchmarks/speed.py out/ --text english=en.txt.xz --text code=code.jsonl.xz --text sinhala=si.txt.xz \\
         --text hindi=hi.txt.xz --text tamil=ta.txt.xz --text mixed=en.txt.xz,si.txt.xz,hi.txt.xz,ta.txt.xz,code.jsonl.xz
 
-For a package that cannot be installed with the others, or for another build of a package, name an interpreter; each build
-is a row of its own:
+To measure another build of a package, or a package that cannot be installed together with the others, pass an interpreter.
+Each build gets its own row:
 
     … --python tokenizers-1=venv-1/bin/python --python hf_sgpe@before=venv-before/bin/python
 """
@@ -53,7 +54,7 @@ RECIPES = {
     "sinhala": ("hybrid", ONE_REGEX),
     **dict.fromkeys(("hindi", "tamil", "mixed"), ("hybrid",)),
 }
-"""The recipe ``hybrid``, or split patterns for the recipe ``bpe``, keyed by kind of text; other texts use gpt2."""
+"""Recipes to measure, keyed by kind of text: ``hybrid``, or split patterns for the recipe ``bpe``. Other texts use gpt2."""
 SCRIPTS = {"sinhala": ("sinhala",), "hindi": ("devanagari",), "tamil": ("tamil",), "mixed": ("all",)}
 PARTS = (*MEASURES, "training", "processes", "growth", "syllables")
 PROCESSES = ("hf_sgpe", "rustbpe", "gigatoken", "tokenizers")
@@ -67,7 +68,7 @@ _LEGEND = {
     "map": "`datasets.map(batched=True)`",
     "decode": "lists of ids back to many texts",
 }
-"""Measure → what it measures."""
+"""The meaning of each measure."""
 _CELLS = (
     "Each cell of the encoding tables has the speed in MB of UTF-8 per second, for the first pass / the second pass (one "
     "number for packages without a cache). The line below has the speed-up of hf_sgpe. The columns are:"
@@ -76,42 +77,43 @@ _FORMS = "`hybrid` normalizes to NFC and tiktoken does not, so their ids differ 
 
 Docs = list[str]
 Results = dict[str, dict[str, Any]]
-"""The results of a table, keyed by row, which is a package or PACKAGE@BUILD: medians of ``cold`` and ``warm`` (MB/s, or
-seconds of whole processes), all turns, ``peak`` (bytes) and ``differs`` (share); or ``failure``.
+"""The results of a table, keyed by row name (a package or PACKAGE@BUILD).
+
+A result has the medians ``cold`` and ``warm`` (in MB/s, or in seconds for whole processes), the times of all turns, ``peak``
+(in bytes) and ``differs`` (a share). If the package failed, the result has only ``failure``.
 """
 
 
 def main() -> None:
     with command(__doc__, run) as option:
         option("out", type=Path, help="folder for the tables and their records")
-        named = f"text to measure on (repeatable); names with recipes of their own: {', '.join(RECIPES)}"
+        named = f"text to measure on (repeatable); these names have their own recipes: {', '.join(RECIPES)}"
         option("--text", action="append", required=True, metavar="NAME=FILE[,FILE…]", help=named)
         option("--megabytes", default=64.0, help="megabytes of each text to use")
         option("--vocab-size", default=32_000, help="number of tokens")
         option("--repeats", default=5, help="number of turns of each package")
-        option("--growth", default="1,4,16", help="more sizes to measure, in megabytes")
-        option("--threads", type=int, help="threads to measure with, in addition to one (default: one for each core)")
+        option("--growth", default="1,4,16", help="text sizes for the tables of growth, in megabytes")
+        option("--threads", type=int, help="number of threads for runs with several threads (default: one for each core)")
         option("--skip", default="", help="packages to leave out, separated by commas")
         option("--only", action="append", choices=PARTS, help="a part to run (repeatable; default: all)")
         option(
             "--recipe",
             action="append",
-            help="hybrid or a split pattern to measure, instead of the recipes for the kind of text (repeatable)",
+            help='recipe to measure on all texts: "hybrid" or a split pattern (repeatable; default: recipes for each text)',
         )
-        builds = "interpreter with this package, or with another build of it (repeatable)"
+        builds = "interpreter in which to run the package NAME, or another build of NAME (repeatable)"
         option("--python", action="append", default=[], metavar="NAME[@BUILD]=FILE", help=builds)
         option(
             "--cpu-time",
             action="store_true",
-            help="time single-threaded runs by CPU time instead of wall-clock time; for machines that are also doing other "
-            "work",
+            help="for runs with one thread, measure CPU time instead of wall-clock time (if the machine has other work)",
         )
-        option("--long", default=3.0, help="seconds of a turn after which a package gets no more turns")
+        option("--long", default=3.0, help="number of seconds; after a longer turn, a package gets no more turns")
         option("--pin", action="store_true", help="pin measurements with one thread to one core (Linux)")
         option(
             "--processes-megabytes",
             default=60.0,
-            help="megabytes of text for training that is timed with the start of its process",
+            help="megabytes of text for the table of whole processes, in which the start of the process is timed, too",
         )
 
 
@@ -190,9 +192,9 @@ def start(row: str, args: argparse.Namespace, threads: int, **job: Any) -> Worke
 
 
 def compare(workers: Sequence[Worker], measure: str, docs: Docs, args: argparse.Namespace, reference: str) -> Results:
-    """Measure in turns.
+    """Measure all workers in turns.
 
-    The peak memory of a process is valid only for its first measure.
+    The peak memory of a process is valid only for the first measure in that process.
     """
     ways = {worker.row: partial(worker.turn, measure) for worker in workers}
     is_long = lambda turn: any(seconds > args.long for seconds, _ in turn.values())  # noqa: E731
@@ -249,7 +251,7 @@ def measure_training(rows: Sequence[str], docs: Docs, kind: str, args: argparse.
 
 
 def measure_processes(rows: Sequence[str], docs: Docs, pattern: str, args: argparse.Namespace) -> Results:
-    """Measure training as a whole process, from start to answer, in seconds."""
+    """Measure the time of whole training processes, from their start to their answer, in seconds."""
 
     def train(row: str) -> dict[str, Any]:
         started = time.perf_counter()
@@ -277,8 +279,8 @@ def measure_processes(rows: Sequence[str], docs: Docs, pattern: str, args: argpa
 
 
 def syllables_per_second(docs: Docs) -> dict[str, float]:
-    """Return the number of words that the native LinguisTrie cuts per second, with ends of syllables and with strings as the
-    result.
+    """Return how many words the native LinguisTrie cuts in a second. There are two speeds: for the ends of syllables as the
+    result, and for strings as the result.
     """
     trie, text = LinguisTrie(), "".join(docs)
     ways: dict[str, Callable[[], object]] = {
@@ -296,8 +298,8 @@ def megabytes(docs: Docs) -> float:
 
 
 def read_documents(paths: str, megabytes: float) -> Docs:
-    """Return the beginning of a corpus as documents of a few thousand characters. If there are several corpora, equal parts
-    of each corpus alternate.
+    """Return the beginning of a corpus as documents of a few thousand characters. If there are several corpora, use the same
+    amount of each, and alternate between their documents.
     """
     names = paths.split(",")
     mixed: list[Docs] = []
@@ -317,7 +319,7 @@ def pieces(text: str, characters: int = 4000) -> Iterator[str]:
 
 def save_trained(docs: Docs, folder: Path, kind: str, recipe: str, vocab_size: int) -> None:
     """Train a tokenizer and save it twice: as a folder, and as the pattern and ranks that tiktoken needs."""
-    # No special tokens: packages differ in whether they recognise them in text, and some of the code contains them.
+    # There are no special tokens, because some of the code contains them, and not all packages recognise them in text.
     hybrid = {"recipe": "hybrid", "scripts": SCRIPTS.get(kind, ("all",)), "pattern": "o200k"}
     options: dict[str, Any] = hybrid if recipe == "hybrid" else {"recipe": "bpe", "pattern": recipe}
     trainer = TokenizerTrainer(TrainingConfig(vocab_size, special_tokens=(), **options), progress=False)
@@ -332,7 +334,7 @@ def recipes(kind: str, args: argparse.Namespace) -> Sequence[str]:
 
 
 def pattern_of(kind: str, args: argparse.Namespace) -> str:
-    """Return the first split pattern among the recipes of a text; other packages train with it."""
+    """Return the first split pattern among the recipes of a text. All packages train with this pattern."""
     return next((recipe for recipe in recipes(kind, args) if recipe != "hybrid"), "gpt2")
 
 
@@ -350,7 +352,7 @@ def python(row: str, args: argparse.Namespace) -> str:
 
 
 def installed(names: Sequence[str], args: argparse.Namespace) -> dict[str, str]:
-    """Return the rows whose package is installed, with their versions."""
+    """Return the version of each row whose package is installed."""
     builds = [row for row in args.python if "@" in row]
     skipped, found = args.skip.split(","), {}
     for row in [row for name in names for row in (name, *(row for row in builds if package_of(row) == name))]:
@@ -359,7 +361,7 @@ def installed(names: Sequence[str], args: argparse.Namespace) -> dict[str, str]:
         if version := version_there(package_of(row), python(row, args)):
             found[row] = version
         else:
-            print(f"{row} is not installed, or not for {python(row, args)}", file=sys.stderr)
+            print(f"{row} is not installed in {python(row, args)}", file=sys.stderr)
     return found
 
 
@@ -377,7 +379,7 @@ def report(results: dict[str, Any], out: Path) -> None:
 
 
 def legend(measures: Collection[str]) -> str:
-    """Return an explanation of the tables of encoding with these measures."""
+    """Return an explanation of the encoding tables that have these measures."""
     lines = [f"- *{measure_label(name)}*: {meaning}." for name, meaning in _LEGEND.items() if name in measures]
     return "\n".join((_CELLS, "", *lines, "", _FORMS))
 
@@ -397,9 +399,7 @@ def section(title: str, result: dict[str, Any]) -> str:
 
 
 def encoding_table(columns: dict[str, Results]) -> str:
-    """Return a table. Its cells have the speeds of the first and of the second pass, and the speed of hf_sgpe divided by
-    each of them.
-    """
+    """Return a table. Each cell has the speeds of the first and second pass, and the speed-up of hf_sgpe for each pass."""
     rows, notes = [], []
     for row in dict.fromkeys(chain.from_iterable(columns.values())):
         results = {column: columns[column][row] for column in columns}
@@ -435,7 +435,7 @@ def cell(row: str, result: dict[str, Any], ours: dict[str, Any]) -> str:
     speeds = " / ".join(number(result[how]) for how in ways)
     if row == OURS or "cold" not in ours or not ways:
         return speeds or "–"
-    # A package without a second pass has one speed; compare both of ours with it.
+    # A package without a second pass has one speed. Compare both speeds of hf_sgpe with this speed.
     compared = ("cold", "warm") if "warm" in ours and ways == ["cold"] else ways
     ratios = [times(ours[how] / result.get(how, result["cold"])) for how in compared if how in ours]
     return f"{speeds}<br>{' / '.join(ratios)}"

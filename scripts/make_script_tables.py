@@ -1,7 +1,7 @@
-"""Write the character classes of every Unicode script: hf_sgpe/splitting/scripts/unicode_scripts.json.
+"""Write the character classes of every Unicode script to hf_sgpe/splitting/scripts/unicode_scripts.json.
 
-Run this script for each new version of Unicode. The scripts come from Scripts.txt and IndicSyllabicCategory.txt in a folder
-of the Unicode Character Database; the grapheme cluster properties (UAX #29) come from the package `regex`.
+Run this program for each new version of Unicode. It reads Scripts.txt and IndicSyllabicCategory.txt in a folder of the
+Unicode Character Database. The grapheme cluster properties (UAX #29) come from the package `regex`.
 
 Example: python scripts/make_script_tables.py ucd hf_sgpe/splitting/scripts/unicode_scripts.json
 """
@@ -21,7 +21,7 @@ from hf_sgpe.cli import run_script
 from hf_sgpe.files.atomic import atomic_file
 from hf_sgpe.splitting.scripts.script import ranges_text
 
-# Classes of characters that attach to the previous character in UAX #29, keyed by property value; other characters get W.
+# The classes of characters that attach to the previous character (UAX #29), keyed by property value. Other characters get W.
 _ATTACHED = {
     "Nukta": "N",
     "Virama": "H",
@@ -50,7 +50,7 @@ _PREPENDED = regex.compile(r"\p{GCB=Prepend}")
 _IS_WRITTEN = regex.compile(r"[\p{L}\p{M}\p{GCB=Extend}\p{GCB=SpacingMark}]")
 _GAP = 16
 _TATWEEL = 0x640  # this character lengthens Arabic letters and carries marks like a letter; a few other scripts share it
-# Accents of the Samaveda, which the table of Devanagari lacks, so that older word counts can still be added up.
+# Accents of the Samaveda. They are not in the table of Devanagari, so that older word counts can still be added up.
 _SAMAVEDIC = [*range(0xA8E0, 0xA8F2), 0xA8FF]
 _ARROWS = 0x2190  # most emoji below this code point are also ordinary characters: ©, ™, digits
 _BY_HAND = {"Sinhala", "Devanagari", "Bengali", "Gurmukhi", "Gujarati", "Oriya", "Tamil", "Telugu", "Kannada", "Malayalam"}
@@ -67,7 +67,9 @@ def property_of(file: Path) -> Iterator[tuple[int, str]]:
 
 
 def classes_of(points: Iterable[int], syllabic: dict[int, str]) -> dict[str, list[int]]:
-    """Return the letters and marks of a script, keyed by the letter of their class ("" for letters without a class)."""
+    """Return the letters and marks of a script, grouped by class. The key is the one-letter name of the class, or "" for
+    characters without a class.
+    """
     classes: dict[str, list[int]] = defaultdict(list)
     for point in points:
         character, category = chr(point), syllabic.get(point, "")
@@ -84,7 +86,9 @@ def classes_of(points: Iterable[int], syllabic: dict[int, str]) -> dict[str, lis
 
 
 def clusters_of(points: Iterable[int]) -> dict[str, list[int]]:
-    """Return the letters and marks of a script, keyed by the letter for their role in extended grapheme clusters."""
+    """Return the letters and marks of a script, grouped by their role in extended grapheme clusters. The key is the
+    one-letter name of the role.
+    """
     classes: dict[str, list[int]] = defaultdict(list)
     for point in points:
         character = chr(point)
@@ -99,8 +103,10 @@ def clusters_of(points: Iterable[int]) -> dict[str, list[int]]:
 
 
 def block_of(points: Iterable[int]) -> str:
-    """Return the main block of a script as a range: of the script's ranges without large gaps, the one with the most letters
-    and marks, rounded out to rows of 16 code points.
+    """Return the main block of a script as a range of code points.
+
+    The code points of the script are divided into ranges at large gaps. The main block is the range with the most letters
+    and marks, extended to whole rows of 16 code points.
     """
     blocks: list[list[int]] = []
     for point in sorted(points):
@@ -113,8 +119,8 @@ def block_of(points: Iterable[int]) -> str:
 
 
 def tables(folder: Path) -> dict[str, dict[str, dict[str, str]]]:
-    """Return the content of the file. ``abugidas`` and ``others`` have ranges keyed by script and then by class; ``shared``
-    has common marks.
+    """Return the content of the JSON file. ``abugidas`` and ``others`` have ranges of characters, keyed by script and then
+    by class. ``shared`` has marks that several scripts use.
     """
     syllabic = dict(property_of(folder / "IndicSyllabicCategory.txt"))
     points: dict[str, list[int]] = defaultdict(list)
@@ -134,7 +140,8 @@ def tables(folder: Path) -> dict[str, dict[str, dict[str, str]]]:
         if not named:  # Braille has no letters
             continue
         kind[script.lower().replace("_", "-")] = {"block": block_of(points[script]), **named}
-    # The halves of flags are left out: in a row of flags, merges of two halves would reach from one flag into the next.
+    # The halves of flags are left out. In a row of flags, a merge could join the second half of a flag and the first half of
+    # the next flag.
     pictographs = [point for point in emoji if not regex.match(r"\p{Regional_Indicator}", chr(point)) and point not in marks]
     result["others"]["emoji"] = {"block": block_of(pictographs), "C": ranges_text(pictographs)}
     result["shared"]["marks"] = {"X": ranges_text(marks)}

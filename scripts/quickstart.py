@@ -1,8 +1,8 @@
-"""Train a tokenizer, look at its tokens, and load it with plain AutoTokenizer, from start to end.
+"""Train a tokenizer, look at its tokens, and load it with plain AutoTokenizer.
 
-This script trains a syllable-safe tokenizer and, for comparison, plain byte-level BPE of the same size. Every tenth line is
-held out: the script shows held-out words as tokens of both tokenizers, and measures both on the held-out lines. Without
---corpus, it uses the small sample in the package.
+This script trains a syllable-safe tokenizer and, for comparison, plain byte-level BPE of the same size. Every tenth line of
+the text is held out. The script shows words of these lines as tokens of both tokenizers, and measures both tokenizers on
+these lines. Without --corpus, the script uses the small sample in the package.
 
 Example: python scripts/quickstart.py --corpus my-text.txt more.jsonl.gz --vocab-size 16000 --out my-tokenizer
 """
@@ -46,7 +46,7 @@ HELD_OUT_LINES = 5_000
 # The names of the two tokenizers in the output, and their recipes.
 SYLLABLE_SAFE, PLAIN = "syllable-safe", "plain BPE"
 RECIPES = {SYLLABLE_SAFE: "hybrid", PLAIN: "bpe"}
-# Hide the warning of transformers that PyTorch is missing: tokenizers do not need it.
+# Hide the warning of transformers that PyTorch is missing, because tokenizers do not need PyTorch.
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 
@@ -63,7 +63,7 @@ class Arguments:
 def run(args: Arguments) -> None:
     out, plain_folder = args.out, args.out / "plain-bpe"
     check_is_folder(out)
-    # The output of an earlier run, which has both tokenizers, is replaced without --overwrite.
+    # If the folder has both tokenizers of an earlier run, they are replaced without --overwrite.
     check_new_folder(out, overwrite=args.overwrite or tokenizer_file(plain_folder) is not None)
     files = find_files(args.corpus or [SAMPLE])
     held_out = held_out_lines(files)
@@ -100,7 +100,7 @@ def run(args: Arguments) -> None:
 
 
 def print_next(commands: dict[str, str]) -> None:
-    """Print commands to type next, each after its purpose."""
+    """Print commands that the user can type next. The purpose of a command precedes the command."""
     width = max(map(len, commands)) + 2
     for purpose, line in commands.items():
         print(f"  {purpose + ':':{width}}{line}")
@@ -110,8 +110,8 @@ def command_line(program: str, *words: object) -> str:
     """Return a command line that works in the current folder.
 
     Args:
-        program: ``python`` or ``hf-sgpe`` of this environment, written with its path if the shell would not find it.
-        words: The arguments; a `Path` is written relative to the current folder.
+        program: ``python`` or ``hf-sgpe``. If the shell would not find the program of this environment, its path is written.
+        words: The arguments. A `Path` is written as `shown_path` returns it.
     """
     own = Path(sys.executable).with_name(program)
     name = shown_path(own) if own.exists() and shutil.which(program) != str(own) else program
@@ -126,11 +126,11 @@ def shown_path(path: Path) -> str:
 
 def check_is_folder(out: Path) -> None:
     if out.exists() and not out.is_dir():
-        raise SGPEError(f"{out} is a file: name a folder")
+        raise SGPEError(f"{out} is a file: give a folder")
 
 
 def held_out_lines(files: list[CorpusFile]) -> list[str]:
-    """Return every tenth line of the files, with the same limit on the number of lines for each file."""
+    """Return every tenth line of each file. The maximum number of lines is the same for each file."""
     share = -(-HELD_OUT_LINES // len(files))
     held_out = [line for file in files for line in islice(filter(str.strip, islice(read_lines(file), 9, None, 10)), share)]
     if not held_out:
@@ -155,7 +155,7 @@ def check_with_auto_tokenizer(folder: Path, lines: list[str]) -> str:
     command = [sys.executable, "-c", PLAIN_LOADER, str(folder)]
     process = subprocess.run(command, input=json.dumps(lines), capture_output=True, text=True)
     if process.returncode:
-        raise SGPEError(f"{folder}: plain AutoTokenizer cannot load it: {process.stderr.strip().splitlines()[-1]}")
+        raise SGPEError(f"plain AutoTokenizer cannot load {folder}: {process.stderr.strip().splitlines()[-1]}")
     name, ids = json.loads(process.stdout)
     if ids != expected:
         raise SGPEError(f"{folder}: the ids of plain AutoTokenizer differ from those of hf_sgpe")
@@ -163,7 +163,9 @@ def check_with_auto_tokenizer(folder: Path, lines: list[str]) -> str:
 
 
 def example_words(lines: list[str]) -> list[str]:
-    """Return the most frequent words of each script, preferably with conjuncts, and then of English."""
+    """Return the most frequent words of each script, and then of English. If a script has words with conjuncts, only these
+    words are returned.
+    """
     trie = LinguisTrie(SCRIPTS, whole_clusters=True)
     counts: dict[str, Counter[str]] = {}
     with_conjuncts: dict[str, Counter[str]] = {}
@@ -196,18 +198,18 @@ def words_table(words: list[str], tokenizers: dict[str, BPETokenizer]) -> Table:
 
 
 def shape_of(trie: LinguisTrie, unit: str) -> str:
-    """Return the character classes of a unit without joiners, so that every conjunct contains CHC."""
+    """Return the character classes of a unit, without joiners. The classes of every conjunct then contain CHC."""
     return trie.shape(unit).replace("J", "")
 
 
 def pieces(tokenizer: BPETokenizer, word: str) -> list[str]:
-    """Return the tokens that a word has in running text; ◌ marks a part of a character."""
+    """Return the tokens of a word in running text. The sign ◌ marks a part of a character."""
     tokens = [tokenizer.token_bytes(id).decode(errors="replace") for id in tokenizer.encode(f" {word}")]
     return [token.strip().replace("\ufffd", "◌") or "␣" for token in tokens]
 
 
 def known_syllables(lines: list[str], tokenizer: BPETokenizer) -> tuple[int, int]:
-    """Return the number of syllables in ``lines`` that have a token, and how many of these syllables are cut."""
+    """Return the number of syllables in ``lines`` that have a token, and the number of these syllables that are cut."""
     trie = LinguisTrie(SCRIPTS, whole_clusters=True)
     known = cut = 0
     for line in lines:
@@ -221,7 +223,7 @@ def known_syllables(lines: list[str], tokenizer: BPETokenizer) -> tuple[int, int
 
 
 def measures_table(lines: list[str], folders: dict[str, Path]) -> Table:
-    """Return a table of the measures of both tokenizers on held-out lines, grouped by the main script of a line."""
+    """Return a table with the measures of both tokenizers on held-out lines. The lines are grouped by main script."""
     trie = LinguisTrie(SCRIPTS, whole_clusters=True)
     groups: dict[str, list[str]] = {}
     for line in lines:

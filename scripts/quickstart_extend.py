@@ -1,11 +1,11 @@
-"""Teach an existing model a language, from start to end: SmolLM2-135M learns Sinhala, or a language of your choice.
+"""Teach an existing model a new language. By default, SmolLM2-135M learns Sinhala.
 
 This script downloads the model (93 MB), extends its tokenizer, adds embedding rows for the new tokens, and trains the model
-for a few steps. It then compares the model before and after: tokens of held-out words, the continuation of a held-out line,
-answers to a question in English, and bits per byte of the held-out text. Every tenth line is held out. Each command is
-printed before it runs, so that you can repeat it with your own model. Without --corpus, the script uses the small sample in
-the package, which is enough for a first gain. For a useful model, use all the text you have, several thousand new tokens and
-many more steps.
+for a few steps. It then compares the old model with the new model: the tokens of held-out words, the continuation of a
+held-out line, the answer to a question in English, and the bits per byte of held-out text. Every tenth line of the text is
+held out. Each command is printed before it runs, so that you can repeat it with your own model. Without --corpus, the script
+uses the small sample in the package. The sample is enough for a first gain. For a useful model, use all the text you have,
+several thousand new tokens and many more steps.
 
 Example: python scripts/quickstart_extend.py --corpus my-text.txt --script hindi --new-tokens 12000 --steps 2000
 """
@@ -36,8 +36,8 @@ from trainers.language_models.scoring import score_model
 
 FOLDER = Path(__file__).parent
 QUESTION = "What is the capital of France?"
-# This number covers all tokens that occur twice in the sample. Before training, each new token costs about the same bits, so
-# fewer new tokens gain less.
+# With this number, all tokens that occur twice in the sample are learned. Before training, all new tokens cost about the
+# same number of bits, so fewer new tokens gain less.
 NEW_TOKENS = 1500
 PROMPT_WORDS, LINES_BEFORE = 4, 3
 CONTINUED = GenerationOptions(max_new_tokens=24, temperature=0, repetition_penalty=1.3)
@@ -94,7 +94,7 @@ def run(args: Arguments) -> None:
 
 
 def show_tokens(lines: list[str], old: Path, new: Path) -> None:
-    """Print frequent held-out words and one line with the tokens of both tokenizers."""
+    """Print frequent held-out words and one held-out line as tokens of both tokenizers."""
     tokenizers = [BPETokenizer.from_pretrained(folder) for folder in (old, new)]
     words = Counter(word for line in lines for word in line.split() if len(word) >= 5 and not word.isascii())
     chosen = [word for word, _ in words.most_common(5)]
@@ -137,7 +137,9 @@ def show_text(lines: list[str], models: dict[str, Path]) -> None:
 
 
 def example_line(lines: list[str]) -> str:
-    """Return the first line with at least twice the words of a prompt or, if there is none, the line with the most words."""
+    """Return the first line that has at least twice as many words as a prompt. If there is no such line, return the line
+    with the most words.
+    """
     long = (line for line in lines if len(line.split()) >= 2 * PROMPT_WORDS)
     return next(long, max(lines, key=lambda line: len(line.split())))
 
@@ -192,7 +194,7 @@ def write(path: Path, lines: Iterable[str]) -> None:
 
 
 def call(program: str, *words: object) -> None:
-    """Print and run a command of this environment, ``python`` or ``hf-sgpe``.
+    """Print and run a command, ``python`` or ``hf-sgpe``, in this environment.
 
     Raises:
         SGPEError: the command failed; it has printed the reason.
@@ -201,7 +203,7 @@ def call(program: str, *words: object) -> None:
     print(f"\n$ {shown}", flush=True)
     module = ["-m", "hf_sgpe"] if program == "hf-sgpe" else []
     if subprocess.run([sys.executable, *module, *map(str, words)]).returncode:
-        raise SGPEError(f"this command failed; it printed the reason above: {shown}")
+        raise SGPEError(f"this command failed (see its message above): {shown}")
 
 
 if __name__ == "__main__":

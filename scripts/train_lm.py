@@ -1,10 +1,11 @@
-"""Train a causal language model with a tokenizer: a new small Llama, or an existing model that is fitted to the tokenizer.
+"""Train a causal language model with a tokenizer.
 
-The text comes from text files, .jsonl, .parquet or a dataset of the datasets library. Its ids are packed into rows without
-padding. A text file is one text; with --lines, each of its lines is a text. Special tokens written in a text are encoded as
-special tokens. A corpus may also be a folder that hf-sgpe tokenize wrote with the same tokenizer. Training uses a GPU if
-there is one, in bfloat16 if the GPU supports it. With accelerate launch, it uses several GPUs. AutoModelForCausalLM and
-AutoTokenizer load the output folder.
+The model is a new small Llama, or an existing model that is fitted to the tokenizer. The text comes from text files, .jsonl,
+.parquet or a dataset of the datasets library. The ids of the text are packed into rows without padding. A text file is one
+text. With --lines, each line of a text file is one text. Special tokens written in a text are encoded as special tokens. A
+corpus may also be a folder that hf-sgpe tokenize wrote with the same tokenizer. Training uses a GPU if there is one, in
+bfloat16 if the GPU supports it. With accelerate launch, training uses several GPUs. AutoModelForCausalLM and AutoTokenizer
+can load the output folder.
 
 Example: python scripts/train_lm.py si.txt.xz --tokenizer my-tokenizer --eval held-out.txt --steps 500 --out my-model
 """
@@ -37,7 +38,7 @@ class Arguments(RunArguments, TextOptions):
     )
     eval: list[str] = option_list("Held-out text on which to measure bits per byte: FILE or NAME=FILE.", metavar=SEVERAL)
     eval_every: int | None = option(
-        "Steps between measurements on --eval and on the validation part (default: a tenth of all steps)."
+        "Number of steps between measurements on --eval and on the validation part (default: a tenth of all steps)."
     )
 
 
@@ -53,7 +54,7 @@ def run(args: Arguments) -> None:
     options = {"parts": args.parts, "rows_learning_rate": args.rows_learning_rate}
     chosen: dict[str, Any] = {name: value for name, value in options.items() if value not in (None, "all")}
     if chosen and not args.model:
-        raise SGPEError("--parts and --rows-learning-rate need an existing model: name one with --model")
+        raise SGPEError("--parts and --rows-learning-rate need an existing model: give one with --model")
     if args.rows_learning_rate is not None and not args.rows_learning_rate > 0:
         raise SGPEError(f"--rows-learning-rate must be above 0, not {args.rows_learning_rate}")
     if not args.model:
@@ -99,7 +100,7 @@ def run(args: Arguments) -> None:
 
 
 def changes(points: list[dict[str, Any]]) -> dict[str, tuple[float, float]]:
-    """Return the first and the last bits per byte of each language."""
+    """Return the bits per byte of each language at the first and at the last measurement."""
     if not points:  # the training was finished before
         return {}
     first, last = points[0]["languages"], points[-1]["languages"]

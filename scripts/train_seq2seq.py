@@ -1,9 +1,9 @@
-"""Train an encoder–decoder, such as a translation model, on pairs of texts: a new small T5 or an existing model.
+"""Train an encoder–decoder model, such as a translation model, on pairs of texts.
 
-The pairs come from a .tsv file with two columns, a .jsonl file with the fields source and target, or two text files with
-aligned lines; all of these files may be compressed. The last pairs are held out: the script reports the loss on them and
-prints the model's output for some of them. Training uses a GPU if there is one. AutoModelForSeq2SeqLM and AutoTokenizer load
-the output folder.
+The model is a new small T5 or an existing model. The pairs come from a .tsv file with two columns, a .jsonl file with the
+fields source and target, or two text files with aligned lines. All of these files may be compressed. The last pairs are held
+out. The script reports the loss on the held-out pairs, and prints the model's output for some of them. Training uses a GPU
+if there is one. AutoModelForSeq2SeqLM and AutoTokenizer can load the output folder.
 
 Example: python scripts/train_seq2seq.py si.txt en.txt --tokenizer my-tokenizer --steps 500 --out my-translator
 """
@@ -40,7 +40,7 @@ class Arguments(RunArguments):
 
     pairs: list[Path] = arguments("A file of pairs, or a file of sources and a file of targets.")
     batch_size: int = option("Number of pairs in a training step.", 16)
-    held_out: int = option("Number of pairs at the end to hold out from training.", 50)
+    held_out: int = option("Number of pairs at the end of the corpus to hold out from training.", 50)
     length: int = option("Maximum number of tokens in a text; longer texts are truncated.", 128)
 
 
@@ -92,10 +92,10 @@ def read_pairs(paths: list[Path]) -> list[Pair]:
     """Return the pairs of texts in one file or in two files. Pairs with an empty side are left out.
 
     Raises:
-        SGPEError: a file cannot be read or has no pairs; the message names the file and the line.
+        SGPEError: a file cannot be read or has no pairs. The message names the file and the line.
     """
     if not 1 <= len(paths) <= 2:
-        raise SGPEError(f"name a file of pairs, or a file of sources and a file of targets, not {len(paths)} files")
+        raise SGPEError(f"give one file of pairs, or a file of sources and a file of targets, not {len(paths)} files")
     if len(paths) == 2:
         sources, targets = map(lines_of, paths)
         if len(sources) != len(targets):

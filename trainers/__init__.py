@@ -1,6 +1,4 @@
-"""Training: counts the words of text in files or iterators, trains tokenizers on the counts, and tokenizes text into files
-of ids.
-"""
+"""Counting of words in files or iterators, training of tokenizers on the counts, and tokenizing of files into ids."""
 
 from __future__ import annotations
 
@@ -63,5 +61,5 @@ __all__ = [
     "train_from_counts",
 ]
 
-# It needs transformers, so it is not part of `from trainers import *`.
+# `LanguageProgress` needs transformers, so it is not part of `from trainers import *`.
 __getattr__, __dir__ = lazily(__name__, {"trainers.language_models.language_progress": "LanguageProgress"})

@@ -1,7 +1,8 @@
-"""Adaptation of a base model to a language: extend the tokenizer, add rows to the model, train it, and write a report.
+"""Adaptation of a base model to a language. The tokenizer is extended, the model gets new rows and is trained, and a report
+is written.
 
-Each step writes its own folder, and finished steps are not repeated, so an interrupted run continues where it stopped. The
-steps are those of `TokenizerExtender`, `transplant`, `distil` and `train`.
+Each step writes to its own folder, and finished steps are not repeated. Therefore, an interrupted run continues where it
+stopped. The steps use `TokenizerExtender`, `transplant`, `distil` and `train`.
 """
 
 from __future__ import annotations
@@ -52,10 +53,12 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 TOKENIZER, START, MODEL, REPORT, PICTURE = "tokenizer", "start", "model", "report.md", "progress.svg"
-"""Names in the folder of an adaptation: the extended tokenizer, the model before and after training, and the report."""
+"""Names in the folder of an adaptation: the extended tokenizer, the model before training, the model after training, the
+report, and the picture of the report.
+"""
 
 _BEFORE, _DISTILLATION = "before.json", "distillation.pt"
-# Bytes for each weight, and in addition for each trained weight (gradient and two moments), in 32 bits.
+# Bytes for each weight, and additional bytes for each trained weight (gradient and two moments), all in 32 bits.
 _WEIGHT, _TRAINED = 4, 12
 # Bytes for each logit: the logit, its copy in 32 bits and its gradient.
 _LOGIT = 12
@@ -71,15 +74,15 @@ def text_options(given: Adaptation) -> TextOptions:
 def adapt(given: Adaptation, *, show: Callable[[str], None] = print) -> dict[str, dict[str, float]]:
     """Adapt a model to a language.
 
-    Return bits per byte of each held-out text: with the base model (``before``), with the extended model (``started``), and
-    with the trained model (``trained``).
+    Return the bits per byte of each held-out text for three models: the base model (``before``), the extended model
+    (``started``) and the trained model (``trained``).
 
     Args:
         show: Function that is called with one line about each step.
 
     Raises:
         SGPEError: an option is wrong; the base cannot be extended; the training does not fit into memory; or the folder has
-            other files, or the results of other settings.
+            other files, or results of a run with other settings.
     """
     require_pytorch()
     given.check()
@@ -97,7 +100,7 @@ def adapt(given: Adaptation, *, show: Callable[[str], None] = print) -> dict[str
             keep_settings(out, settings)
             return _run(given, folder, held_out, out, show)
     except SGPEError:
-        # A wrong option should not occupy the folder, if no long step is done.
+        # Unless a long step is done, remove the files of this run, so that the next run can have other options.
         if not (out / START).exists() and not (out / _DISTILLATION).exists():
             shutil.rmtree(out / TOKENIZER, ignore_errors=True)
             (out / SETTINGS_FILE).unlink(missing_ok=True)
@@ -107,7 +110,7 @@ def adapt(given: Adaptation, *, show: Callable[[str], None] = print) -> dict[str
 
 
 def _check_out(given: Adaptation, out: Path) -> None:
-    """Check that the folder is new or, to resume, has an adaptation."""
+    """Check that the folder is new. To resume, check that it has an adaptation."""
     if out.exists() and not out.is_dir():
         raise SGPEError(f"{out} is a file: give a folder to write to")
     is_begun = (out / SETTINGS_FILE).exists()
@@ -118,13 +121,13 @@ def _check_out(given: Adaptation, out: Path) -> None:
 
 
 def _check_model(given: Adaptation) -> None:
-    """Check that the base is a model with room for the rows."""
+    """Check that the base is a model, and that its context has room for the training rows."""
     from transformers import AutoConfig
 
     try:
         config = AutoConfig.from_pretrained(given.base)
     except (OSError, ValueError):
-        raise SGPEError(f"{given.base}: holds no model: give a folder or repository with config.json and weights") from None
+        raise SGPEError(f"{given.base} has no model: give a folder or repository with config.json and weights") from None
     check_length(config, given.length, given.base)
 
 
@@ -133,12 +136,12 @@ def _run(
 ) -> dict[str, dict[str, float]]:
     show(_extend(given, base, out))
     old, new = load_tokenizer(given.base), load_tokenizer(str(out / TOKENIZER))
-    # Before the rows are distilled, because the text may be too short.
+    # The rows are read before distillation, because the text may be too short.
     rows = read_rows(text_options(given), new, str(out / TOKENIZER))
     if rows.validation:
         held_out["validation"] = list(map(normalized, rows.validation))
     if not given.keep:
-        show("There is no --keep: the model may forget the languages that it knows")
+        show("Without --keep, the model may forget the languages that it knows")
     show(_start(given, old, new, out))
     model = load_causal_model(str(out / START))
     before = _before(given, old, held_out, out)
@@ -202,7 +205,7 @@ def _before(given: Adaptation, old: PreTrainedTokenizerBase, held_out: Mapping[s
 
 
 def _forecast(given: Adaptation, model: PreTrainedModel, rows: TrainingRows, new_rows: list[int]) -> str:
-    """Return a line about the cost of training: steps, tokens, memory, and the time, measured on the first rows.
+    """Return a line about the cost of training: steps, tokens, memory and time. The time is estimated from the first rows.
 
     Raises:
         SGPEError: the training does not fit into memory.
@@ -248,7 +251,7 @@ def _forecast(given: Adaptation, model: PreTrainedModel, rows: TrainingRows, new
 
 
 def _main_memory() -> float:
-    """Return the bytes of the machine's memory; infinity on systems that do not report it."""
+    """Return the size of the machine's memory in bytes, or infinity if the system does not report it."""
     if not hasattr(os, "sysconf"):
         return inf
     return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))

@@ -1,8 +1,9 @@
-"""Counting and tokenizing on many machines: pipeline steps for datatrove, which runs the steps locally, on Slurm or on Ray.
+"""Pipeline steps for counting and tokenizing on many machines. datatrove runs the steps locally, on Slurm or on Ray.
 
-Each task of `CountWords` counts its share of the texts into a file. Each task of `AddCounts` adds up a range of buckets of
-all those files, and the task of `JoinCounts` joins the sums into one file. A file gets its name only when it is complete,
-so a task that was killed can be repeated without loss or double counting. All machines must see the same folders.
+Each task of `CountWords` counts the words in its share of the texts, and writes the counts to a file. Then each task of
+`AddCounts` adds up a range of buckets from all of these files. The task of `JoinCounts` joins the sums into one file. A file
+gets its name only when it is complete, so a task that was killed can be repeated without loss or double counting. All
+machines must see the same folders.
 
 To tokenize, run the step `TokenizeFiles`, and then call `trainers.tokenize_corpus` with the same arguments.
 """
@@ -32,7 +33,7 @@ except ImportError:
 
 
 class ReadFiles(PipelineStep):  # type: ignore[misc]
-    """A step that reads files as `trainers.count_files` does; each task reads whole files. datatrove's own readers also
+    """A step that reads files as `trainers.count_files` does. Each task reads whole files. datatrove's own readers also
     work.
 
     Args:
@@ -78,13 +79,13 @@ class ReadDataset(PipelineStep):  # type: ignore[misc]
 
 
 class CountWords(PipelineStep):  # type: ignore[misc]
-    """A step in which each task counts the words of its documents into a file.
+    """A step in which each task counts the words of its documents, and writes the counts to a file.
 
     Args:
         folder: Folder for the files, one for each task.
-        config: Configuration whose splitting is used.
-        memory_limit: Memory of a task's process in bytes.
-        workers: Threads of a task.
+        config: Configuration with the splitting to use.
+        memory_limit: Limit on the memory of a task's process, in bytes.
+        workers: Number of threads in a task.
     """
 
     name, type = "🔢 Count words", "🔢 COUNTS"
@@ -117,7 +118,7 @@ class AddCounts(PipelineStep):  # type: ignore[misc]
         counted: Folder with the files from `CountWords`.
         tasks: Number of tasks of `CountWords`.
         folder: Folder for the sums.
-        min_count: The least count of a word, in all texts together; rarer words are left out.
+        min_count: Words that occur less often than this in all texts together are left out.
     """
 
     name, type = "➕ Add counts", "🔢 COUNTS"
@@ -142,13 +143,13 @@ class AddCounts(PipelineStep):  # type: ignore[misc]
 
 
 class JoinCounts(PipelineStep):  # type: ignore[misc]
-    """A step that joins the sums of `AddCounts` into one file, the counts of all texts.
+    """A step that joins the sums of `AddCounts` into one file with the counts of all texts.
 
     Args:
         summed: Folder with the sums from `AddCounts`.
         tasks: Number of tasks of `AddCounts`.
         path: File to write.
-        sources: Sources of the texts, recorded in the file.
+        sources: Sources of the texts, to record in the file.
     """
 
     name, type = "🧵 Join counts", "🔢 COUNTS"
@@ -174,13 +175,15 @@ class TokenizeFiles(PipelineStep):  # type: ignore[misc]
     """A step that tokenizes a corpus into a folder for `trainers.tokenize_corpus`. Each task tokenizes parts of the corpus.
 
     The shards are those of `trainers.tokenize_corpus`. When all tasks are done, call `trainers.tokenize_corpus` with the
-    same arguments, which writes the totals and any missing shards. Tasks beyond the number of ``parts`` have nothing to do.
+    same arguments. This call writes the totals and any missing shards. If there are more tasks than ``parts``, the
+    additional tasks have nothing to do.
 
     Args:
-        files: As for `trainers.tokenize_corpus`. The other ``options`` are also those of `trainers.tokenize_corpus`.
-        tokenizer: A tokenizer, or an argument of `BPETokenizer.from_pretrained`; it is loaded once, at construction.
+        files: As in `trainers.tokenize_corpus`. The other ``options`` are also those of `trainers.tokenize_corpus`.
+        tokenizer: A tokenizer, or an argument of `BPETokenizer.from_pretrained`. It is loaded once, when the step is
+            created.
         out: The folder.
-        workers: Threads of a task.
+        workers: Number of threads in a task.
     """
 
     name, type = "🔢 Tokenize", "🔢 TOKENS"
@@ -227,5 +230,5 @@ def _parts(folder: Path, tasks: int) -> dict[Path, CountsInfo]:
 
 
 def _facts(infos: dict[Path, CountsInfo]) -> dict[str, Any]:
-    """Return the splitting and the versions in the first of several files, for a file that is made from all of them."""
+    """Return the splitting and the versions to record in a file that combines several files of counts."""
     return {"splitting": next(iter(infos.values())).splitting, "versions": all_versions(infos.values())}

@@ -1,5 +1,5 @@
-"""Counting words in many tasks: locally, on Slurm or on Ray. The file is the same as if one process had counted, even if
-tasks are killed on the way.
+"""Counting of words in many tasks, locally, on Slurm or on Ray. The resulting file is the same as from a single process,
+even if tasks are killed.
 
 `trainers.cluster` defines the steps of a task. If the same count is started again, finished tasks are not repeated. All
 machines must see the corpus, the work folder and the folder of the result.
@@ -41,7 +41,7 @@ _TERMINATED = 128 + signal.SIGTERM
 
 @dataclass(frozen=True)
 class _Step:
-    """One of the three steps: the pipeline that each of its tasks runs, and the folder of its logs."""
+    """One of the three steps, with the pipeline for each of its tasks and the folder for its logs."""
 
     name: str
     pipeline: list[Any]
@@ -60,10 +60,11 @@ class _Step:
 
 
 def corpus_apart_from_work(corpus: Corpus, out: Path, plan: TaskPlan) -> Corpus:
-    """Return the corpus with absolute paths, and without the work folder's files if that folder is inside the corpus.
+    """Return the corpus with absolute paths. If the work folder is inside the corpus, leave out the files of the work
+    folder.
 
     Raises:
-        SGPEError: the result, or another file of the corpus, is in the work folder.
+        SGPEError: the result is in the work folder, or the work folder has other files of the corpus.
     """
     work = plan.work_for(out)
     files = [file.resolve() if isinstance(file, Path) else file for file in corpus.files]
@@ -83,17 +84,18 @@ def count_in_tasks(
     memory_limit: int = 2_000_000_000,
     min_count: int = 1,
 ) -> CountsInfo | None:
-    """Count the words of files and of (streamed) datasets into one file.
+    """Count the words of files and of streamed datasets, and write the counts to one file.
 
     Args:
         corpus: From `corpus_apart_from_work`.
         out: File to write.
-        workers: Number of tasks that run at the same time; None for one per core on this machine, or all tasks on a cluster.
-        memory_limit: Memory of each task in bytes.
-        min_count: The least count of a word in the whole corpus; rarer words are left out.
+        workers: Number of tasks that run at the same time. None for one task per core on this machine, or for all tasks on a
+            cluster.
+        memory_limit: Limit on the memory of each task, in bytes.
+        min_count: Words that occur less often than this in the whole corpus are left out.
 
     Returns:
-        The metadata of the file; None on Slurm, where the file is not complete yet.
+        The metadata of the file. On Slurm, None, because the file is not complete yet.
 
     Raises:
         SGPEError: a task fails, a number is out of range, or the work folder has other files or is used by another run.
@@ -176,7 +178,7 @@ def _is_work_folder(work: Path) -> bool:
 
 
 def _remove(work: Path) -> None:
-    """Remove the files of the work folder; the settings and the lock are last, in case the removal is interrupted."""
+    """Remove the files of the work folder. Remove the settings and the lock last, in case the removal is interrupted."""
     for name in reversed(_CONTENT):
         path = work / name
         if path.is_dir():
@@ -237,7 +239,7 @@ def _run_task(step: _Step, rank: int) -> None:
     from datatrove.executor import LocalPipelineExecutor
     from datatrove.utils.logging import logger
 
-    # On Ctrl-C the parent process sends SIGTERM to this one; exiting with sys.exit removes half-written files.
+    # On Ctrl-C, the parent process sends SIGTERM to this process. Exiting with sys.exit removes half-written files.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
     logger.remove()  # the task writes a log file
@@ -287,8 +289,7 @@ def _submit(steps: list[_Step], plan: TaskPlan, workers: int | None, memory: int
 
 
 def _run_on_ray(steps: list[_Step], workers: int | None, memory: float) -> None:
-    """Run the steps one after another on the Ray cluster that this machine belongs to, or on a local cluster if there is
-    none.
+    """Run the steps one after another on the Ray cluster of this machine. If the machine has no cluster, start a local one.
 
     Args:
         memory: Memory of each task in gigabytes.

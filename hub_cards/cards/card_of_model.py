@@ -1,4 +1,4 @@
-"""The card of a model in a folder: README.md with the metadata that the Hub reads."""
+"""The card of a model in a folder: a README.md file with metadata for the Hub."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from hub_cards.markup import render
 
 MODEL_CONFIG_FILE, REPORT_FILE = "config.json", "transplant.json"
 
-# Fields of the base model's card that also apply to the model.
+# Metadata fields that a model inherits from the card of its base model.
 _INHERITED = ("license", "license_name", "license_link", "language")
 
 
-# The measures, their formats and their units, keyed by title. Languages without spaces between words have no tokens per
+# The key, the format and the unit of each measure, keyed by title. Languages without spaces between words have no tokens per
 # word.
 _PAIRS: dict[str, tuple[str, str, float]] = {
     "bits per byte": ("bits_per_byte", ".4f", 1),
@@ -44,15 +44,13 @@ _SIZES: dict[str, tuple[str, str, float]] = {
 
 
 def holds_model(folder: Path) -> bool:
-    """Return whether a folder has a model: a configuration, and weights in any format."""
+    """Return whether a folder has a model, that is, a configuration and weights in any format."""
     weights = (WEIGHTS_FILE, INDEX_FILE, "*.bin")
     return (folder / MODEL_CONFIG_FILE).is_file() and any(any(folder.glob(name)) for name in weights)
 
 
 def model_rows(config: Mapping[str, Any]) -> int | None:
-    """Return the number of rows of a model's embedding, as in its configuration; None if the configuration has no such
-    number.
-    """
+    """Return the number of embedding rows in a model's configuration, or None if the configuration has no such number."""
     text = config.get("text_config")
     rows = config.get("vocab_size", text.get("vocab_size") if isinstance(text, Mapping) else None)
     return rows if type(rows) is int else None
@@ -60,12 +58,12 @@ def model_rows(config: Mapping[str, Any]) -> int | None:
 
 @dataclass(frozen=True)
 class ModelCard:
-    """The values that the template of a model's card shows.
+    """The values for the template of a model card.
 
     Attributes:
         name: Heading of the card.
         source: Path or ``user/name`` that the code in the card loads.
-        auto_class: The class of transformers that loads the model.
+        auto_class: The transformers class that loads the model.
         tokenizer: The model's own tokenizer.
         report: The content of ``transplant.json``; empty if the model was not transplanted.
         metadata: Known fields of the Hub's metadata: ``language``, ``license``, ``base_model``, ….
@@ -81,12 +79,12 @@ class ModelCard:
     tags: Sequence[str] = ()
 
     def readme(self) -> str:
-        """Return the card as Markdown with YAML metadata, and with a seal that marks it as generated for this tokenizer."""
+        """Return the card as Markdown with YAML metadata. A seal marks the card as generated for this tokenizer."""
         table = table_of(self.report.get("texts", {}))
         return seal(render("model.md.jinja", card=self, table=table, mark=CARD_MARK), self.tokenizer)
 
     def yaml(self) -> str:
-        """Return the card's metadata, which the Hub reads, as YAML."""
+        """Return the card's metadata for the Hub as YAML."""
         from huggingface_hub import ModelCardData
 
         own = (("vocabulary-extension" if self.report.get("new_rows") else "vocabulary-trimming"),) if self.report else ()
@@ -99,7 +97,9 @@ class ModelCard:
         return data.to_yaml().strip()
 
     def sizes(self) -> list[list[str]]:
-        """Return the rows of a table of the model's size before and after, or nothing if the size did not change."""
+        """Return table rows with the model's size before and after the transplant. If the size did not change, return an
+        empty list.
+        """
         size = self.report.get("size") or {}
         if not size or size["before"] == size["after"]:
             return []
@@ -111,8 +111,10 @@ class ModelCard:
 
 
 def table_of(texts: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[list[str]]:
-    """Return the rows of a table, the heading first, then one row per text. Texts are as in ``transplant.json``: measures
-    ``before`` and ``after``, keyed by name.
+    """Return the rows of a table: first the heading, then one row per text.
+
+    Args:
+        texts: The measures ``before`` and ``after`` of each text, keyed by the text's name, as in ``transplant.json``.
     """
     rows = [["text", *_PAIRS, "on new tokens"]]
     for name, scores in texts.items():
@@ -126,11 +128,11 @@ def table_of(texts: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[list[
 
 
 def inherited_metadata(base: str, texts: Iterable[str] = ()) -> dict[str, Any]:
-    """Return the metadata that a model inherits from its base model: name, licence and languages.
+    """Return the metadata that a model inherits from its base model (name, licence and languages).
 
     Args:
-        base: Folder or Hub repository of the base model. A folder has no name on the Hub.
-        texts: Names of the measured texts; languages in these names are languages of the model.
+        base: Folder or Hub repository of the base model. If it is a folder, the name is left out.
+        texts: Names of the measured texts. Languages in these names are added to the languages of the model.
     """
     from huggingface_hub import metadata_load
 
@@ -152,7 +154,9 @@ def inherited_metadata(base: str, texts: Iterable[str] = ()) -> dict[str, Any]:
 
 
 def missing_metadata(folder: Path) -> list[str]:
-    """Return the usual metadata fields that the model card in a folder lacks; an empty list if the folder has no model."""
+    """Return the usual metadata fields that the model card in a folder lacks. If the folder has no model, return an empty
+    list.
+    """
     from huggingface_hub import metadata_load
 
     if not holds_model(folder):
@@ -175,7 +179,8 @@ def write_model_card(
     tags: Sequence[str] = (),
     replace: bool = False,
 ) -> list[str]:
-    """Write README.md into the folder of a model: a summary, code to load it, and the measurements in ``transplant.json``.
+    """Write README.md into the folder of a model. The file has a summary, code that loads the model, and the measurements in
+    ``transplant.json``.
 
     Args:
         name: ``user/name`` that the code in the card loads; None for the folder itself.
@@ -190,7 +195,7 @@ def write_model_card(
         The names of the files written.
 
     Raises:
-        SGPEError: a README.md in the folder would be lost (see ``replace``), or a field of the metadata is not valid.
+        SGPEError: a README.md in the folder would be lost (see ``replace``), or a metadata field is not valid.
     """
     path = Path(folder)
     tokenizer = BPETokenizer.from_pretrained(path)
@@ -212,7 +217,7 @@ def write_model_card(
 
 
 def _auto_class(folder: Path) -> str:
-    """Return the class of transformers that loads a model, chosen by the architecture in the model's configuration."""
+    """Return the transformers class that loads a model, chosen by the architecture in the model's configuration."""
     config = read_json(folder / MODEL_CONFIG_FILE)
     name = str(next(iter(config.get("architectures") or ()), ""))
     if config.get("is_encoder_decoder"):

@@ -1,4 +1,4 @@
-"""Facts about a tokenizer that need no measurement on text: its parts, its training, and its limits."""
+"""Facts about a tokenizer's parts, training and limits. They do not depend on measurements of text."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from hf_sgpe.vocabulary.trimming import PARTS
 from hub_cards.markup import as_json, code, listed
 
 _RETRAINED = (
-    "`train_new_from_iterator` of a tokenizer loaded with plain `AutoTokenizer` learns only byte-pair encoding, without the "
-    "merges that keep syllables whole: in one measurement it cut 6.87 % of the syllables, against 0.96 % with these merges. "
-    "Call `SGPETokenizerFast.from_pretrained({name}).train_new_from_iterator` instead, or use `hf-sgpe train`."
+    "After loading with plain `AutoTokenizer`, `train_new_from_iterator` learns only byte-pair encoding, "
+    "without the merges that keep syllables whole. In one measurement, it cut 6.87 % of the syllables; with these merges, "
+    "0.96 % were cut. Instead, call `SGPETokenizerFast.from_pretrained({name}).train_new_from_iterator`, or use `hf-sgpe "
+    "train`."
 )
 # Roles of special tokens that programs look up by name.
 _ROLES = ("bos_token", "eos_token", "pad_token", "unk_token")
@@ -28,14 +29,14 @@ _NORMALIZATIONS = {
     "nfc": "Unicode's form NFC",
     "none": "none: text stays as it is",
     "metaspace": "U+2581 becomes a space",
-    "metaspace-prefix": "U+2581 becomes a space; a space is put before each part between added tokens",
-    "metaspace-always": "U+2581 becomes a space; a space is put before each part between added tokens that has none",
-    "metaspace-first": "U+2581 becomes a space; a space is put before the text, if it has none",
+    "metaspace-prefix": "U+2581 becomes a space, and each piece of text between added tokens gets a space before it",
+    "metaspace-always": "U+2581 becomes a space, and each piece of text between added tokens begins with a space",
+    "metaspace-first": "U+2581 becomes a space, and the text begins with a space",
 }
 _NO_SCRIPT = (NO_SCRIPT, PARTS)
 
 SAMPLE = "Hello, world!"
-"""A few words for a tokenizer without a script of its own."""
+"""A sample text for tokenizers without a script."""
 
 _TIES = {
     "smallest-pair-id": "one with the smallest ids",
@@ -52,7 +53,7 @@ class Facts:
 
     @property
     def training(self) -> dict[str, Any]:
-        """The configuration of the tokenizer's training; empty if this package did not train it."""
+        """The configuration of the tokenizer's training. It is empty if this package did not train the tokenizer."""
         return dict(self.tokenizer.metadata.get("training", {}))
 
     @property
@@ -62,7 +63,7 @@ class Facts:
 
     @property
     def scripts(self) -> list[str]:
-        """Names of the scripts whose syllables are units."""
+        """Names of the scripts whose syllables the tokenizer keeps whole."""
         trained = [] if self.training.get("recipe") == "bpe" else self.training.get("scripts", ())
         return list(dict.fromkeys([*trained, *(script for one in self.extensions for script in one.get("scripts", ()))]))
 
@@ -88,7 +89,7 @@ class Facts:
 
     @property
     def sample_ids(self) -> list[int]:
-        """The ids with which the loaded tokenizer encodes the sample text."""
+        """The ids of the sample text, including the special tokens that the tokenizer adds."""
         return self.tokenizer.encode(self.sample, add_special_tokens=True)
 
     @property
@@ -142,7 +143,9 @@ class Facts:
         return "including all 256 bytes, so it can encode any text"
 
     def _parts(self) -> Iterator[str]:
-        """Yield one phrase for each role, with its special token or "none", and one for the token that ends a chat turn."""
+        """Yield a phrase for each role, with the special token of the role or "none". Then yield a phrase for the token that
+        ends a chat turn.
+        """
         tokenizer = self.tokenizer
         if not tokenizer.special_tokens:
             return
@@ -199,7 +202,9 @@ class Facts:
         )
 
     def composition(self) -> list[tuple[str, int]]:
-        """Return each script with the number of tokens whose first letter is in it, the most frequent script first."""
+        """Return the number of tokens of each script. A token belongs to the script of its first letter. Scripts with more
+        tokens come first.
+        """
         vocab = self.tokenizer.vocab
         counts = Counter(name if name in _NO_SCRIPT else name.title() for name in scripts_of(vocab))
         few = [script for script, count in counts.items() if count < len(vocab) / 200 and script not in _NO_SCRIPT]
@@ -242,7 +247,7 @@ class Facts:
             )
 
     def limits(self, name: str) -> Iterator[str]:
-        """Yield sentences about the limits of the tokenizer; ``name`` is the path or ``user/name`` that loads it."""
+        """Yield sentences about the limits of the tokenizer. ``name`` is its path or its ``user/name`` on the Hub."""
         tokenizer = self.tokenizer
         if self.scripts and not self.extensions:
             yield _RETRAINED.format(name=as_json(name))

@@ -30,7 +30,7 @@ _RESULTS = "\nmodel-index:"
 
 
 def seal(card: str, tokenizer: BPETokenizer) -> str:
-    """Return a card with the hashes of its tokenizer and its text added below `CARD_MARK`."""
+    """Return a card with the hash of the tokenizer and the hash of the card's text below `CARD_MARK`."""
     hashes = f"<!-- of: {_digest_of(tokenizer)} -->\n<!-- text: {_digest(card)} -->"
     return card.replace(CARD_MARK, f"{CARD_MARK}\n{hashes}", 1)
 

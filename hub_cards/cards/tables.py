@@ -40,9 +40,9 @@ _COMPARED = (
 )
 # Measures that are coloured, because less is better.
 _COSTS = (*_COMPARED, "fallback_rate")
-# Languages with a higher fallback rate are not languages of the tokenizer.
+# If a language has a higher fallback rate, the tokenizer is not meant for this language.
 _HIGH_FALLBACK = 0.01
-# Heat (the colour of a cell) grows with the logarithm of a cost; smaller shares than this have no heat.
+# Heat is the colour of a cell. It grows with the logarithm of a cost. Shares below this value have no heat.
 _LEAST_COST = 0.001
 _GINI = (
     "Gini of the cost: how unequally languages are treated, from 0 (all take the same number of tokens per line) towards 1. "
@@ -53,15 +53,16 @@ _INVISIBLE = {"\u200c": "ZWNJ", "\u200d": "ZWJ"}
 
 @dataclass(frozen=True)
 class Tables:
-    """A comparison in the form that templates show. ``given`` has the codes of the languages for which the tokenizer is
-    meant.
+    """A comparison, prepared for templates.
+
+    ``given`` has the codes of the languages for which the tokenizer is meant.
     """
 
     comparison: Comparison
     given: tuple[str, ...] = ()
 
     curve: ClassVar[str] = (
-        "The line is this tokenizer with only as many of its first merges as fit a vocabulary of each size. If the first "
+        "The line shows this tokenizer with smaller vocabularies, in which only its first merges are kept. If the first "
         "merges build letters and syllables, script by script, a tokenizer trained with a small vocabulary is better."
     )
     """A note about the picture ``compression``."""
@@ -73,20 +74,20 @@ class Tables:
 
     @property
     def languages(self) -> list[Language]:
-        """The languages of the tokenizer: the given languages or, without any, the measured languages that need no fallback
+        """The languages of the tokenizer. If no languages are given, these are the measured languages that need no fallback
         to bytes.
         """
         rates = self.fallback_rates()
         return [*map(language, self.given)] or [known for known in self.measured if known.code not in rates]
 
     def fallback_rates(self) -> dict[str, float]:
-        """Return the fallback rates that are high, keyed by language code, the highest first."""
+        """Return the high fallback rates, keyed by language code. The highest rate comes first."""
         rows, name = self.comparison.evaluations, self.comparison.name
         rates = {code: row[name].fallback_rate or 0.0 for code, row in rows.items()}
         return {code: rate for code, rate in sorted(rates.items(), key=lambda item: -item[1]) if rate > _HIGH_FALLBACK}
 
     def value(self, measure: Measure, known: Language, name: str | None = None) -> float | None:
-        """Return the value of a measure in a language, by default for the tokenizer itself."""
+        """Return the value of a measure in a language, for the tokenizer ``name`` (default: the tokenizer of the card)."""
         return self.comparison.measure(measure.key, known.code, name or self.comparison.name)
 
     def show(self, measure: Measure, known: Language, name: str) -> str:
@@ -94,8 +95,8 @@ class Tables:
         return measure.show(self.value(measure, known, name))
 
     def heat(self, measure: Measure, known: Language, name: str) -> str:
-        """Return how costly a value is: its position between the least cost (0) and the greatest cost (1) in the table, or
-        "" if the measure is not a cost.
+        """Return the position of a value between the least cost (0) and the greatest cost (1) in the table. If the measure
+        is not a cost, return "".
         """
         value = self.value(measure, known, name)
         if measure.key not in _COSTS or value is None:
@@ -105,7 +106,9 @@ class Tables:
         return f"{(log(_LEAST_COST + value) - min(costs)) / (max(costs) - min(costs) or 1):.2f}"
 
     def best(self, measure: Measure, known: Language) -> list[str]:
-        """Return the tokenizers with the least cost in a language, after rounding; empty if all costs are equal."""
+        """Return the tokenizers with the least cost in a language, after rounding. If all costs are equal, return an empty
+        list.
+        """
         values = {name: self.value(measure, known, name) for name in self.comparison.tokenizers}
         costs = {name: value for name, value in values.items() if value is not None}
         least = measure.show(min(costs.values(), default=None))
@@ -121,7 +124,7 @@ class Tables:
         return [measure for measure in self.measures_of(self.comparison.name) if measure.key in _COMPARED]
 
     def tiles(self) -> Iterator[tuple[str, str]]:
-        """Yield the numbers at the top of the page, each as (number, label)."""
+        """Yield pairs (number, label) for the top of the page."""
         measured, gini = self.comparison.evaluations, self.comparison.gini
         languages = [known for known in self.languages if known.code in measured]
         if len(languages) == 1:
@@ -194,7 +197,7 @@ class Tables:
             )
 
     def limits(self) -> Iterator[str]:
-        """Yield sentences about limits of the tokenizer that the measurements show."""
+        """Yield sentences about the limits that the measurements show."""
         if rates := self.fallback_rates():
             languages = listed(f"{language(code).english} ({FALLBACK.show(rate)})" for code, rate in rates.items())
             yield f"It is not for {languages}: the percentage is the share of tokens that are only a part of a character."

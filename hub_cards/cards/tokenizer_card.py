@@ -1,4 +1,7 @@
-"""The card of a tokenizer, as README.md and as a page: summary, code that loads the tokenizer, measurements and limits."""
+"""The card of a tokenizer, as README.md and as a page.
+
+The card has a summary, code that loads the tokenizer, measurements and limits.
+"""
 
 from __future__ import annotations
 
@@ -95,25 +98,24 @@ def write_card(
 ) -> list[str]:
     """Write README.md, index.html and the pictures of a tokenizer into its folder. If writing fails, no file is written.
 
-    The page is self-contained. The same input makes the same bytes.
+    The page is self-contained. The same input produces the same bytes.
 
     Args:
         name: ``user/name`` that the code in the card loads; None for the name of the folder.
-        evaluations: Measurements, from `hub_cards.compare`; without measurements, the card has only the facts about the
-            tokenizer.
+        evaluations: Measurements from `hub_cards.compare`. If None, the card has only facts about the tokenizer.
         license: Licence identifier of the Hub, such as ``apache-2.0``.
         languages: Codes of the languages for which the tokenizer is meant; by default, the measured languages that need no
             fallback to bytes.
-        datasets: Hub names of the training data; a colon and a configuration may follow each name.
+        datasets: Hub names of the training data, as ``name`` or ``name:configuration``.
         tags: Additional tags.
-        replace: Whether to overwrite a README.md that a person wrote or changed, and a card with measurements if the new
-            card has none.
+        replace: Whether to overwrite a README.md that a person wrote or changed, or a card with measurements if the new card
+            has no measurements.
 
     Returns:
         The files written, as paths below ``folder``.
 
     Raises:
-        SGPEError: a README.md in the folder would be lost (see ``replace``); the licence or a language is not valid.
+        SGPEError: a README.md in the folder would be lost (see ``replace``), or the licence or a language is not valid.
     """
     check_card(folder, tokenizer, measured=evaluations is not None, replace=replace)
     check_metadata(license, languages)
@@ -144,11 +146,12 @@ def write_card(
 
 
 def check_card(folder: str | os.PathLike[str], tokenizer: BPETokenizer, *, measured: bool, replace: bool = False) -> None:
-    """Check that a new card in ``folder`` overwrites no README.md that a person wrote or changed, and no measurements of the
-    same tokenizer, unless the new card is also ``measured``.
+    """Check that a new card in ``folder`` would not overwrite measurements, or a README.md that a person wrote or changed.
+
+    Measurements of the same tokenizer may be overwritten if the new card is also ``measured``.
 
     Raises:
-        SGPEError: the new card would overwrite one of these, and ``replace`` is not set.
+        SGPEError: the new card would overwrite measurements or a person's README.md, and ``replace`` is not set.
         OSError: the folder is not writable, or it has a subfolder with the name of one of the card's files.
     """
     others = (PAGE_FILE, *(f"pictures/{name}.svg" for name in PICTURES))
@@ -157,13 +160,13 @@ def check_card(folder: str | os.PathLike[str], tokenizer: BPETokenizer, *, measu
     if replace:
         return
     if not path.exists():
-        for name in others:  # these files belong to no card
+        for name in others:  # without README.md, these files are not from an earlier card
             check_new_file(Path(folder) / name)
         return
     text = path.read_text(encoding="utf-8", errors="replace")
     if not is_generated(text):
         what = "changed" if CARD_MARK in text else "written"
-        raise SGPEError(f"{path}: {what} by hand and would be lost: add --overwrite, or name another folder with --out")
+        raise SGPEError(f"{path} was {what} by hand and would be lost: add --overwrite, or give another folder with --out")
     if is_measured(text) and not measured and not is_of_another(text, tokenizer):
         raise SGPEError(f"{path} has measurements that would be lost: add --eval FILE, or --overwrite")
 
@@ -172,17 +175,17 @@ def check_metadata(license: str | None, languages: Iterable[str]) -> None:
     """Check that the licence and the language codes are valid in a card's metadata.
 
     Raises:
-        SGPEError: one of them is not valid.
+        SGPEError: the licence or a language code is not valid.
     """
     if license is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.+-]*", license):
-        raise SGPEError(f"{license!r} is not a licence identifier of the Hub: give apache-2.0, mit, cc-by-4.0, other …")
+        raise SGPEError(f"{license!r} is not a licence identifier of the Hub: give one such as apache-2.0, mit or cc-by-4.0")
     for code in languages:
         language(code)
 
 
 @dataclass(frozen=True)
 class Card:
-    """The values that the templates of a tokenizer's card show. Arguments as for `write_card`."""
+    """The values for the templates of a tokenizer card. The arguments are those of `write_card`."""
 
     name: str
     facts: Facts
@@ -193,7 +196,7 @@ class Card:
     tags: tuple[str, ...] = ()
 
     def readme(self, pictures: Container[str] = ()) -> str:
-        """Return the card in Markdown with YAML metadata; ``pictures`` are the names of the pictures in the folder."""
+        """Return the card in Markdown with YAML metadata. ``pictures`` has the names of the pictures in the folder."""
         values = {"captions": PICTURES, "pictures": pictures, "mark": CARD_MARK}
         return seal(self._render("model_card.md.jinja", **values), self.facts.tokenizer)
 
@@ -210,7 +213,7 @@ class Card:
         return self.name.rpartition("/")[2]
 
     def tiles(self) -> list[tuple[str, str]]:
-        """Return the numbers at the top of the page, each as (number, label)."""
+        """Return pairs (number, label) for the top of the page."""
         vocabulary = (f"{self.facts.tokenizer.vocab_size:,}", "tokens in the vocabulary")
         return [vocabulary, *(self.tables.tiles() if self.tables else ())]
 
@@ -225,12 +228,12 @@ class Card:
         return _CHATTING.format(name=as_json(self.name), sample=as_json(self.facts.sample))
 
     def limits(self) -> list[str]:
-        """Return sentences about the limits of the tokenizer: those that its facts or the measurements show."""
+        """Return sentences about the limits of the tokenizer, from the measurements and from the facts."""
         measured = self.tables.limits() if self.tables else ["It has not been measured on any text."]
         return [*measured, *self.facts.limits(self.name)]
 
     def yaml(self) -> str:
-        """Return the card's metadata, which the Hub reads, as YAML."""
+        """Return the card's metadata for the Hub as YAML."""
         from huggingface_hub import ModelCardData
 
         results = self._results(self.tables) if self.tables else None

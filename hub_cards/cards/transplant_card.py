@@ -1,4 +1,4 @@
-"""The report on a transplanted model: transplant.json with the numbers, and README.md, the model's card."""
+"""The report on a transplanted model. The numbers are in transplant.json, and the model's card is README.md."""
 
 from __future__ import annotations
 
@@ -27,13 +27,15 @@ def measure(
     """Measure a model (from a folder or from the Hub) and its tokenizer on named texts.
 
     Args:
-        watched: As for `trainers.language_models.scoring.score_texts`.
+        watched: As in `trainers.language_models.scoring.score_texts`.
 
     Returns:
-        For each text, keyed by name: the sums of the model, and the ratios of model and tokenizer, as JSON values.
+        The measurements of each text as JSON values, keyed by the text's name. They are sums and ratios for the model, and
+        ratios for the tokenizer.
 
     Raises:
-        SGPEError: as `trainers.language_models.scoring.score_model`, or the tokenizer cannot be read exactly.
+        SGPEError: the model cannot be scored (see `trainers.language_models.scoring.score_model`), or the tokenizer cannot
+            be read exactly.
     """
     if not held_out:
         return {}
@@ -59,7 +61,7 @@ def report_on(
     Args:
         base: The base model, as the user named it.
         tokenizer: The new tokenizer, as the user named it.
-        init: The method that gave new rows their initial values.
+        init: The method that initialized the new rows.
         before: Measurements with the old tokenizer.
         after: Measurements with the new tokenizer.
     """
@@ -83,14 +85,14 @@ def report_on(
 
 
 def report_files(report: Mapping[str, Any], out: Path, auto_class: str, tokenizer: str) -> dict[str, str]:
-    """Return the contents of the report and the model's card, keyed by file name, for the model's folder ``out``."""
+    """Return the contents of transplant.json and README.md for the model's folder ``out``, keyed by file name."""
     learned = BPETokenizer.from_pretrained(tokenizer)
     card = ModelCard(out.resolve().name, out.as_posix(), auto_class, learned, report, report["metadata"])
     return {REPORT_FILE: json.dumps(report, indent=1, ensure_ascii=False) + "\n", CARD_FILE: card.readme()}
 
 
 def _published_name(source: str) -> str:
-    """Return the name of a source for a public report: a Hub name, or only the last part of a local path, because local
-    paths are private.
+    """Return the name of a source for a public report. For a local path, return only the last part, because local paths are
+    private.
     """
     return Path(source).resolve().name if Path(source).exists() else source

@@ -1,8 +1,9 @@
-"""Pictures of bars, marks and lines: inside a page, or as a separate SVG file.
+"""Pictures with bars, marks and lines, either inside a page or as separate SVG files.
 
-Horizontal positions are in per cent of the available width, vertical positions in pixels. So text keeps its size in every
-window, and one drawing fits all windows. Text stays text, and the reader's browser shapes it. The same input makes the same
-bytes on every machine. Colour-blind readers can distinguish the colours, and each tokenizer also has its own mark.
+Horizontal positions are in per cent of the available width, and vertical positions are in pixels. Therefore, one drawing
+fits all windows, and its text has the same size in all of them. Text is stored as text, and the reader's browser shapes it.
+The same input produces the same bytes on every machine. Colour-blind readers can distinguish the colours, and each tokenizer
+also has its own mark.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ _LONGEST_LABEL, _LONGEST_NAME, _LONGEST_KEY = 27, 64, 22
 
 
 def look_of(place: int) -> int:
-    """Return the number of the colour and mark of tokenizer number ``place``. With more than five baselines, some tokenizers
-    share a colour and a mark.
+    """Return the number of the colour and of the mark for tokenizer number ``place``. With more than five baselines, some
+    tokenizers have the same colour and mark.
     """
     return 1 + (place - 1) % (len(_MARKS) - 1) if place else 0
 
@@ -74,13 +75,13 @@ def mark(place: int, x: float, y: float, look: str = "solid") -> Markup:
 
 
 def curve(points: Iterable[tuple[float, float]], place: int) -> Markup:
-    """Return lines that join the points in order, in the colour of tokenizer number ``place``."""
+    """Return lines from each point to the next, in the colour of tokenizer number ``place``."""
     points = list(points)
     return join(line(*a, *b, colour_of(place), 1.8) for a, b in pairwise(points))
 
 
 def tick(x: float, y: float, label: str) -> Markup:
-    """Return a label of a scale, moved so that it does not cross the edges."""
+    """Return a label for a scale. Near an edge, the label is moved inwards."""
     return text(x, y, label, anchor="start" if x < 1.4 * len(label) else "end" if x > 100 - 1.4 * len(label) else "middle")
 
 
@@ -93,7 +94,7 @@ class Row:
 
     Attributes:
         numbers: One number for each tokenizer, in order.
-        native: The label in its own language.
+        native: The label in the language that the row is about.
     """
 
     shapes: Markup
@@ -111,7 +112,7 @@ class Panel:
     Attributes:
         keys: Place and name of each tokenizer in the panel.
         value: The most important number.
-        is_small: Whether several panels fit side by side.
+        is_small: Whether the panel is narrow, so that several panels fit side by side.
     """
 
     title: str = ""
@@ -193,5 +194,5 @@ def _inside(x: float, y: float, width: float, height: float, shapes: Markup) -> 
 
 
 def _shortened(name: str, most: int) -> str:
-    """Return a name, with … in place of its middle if it is too long."""
+    """Return a name. If the name is too long, replace its middle by …."""
     return name if len(name) <= most else f"{name[: most // 2]}…{name[-(most // 2) + 1 :]}"

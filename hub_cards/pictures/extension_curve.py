@@ -1,6 +1,4 @@
-"""How the length of a text (in tokens) falls as an extended tokenizer gets more new tokens: a curve, as numbers and as a
-picture.
-"""
+"""A curve of tokens per word against the number of new tokens in an extended tokenizer, as numbers and as a picture."""
 
 from __future__ import annotations
 
@@ -24,11 +22,11 @@ _POINTS = 8
 
 @dataclass(frozen=True)
 class ExtensionCurve:
-    """Tokens per word (or per character, in languages without spaces between words) at several numbers of new tokens.
+    """Tokens per word (or per character, in languages without spaces between words) for several numbers of new tokens.
 
     Attributes:
-        sizes: Numbers of new tokens, 0 first.
-        tokens_per_word: Tokens per word at each of the sizes, keyed by language code.
+        sizes: Numbers of new tokens, in ascending order from 0.
+        tokens_per_word: Tokens per word for each of the sizes, keyed by language code.
         tokens_per_character: Tokens per character, in the same form, for languages without spaces between words.
     """
 
@@ -63,9 +61,7 @@ class ExtensionCurve:
         return Picture(panels, f"{titles} against the number of new tokens, in {len(codes)} languages").svg()
 
     def _lines(self, rows: Mapping[str, tuple[float, ...]], low: float, codes: list[str]) -> Row:
-        """Return a row with a line for each language, and the scales. The position of a language in ``codes`` sets its
-        colour.
-        """
+        """Return a row with the scales and a line for each language. The order of ``codes`` determines the colours."""
         values = [value for row in rows.values() for value in row]
         least, most = min(low, *values), max(2 * low, *values)
         last, left, right, head, floor = self.sizes[-1], 6.0, 70.0, 8.0, max(240.0, LINE * len(rows))
@@ -97,11 +93,12 @@ class ExtensionCurve:
 def extension_curve(
     extension: Extension, texts: Mapping[str, Iterable[str]], *, progress: bool | None = None
 ) -> ExtensionCurve:
-    """Measure the old tokenizer, and the extended tokenizer with more and more of its new tokens. All of these come from the
-    same training.
+    """Measure the old tokenizer, and the extended tokenizer with more and more of its new tokens.
+
+    The new tokens are learned only once, for all sizes.
 
     Args:
-        texts: The lines of each text, keyed by language code. They are read once.
+        texts: The lines of each text, keyed by language code. The lines are read once.
         progress: Whether to show a bar on stderr; None shows it only on a terminal.
 
     Raises:
@@ -109,7 +106,7 @@ def extension_curve(
     """
     lines = {code: list(map(normalized, rows)) for code, rows in texts.items()}
     spaced = {code: language(code).spaced for code in lines}
-    # Words, or characters in languages without spaces between words.
+    # The number of words or, in languages without spaces between words, of characters.
     units_of = {code: sum(len(words_of(line) if spaced[code] else line) for line in rows) for code, rows in lines.items()}
     for code, rows in lines.items():
         if not any(map(words_of, rows)):

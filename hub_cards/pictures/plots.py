@@ -34,8 +34,8 @@ _BINS = (None, *range(1, LONGEST + 1))
 
 
 def draw(comparison: Comparison) -> dict[str, Picture]:
-    """Return the pictures of a comparison, keyed by name. For languages without spaces, they show tokens per character, not
-    per word.
+    """Return the pictures of a comparison, keyed by name. For languages without spaces between words, the pictures show
+    tokens per character instead of tokens per word.
     """
     fertility: dict[str, dict[str, dict[str, float]]] = {FERTILITY.key: {}, PER_CHARACTER.key: {}}
     lengths: dict[str, Counter[int | None]] = {name: Counter() for name in comparison.tokenizers}
@@ -90,11 +90,11 @@ def tokens_per_word(
 
 
 def _costs(values: Mapping[str, Mapping[str, float]], names: Sequence[str], low: float, what: str) -> tuple[Row, ...]:
-    """Return the rows of the languages, and the scale below the rows."""
+    """Return a row for each language, and a last row with the scale."""
     costs = [value for row in values.values() for value in row.values()]
     least, most = 0.93 * min(low, *costs), 1.06 * max(2 * low, *costs)
     powers = range(ceil(log2(least)), floor(log2(most)) + 1)
-    # Small fractions are long.
+    # The labels of small fractions are long.
     step = ceil((8 * max(len(f"{2**power:g}") for power in powers) + 8) * log2(most / least) / LEAST_WIDTH)
     labels = {2.0**power: f"{2**power:g}" for power in range(-(-powers[0] // step) * step, powers[-1] + 1, step)}
 
@@ -130,16 +130,16 @@ def _lanes(places: Sequence[float]) -> list[int]:
 
 
 def token_lengths(lengths: Mapping[str, Mapping[int | None, int]]) -> Picture:
-    """Draw the lengths of tokens in running text: for each tokenizer, the share of its tokens that has each length in
-    characters.
+    """Draw the lengths of tokens in running text. The picture has a panel for each tokenizer, with the share of tokens of
+    each length.
 
     Args:
-        lengths: Numbers of tokens, keyed by the tokenizer's name and then by length in characters; None is the key for
-            parts of a character.
+        lengths: Numbers of tokens, keyed by the tokenizer's name and then by the token's length in characters. The key None
+            is for tokens that are only a part of a character.
     """
     shares = {name: _shares(counts) for name, counts in lengths.items()}
     most = max(share for row in shares.values() for share in row.values())
-    about = "Per cent of the tokens of all texts, by their length in characters. Hollow: only a part of one."
+    about = "Per cent of all tokens, by length in characters. Hollow: tokens that are only a part of a character."
     step = 100 / len(_BINS)
     panels = []
     for place, (name, row) in enumerate(shares.items()):
@@ -148,7 +148,7 @@ def token_lengths(lengths: Mapping[str, Mapping[int | None, int]]) -> Picture:
         shapes = []
         for number, share in enumerate(row.values()):
             height, left = 95 * share / most, step * number
-            # Nobody can read parts of characters.
+            # Parts of characters are hollow, because nobody can read them.
             look = f"{colour_of(place)} {'solid' if number else 'hollow'}"
             shapes.append(bar(left + 0.1 * step, floor - height, 0.8 * step, height, look))
             tone, middle = "ink" if share else "muted", left + step / 2

@@ -1,4 +1,6 @@
-"""A picture of the health of a vocabulary: used and unused tokens by script, and the gain of an extension's new tokens."""
+"""A picture of the health of a vocabulary. It shows used and unused tokens by script, and the gain from new tokens of an
+extension.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ _SCRIPTS = 16
 
 
 def draw_vocabulary(health: VocabularyHealth, name: str) -> Picture:
-    """Return the picture of a vocabulary; ``name`` is the tokenizer's."""
+    """Return the picture of a vocabulary. ``name`` is the name of the tokenizer."""
     panels = [_by_script(health)]
     if health.cutoffs and health.cutoffs[-1].share_of_gain is not None:
         panels.append(_by_cutoff(health.cutoffs))
@@ -55,6 +57,6 @@ def _by_cutoff(cutoffs: Sequence[Cutoff]) -> Panel:
         shapes.append(text(x, floor + LINE, thousands(cutoff.new_tokens), anchor="middle"))
     return Panel(
         "Gain of new tokens",
-        "Tokens saved by the first new tokens, as a share of those saved by all. Right: number of new tokens.",
+        "Tokens saved by the first new tokens, as a share of the tokens saved by all. Right: number of new tokens.",
         rows=(Row(join(shapes), floor + 2 * LINE),),
     )

@@ -1,8 +1,8 @@
-"""A playground: a static page that shows typed text as tokens of several tokenizers, which run in the browser.
+"""A playground: a static page that shows typed text as tokens of several tokenizers.
 
-The page makes no requests to other servers, so any web server can serve it, for example a static Space of the Hub. The
-tokenizers run in tokenizers.js, a part of transformers.js that ships with this package. The scripts are in
-``hub_cards/playground/page``; they show texts in the same way as `hub_cards.TokenView`.
+The tokenizers run in the browser, in tokenizers.js, a part of transformers.js that ships with this package. The page makes
+no requests to other servers, so any web server can serve it. For example, it can be a static Space on the Hub. The scripts
+of the page are in ``hub_cards/playground/page``. They show texts in the same way as `hub_cards.TokenView`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from hub_cards.markup import as_json, listed, render
 
 PAGE, CARD = "index.html", "README.md"
 _TOKENIZERS = "tokenizer-*.json"
-_ABOUT = """A page that shows typed text as tokens of several tokenizers, which run in the browser.
+_ABOUT = """This page shows typed text as tokens of several tokenizers. The tokenizers run in the browser.
 Written by `hf-sgpe playground`.
 """
 
@@ -41,28 +41,28 @@ def write_playground(
     title: str = "Tokens as you type",
     text: str | None = None,
 ) -> list[str]:
-    """Write a playground into a folder, for any web server: ``index.html``, its scripts, and each tokenizer's
-    ``tokenizer.json``.
+    """Write a playground into a folder that any web server can serve.
 
-    With the ``README.md`` in the folder, it can be a static Space of the Hub.
+    The folder gets ``index.html``, its scripts, and the ``tokenizer.json`` of each tokenizer. It also gets a ``README.md``,
+    so that the folder can be a static Space on the Hub.
 
     Args:
         folder: Output folder. If it exists, it must be empty or have a playground, which is replaced.
-        tokenizers: Tokenizers, keyed by the name to show: a `BPETokenizer`, a fast tokenizer of transformers, a tokenizer of
-            the package ``tokenizers``, or a file, folder or Hub repository with a ``tokenizer.json``.
+        tokenizers: Tokenizers, keyed by the name to show. A tokenizer is a `BPETokenizer`, a fast tokenizer of transformers,
+            a tokenizer of the package ``tokenizers``, or a file, folder or Hub repository with a ``tokenizer.json``.
         text: Initial text of the page; None for a few words in the first tokenizer's script.
 
     Returns:
         The names of the files.
 
     Raises:
-        SGPEError: no tokenizer is given, or a tokenizer cannot be read; or the folder has other files.
+        SGPEError: no tokenizer is given, a tokenizer cannot be read, or the folder has files that are not a playground.
     """
     if not tokenizers:
         raise SGPEError("no tokenizer to show: give at least one")
     target = Path(folder)
     if target.is_dir() and any(target.iterdir()) and not _is_playground(target):
-        raise SGPEError(f"{target} has files that are not a playground: give a new folder")
+        raise SGPEError(f"{target} is not empty and has no playground: give a new folder")
     loaded = {name: _loaded(tokenizer) for name, tokenizer in tokenizers.items()}
     contents = {name: content for name, (content, _) in loaded.items()}
     names = {name: f"tokenizer-{number}.json" for number, name in enumerate(contents, 1)}
@@ -104,19 +104,19 @@ def _space_card(title: str) -> str:
 def push_playground(
     folder: str | os.PathLike[str], repo_id: str, *, private: bool | None = None, token: bool | str | None = None
 ) -> str:
-    """Upload a playground as a static Space of the Hub, in one commit; create the Space if it does not exist.
+    """Upload a playground to the Hub as a static Space, in one commit. If the Space does not exist, create it.
 
     Args:
         folder: A folder written by `write_playground`.
         repo_id: ``user/name`` of the Space.
-        private, token: As for `hub_cards.publishing.uploading`.
+        private, token: As in `hub_cards.publishing.uploading.push`.
 
     Returns:
         The address of the Space.
 
     Raises:
-        SGPEError: the folder has no playground, or the Space has other files; the Hub refused a request, or the connection
-            failed.
+        SGPEError: the folder has no playground, the Space has a page that is not a playground, the Hub refused a request, or
+            the connection failed.
     """
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 
@@ -126,7 +126,7 @@ def push_playground(
         url = api.create_repo(repo_id, repo_type="space", space_sdk="static", private=private, exist_ok=True)
         there = api.list_repo_files(repo_id, repo_type="space")
         if PAGE in there and not _is_playground(Path(api.hf_hub_download(repo_id, PAGE, repo_type="space")).parent):
-            raise SGPEError(f"Space {repo_id} has files that are not a playground: give another name")
+            raise SGPEError(f"Space {repo_id} has a page that is not a playground: give another name")
         old = [name for name in there if fnmatch(name, _TOKENIZERS) and name not in names]
         changes = [CommitOperationAdd(name, str(Path(folder) / name)) for name in names]
         removals = [CommitOperationDelete(name) for name in old]
@@ -153,7 +153,9 @@ def _is_playground(folder: Path) -> bool:
 
 
 def _loaded(tokenizer: Any) -> tuple[dict[str, Any], BPETokenizer | None]:
-    """Return the content of a tokenizer's ``tokenizer.json``, and the tokenizer itself if `BPETokenizer` reads it."""
+    """Return the content of a tokenizer's ``tokenizer.json``, and the tokenizer as a `BPETokenizer`, or None if this is
+    impossible.
+    """
     known = read_tokenizer(tokenizer)
     if not isinstance(known, BPETokenizer):
         foreign_backend(*known)  # raises an error for a file that no browser could read
@@ -164,7 +166,7 @@ def _loaded(tokenizer: Any) -> tuple[dict[str, Any], BPETokenizer | None]:
 
 
 def _script(script: Script) -> dict[str, Any]:
-    """Return the table of a script in the form that the page reads."""
+    """Return the table of a script in the format for the page."""
     classes = script.classes()
     return {
         "name": script.name,

@@ -1,4 +1,4 @@
-"""Publishing of a tokenizer with a card of facts about it, for `SGPETokenizerFast.push_to_hub`."""
+"""Publishing of a tokenizer together with a card, for `SGPETokenizerFast.push_to_hub`."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def publish(folder: str, repo_id: str, *, tags: Sequence[str] = (), token: bool 
         SGPEError: the Hub refused a request, or the connection failed.
     """
     repo_id = full_name(repo_id, token=token)
-    with suppress(NotByteLevelError):  # some added tokens make a card impossible
+    with suppress(NotByteLevelError):  # with some added tokens, a card is not possible
         write_card(folder, BPETokenizer.from_pretrained(folder), name=repo_id, tags=tags)
     return push(folder, repo_id, token=token, **options).commit

@@ -1,4 +1,4 @@
-"""Publishing of tokenizers and models: a folder, with its card and pictures, is uploaded to the Hugging Face Hub in one
+"""Publishing of tokenizers and models. A folder is uploaded to the Hugging Face Hub with its card and pictures, in one
 commit.
 """
 
@@ -66,12 +66,12 @@ class Pushed:
 
     Attributes:
         repo_id: ``user/name``.
-        url: URL of the pull request or the commit or, after a dry run, of the repository.
+        url: URL of the pull request or of the commit. After a dry run, URL of the repository.
         created: Whether the repository is new.
         new_branch: Whether the branch is new.
         files: All files that belong to the tokenizer or the model.
-        left_out: Other entries of the folder; names of folders end in a slash.
-        commit: The Hub's answer; the newest commit if nothing had changed, and None after a dry run.
+        left_out: Other entries of the folder. Names of folders end in a slash.
+        commit: The new commit. If nothing had changed, the newest commit of the repository. After a dry run, None.
         unreachable: The reason why a dry run could not reach the Hub; None if the Hub was reached.
     """
 
@@ -104,8 +104,8 @@ def push(
     model's weights (safetensors), configuration and licence, the card and its page, and the ``pictures`` of `write_card`.
     All files arrive together, so weights and tokenizer always match. If an upload is interrupted, call `push` again: it
     sends only the large files that are missing. Nothing in the repository is deleted. If a file is a link, the target of the
-    link is uploaded. The target must be in the folder and not hidden. In a snapshot of the Hub's cache, it may also be one
-    of the repository's blobs.
+    link is uploaded. The target must be in the folder and not hidden. If the folder is a snapshot in the Hub's cache, the
+    target may also be a blob of the same repository.
 
     Args:
         folder: Folder of the tokenizer, or of a model with its tokenizer.
@@ -118,12 +118,12 @@ def push(
         commit_description: The rest of the commit message.
         replace_card: Whether a generated card may replace a README.md that a person wrote or changed, or a card with
             measurements of the same tokenizer.
-        dry_run: Whether to send nothing, and only compare the folder with the repository or, without a network, check the
-            folder.
+        dry_run: Whether to send nothing, and only compare the folder with the repository. Without a network, the folder is
+            only checked.
 
     Raises:
-        SGPEError: the folder has no valid tokenizer, has the card of another tokenizer, or has a link to a place outside; it
-            has a model whose weights are incomplete or have fewer rows than the tokenizer has ids; the Hub refused a
+        SGPEError: the folder has no valid tokenizer, has the card of another tokenizer, or has a link to a file outside the
+            folder; the model's weights are incomplete, or have fewer rows than the tokenizer has ids; the Hub refused a
             request; or the connection failed. The commit is made as a whole or not at all.
     """
     from huggingface_hub import CommitOperationAdd, HfApi
@@ -169,14 +169,13 @@ def push(
     missing = _not_arrived(api, source, repo_id, commit.oid, changed)
     if missing:
         raise SGPEError(
-            f"{repo_id}: the repository's .gitignore excludes {', '.join(missing)}: remove that entry from the .gitignore"
+            f"{repo_id}: the repository's .gitignore excludes {', '.join(missing)}: remove this entry from the .gitignore"
         )
     return Pushed(repo_id, commit.pr_url or commit.commit_url, created, new_branch, files, left_out, commit)
 
 
 def full_name(repo_id: str, *, token: bool | str | None = None) -> str:
-    """Return the full name of a repository, ``user/name``. A name without a user gets the namespace of the user who is
-    logged in.
+    """Return the full name of a repository, ``user/name``. If the name has no user, add the user who is logged in.
 
     Raises:
         SGPEError: ``repo_id`` is not a valid repository name, or the user is not logged in.
@@ -197,9 +196,9 @@ def _sort(folder: Path) -> tuple[list[str], tuple[str, ...]]:
     """Return the files of a folder that belong to its tokenizer and model, and the other entries.
 
     Raises:
-        SGPEError: the folder has no valid tokenizer, or the card of another tokenizer; a file that the tokenizer or the
-            model needs is missing, or is a link to a place outside the folder; the model has fewer rows than the tokenizer
-            has ids.
+        SGPEError: the folder has no valid tokenizer, or has the card of another tokenizer; a file of the tokenizer or of the
+            model is missing, or is a link to a file outside the folder; or the model has fewer rows than the tokenizer has
+            ids.
     """
     if not folder.is_dir():
         raise SGPEError(f"{folder}: no such folder")
@@ -208,7 +207,7 @@ def _sort(folder: Path) -> tuple[list[str], tuple[str, ...]]:
     tokenizer = load(folder)
     card = folder / CARD_FILE
     if card.is_file() and is_of_another(card.read_text(encoding="utf-8", errors="replace"), tokenizer):
-        raise SGPEError(f"{card}: this card was written for another tokenizer: write a new one with hf-sgpe card")
+        raise SGPEError(f"{card}: this card was written for another tokenizer: write a new card with hf-sgpe card")
     config = folder / CONFIG_FILE
     modules = {config: list(_modules(read_json(config), "AutoTokenizer"))} if config.exists() else {}
     wanted = [TOKENIZER_FILE, CONFIG_FILE, CHAT_TEMPLATE_FILE, CARD_FILE, PAGE_FILE]
@@ -220,7 +219,7 @@ def _sort(folder: Path) -> tuple[list[str], tuple[str, ...]]:
         for module in names:
             if not (folder / module).is_file():
                 raise SGPEError(
-                    f"{folder} has no {module}, which its {config.name} names: save the tokenizer or the model again"
+                    f"{config} refers to {module}, but the folder has no such file: save the tokenizer or the model again"
                 )
         wanted += names
     paths, left_out = [], []
@@ -239,7 +238,8 @@ def _sort(folder: Path) -> tuple[list[str], tuple[str, ...]]:
 def _check_place(folder: Path, name: str) -> None:
     """Check that a file of a folder is not a link to a file outside the folder or to a hidden file.
 
-    Copied and cloned folders keep their links, which may point to a password on this machine or to ``.git/config``.
+    Copied and cloned folders keep their links. A link may point to a file with a password on this machine, or to
+    ``.git/config``.
 
     Raises:
         SGPEError: the file is such a link.
@@ -250,15 +250,15 @@ def _check_place(folder: Path, name: str) -> None:
         return
     if not place.is_relative_to(home) or any(part.startswith(".") for part in place.relative_to(home).parts):
         raise SGPEError(
-            f"{folder / name} is a link to {place}, which is hidden or outside the folder, so it is not published: "
-            "remove the link, or put a regular file in its place"
+            f"{folder / name} is not published, because it is a link to a file that is hidden or outside the folder "
+            f"({place}): remove the link, or put a regular file in its place"
         )
 
 
 def _modules(settings: Mapping[str, Any], *classes: str) -> Iterator[str]:
-    """Yield the Python files that ``auto_map`` of a configuration names, for some classes or, by default, for all.
+    """Yield the names of the Python files in a configuration's ``auto_map``, for the given classes (default: all classes).
 
-    Classes in other repositories have no file here.
+    Classes in other repositories are left out, because they have no file in this folder.
     """
     auto_map = settings.get("auto_map")
     named = auto_map if isinstance(auto_map, dict) else dict.fromkeys(classes, auto_map)
@@ -282,7 +282,7 @@ def _check_rows(folder: Path, tokenizer: object) -> None:
     if last >= rows:
         raise SGPEError(
             f"{folder}: the tokenizer has the id {last:,}, but the model has only {rows:,} rows: "
-            f"add rows with hf-sgpe transplant, or publish the tokenizer from its own folder"
+            f"add rows with hf-sgpe transplant, or publish the tokenizer from a folder without the model"
         )
 
 
@@ -291,7 +291,7 @@ def _check_rows(folder: Path, tokenizer: object) -> None:
 
 @dataclass(frozen=True)
 class _There:
-    """The state of a repository: its newest commit (None if it does not exist), and some of its files, keyed by path."""
+    """The state of a repository: its newest commit (None for a new repository), and some of its files, keyed by path."""
 
     head: str | None
     has_branch: bool
@@ -318,7 +318,7 @@ def _look(api: HfApi, repo_id: str, revision: str | None, paths: list[str]) -> _
 
 
 def _listed(api: HfApi, repo_id: str, commit: str | None, paths: list[str]) -> dict[str, RepoFile]:
-    """Return the files of a commit that are among ``paths``, keyed by path."""
+    """Return the files of a commit, keyed by path. Files that are not in ``paths`` are left out."""
     from huggingface_hub.hf_api import RepoFile
 
     listed = api.get_paths_info(repo_id, paths, revision=commit) if paths else []
@@ -326,7 +326,7 @@ def _listed(api: HfApi, repo_id: str, commit: str | None, paths: list[str]) -> d
 
 
 def _compared(folder: Path, paths: Sequence[str], there: Mapping[str, RepoFile]) -> Iterator[PushedFile]:
-    """Yield each file with its change. Local files are read only if the repository has a file of this name."""
+    """Yield each file with its change. A local file is not read if the repository has no file of this name."""
     sizes = {path: (folder / path).stat().st_size for path in paths}
     read = sum(size for path, size in sizes.items() if path in there)
     hide = read < LARGE or not somebody_watches()
@@ -339,7 +339,7 @@ def _compared(folder: Path, paths: Sequence[str], there: Mapping[str, RepoFile])
 
 
 def _is_same(file: Path, size: int, there: RepoFile, on_read: Callable[[int], object] = lambda size: None) -> bool:
-    """Return whether a local file and a file on the Hub have the same content, judged by the hash on the Hub."""
+    """Return whether a local file has the same content as a file on the Hub, according to the Hub's hash of the file."""
     # Git's blob id is a hash of the size and the content.
     digest = hashlib.sha256() if there.lfs else hashlib.sha1(b"blob %d\0" % size)
     with file.open("rb") as content:
@@ -352,7 +352,7 @@ def _is_same(file: Path, size: int, there: RepoFile, on_read: Callable[[int], ob
 def _with_card_kept(
     files: tuple[PushedFile, ...], api: HfApi, folder: Path, repo_id: str, head: str | None
 ) -> tuple[PushedFile, ...]:
-    """Return the files, with the card marked as kept if the new card would overwrite edits or measurements on the Hub."""
+    """Return the files. If the new card would overwrite edits or measurements on the Hub, mark the card as kept."""
     changes = {file.path: file.change for file in files}
     if changes.get(CARD_FILE) != "changed":
         return files
@@ -366,8 +366,9 @@ def _with_card_kept(
 
 
 def _not_arrived(api: HfApi, folder: Path, repo_id: str, commit: str, paths: list[str]) -> list[str]:
-    """Return the files that the commit lacks, because the Hub silently skips files that the repository's .gitignore
-    excludes.
+    """Return the files that are missing from the commit.
+
+    The Hub silently skips files that the repository's .gitignore excludes.
     """
     try:
         with hub_errors(f"{repo_id}:"):

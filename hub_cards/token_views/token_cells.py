@@ -19,7 +19,7 @@ from hf_sgpe.splitting.syllables import LinguisTrie
 from hf_sgpe.tokenizer import BPETokenizer
 from hf_sgpe.vocabulary.byte_strings import bytes_spelled
 
-# Unicode's blocks for scripts that are written from right to left. hub_cards/playground/page/cells.js has the same.
+# Unicode's blocks for scripts that are written from right to left. hub_cards/playground/page/cells.js has the same blocks.
 RIGHT_TO_LEFT = regex.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
 _CLUSTER = regex.compile(r"\X")
 _WORD_START = regex.compile(r"(?<=\S)(?=[^\S\r\n])|(?<=\n)(?=[^\n])")
@@ -30,13 +30,14 @@ _LINE_START = regex.compile(r"(?<=\n)(?=[^\n])")
 
 
 class Token(NamedTuple):
-    """A token of a text, with the index of its first character and of the character after its last. Tokens that share a
-    character overlap.
+    """A token of a text. Tokens that share a character overlap.
 
     Attributes:
         name: The token as a string of the vocabulary.
         rank: Rank of the merge that makes the token, or None.
         hex: The bytes of the token if they are not whole characters, otherwise empty.
+        start: The index of the token's first character.
+        stop: The index after the token's last character.
     """
 
     id: int
@@ -48,11 +49,11 @@ class Token(NamedTuple):
 
 
 Reader = Callable[[str], tuple[str, list[Token]]]
-"""A function from a text to its normal form and its tokens."""
+"""A function that takes a text and returns the normal form and the tokens of the text."""
 
 
 def reader(tokenizer: Any) -> Reader:
-    """Return a function that tokenizes texts, from a tokenizer of any kind that `hub_cards.TokenView` accepts."""
+    """Return a function that tokenizes texts. The tokenizer can be of any kind that `hub_cards.TokenView` accepts."""
     known = read_tokenizer(tokenizer)
     return _byte_level(known) if isinstance(known, BPETokenizer) else _foreign(*known)
 
@@ -76,7 +77,7 @@ def _byte_level(tokenizer: BPETokenizer) -> Reader:
         tokens: list[Token] = []
         ids = tokenizer.encode(text)
         decoded = tokenizer.decode(ids)
-        # A space that was put before the text is part of the first token, but not of the text.
+        # If the tokenizer puts a space before the text, this space is part of the first token, but not of the text.
         reached = len(decoded) - sum(facts(id)[3] for id in ids)
         for id in ids:
             name, rank, hex, begun, shared = facts(id)
@@ -130,7 +131,7 @@ def _bytes_of(name: str, is_byte_level: bool) -> bytes:
 
 
 class Run(NamedTuple):
-    """Characters of a text that are one syllable or are between syllables. Between syllables, ``is_cut`` is None."""
+    """A run of characters: one syllable, or text between syllables. For text between syllables, ``is_cut`` is None."""
 
     start: int
     stop: int
@@ -143,7 +144,7 @@ class Cell(NamedTuple):
 
     Attributes:
         runs: The characters of the cell, divided where a syllable begins or ends.
-        is_torn: Whether a browser would join characters of the cell and their neighbours into one sign.
+        is_torn: Whether a browser would join characters of the cell with characters next to the cell into one sign.
     """
 
     start: int
@@ -160,8 +161,8 @@ class Cell(NamedTuple):
 
 @dataclass
 class TextInCells:
-    """A text, in the normal form of one tokenizer, divided into cells. ``syllables`` has an entry for the place of each
-    character.
+    """A text in the normal form of one tokenizer, divided into cells. ``syllables`` has the syllable of a character, keyed
+    by the character's index.
     """
 
     text: str
@@ -179,7 +180,7 @@ def in_cells(text: str, read: Reader) -> TextInCells:
     """Return a text divided into cells, with the measures of `hub_cards.evaluate`."""
     text, tokens = read(well_formed(text))
     counts, syllables = _measure(text, tokens)
-    # At any other boundary a browser would join both sides into one sign.
+    # Places where a cell can end. At other places, a browser would join both sides into one sign.
     joints = {0, len(text), *(cluster.start() for cluster in _CLUSTER.finditer(text))}
     joints -= {place for place, run in syllables.items() if run.is_cut and place > run.start}
     cells = [
@@ -190,7 +191,7 @@ def in_cells(text: str, read: Reader) -> TextInCells:
 
 
 def _measure(text: str, tokens: Sequence[Token]) -> tuple[Evaluation, dict[int, Run]]:
-    """Return the measures of `hub_cards.evaluate`, and the syllable at the place of each character."""
+    """Return the measures of `hub_cards.evaluate`, and the syllables, keyed by the index of each of their characters."""
     trie = _trie(tuple(SCRIPTS))
     ends = _ends(tokens)
     counts = Evaluation(lines=1, words=len(words_of(text)), tokens=len(tokens))
@@ -220,8 +221,8 @@ def _trie(scripts: tuple[str, ...]) -> LinguisTrie:
 
 
 def _ends(tokens: Sequence[Token]) -> list[int]:
-    """Return the ends of tokens, counted in half characters: an even number is an end between two characters, an odd number
-    an end inside a character.
+    """Return the ends of tokens, counted in half characters. An end between two characters is an even number, and an end
+    inside a character is an odd number.
 
     >>> _ends([Token(1, "", None, "", 0, 2), Token(2, "", None, "", 1, 2)])
     [3, 4]
@@ -231,7 +232,7 @@ def _ends(tokens: Sequence[Token]) -> list[int]:
 
 
 def _groups(length: int, tokens: Sequence[Token], syllables: Mapping[int, Run]) -> Iterator[tuple[int, int, list[Token]]]:
-    """Yield the start, stop and tokens of each part of a text: a part has one token, several tokens that share characters,
+    """Yield the start, stop and tokens of each part of a text. A part has one token, several tokens that share characters,
     or no token.
     """
     stop = place = 0
@@ -257,7 +258,7 @@ def _groups(length: int, tokens: Sequence[Token], syllables: Mapping[int, Run]) 
 
 
 def columns(shown: Sequence[TextInCells]) -> Iterator[tuple[list[list[Cell]], bool]]:
-    """Yield columns of about a word each: the cells of each tokenizer, and whether the line ends after the column."""
+    """Yield columns of about one word. A column is a pair: the cells of each tokenizer, and whether the line ends here."""
     cuts = _cuts(shown)
     rows = [_between(each.cells, places) for each, places in zip(shown, zip(*cuts, strict=True), strict=True)]
     for number, column in enumerate(zip(*rows, strict=True)):
@@ -265,9 +266,11 @@ def columns(shown: Sequence[TextInCells]) -> Iterator[tuple[list[list[Cell]], bo
 
 
 def _cuts(shown: Sequence[TextInCells]) -> list[tuple[int, ...]]:
-    """Return the starts of columns in each tokenizer's text: places where a word and a token of each tokenizer start."""
-    # The bidirectional algorithm treats a column as an object: words that are written from right to left would change
-    # places.
+    """Return the starts of columns in each tokenizer's text. A column starts where a word starts and every tokenizer starts
+    a token.
+    """
+    # In text from right to left, a column is a whole line. The bidirectional algorithm treats a column as an object, so
+    # columns of single words would be in the wrong order.
     edges = [_LINE_START if RIGHT_TO_LEFT.search(each.text) else _WORD_START for each in shown]
     starts = [[match.start() for match in edge.finditer(each.text)] for edge, each in zip(edges, shown, strict=True)]
     tokens = [{cell.start for cell in each.cells} for each in shown]

@@ -1,7 +1,7 @@
 """Display of a text as coloured tokens, with underlined syllables and a mark on cut syllables.
 
-`TokenView` shows texts in a notebook or on a page, as tokens of several tokenizers, one below the other; `tokens_html` and
-`style` are for your own pages. The result is plain HTML and CSS, without scripts or external files.
+`TokenView` shows texts in a notebook or on a page. It shows the tokens of several tokenizers below each other.
+`tokens_html` and `style` are for your own pages. The result is plain HTML and CSS, without scripts or external files.
 """
 
 from __future__ import annotations
@@ -31,21 +31,20 @@ _MARKS = {"\t": "→", "\n": "⏎", "\r": "␍", "\x7f": "␡", "\xa0": "⍽", "
 
 
 class TokenView:
-    """A view of texts as tokens of one or several tokenizers, one below the other. Notebooks display the view; `to_html`
-    returns a page.
+    """A view of texts as tokens of one or more tokenizers. Notebooks display the view, and `to_html` returns it as a page.
 
     Each text is shown in each tokenizer's own normal form, without special tokens. The counts are those of
     `hub_cards.evaluate` for a text in NFC. Time and size grow linearly with the text.
 
     Args:
         texts: One text, or several.
-        tokenizers: Tokenizers, keyed by display name: a `BPETokenizer`, a fast tokenizer of transformers, a tokenizer of the
-            package ``tokenizers``, or a file, folder or Hub repository with a ``tokenizer.json``. Or a single tokenizer
-            without a name.
+        tokenizers: One tokenizer, or a dictionary of tokenizers, keyed by display name. A tokenizer is a `BPETokenizer`, a
+            fast tokenizer of transformers, a tokenizer of the package ``tokenizers``, or a file, folder or Hub repository
+            with a ``tokenizer.json``.
 
     Raises:
         SGPEError: there is no text or no tokenizer, or a tokenizer cannot be read.
-        TypeError: a text is not a string, or a tokenizer is of no known kind.
+        TypeError: a text is not a string, or a tokenizer is of an unknown kind.
 
     >>> from hf_sgpe import BPETokenizer
     >>> tokenizer = BPETokenizer.train_from_iterator(["ශ්‍රී ලංකාව"], 260)
@@ -55,9 +54,9 @@ class TokenView:
 
     def __init__(self, texts: str | Iterable[str], tokenizers: Mapping[str, Any] | Any) -> None:
         if isinstance(texts, (bytes, bytearray)):
-            raise TypeError("expected texts, not bytes: decode them first")
+            raise TypeError("expected texts, not bytes: decode the bytes first")
         if isinstance(tokenizers, (list, tuple)):
-            raise TypeError("several tokenizers need names: give a dictionary from names to tokenizers")
+            raise TypeError("to show several tokenizers, give a dictionary of tokenizers, keyed by name")
         if not isinstance(tokenizers, Mapping):
             tokenizers = {str(tokenizers) if isinstance(tokenizers, (str, os.PathLike)) else "tokenizer": tokenizers}
         self.texts = [texts] if isinstance(texts, str) else list(texts)
@@ -92,7 +91,9 @@ class TokenView:
 
 
 def style() -> str:
-    """Return the CSS for `tokens_html`, to include once in a page. It follows the page's ``color-scheme``, light or dark."""
+    """Return the CSS for `tokens_html`. Include it once in a page. Its colours follow the page's ``color-scheme``, light or
+    dark.
+    """
     return render("token_view.css")
 
 
@@ -100,10 +101,10 @@ def tokens_html(text: str, tokenizer: Any) -> str:
     """Return the HTML of one text as tokens of one tokenizer, without counts, for use inside a line. The page must include
     `style` once.
 
-    For many texts, pass a `BPETokenizer`; a tokenizer of any other kind is read again in each call.
+    For many texts, pass a `BPETokenizer`, because a tokenizer of any other kind is loaded again in each call.
 
     Args:
-        tokenizer: As for `TokenView`.
+        tokenizer: As in `TokenView`.
 
     >>> from hf_sgpe import BPETokenizer
     >>> tokens_html("a", BPETokenizer.train_from_iterator(["a"], 256)).count("data-tip")
@@ -115,8 +116,8 @@ def tokens_html(text: str, tokenizer: Any) -> str:
 
 
 def _columns(shown: Mapping[str, TextInCells]) -> Iterator[str]:
-    """Yield the columns of a text, with a row for each tokenizer. If there are several, each row has the tokenizer's name,
-    because lines wrap.
+    """Yield the columns of a text, with a row for each tokenizer. If there are several tokenizers, each row has the
+    tokenizer's name, because lines wrap.
     """
     several = len(shown) > 1
     labels = [f' data-name="{_escape(name)}"' if several else "" for name in shown]
@@ -130,7 +131,7 @@ def _columns(shown: Mapping[str, TextInCells]) -> Iterator[str]:
 
 
 def _cells_html(shown: TextInCells, name: str = "") -> Iterator[str]:
-    """Yield the HTML of each cell; ``name`` is the tokenizer's name if there are several."""
+    """Yield the HTML of each cell. ``name`` is the name of the tokenizer, or empty if there is only one tokenizer."""
     numbers = count()
 
     def token_html(token: Token, kind: str, content: str) -> str:
@@ -180,7 +181,7 @@ def _mark(character: str) -> str:
 
 
 def _escape(text: str) -> str:
-    """Return text escaped for HTML, including attributes. U+0000 becomes ␀, because HTML cannot have it."""
+    """Return text escaped for HTML, including attributes. U+0000 becomes ␀, because HTML cannot contain U+0000."""
     return html.escape(text.replace("\0", "␀")).replace("\r", "&#13;")
 
 

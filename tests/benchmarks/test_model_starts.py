@@ -7,7 +7,7 @@ from model_starts import Texts, at
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--starts", "omp"], "--starts omp needs --donor, and no other start does"),
+        (["--starts", "omp"], "--starts omp needs --donor; for other starts, leave out --donor"),
         (["--batch", "100"], "--batch must be a multiple of --length 512, not 100"),
         (["--steps", "0"], "--steps must be at least 1, not 0"),
     ],

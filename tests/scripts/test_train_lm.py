@@ -137,24 +137,24 @@ def test_an_unknown_option_ends_in_one_line(folder):
     ("arguments", "message"),
     [
         (["--tokenizer", "bare"], "training needs text"),
-        (["si.txt"], "give a tokenizer"),
+        (["si.txt"], "there is no tokenizer"),
         (["nowhere.txt", "--tokenizer", "bare"], "nowhere.txt: no such file"),
         (["si.txt", "--tokenizer", "nobody/nothing"], "nobody/nothing: no such file or folder, and "),
         (["si.txt", "--tokenizer", "bare", "--width", "7"], "width of 7"),
         (["30-en.txt", "--tokenizer", "bare", "--length", "90000"], "30-en.txt: too little text for a row"),
         (["si.txt", "--tokenizer", "bare", "--eval", "empty.txt"], "empty.txt has no text to measure"),
-        (["si.txt", "--model", "bare", "--layers", "2"], "--layers is for a new model, and --model bare has"),
+        (["si.txt", "--model", "bare", "--layers", "2"], "--layers is for a new model, but --model bare already has"),
         (
             ["si.txt", "--tokenizer", "bare", "--model-tokenizer", "bare"],
             "--model-tokenizer needs a model: name the model with --model",
         ),
         (
             ["30-en.txt", "--tokenizer", "bare", "--model", "small", "--length", "8"],
-            ": with --model-tokenizer, name the tokenizer that the model was trained with",
+            ": give the tokenizer that the model was trained with, as --model-tokenizer",
         ),
         (
             ["30-en.txt", "--tokenizer", "padding", "--model", "small", "--model-tokenizer", "bare", "--length", "8"],
-            "--model small with --model-tokenizer bare: the model has 100 rows for tokens, and its own tokenizer 600 ids",
+            "--model small with --model-tokenizer bare: the model has 100 rows for tokens, but its own tokenizer has 600",
         ),
         (
             ["30-en.txt", "--tokenizer", "words", "--model", "model of bare", "--length", "8"],

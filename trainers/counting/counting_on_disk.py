@@ -1,5 +1,5 @@
-"""Exact counting of words into a file within a memory limit. Words that do not fit into memory are written to disk, and are
-added up at the end.
+"""Exact counting of words within a memory limit. Words that do not fit into memory are written to disk, and are added up at
+the end.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 # Number of characters in a batch. Before a counter adds a batch, it must have room for all words of the batch.
 _BATCH_CHARACTERS = 1 << 18
-# Memory for reading, waiting texts and scratch space of each worker, and for writing.
+# Memory of each worker for reading, waiting texts and scratch space, and memory for writing.
 _WORKER_BYTES = 12 << 20
 _WRITER_BYTES = 64 << 20
 # With less room, a counter would spend more time writing than counting.
@@ -67,15 +67,17 @@ def count_to_file(
     additional time.
 
     Args:
-        texts: An iterable of texts, read once and lazily; or a corpus, whose files of counts are not used.
-        path: File to write; temporary files are written next to it.
-        sources: The sources of the texts, recorded in the file; for a corpus, its own sources.
-        memory_limit: Memory of the whole process in bytes; None for its current memory plus half of the free memory.
+        texts: An iterable of texts, or a corpus. An iterable is read once and lazily. Files of counts in a corpus are not
+            used.
+        path: File to write. Temporary files are written next to it.
+        sources: The sources of the texts, to record in the file. If ``texts`` is a corpus, its own sources are recorded.
+        memory_limit: Limit on the memory of the whole process, in bytes. None for its current memory plus half of the free
+            memory.
         workers: Number of threads; None for one per core. Without the native kernels, there is always one thread.
-        min_count: Words that occur less often in all texts together are left out.
+        min_count: Words that occur less often than this in all texts together are left out.
 
     Raises:
-        SGPEError: a number is too small, pyarrow is not installed, or as for `trainers.read_texts`.
+        SGPEError: a number is too small, pyarrow is not installed, or a text cannot be read (see `trainers.read_texts`).
     """
     if isinstance(texts, Corpus):
         sources = texts.sources
@@ -100,9 +102,9 @@ def add_files(paths: Sequence[str | os.PathLike[str]], path: str | os.PathLike[s
     """Add up files of counts and write the sum to one file, with one bucket of words in memory at a time.
 
     Args:
-        paths: Files to add; a file that is given twice is added twice.
-        path: File to write, which may be one of ``paths``.
-        min_count: The least count of a word, in all files together; rarer words are left out.
+        paths: Files to add. A file that is given twice is added twice.
+        path: File to write. It may be one of ``paths``.
+        min_count: Words that occur less often than this in all files together are left out.
 
     Raises:
         SGPEError: a file is not a file of counts, the files were counted with different settings, or the total is too large.
@@ -127,7 +129,7 @@ def add_files(paths: Sequence[str | os.PathLike[str]], path: str | os.PathLike[s
 
 def _count(texts: Iterable[str], counters: Sequence[WordCounter], runs: _Runs, room: int) -> None:
     def add(counter: WordCounter, batch: list[str]) -> None:
-        # If Python needs one, two or four bytes for each character, UTF-8 needs at most one, three or four.
+        # If Python needs one, two or four bytes for each character, UTF-8 needs at most one, three or four bytes.
         if counter.peak(3 * sum(map(getsizeof, batch)) // 2) > room:
             runs.take(counter)
         counter.add(batch)
@@ -136,8 +138,8 @@ def _count(texts: Iterable[str], counters: Sequence[WordCounter], runs: _Runs, r
 
 
 def _merged(counters: Sequence[WordCounter], room: int) -> list[WordCounter]:
-    """Add counters to the first counter (the fastest way) while the sum fits into memory. Return the first counter and the
-    counters that were not added.
+    """Add counters to the first counter as long as the sum fits into memory. (This is the fastest way.) Return the first
+    counter and the counters that were not added.
     """
     first, *left = counters
     for other in counters[1:]:
@@ -150,7 +152,7 @@ def _merged(counters: Sequence[WordCounter], room: int) -> list[WordCounter]:
 
 
 class _Runs:
-    """Temporary files of words that did not fit into memory, each in the order of a file of counts."""
+    """Temporary files of words that did not fit into memory. Each file is sorted like a file of counts."""
 
     def __init__(self, folder: Path, config: HasSplitting) -> None:
         self.files: list[Path] = []
@@ -197,7 +199,7 @@ def _room(memory_limit: int | None, workers: int) -> int:
 
 
 def check_min_count(min_count: int) -> int:
-    """Check a number of occurrences and return it.
+    """Check the minimum count of words, and return it.
 
     Raises:
         SGPEError: the number is below 1.
@@ -208,11 +210,11 @@ def check_min_count(min_count: int) -> int:
 
 
 class RareWords:
-    """A filter that removes words with a count below ``min_count``. It also computes a limit on the effect on training.
+    """A filter that removes words with a count below ``min_count``. It also computes a limit for the effect on training.
 
-    Wherever a pair of tokens occurs, the pair of bytes at their border also occurs. So no pair of tokens loses more
-    occurrences than the byte pair that loses most. A merge can change only if its count exceeds the count of the next pair
-    by less than this limit.
+    Wherever a pair of tokens occurs, the pair of bytes at the border of the two tokens also occurs. Therefore, no pair of
+    tokens loses more occurrences than the byte pair with the greatest loss. This loss is the limit: a merge can only change
+    if its count exceeds the count of the next pair by less than the limit.
     """
 
     def __init__(self, min_count: int) -> None:
@@ -250,6 +252,6 @@ class RareWords:
         codes = np.frombuffer(words, np.uint8).astype(np.int64)
         times = np.repeat(counts, lengths)
         times[np.cumsum(lengths) - 1] = 0  # no pair begins at a word's last byte
-        # Exact, because floats represent all whole numbers up to 2 ** 53 and the counts are small.
+        # This is exact, because floats represent all whole numbers up to 2 ** 53, and the counts are smaller.
         pairs = np.bincount(codes[:-1] << 8 | codes[1:], times[:-1], minlength=1 << 16)
         self._pairs += pairs.astype(np.int64)

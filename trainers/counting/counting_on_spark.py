@@ -1,4 +1,4 @@
-"""Counting words on Spark: its Python workers split Arrow batches into words, and Spark adds up the counts."""
+"""Counting of words on Spark. Spark's Python workers split Arrow batches into words, and Spark adds up the counts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.splitting.splitting import HasSplitting
 from trainers.counting.counting_on_disk import RareWords
 
-# Memory for a worker's distinct words; when it is full, the worker passes on its counts.
+# Memory for a worker's distinct words. When this memory is full, the worker passes on its counts.
 _WORKER_BYTES = 512 << 20
 
 
@@ -27,15 +27,15 @@ def count_on_spark(
     text_field: str = "text",
     min_count: int = 1,
 ) -> CountsInfo:
-    """Count the words of a column on Spark, and write a file in the form that `trainers.count_to_file` writes.
+    """Count the words of a column on Spark, and write them to a file in the format of `trainers.count_to_file`.
 
     Args:
         sources: Files, folders or globs that Spark reads.
         source_format: Spark's name for the format of the sources.
-        min_count: The least count of a word; rarer words are left out.
+        min_count: Words that occur less often than this are left out.
 
     Raises:
-        SGPEError: pyspark is not installed, Spark cannot read a source, or there is no such column.
+        SGPEError: pyspark is not installed, Spark cannot read a source, or there is no column ``text_field``.
     """
     try:
         from pyspark.errors import PySparkException
@@ -60,8 +60,8 @@ def count_on_spark(
 
 
 def word_counts(frame: Any, column: str, config: HasSplitting) -> Any:
-    """Return a data frame with columns ``word``, ``count`` and ``bucket``. Across its partitions, it is sorted like a file
-    of counts.
+    """Return a data frame with columns ``word``, ``count`` and ``bucket``. The rows of all partitions together are sorted
+    like a file of counts.
 
     Args:
         frame: A Spark data frame.

@@ -54,16 +54,16 @@ def count_files(
 ) -> WordCounts:
     """Count the words of files.
 
-    Memory grows with the number of distinct words and of workers, not with the size of the files.
+    Memory grows with the number of distinct words and with the number of workers, but not with the size of the files.
 
     Args:
         files: From `trainers.find_files`.
         config: A `TrainingConfig`, a `Splitting`, or another object with a ``splitting``.
-        counts: Files of word counts, which are added.
-        weights: As for `TrainingConfig`; None for the weights of ``config``, if it has any.
+        counts: Files of word counts to add.
+        weights: As in `TrainingConfig`. None for the weights of ``config``, if it has any.
         text_field: The field with the text in JSON Lines and Parquet.
-        workers: Number of threads, or of processes without the native kernels; None for one per core, or a single worker for
-            small corpora.
+        workers: Number of threads or, without the native kernels, of processes. None for one per core, or for a single
+            worker if the corpus is small.
         progress: Whether to show a bar on stderr; None shows it only on a terminal.
 
     Raises:
@@ -78,9 +78,9 @@ def count_files(
 def count_corpus(
     corpus: Corpus, config: HasSplitting, *, workers: int | None = None, progress: bool | None = None
 ) -> WordCounts:
-    """Count the words of a corpus: files of text and of counts with their weights, and streams with weight 1.
+    """Count the words of a corpus. Files of text and files of counts have their weights, and streams have the weight 1.
 
-    Arguments as for `count_files`.
+    The arguments are those of `count_files`.
 
     Raises:
         SGPEError: a file cannot be read, or a file of counts has other settings.
@@ -121,7 +121,7 @@ def _texts(corpus: Corpus, config: HasSplitting, bar: tqdm) -> Iterator[str]:
 
 
 def reading_bar(size: int, progress: bool | None, *, done: int = 0) -> tqdm:
-    """Return a progress bar for bytes read from disk; ``done`` bytes were already read before this run."""
+    """Return a progress bar for bytes read from disk. ``done`` is the number of bytes that were read before this run."""
     disable = bar_disabled(progress)
     return tqdm(total=size, initial=done, unit="B", unit_scale=True, desc="Reading", disable=disable, leave=False)
 
@@ -129,12 +129,12 @@ def reading_bar(size: int, progress: bool | None, *, done: int = 0) -> tqdm:
 def count_texts(
     texts: Iterable[str], config: HasSplitting, *, workers: int | None = None, progress: bool | None = None
 ) -> WordCounts:
-    """Count the words of an iterator of texts, which is read once and lazily. Arguments are those of `count_files`."""
+    """Count the words of texts. The iterator is read once and lazily. The arguments are those of `count_files`."""
     return _count(in_batches(read_iterator(texts, progress=progress)), config, workers)
 
 
 def read_iterator(texts: Iterable[str], *, progress: bool | None = None) -> Iterator[str]:
-    """Yield the texts of an iterator, and show the progress bar of `count_files`; errors as for `only_texts`."""
+    """Yield the texts of an iterator, and show the progress bar of `count_files`. The errors are those of `only_texts`."""
     options = {"unit": " texts", "unit_scale": True, "desc": "Reading", "disable": bar_disabled(progress), "leave": False}
     with tqdm(total=length_hint(texts) or None, **options) as bar:
         for text in only_texts(texts):
@@ -143,11 +143,13 @@ def read_iterator(texts: Iterable[str], *, progress: bool | None = None) -> Iter
 
 
 def _count(batches: Iterable[list[str]], config: HasSplitting, workers: int | None) -> WordCounts:
-    """Count batches of texts: in threads with the native kernels, which release the GIL, and otherwise in processes."""
+    """Count batches of texts. With the native kernels, count in threads, because the kernels release the GIL. Without them,
+    count in processes.
+    """
     counter = make_word_counter(config)
     native = isinstance(counter, NativeWordCounter)
     if workers is None:
-        # Threads are cheap. Processes are not, so counting an iterator does not start them by default.
+        # Threads are cheap, but processes are not. Therefore, this function starts no processes by default.
         workers = available_cores() if native else 1
     if check_workers(workers) > 1 and not native:
         if multiprocessing.current_process().daemon:  # a daemonic process cannot have child processes
@@ -175,10 +177,10 @@ def check_workers(workers: int) -> int:
 def share_out(
     batches: Iterable[list[str]], counters: Sequence[WordCounter], add: Callable[[WordCounter, list[str]], None]
 ) -> None:
-    """Add each batch to one of the counters. Each counter has a thread; a single counter works in the caller's thread.
+    """Add each batch to one of the counters. If there are several counters, there is a thread for each of them.
 
     Args:
-        add: Function that adds a batch to a counter, which no other thread uses at that time.
+        add: Function that adds a batch to a counter. No other thread uses the counter during the call.
     """
     if len(counters) == 1:
         for batch in batches:
@@ -216,7 +218,7 @@ def _count_in_processes(batches: Iterable[list[str]], config: HasSplitting, work
                 total.update(counts)
         except BrokenProcessPool:
             raise SGPEError(
-                "a counting process ended early: use fewer workers if memory is short; in a script, call training under "
+                "a counting process ended early: use fewer workers if memory is short; in a script, train under "
                 "if __name__ == '__main__':"
             ) from None
     return WordCounts(total, config.splitting)
@@ -239,8 +241,8 @@ def in_turn(pool: Executor, work: Callable[[Batch], Result], batches: Iterable[B
 
 
 def process_context() -> multiprocessing.context.BaseContext:
-    """Return the context in which worker processes start. On Linux this is forking, because only there is forking safe
-    enough; elsewhere it is the default.
+    """Return the `multiprocessing` context for worker processes. On Linux, processes are forked. On other systems, forking
+    is not safe enough, so the context is the default.
 
     A forked process starts at once and needs no importable main module.
     """
@@ -253,7 +255,7 @@ def start_worker(native: bool) -> None:
     Args:
         native: Whether the main process uses the native kernels. A spawned process would otherwise choose for itself.
     """
-    # Ctrl-C reaches every process of a terminal. The main process ends the worker processes.
+    # Ctrl-C reaches every process of a terminal. Worker processes ignore it, and the main process ends them.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     kernels.leave_slow_use_to_others()

@@ -1,6 +1,7 @@
-"""Language models: conversion of texts to rows of ids for training, and a small model to train.
+"""Conversion of texts to rows of ids for training, and a small language model to train.
 
-This module is shared by the training scripts. A text is a string, or its parts in order if it is too large for one string.
+The training scripts share this module. A text is a string. If a text is too large for one string, it is given as its parts,
+in order.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ _BATCH_CHARACTERS = 1 << 20
 
 
 def pack(texts: Iterable[Text], tokenizer: PreTrainedTokenizerBase, length: int) -> Iterator[list[int]]:
-    """Yield rows of exactly ``length`` ids for training. The rows contain all texts one after another. Before each text is
-    the end-of-text token, then the token that begins texts if the tokenizer puts it before each text.
+    """Yield rows of exactly ``length`` ids for training. The rows contain all texts one after another.
 
-    A row can begin and end anywhere; an incomplete last row is dropped. Memory is bounded: the ids of about a megabyte of
-    text are in memory at a time. The text of a special token is encoded as that token.
+    The end-of-text token precedes each text. If the tokenizer also puts a begin token before each text, the begin token
+    follows the end-of-text token. A row can begin and end anywhere. An incomplete last row is dropped. Memory is bounded:
+    the ids of about a megabyte of text are in memory at a time. The text of a special token is encoded as that token.
 
     Raises:
         SGPEError: ``length`` is below 1, or the tokenizer has no token that ends or begins a text.
@@ -65,8 +66,9 @@ def collate(rows: Sequence[Sequence[int]]) -> dict[str, torch.Tensor]:
 
 
 def text_start(tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """Return the ids before each text of a row: eos (or bos, if there is no eos), then bos if the tokenizer puts it before
-    each text.
+    """Return the ids that precede each text in a row.
+
+    The first id is eos or, if there is no eos, bos. If the tokenizer puts bos before each text, bos is also the last id.
 
     Raises:
         SGPEError: the tokenizer has neither eos nor bos.
@@ -103,7 +105,7 @@ def check_shape(*, width: int, heads: int, head_width_multiple: int = 1, **other
 
     Args:
         head_width_multiple: The width of a head must be a multiple of this number.
-        **others: Other sizes, which must be at least 1, keyed by name.
+        **others: Other sizes, keyed by name. They must be at least 1.
 
     Raises:
         SGPEError: a number is below 1, or the heads do not divide the width.
@@ -112,12 +114,15 @@ def check_shape(*, width: int, heads: int, head_width_multiple: int = 1, **other
         if number < 1:
             raise SGPEError(f"{name} must be at least 1, not {number}")
     if width % (head_width_multiple * heads):
-        raise SGPEError(f"{heads} heads cannot share a width of {width}: give a multiple of {head_width_multiple * heads}")
+        raise SGPEError(
+            f"{heads} heads cannot share a width of {width}: give a width that is a multiple of "
+            f"{head_width_multiple * heads}"
+        )
 
 
 def small_llama(vocab_size: int, *, layers: int, width: int, heads: int, length: int) -> LlamaConfig:
-    """Return the configuration of a Llama model that trains in minutes: tied embeddings, and hidden layers of 8/3 of the
-    width.
+    """Return the configuration of a Llama model that trains in minutes. Its embeddings are tied, and the width of its
+    feed-forward layers is 8/3 of the model's width.
 
     Args:
         length: The maximum number of tokens in the context of the model, ``max_position_embeddings``.

@@ -1,4 +1,4 @@
-"""A callback for transformers' ``Trainer`` that shows how well a model predicts each language while it trains."""
+"""A callback for transformers' ``Trainer``. It shows how well a model predicts each language during training."""
 
 from __future__ import annotations
 
@@ -36,21 +36,23 @@ MEASURES = {
     "new_probability": "{:.1%} of the probability on new tokens",
     "new_tokens": "{:.1%} of the tokens are new",
 }
-"""The measures of a language → how they are printed. `LanguageProgress` describes them."""
+"""Formats for printing the measures of a language, keyed by measure. `LanguageProgress` describes the measures."""
 
 
 class LanguageProgress(TrainerCallback):
-    """A callback that measures a causal model on held-out text in several languages, while any ``Trainer`` trains it.
+    """A callback that measures a causal model on held-out text in several languages, while any ``Trainer`` trains the model.
 
-    Add it with ``trainer.add_callback(LanguageProgress(trainer, …))``. It measures before the first step, at each evaluation
-    of the trainer or every ``every`` steps, and after the last step. It logs these measures (here of the text ``si``) with
-    ``trainer.log``, so they are in ``trainer.state.log_history`` and in each program of ``report_to``:
+    Add the callback with ``trainer.add_callback(LanguageProgress(trainer, …))``. It measures before the first step, at each
+    evaluation of the trainer or every ``every`` steps, and after the last step. It logs the measures with ``trainer.log``,
+    so they are in ``trainer.state.log_history`` and in each program of ``report_to``. A text with the name ``si`` has these
+    measures:
 
-    - ``eval_si_bits_per_byte``: comparable between tokenizers; see `trainers.language_models.scoring.score_texts`;
+    - ``eval_si_bits_per_byte``, which is comparable between tokenizers (`trainers.language_models.scoring.score_texts`);
     - ``eval_si_bytes_per_token``;
-    - ``eval_si_loss``: mean loss in nats per token; ``eval_si_loss_old`` and ``eval_si_loss_new``: of old and of new tokens;
-    - ``eval_si_new_probability``: mean total probability that the model assigns to new tokens;
-    - ``eval_si_new_tokens``: share of new tokens in the text. After enough training, it is about equal to
+    - ``eval_si_loss``, the mean loss per token in nats;
+    - ``eval_si_loss_old`` and ``eval_si_loss_new``, the mean losses of old tokens and of new tokens;
+    - ``eval_si_new_probability``, the mean total probability that the model assigns to new tokens;
+    - ``eval_si_new_tokens``, the share of new tokens in the text. After enough training, it is about equal to
       ``eval_si_new_probability``.
 
     If the tokenizer has no new tokens, the measures of old and new tokens are left out. ``metric_for_best_model`` may be any
@@ -59,15 +61,15 @@ class LanguageProgress(TrainerCallback):
 
     Args:
         trainer: The trainer to watch.
-        held_out: Name → texts; or values as for ``--eval``, ``FILE`` or ``NAME=FILE``.
-        every: Steps between measurements. None measures at each evaluation of the trainer or, if it does not evaluate, after
-            each tenth of its steps.
+        held_out: Texts, keyed by name, or a list of files in the form ``FILE`` or ``NAME=FILE``.
+        every: Number of steps between measurements. If None, the callback measures at each evaluation of the trainer. If the
+            trainer does not evaluate, the callback measures after each tenth of the steps.
         tokenizer: The model's tokenizer; None for the ``processing_class`` of the trainer.
         new_ids: Ids of the new tokens; None for the tokens that the last extension of the tokenizer added.
-        length: As for `trainers.language_models.scoring.score_texts`.
+        length: As in `trainers.language_models.scoring.score_texts`.
         file: File for the measurements, one JSON object per line; None for ``language_progress.jsonl`` in the trainer's
             ``output_dir``.
-        picture: SVG or PNG file in which the measurements are drawn at the end; this needs matplotlib.
+        picture: SVG or PNG file for a chart of the measurements, drawn after training. This needs matplotlib.
         show: Function that is called with each line to print; None prints nothing.
 
     Raises:
@@ -92,7 +94,7 @@ class LanguageProgress(TrainerCallback):
         if picture is not None:
             check_matplotlib()
             if Path(picture).suffix not in (".svg", ".png"):
-                raise SGPEError(f"{picture}: name a picture that ends in .svg or .png")
+                raise SGPEError(f"{picture}: the name of a picture must end in .svg or .png")
         if isinstance(held_out, str):
             held_out = [held_out]
         if not isinstance(held_out, Mapping):
@@ -101,7 +103,7 @@ class LanguageProgress(TrainerCallback):
             raise SGPEError("held_out is empty: give held-out text, such as {'si': ['a text']} or ['si=held-out.txt']")
         tokenizer = trainer.processing_class if tokenizer is None else tokenizer
         if tokenizer is None:
-            raise SGPEError("the trainer has no tokenizer: give it with processing_class=tokenizer or tokenizer=tokenizer")
+            raise SGPEError("the trainer has no tokenizer: give one with processing_class=tokenizer or tokenizer=tokenizer")
         if getattr(trainer.model.config, "is_encoder_decoder", False):
             raise SGPEError("LanguageProgress measures only causal models, but the trainer has an encoder-decoder model")
         self.trainer = trainer
@@ -118,8 +120,10 @@ class LanguageProgress(TrainerCallback):
 
     @property
     def points(self) -> list[dict[str, Any]]:
-        """The measurements so far, including those before a checkpoint: ``step``, ``epoch`` and ``languages``, which has the
-        measures of each name.
+        """The measurements so far. If training was resumed, they include the measurements before the checkpoint.
+
+        A measurement has ``step``, ``epoch`` and ``languages``. ``languages`` has the measures, keyed by the name of the
+        text.
         """
         points = []
         for row in self.trainer.state.log_history:
@@ -190,7 +194,7 @@ class LanguageProgress(TrainerCallback):
                     self._show(line)
 
     def _forget_after(self, step: int) -> None:
-        """Remove measurements after a step from the file. An interrupted run made them after its last checkpoint."""
+        """Remove from the file all measurements after a step. An interrupted run made these after its last checkpoint."""
         if not self.file.exists():
             return
         kept = []
@@ -232,7 +236,7 @@ def _values(score: Score, *, with_new: bool) -> dict[str, float]:
 
 
 def _lines(points: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a line for each language of the last measurement, with the change since the first.
+    """Return a line for each language of the last measurement, with the change since the first measurement.
 
     >>> first, last = ({"step": step, "languages": {"si": {"bits_per_byte": bits}}} for step, bits in ((0, 1.5), (10, 1.25)))
     >>> _lines([first, last])

@@ -29,7 +29,9 @@ NEW_MODEL = {"layers": 4, "width": 256, "heads": 4}
 class RunArguments(TrainingRun):
     """The options of all training scripts."""
 
-    tokenizer: str | None = option("Folder, tokenizer.json or Hub repository (default: the tokenizer of --model).")
+    tokenizer: str | None = option(
+        "Tokenizer: folder, tokenizer.json or Hub repository (default: the tokenizer of --model)."
+    )
     model: str | None = option("Model to train further, a folder or Hub repository (default: a new model).")
     model_tokenizer: str | None = option("Tokenizer that --model was trained with, if it is not in the folder of --model.")
     layers: int | None = option(f"Number of layers of a new model (default: {NEW_MODEL['layers']}).")
@@ -46,17 +48,17 @@ class RunArguments(TrainingRun):
         """Check the options before anything is read.
 
         Raises:
-            SGPEError: there is no tokenizer, two options contradict each other, or ``--out`` has checkpoints without
-                ``resume``, or a model or tokenizer without ``overwrite``.
+            SGPEError: there is no tokenizer; two options contradict each other; ``--out`` has checkpoints and ``resume`` is
+                not set; or ``--out`` has a model or tokenizer and ``overwrite`` is not set.
         """
         if not (self.tokenizer or self.model):
-            raise SGPEError("give a tokenizer with --tokenizer, or a model that has a tokenizer with --model")
+            raise SGPEError("there is no tokenizer: give --tokenizer, or give --model with a model that has a tokenizer")
         if self.model_tokenizer and not self.model:
             raise SGPEError("--model-tokenizer needs a model: name the model with --model")
         for name in NEW_MODEL:
             if self.model and getattr(self, name) is not None:
                 raise SGPEError(
-                    f"--{name} is for a new model, and --model {self.model} has a shape already: leave out --{name}"
+                    f"--{name} is for a new model, but --model {self.model} already has a shape: leave out --{name}"
                 )
         if self.push:
             check_name(self.push)
@@ -84,12 +86,12 @@ class RunArguments(TrainingRun):
         return {"model": self.model, "model_tokenizer": self.model_tokenizer, **shape}
 
     def written(self) -> str:
-        """Return a sentence that names the places of the result."""
+        """Return a sentence with the places to which the result was written."""
         return f"Written to {self.out}" + (f" and pushed to {self.push}" if self.push else "")
 
 
 def load_tokenizers(args: RunArguments) -> tuple[PreTrainedTokenizerBase, PreTrainedTokenizerBase | None]:
-    """Return the tokenizer of the training, and the tokenizer of ``--model`` (None for a new model).
+    """Return the tokenizer for training, and the tokenizer of ``--model`` (None for a new model).
 
     Raises:
         SGPEError: a tokenizer is missing or damaged.
@@ -101,17 +103,17 @@ def load_tokenizers(args: RunArguments) -> tuple[PreTrainedTokenizerBase, PreTra
     except SGPEError as error:
         if args.model_tokenizer or not Path(args.model).is_dir() or why_no_model(Path(args.model)):
             raise
-        raise SGPEError(f"{error}: with --model-tokenizer, name the tokenizer that the model was trained with") from None
+        raise SGPEError(f"{error}: give the tokenizer that the model was trained with, as --model-tokenizer") from None
     return load_tokenizer(args.tokenizer) if args.tokenizer else own, own
 
 
 def fit_to_tokenizer(
     args: RunArguments, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, own: PreTrainedTokenizerBase
 ) -> RowMap:
-    """Fit ``--model`` to the tokenizer of the training, and return the mapping of the model's embedding rows.
+    """Fit ``--model`` to the tokenizer for training, and return the mapping of the model's embedding rows.
 
     Raises:
-        SGPEError: the model cannot be fitted; see `trainers.model_rows.token_tables.fit_embeddings`.
+        SGPEError: the model cannot be fitted (see `trainers.model_rows.token_tables.fit_embeddings`).
     """
     try:
         return fit_embeddings(model, tokenizer, own)

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 # Number of tokens in one forward pass of a measurement. The logits of these tokens take most of the memory.
 _MEASURED_TOKENS = 2048
 _LONGEST_WINDOW = 1024
-# Number of tokens that makes the fixed part of a cache negligible, and is less than any sliding window.
+# Number of tokens with which the cache is measured. It is large enough to make the fixed part of a cache negligible, and
+# smaller than any sliding window.
 _CACHED_TOKENS = 16
 
 
@@ -41,12 +42,12 @@ class Score:
     Attributes:
         bits: Bits that the model needs for all texts.
         bytes: Bytes of the texts in UTF-8, line ends included.
-        tokens: Number of predicted tokens, including tokens of line ends; each token is counted once.
+        tokens: Number of predicted tokens, including tokens of line ends. Each token is counted once.
         seconds: Time that the model takes to read the texts once.
         cache_bytes: Bytes of the texts' keys and values in the model's cache; None if the model caches no keys and values.
-        watched: Mean of the total probability of the watched tokens, 0 to 1.
+        watched: Mean of the total probability of the watched tokens, from 0 to 1.
         watched_tokens: Number of predicted tokens that are watched.
-        watched_bits: Bits that the model needs for these tokens.
+        watched_bits: Bits that the model needs for the watched tokens.
     """
 
     bits: float
@@ -63,8 +64,10 @@ class Score:
         return self.bits / self.bytes
 
     def losses(self) -> dict[str, float]:
-        """Return the mean loss of a token in nats, as trainers report it: of ``all`` tokens, and of the ``old`` tokens and
-        the ``new`` (watched) tokens, if the texts have such tokens.
+        """Return mean losses per token in nats, as trainers report them.
+
+        The keys are ``all``, ``old`` and ``new`` (the watched tokens). If the texts have no old or no new tokens, that key
+        is missing.
         """
         old = self.tokens - self.watched_tokens, self.bits - self.watched_bits
         parts = {"all": (self.tokens, self.bits), "old": old, "new": (self.watched_tokens, self.watched_bits)}
@@ -78,18 +81,18 @@ class Score:
 def bits_per_byte(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], *, length: int | None = None
 ) -> float:
-    """Return the number of bits that a causal model needs for each UTF-8 byte of held-out texts; see `score_texts`."""
+    """Return the number of bits that a causal model needs for each UTF-8 byte of held-out texts (see `score_texts`)."""
     return score_texts(model, tokenizer, texts, length=length).bits_per_byte
 
 
 @dataclass(frozen=True)
 class EncodedTexts:
-    """Held-out texts as ids, so that a model can be scored on them several times; see `encode_held_out`.
+    """Held-out texts as ids, so that a model can be scored on them several times (see `encode_held_out`).
 
     Attributes:
         bytes: Bytes of the texts.
-        windows: Windows of ids, one id longer than the context of a prediction.
-        counted: Which ids after the first are counted, for each window.
+        windows: Windows of ids. A window has one more id than the context of a prediction.
+        counted: A mask for each window. It shows which ids after the first are counted.
         all_tokens: Number of ids, including the ids between texts.
     """
 
@@ -110,7 +113,7 @@ class EncodedTexts:
 def encode_held_out(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], *, length: int | None = None
 ) -> EncodedTexts:
-    """Return held-out texts as windows of ids for a model; arguments and errors as for `score_texts`."""
+    """Return held-out texts as windows of ids for a model. The arguments and errors are those of `score_texts`."""
     texts = list(map(normalized, texts))
     size = sum(len(text.encode()) for text in texts)
     if not size:
@@ -140,17 +143,17 @@ def score_texts(
 
     The measure is exact: each token of each text is predicted once, and the bits of all tokens are added up. Texts follow
     each other as in `pack`, so the first token of a text is predicted only from the tokens between texts. These separators
-    are context, and their bits are not counted. The model sees a window of ``length`` tokens, which moves by half its
-    length. Each token is therefore predicted from at least ``length / 2`` tokens before it or, near the start, from all
-    tokens before it. Text that spells a special token is scored as that token. Bytes are counted in the NFC form of the
-    texts, even if the tokenizer changes the texts.
+    are context, and their bits are not counted. The model sees a window of ``length`` tokens. The window moves by half its
+    length, so each token is predicted from at least ``length / 2`` tokens before it. Near the start, each token is predicted
+    from all tokens before it. Text that spells a special token is scored as that token. Bytes are counted in the NFC form of
+    the texts, even if the tokenizer changes the texts.
 
     Args:
-        texts: As from `hf_sgpe.corpora.held_out.HeldOut.texts`.
+        texts: Texts, such as the result of `hf_sgpe.corpora.held_out.HeldOut.texts`.
         length: Length of the window in tokens; None for the model's greatest length, but at most 1,024. All commands use
             None, because the bits per byte of a model depend on the length.
         watched: Ids whose total probability is measured.
-        progress: Label of a progress bar on stderr, which is only shown on a terminal.
+        progress: Label of a progress bar on stderr. The bar is only shown on a terminal.
 
     Raises:
         SGPEError: there is no text, or the tokenizer has ids beyond the model's rows.
@@ -168,9 +171,9 @@ def score_encoded(
     with_cache: bool = True,
     shared: bool = False,
 ) -> Score:
-    """Measure how well a causal model predicts texts from `encode_held_out`; other arguments as for `score_texts`.
+    """Measure how well a causal model predicts texts from `encode_held_out`. The other arguments are those of `score_texts`.
 
-    The model is unchanged afterwards, and so is the random state of PyTorch, NumPy and Python; see `undisturbed`.
+    Afterwards, the model and the random states of PyTorch, NumPy and Python are the same as before (see `undisturbed`).
 
     Args:
         with_cache: Whether to measure the size of the cache; otherwise ``cache_bytes`` is None.
@@ -189,8 +192,8 @@ def score_encoded(
     windows, counted, length = encoded.windows, encoded.counted, encoded.length
     per_pass = max(_MEASURED_TOKENS // length, 1)
     passes = range(0, len(windows), per_pass)
-    # Each process makes the same number of passes, because the parts of a model that is spread over processes wait for each
-    # other. A process without work repeats a pass.
+    # A model can be spread over processes, and its parts wait for each other. Therefore, each process makes the same number
+    # of passes. A process without work repeats a pass.
     rounds = range(-(-len(passes) // processes))
     sums = [0.0] * 4
     with undisturbed(model), torch.no_grad():
@@ -235,8 +238,10 @@ def score_encoded(
 
 @contextmanager
 def undisturbed(model: torch.nn.Module) -> Iterator[None]:
-    """Restore the mode of each module of a model (training or evaluation), and the random state of PyTorch on all devices
-    that the model uses, NumPy and Python, after a block.
+    """After a block, restore the mode of each module of a model (training or evaluation) and the random states of PyTorch,
+    NumPy and Python.
+
+    The random state of PyTorch is restored on all devices that the model uses.
     """
     import torch
 
@@ -258,8 +263,8 @@ def undisturbed(model: torch.nn.Module) -> Iterator[None]:
 
 
 def _windows(encoded: list[list[int]], start: list[int], length: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return windows of ``length + 1`` ids over the texts, and a mask that shows which ids after the first are counted in
-    each window.
+    """Return windows of ``length + 1`` ids over the texts, and a mask for each window. The mask shows which ids after the
+    first are counted.
     """
     import torch
 
@@ -276,7 +281,7 @@ def _windows(encoded: list[list[int]], start: list[int], length: int) -> tuple[t
 
 
 def cache_bytes(model: PreTrainedModel) -> float | None:
-    """Return the bytes that a model caches for each token of a text; None if the model caches no keys and values.
+    """Return the bytes that a model caches for each token of a text, or None if the model caches no keys and values.
 
     With a sliding window, these are the bytes of a token while it is in the window.
     """
@@ -296,9 +301,9 @@ def score_model(
     *,
     watched: Sequence[int] = (),
 ) -> dict[str, Score]:
-    """Load a causal model from a folder or the Hub, and return its score on each named text; see `score_texts`.
+    """Load a causal model from a folder or the Hub, and return its score on each named text (see `score_texts`).
 
-    On a CPU, the model computes in 32 bits, so that rounding does not cause small differences; on a GPU, it computes in the
+    On a CPU, the model computes in 32 bits, so that rounding does not cause small differences. On a GPU, it computes in the
     type of the file.
 
     Raises:

@@ -63,7 +63,7 @@ def adamw(groups: Any, *, learning_rate: float) -> torch.optim.AdamW:
     """Return the usual optimizer of language models.
 
     Args:
-        groups: Parameters, or groups of parameters, as for `torch.optim`.
+        groups: Parameters, or groups of parameters, as in `torch.optim`.
     """
     import torch
 

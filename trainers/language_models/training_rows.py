@@ -46,9 +46,9 @@ class TextOptions:
     split: str | None = option("Split of the dataset to read (default: train).")
     streaming: bool = option("Download only the part of the dataset that training needs.", False)
     validation_share: float | None = option(
-        "Share of the texts that are used only to measure the model, such as 0.01. A hash of each text chooses them."
+        "Share of the texts, such as 0.01, to use only for measuring the model. The texts are chosen by a hash."
     )
-    length: int = option("Number of tokens in a row, the context length of training.", 256)
+    length: int = option("Number of tokens in a row. This is the context length in training.", 256)
     keep: list[str] = option_list(
         "Text in languages that --model knows. It is mixed into the training text, so that the model does not forget "
         "these languages.",
@@ -63,12 +63,12 @@ class TextOptions:
             SGPEError: there is no text, or two options contradict each other.
         """
         if bool(self.corpus) == bool(self.dataset):
-            raise SGPEError("training needs text: name files, or a dataset with --dataset")
+            raise SGPEError("training needs text: give files, or give a dataset with --dataset")
         for name, is_given in {"--streaming": self.streaming, "--split": self.split is not None}.items():
             if is_given and not self.dataset:
-                raise SGPEError(f"{name} needs a dataset: name one with --dataset")
+                raise SGPEError(f"{name} needs a dataset: give one with --dataset")
         if self.length < 2:
-            raise SGPEError(f"--length must be at least 2, a token and the next token, not {self.length}")
+            raise SGPEError(f"--length must be at least 2 (a token and the next token), not {self.length}")
         if self.validation_share is not None:
             check_share(self.validation_share)
         if self.keep_share is not None and not self.keep:
@@ -110,11 +110,11 @@ def read_rows(
     Rows from text are in memory. Rows from folders of tokens stay on disk, except in the format ``parquet``.
 
     Args:
-        where: Folder or repository of the tokenizer. It is compared with the tokenizer of each folder of tokens.
+        where: Folder or repository of the tokenizer. This tokenizer must be the tokenizer of each folder of tokens.
         most: Maximum number of rows to read from text.
 
     Raises:
-        SGPEError: there is too little text for a row; or a folder of tokens is incomplete, or was written with another
+        SGPEError: there is too little text for a row, or a folder of tokens is incomplete or was written with another
             tokenizer.
     """
     text = _rows_of(options, tokenizer, where, most)
@@ -134,7 +134,10 @@ def _rows_of(options: TextOptions, tokenizer: PreTrainedTokenizerBase, where: st
     parts: list[TrainingRows] = []
     if folders:
         if options.validation_share is not None:
-            raise SGPEError(f"--validation-share is for text, but {folders[0].path} has tokens: give it to hf-sgpe tokenize")
+            raise SGPEError(
+                f"--validation-share is for text, but {folders[0].path} has tokens: use --validation-share of hf-sgpe "
+                "tokenize"
+            )
         parts.append(_rows_of_tokens(folders, BPETokenizer.from_pretrained(where), text_start(tokenizer)[0], options.length))
     if names or options.dataset:
         parts.append(_rows_of_texts(options, find_files(names), tokenizer, most))

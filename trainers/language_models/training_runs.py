@@ -38,26 +38,27 @@ _FINISHED = "finished"
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingRun:
-    """Options of a training: its length, batch size and learning rate, and the folder for the result and, during the
-    training, the last two checkpoints.
+    """Options of a training run.
+
+    The folder ``out`` has the result of the run and, during training, the last two checkpoints.
 
     Raises:
         SGPEError: a number is too small.
     """
 
     out: Path = option("Folder to write to.", Path("model"))
-    steps: int = option("Total steps of training.", 500)
-    batch_size: int = option("Rows per step on each device.", 8)
+    steps: int = option("Total number of training steps.", 500)
+    batch_size: int = option("Number of rows per step on each device.", 8)
     learning_rate: float | None = option(
-        "Peak of the learning rate, reached after 5 % of the steps; then the rate falls along a cosine (default: 1e-3 "
+        "Peak learning rate. The rate reaches its peak after 5 % of the steps, and then falls along a cosine (default: 1e-3 "
         "for a new model, 5e-5 with --model)."
     )
-    seed: int = option("Seed of the weights, the order of rows and dropout.", 1)
-    save_every: int | None = option("Steps between checkpoints (default: a tenth of all steps).")
+    seed: int = option("Seed for the weights, for the order of rows and for dropout.", 1)
+    save_every: int | None = option("Number of steps between checkpoints (default: a tenth of all steps).")
     resume: bool = option("Continue from the last checkpoint in --out, if there is one.", False)
     keep_checkpoints: bool = option("Keep the last two checkpoints when the training is finished.", False)
     report_to: list[str] = option_list("Programs that get the log, such as tensorboard or wandb.", metavar="NAME...")
-    push: str | None = option("Push the result with a card to this repository, for the Auto classes: USER/NAME.")
+    push: str | None = option("Push the result and a card to this repository, USER/NAME. The Auto classes can load it.")
     private: bool = option("Make the repository private.", False)
 
     def __post_init__(self) -> None:
@@ -84,16 +85,16 @@ def train(
     rows_learning_rate: float | None = None,
     watch: Callable[[Trainer], TrainerCallback] | None = None,
 ) -> None:
-    """Train with transformers' ``Trainer`` and save model and tokenizer, so that the Auto classes load them.
+    """Train with transformers' ``Trainer``, and save the model and the tokenizer, so that the Auto classes can load them.
 
-    Training uses bfloat16 if a CUDA GPU supports it. Resuming from a checkpoint gives the same weights as training without
-    interruption, if nothing else has changed. When the training is finished, its checkpoints are removed, and resuming it
-    loads the result.
+    Training uses bfloat16 if a CUDA GPU supports it. Resuming from a checkpoint produces the same weights as training
+    without interruption, if nothing else has changed. When the training is finished, its checkpoints are removed. If a
+    finished training is resumed, its result is loaded.
 
     Args:
-        rows: A sequence of examples; it is shuffled again for each pass.
+        rows: A sequence of examples. It is shuffled again for each pass.
         collator: Function that makes a batch from examples.
-        settings: Settings of model and rows, which are recorded in the folder. A run with different settings cannot resume.
+        settings: Settings of model and rows, to record in the folder. A run with different settings cannot resume.
         parts: The part of the model to train, one of `trainers.model_rows.token_tables.PARTS`.
         new_rows: Ids of the tokens that are new to the model, for ``parts`` and ``rows_learning_rate``.
         rows_learning_rate: Learning rate of the new rows; None for the learning rate of all other parameters.
@@ -182,7 +183,7 @@ def train(
 
 
 def _print_without_measures(trainer: Trainer) -> None:
-    """Make the trainer print its losses only: the callback prints its measures itself."""
+    """Make the trainer print only losses, because the callback prints the measures itself."""
     from transformers import PrinterCallback, ProgressCallback
 
     for kind in (PrinterCallback, ProgressCallback):
@@ -199,7 +200,7 @@ def _only_losses(kind: type[TrainerCallback]) -> type[TrainerCallback]:
 
 
 def is_finished(out: Path) -> bool:
-    """Return whether the training in a folder is finished, so that it has no checkpoints."""
+    """Return whether the training in a folder is finished. Usually, a finished training has no checkpoints."""
     try:
         return bool(read_json(out / SETTINGS_FILE).get(_FINISHED))
     except (SGPEError, OSError, AttributeError):
@@ -221,7 +222,7 @@ def _nothing_left(out: Path, finished: bool) -> Iterator[None]:
 
 
 def check_length(config: PretrainedConfig, length: int, where: str) -> None:
-    """Check that the context of a model, given by its configuration, has room for rows of ``length`` tokens.
+    """Check that the context of a model has room for rows of ``length`` tokens, according to the model's configuration.
 
     Raises:
         SGPEError: the model has fewer positions.
@@ -278,7 +279,7 @@ def _push(folder: Path, repo: str, *, pairs: bool) -> None:
 
 
 def check_report_to(names: Sequence[str]) -> None:
-    """Check that transformers can report to programs.
+    """Check that transformers can report to the given programs.
 
     Raises:
         SGPEError: a program is unknown, or not installed.

@@ -1,11 +1,11 @@
-"""Distillation of new rows from the model itself: a new token should produce the same hidden states as its old pieces.
+"""Distillation of new rows from the model itself. A new token should produce the same hidden states as its old pieces.
 
-This is token distillation (arXiv 2505.20133). The model reads snippets of text twice: in old tokens, for the target states,
-and in new tokens. Only the new rows are trained. `choose_snippets` takes snippets from a corpus until each new token has
-enough of them, and `distil` trains on the snippets.
+This is token distillation (arXiv 2505.20133). The model reads each snippet of text twice: in old tokens, which produces the
+target states, and in new tokens. Only the new rows are trained. `choose_snippets` takes snippets from a corpus until each
+new token has enough of them, and `distil` trains on the snippets.
 
-The loss on states trains the embedding, and the loss on the next token trains the output. If one table is both, the sum of
-the two losses trains it.
+The loss on states trains the embedding, and the loss on the next token trains the output. If one table is both embedding and
+output, the sum of the two losses trains this table.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ _SAVES = 20
 
 @dataclass(frozen=True)
 class Distillation:
-    """Settings of a distillation. The default values were the best for SmolLM2-135M in the documentation.
+    """Settings of a distillation. The default values were the best values for SmolLM2-135M (see the documentation).
 
     Args:
         per_token: Number of snippets for each new token. A snippet with several new tokens counts for each of them.
         length: Maximum length of a snippet, in old tokens.
-        layer: Number of the layer, from 1, whose hidden states are compared; None for the states after the final norm.
+        layer: Number of the layer whose hidden states are compared, from 1. None compares the states after the final norm.
         predict: Weight of the loss on the next token, for a table that is both embedding and output. The loss on states has
             weight 1.
-        batch_size: Number of snippets in a step. Each snippet is read once, so it also sets the number of steps.
+        batch_size: Number of snippets in a step. Each snippet is read once, so this number also sets the number of steps.
         learning_rate: The learning rate. It rises over the first twentieth of the steps, then falls linearly to zero.
         seed: Seed of the random order of snippets.
 
@@ -80,7 +80,7 @@ class Distillation:
 
 @dataclass(frozen=True)
 class Snippet:
-    """A piece of text in old and in new tokens, with the places at which both an old and a new token end."""
+    """A piece of text in old tokens and in new tokens, with the places at which both an old token and a new token end."""
 
     old: Ids
     new: Ids
@@ -98,12 +98,13 @@ def distilled_rows(
     *,
     state: str | os.PathLike[str] | None = None,
 ) -> list[torch.Tensor]:
-    """Return the new rows for each table of a model (from a folder or the Hub), trained by `distil`, in 32 bits.
+    """Train new rows with `distil`, and return the new rows of each table of the model, in 32 bits.
 
     The whole model is in memory in 32 bits, on a GPU if there is one.
 
     Args:
-        state: As for `distil`.
+        model: Folder of the model, or its repository on the Hub.
+        state: As in `distil`.
 
     Raises:
         SGPEError: the tokenizer was not extended from the old one, the model is not causal, or no text has a new token.
@@ -111,7 +112,7 @@ def distilled_rows(
     import torch
 
     if not row_map.keeps_ids:
-        raise SGPEError("distilling needs an extended tokenizer, but here old tokens have new ids: extend the model's own")
+        raise SGPEError("distilling needs an extended tokenizer, but old tokens have new ids: extend the model's tokenizer")
     settings = settings or Distillation()
     snippets = choose_snippets(tokenizer, old, row_map.new, texts, settings)
     net = load_causal_model(model).to("cuda" if torch.cuda.is_available() else "cpu")
@@ -129,7 +130,7 @@ def choose_snippets(
     *,
     progress: bool | None = None,
 ) -> list[Snippet]:
-    """Return snippets of texts in which each new token is in ``settings.per_token`` snippets, if the texts have enough.
+    """Return snippets of texts. Each new token is in ``settings.per_token`` snippets, if the texts have enough.
 
     Texts are read in order, until there are enough snippets. Each text is cut into consecutive pieces of at most
     ``settings.length`` old tokens. A piece becomes a snippet if one of its new tokens is in too few snippets so far. Time
@@ -174,16 +175,17 @@ def distil(
     state: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
 ) -> None:
-    """Train the rows of new tokens, and no other rows, in a model that `fit_embeddings` fitted to an extended tokenizer.
+    """Train only the rows of new tokens in a model. `fit_embeddings` must have fitted the model to an extended tokenizer.
 
     States are compared at the places at which both an old and a new token end. The loss is the squared distance between the
     states, divided by the squared length of the target state.
 
     Args:
-        model: The model, on the device to train on, in 32 bits. Its rows for old tokens are at their old ids.
+        model: The model in 32 bits, on the device for training. Its old tokens must have their old ids.
         ids: Ids of the new rows.
         snippets: Snippets from `choose_snippets`. Each is read once.
-        state: File for the state of the run. A later run with the same file, snippets and settings continues from there.
+        state: File for the state of the run. A later run with the same file, snippets and settings continues from this
+            state.
         progress: Whether to show a bar on stderr; None shows it only on a terminal.
 
     Raises:
@@ -195,7 +197,7 @@ def distil(
     if not snippets:
         raise SGPEError("there are no snippets to distil from")
     if settings.layer is not None and settings.layer > (layers := len(layers_of(model))):
-        raise SGPEError(f"layer must be at most {layers}, the layers of the model, not {settings.layer}")
+        raise SGPEError(f"layer must be at most {layers}, the number of the model's layers, not {settings.layer}")
     order = list(range(len(snippets)))
     random.Random(settings.seed).shuffle(order)
     steps = -(-len(order) // settings.batch_size)
@@ -286,7 +288,9 @@ class _RunState:
 
 
 def _backward(model: PreTrainedModel, distance: torch.Tensor, predicted: torch.Tensor, weight: float) -> None:
-    """Compute gradients of the distance for embeddings, of the prediction for the output, and of both for a tied table."""
+    """Compute gradients. Embeddings get the gradients of the distance, the output gets those of the prediction, and a tied
+    table gets both.
+    """
     embedding, output = model.get_input_embeddings().weight, model.get_output_embeddings()
     if output is None or output.weight is embedding:
         (distance + weight * predicted).backward()  # type: ignore[no-untyped-call]
@@ -320,7 +324,7 @@ def _losses(model: PreTrainedModel, snippets: Sequence[Snippet], layer: int | No
 def _states(
     model: PreTrainedModel, rows: Sequence[Ids], layer: int | None, *, with_logits: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Return the hidden states of a layer (texts by tokens by width), and the logits if requested."""
+    """Return the hidden states of a layer (texts × tokens × width), and the logits if requested."""
     import torch
 
     padded = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True).to(model.device)
@@ -347,7 +351,7 @@ def _pieces(
     texts: Iterable[str],
     length: int,
 ) -> Iterator[Snippet]:
-    """Yield the consecutive pieces of the texts, but only pieces with a new token."""
+    """Cut the texts into consecutive pieces, and yield the pieces that have a new token."""
     lengths, old_lengths = token_lengths(tokenizer), token_lengths(old)
     texts = iter(texts)
     while some := list(islice(texts, _TEXTS)):
@@ -362,7 +366,7 @@ def _pieces(
             common = [(place_of[end], place) for place, end in enumerate(ends) if end in place_of]
             inside: list[tuple[int, int]] = []
             first = old_first = 0
-            # Each piece is as long as possible; the next one begins at its end.
+            # Each piece is as long as possible, and the next piece begins at its end.
             for number, (old_place, place) in enumerate(common, 1):
                 inside.append((old_place - old_first, place - first))
                 if number < len(common) and common[number][0] - old_first < length:
@@ -374,5 +378,5 @@ def _pieces(
 
 
 def _ends(ids: Ids, lengths: Mapping[int, int]) -> list[int]:
-    """Return the end of each token in the bytes of a text."""
+    """Return the position at which each token of a text ends, in bytes."""
     return list(accumulate(lengths[id] for id in ids))

@@ -29,7 +29,7 @@ _ROLES = ("eos", "bos", "pad", "unk")
 # SentencePiece's mark for a space, and its tokens for bytes.
 _SPACE = "\u2581"
 _BYTE_TOKENS = {f"<0x{byte:02X}>": byte for byte in range(256)}
-# Number of rows in memory at a time, of a table in a file.
+# Number of rows of a table in a file that are in memory at a time.
 _ROWS = 4096
 
 
@@ -40,10 +40,12 @@ class RowMap:
     Args:
         rows: Number of new rows. Rows without a token are padding.
         known: The ids of the old tokenizer. The rows of tokens without pieces start at the mean of the rows of these ids.
-        kept: New id → old id of the same token, whose row is copied bit for bit. No old id occurs twice.
-        pieces: New id of every new token → ids of its pieces in the old tokenizer; empty if the old tokenizer cannot spell
-            the token. The row of the token starts at the mean of the rows of its pieces.
-        weights: New id → the weight of each piece, if its row is a weighted sum instead of the mean.
+        kept: Old ids of the tokens that both tokenizers have, keyed by the token's new id. The row of such a token is copied
+            bit for bit. No old id occurs twice.
+        pieces: Old ids of the pieces of each new token, keyed by the new token's id. The row of a new token starts at the
+            mean of the rows of its pieces. If the old tokenizer cannot spell a token, the token has no pieces.
+        weights: Weights of the pieces, keyed by the new token's id. With weights, a row starts at a weighted sum instead of
+            the mean.
     """
 
     rows: int
@@ -78,16 +80,16 @@ class RowMap:
         return replace(self, rows=rows, known=known, kept={id: id for id in known})
 
     def apply(self, old: torch.Tensor, started: torch.Tensor | None = None, *, ids: int = 0) -> torch.Tensor:
-        """Return the new rows of a tensor with one row for each old id: an embedding, an output or its bias.
+        """Return the new rows of a tensor that has one row for each old id (an embedding, an output or its bias).
 
         Means are not scaled to the length of other rows. In an output, a mean makes a new token as likely as the geometric
-        mean of its pieces, so it takes little probability from the tokens that the model knows. With means scaled to the
-        usual length, new tokens took 8 % of the probability in English text, and the text took 20 % more bits
+        mean of its pieces, so new tokens take little probability from the tokens that the model knows. With means scaled to
+        the usual length, new tokens took 8 % of the probability in English text, and the text took 20 % more bits
         (SmolLM2-135M, 12,000 Sinhala tokens).
 
         Args:
             old: One row for each old id, and perhaps spare rows. If all old tokens keep their ids, spare rows are also kept.
-            started: The rows of the ids in `new`, in 32 bits, if the caller made them; None to compute them from the pieces.
+            started: The rows of the ids in `new`, in 32 bits, if the caller made them. None computes them from the pieces.
             ids: Number of ids of the old model, if the tensor may have fewer rows. Ids without a row read the first row, as
                 in Gemma 3n.
         """
@@ -99,7 +101,7 @@ class RowMap:
         """Yield the rows of `apply`, a few thousand at a time, for tables in files."""
         import torch
 
-        # Not under no_grad, which would also affect the caller until the generator ends.
+        # `no_grad` is not used here, because it would also affect the caller until the generator ends.
         flat = old.detach().reshape(len(old), -1)
         spare = min(max(len(old), ids), self.rows) if self.keeps_ids else 0
         source = torch.full((self.rows,), -1, dtype=torch.long)
@@ -164,7 +166,7 @@ class RowMap:
 
 
 def _inside(table: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-    """Return ids. Ids for which a table has no row are replaced by 0."""
+    """Replace the ids for which a table has no row by 0, and return all ids."""
     return ids.where(ids < len(table), ids.new_zeros(()))
 
 
@@ -201,7 +203,7 @@ def map_rows(tokenizer: PreTrainedTokenizerBase, old: PreTrainedTokenizerBase, *
     new_tokens, old_tokens = _Tokens(tokenizer, "the new tokenizer"), _Tokens(old, "the model's tokenizer")
     kept = {id: old_tokens.ordinary[token] for token, id in new_tokens.ordinary.items() if token in old_tokens.ordinary}
     kept |= {id: old_tokens.added[text] for text, id in new_tokens.added.items() if text in old_tokens.added}
-    # Reserved tokens that gave their ids to others.
+    # Reserved tokens whose ids belong to new tokens now.
     dropped = {id for text, id in old_tokens.added.items() if text not in new_tokens.added and is_reserved(text)}
     if keeps_old_ids(tokenizer.init_kwargs.get("sgpe")):  # a trimmed tokenizer, whose free ids keep their rows
         dropped |= set(known)
@@ -217,7 +219,7 @@ def map_rows(tokenizer: PreTrainedTokenizerBase, old: PreTrainedTokenizerBase, *
 
 
 def token_lengths(tokenizer: PreTrainedTokenizerBase) -> dict[int, int]:
-    """Return the number of bytes that each token writes: id → bytes.
+    """Return the number of bytes of each token, keyed by id.
 
     Raises:
         SGPEError: the tokenizer is neither byte-level BPE nor BPE with tokens for bytes.
@@ -231,7 +233,7 @@ class _Tokens:
     """A tokenizer's tokens, keyed by content: the bytes of ordinary tokens, and the texts of special and added tokens.
 
     The tokens are read from the backend, because `BPETokenizer` refuses tokenizers whose ids it cannot reproduce exactly,
-    such as those with BART's ``<mask>`` or without some bytes.
+    such as tokenizers with BART's ``<mask>``, or tokenizers that lack tokens for some bytes.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, name: str) -> None:
@@ -243,7 +245,7 @@ class _Tokens:
         decoder = content.get("decoder") or {}
         kinds = {part.get("type") for part in decoder.get("decoders", [decoder])}
         where = f"{name} ({tokenizer.name_or_path})" if tokenizer.name_or_path else name
-        refusal = f"{where} is not byte-level BPE, so its tokens cannot be compared with those of another one"
+        refusal = f"{where} is not byte-level BPE, so its tokens cannot be compared with those of another tokenizer"
         self.by_characters = model.get("type") == "BPE" and bool(model.get("byte_fallback"))
         if model.get("type") != "BPE" or not (self.by_characters or "ByteLevel" in kinds):
             raise SGPEError(refusal)
@@ -260,7 +262,7 @@ class _Tokens:
         # Parsing Gemma's half a million merges takes seconds.
         is_whole = content == content | cut
         self._backend = backend if is_whole else Tokenizer.from_str(json.dumps(content | cut))
-        # An added token that merging its bytes produces is also an ordinary token.
+        # If merging the bytes of an added token produces this token, it is also an ordinary token.
         for text in self.added.keys() & vocab.keys() - byte_tokens.keys():
             token = self._to_bytes(text) if self.by_characters else bytes_spelled(text)
             if token and [piece.id for piece in self._backend.model.tokenize(text)] == [vocab[text]]:
@@ -269,11 +271,12 @@ class _Tokens:
         self.bytes_of |= {id: bytes([_BYTE_TOKENS[text]]) for text, id in byte_tokens.items()}
 
     def pieces(self, tokens: Iterable[bytes]) -> list[list[int]]:
-        """Return, for each of ``tokens`` (bytes), the ids of the ordinary tokens that spell it; an empty list if no tokens
-        do.
+        """Return a list for each of ``tokens`` (bytes). The list has the ids of the ordinary tokens that spell the token. If
+        no tokens spell it, the list is empty.
         """
         given = list(tokens)
-        # First by the whole tokenizer; if a normalizer, a prefix or a special token interferes, by the merges alone.
+        # The whole tokenizer encodes the tokens first. If a normalizer, a prefix or a special token interferes, only the
+        # merges are used.
         texts = [token.decode(errors="replace") for token in given]
         encodings = self._backend.encode_batch(texts, add_special_tokens=False)
         return [self._spelling(token, encoding.ids) for token, encoding in zip(given, encodings, strict=True)]

@@ -1,8 +1,8 @@
-"""Checks that a model can be changed for a new tokenizer: all tables of the model with a row for each token are known, and
-no id of a new token has a different meaning.
+"""Checks that a model can be changed for a new tokenizer. All tables with a row for each token must be known, and the id of
+a new token must not have another meaning.
 
-The tables are found by building the model without weights and with twice as many tokens: a tensor whose shape changes has an
-entry for each token.
+To find the tables, the model is built without weights and with twice the number of tokens. A tensor whose shape changes has
+an entry for each token.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def check_tables(model: PreTrainedModel, tables: Sequence[torch.Tensor]) -> None
 
     Raises:
         SGPEError: a tensor that is not in ``tables`` has an entry for each token, or the size of a table differs from the
-            one in the configuration.
+            size in the configuration.
     """
     kind, rows = type(model).__name__, len(tables[0])
     stored = model.state_dict(keep_vars=True)
@@ -47,8 +47,8 @@ def check_tables(model: PreTrainedModel, tables: Sequence[torch.Tensor]) -> None
         if id(stored[name]) not in known and name != _ONE_ROW:
             shape, type_ = list(stored[name].shape), str(stored[name].dtype).removeprefix("torch.")
             raise SGPEError(
-                f"{kind}: {name} ({type_}, shape {shape}) has an entry for each token, and only embeddings, outputs and "
-                "their biases can follow a tokenizer: use another model"
+                f"{kind}: {name} ({type_}, shape {shape}) has an entry for each token, but only embeddings, outputs and "
+                "their biases can be changed for another tokenizer: use another model"
             )
     for table in tables:
         name = names.get(id(table), _ONE_ROW)
@@ -56,8 +56,8 @@ def check_tables(model: PreTrainedModel, tables: Sequence[torch.Tensor]) -> None
         if name not in changed or (len(table) != rows and not is_per_layer):
             size = getattr(model.config.get_text_config(), PER_LAYER_SIZE if is_per_layer else "vocab_size", 0)
             raise SGPEError(
-                f"{kind}: {name} has {len(table):,} rows and not one for each of the {size:,} tokens of vocab_size in the "
-                "configuration, so it cannot follow a tokenizer: use another model"
+                f"{kind}: {name} has {len(table):,} rows, but the configuration has {size:,} tokens (vocab_size), so the "
+                "table cannot be changed for another tokenizer: use another model"
             )
 
 
@@ -98,10 +98,10 @@ def check_ids(config: Any, row_map: RowMap, present: int, added: Container[int])
         config: The configuration of the model.
         row_map: The mapping of the model's rows.
         present: The number of the model's rows before the change.
-        added: Ids of special and added tokens of the new tokenizer. The configuration may name these.
+        added: Ids of special and added tokens of the new tokenizer. The configuration may refer to these ids.
 
     Raises:
-        SGPEError: a new token has such an id.
+        SGPEError: a new token has an id with another meaning.
     """
     kind = next(iter(getattr(config, "architectures", None) or ()), config.model_type)
     offsets = [offset for part in _parts(config) if (offset := vars(part).get("vocab_offset")) is not None]
@@ -111,7 +111,7 @@ def check_ids(config: Any, row_map: RowMap, present: int, added: Container[int])
         last = max((id for id in (*row_map.pieces, *moved) if id >= first), default=None)
         if last is not None or row_map.rows != present:
             raise SGPEError(
-                f"{kind} takes all ids from {first:,} on for images and sounds (vocab_offset), so it cannot have "
+                f"{kind} uses all ids from {first:,} on for images and sounds (vocab_offset), so it cannot have "
                 f"{f'a token with the id {last:,}' if last is not None else f'{row_map.rows:,} rows'}: load only the "
                 f"text model with {kind.replace('ForConditionalGeneration', 'ForCausalLM')}, save it, and give that model"
             )
@@ -121,6 +121,6 @@ def check_ids(config: Any, row_map: RowMap, present: int, added: Container[int])
             taken = [id for id in ids if isinstance(id, int) and id in row_map.pieces and id not in added]
             if taken and name.endswith((*_ID, "_token_ids")):
                 raise SGPEError(
-                    f"config.json: {name} is {taken[0]}, which is the id of a new token: add the token that {name} means to "
-                    "the model's tokenizer, and extend it again"
+                    f"config.json: {name} is {taken[0]}, but a new token has this id: add the missing old token to the "
+                    "model's tokenizer, then extend that tokenizer again"
                 )

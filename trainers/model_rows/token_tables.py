@@ -1,4 +1,5 @@
-"""The tables of a model with a row for each token: embeddings, output, biases. These tables change if the tokenizer changes.
+"""The tables of a model that have a row for each token. These tables (embeddings, output and biases) change with the
+tokenizer.
 
 `fit_embeddings` changes the rows of a model in memory for a new tokenizer, and `NewRows` trains some rows separately.
 """
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 MOST_MULTIPLE = 4096
-"""The greatest multiple to which the number of rows can be rounded up. A greater number is taken for a mistake."""
+"""The greatest value of ``multiple``. A greater value is treated as a mistake."""
 
 
 def fit_embeddings(
@@ -30,23 +31,22 @@ def fit_embeddings(
     multiple: int = 64,
     start: Callable[[RowMap], RowMap] | None = None,
 ) -> RowMap:
-    """Replace the embedding and the output of a model that was trained with the tokenizer ``old`` by those for
-    ``tokenizer``.
+    """Change the embedding and the output of a model for a new tokenizer. The model was trained with the tokenizer ``old``.
 
     The row of each old token moves to the new id of the token. The row of a new token starts at the mean of its old pieces
-    (`trainers.model_rows.embedding_rows`). Token ids in the configuration and the generation configuration change in the
-    same way; the ids of bos, eos and pad become those of the new tokenizer, or None if it has none. If both tokenizers have
-    the same tokens and ids, the weights are unchanged, whether they are padded or not.
+    (`trainers.model_rows.embedding_rows`). Token ids in the configuration and in the generation configuration change in the
+    same way. The ids of bos, eos and pad become those of the new tokenizer, or None if it has no such token. If both
+    tokenizers have the same tokens and ids, the weights are unchanged, whether they are padded or not.
 
     Args:
-        multiple: The number of rows is rounded up to a multiple of this, because GPUs then multiply matrices faster.
+        multiple: The number of rows is rounded up to a multiple of this number, because GPUs then multiply matrices faster.
         start: Function that weights the old rows from which a new row starts, as in `trainers.model_rows.row_starts`.
 
     Returns:
-        The mapping of the rows; `str` describes it in words.
+        The mapping of the rows. `str` describes the mapping in words.
 
     Raises:
-        SGPEError: ``multiple`` is below 1, the model's rows do not fit ``old``, one of two different tokenizers is not
+        SGPEError: ``multiple`` is below 1, the model's rows do not fit ``old``, the tokenizers differ and one of them is not
             byte-level, or the model has a table or an id that cannot be changed.
     """
     present = len(model.get_input_embeddings().weight)
@@ -73,7 +73,7 @@ def fitting_rows(
     If all old tokens keep their ids, the model keeps all of its rows, including spare rows.
 
     Raises:
-        SGPEError: as for `fit_embeddings`.
+        SGPEError: as in `fit_embeddings`.
     """
     if not 1 <= multiple <= MOST_MULTIPLE:
         raise SGPEError(f"the multiple of rows must be from 1 to {MOST_MULTIPLE:,}, not {multiple:,}")
@@ -82,8 +82,8 @@ def fitting_rows(
         needed = present
     if not needed <= present <= 2 * needed + max(multiple, 64):  # spare rows are fine, but not more than tokens
         raise SGPEError(
-            f"the model has {present:,} rows for tokens, and its own tokenizer {needed:,} ids: they do not belong together. "
-            "Give the tokenizer that the model was trained with"
+            f"the model has {present:,} rows for tokens, but its own tokenizer has {needed:,} ids: give the tokenizer that "
+            "the model was trained with"
         )
     row_map = map_rows(tokenizer, old, rows=embedding_rows(tokenizer, multiple=1))
     if not row_map.keeps_ids:
@@ -94,8 +94,11 @@ def fitting_rows(
 
 
 def _are_rowless(ids: Iterable[int], tokenizer: PreTrainedTokenizerBase) -> bool:
-    """Return whether a model of text may have no rows for some ids: special tokens, none of which begins, ends or pads a
-    text. Gemma 3's token for images is beyond the embedding of its models of text."""
+    """Return whether a text model may lack rows for some ids.
+
+    The ids must belong to special tokens that do not begin, end or pad a text. For example, Gemma 3's text models have no
+    row for the image token.
+    """
     added = tokenizer.added_tokens_decoder
     roles = (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id, tokenizer.unk_token_id)
     return all(id in added and added[id].special and id not in roles for id in ids)
@@ -152,11 +155,11 @@ def _per_layer(model: PreTrainedModel) -> Any:
 
 
 def moved_ids(config: Mapping[str, Any], row_map: RowMap, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
-    """Return the token ids of a configuration that change with the tokenizer: name → new value.
+    """Return the token ids of a configuration that change with the tokenizer: their new values, keyed by name.
 
     Every id becomes the new id of its token. The ids of bos, eos and pad become those of the new tokenizer, or None if it
-    has none; if it was trimmed, they follow their tokens. Nothing changes if the tokenizer is an extended tokenizer in which
-    all old tokens keep their ids.
+    has no such token. With a trimmed tokenizer, however, they become the new ids of their old tokens. Nothing changes if the
+    tokenizer is an extended tokenizer in which all old tokens keep their ids.
     """
     if row_map.keeps_ids and not row_map.changes_nothing:
         return {}
@@ -186,7 +189,7 @@ def embedding_rows(tokenizer: PreTrainedTokenizerBase, *, multiple: int = 64) ->
 
 
 def extended_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """Return the ids that the last extension of a tokenizer added; an empty list if it was not extended."""
+    """Return the ids that the last extension of a tokenizer added, or an empty list if the tokenizer was not extended."""
     metadata = tokenizer.init_kwargs.get("sgpe")
     extensions = metadata.get("extensions") if isinstance(metadata, dict) else None
     ranges = extensions[-1].get("new_ids", []) if extensions else []
@@ -197,7 +200,8 @@ class NewRows:
     """Some rows of a model's tables as separate parameters, so that an optimizer can treat them differently.
 
     Before each step of the attached optimizer, the gradients of the rows move to these parameters. After the step, the
-    parameters are written back into the table. So the rest of the table can have a different learning rate, or be frozen.
+    parameters are written back into the table. Therefore, the rest of the table can have a different learning rate, or be
+    frozen.
 
     Args:
         model: The model, on the device where it is trained.
@@ -218,7 +222,7 @@ class NewRows:
         self._write_back()
 
     def attach(self, optimizer: torch.optim.Optimizer) -> None:
-        """Attach to an optimizer: from now on, its steps move gradients and write rows back."""
+        """Attach the rows to an optimizer. Each later step of the optimizer moves the gradients and writes the rows back."""
         optimizer.register_step_pre_hook(lambda *_: self._take_gradients())
         optimizer.register_step_post_hook(lambda *_: self._write_back())
 
@@ -236,19 +240,21 @@ class NewRows:
 
 
 PARTS = ("all", "ends", "embeddings", "new-rows")
-"""The parts of a model to train: everything; the tables and the first and last layer; the tables; only the new rows."""
+"""Choices for the parts of a model to train. ``all`` is the whole model, ``ends`` is the tables and the first and last
+layer, ``embeddings`` is the tables, and ``new-rows`` is only the new rows.
+"""
 
 
 def parameter_groups(
     model: PreTrainedModel, parts: str, ids: Sequence[int], *, learning_rate: float, rows_learning_rate: float | None = None
 ) -> tuple[list[dict[str, Any]], NewRows | None]:
-    """Return groups of parameters for an optimizer, and a `NewRows` to attach to the optimizer, or None. All other
-    parameters are frozen.
+    """Return groups of parameters for an optimizer, and freeze all other parameters. If new rows are trained separately,
+    also return a `NewRows` to attach to the optimizer, otherwise None.
 
     Args:
         parts: One of `PARTS`.
         ids: Ids of the new rows, used only for ``new-rows`` or with ``rows_learning_rate``.
-        rows_learning_rate: Learning rate of the new rows; None for the same as all others.
+        rows_learning_rate: Learning rate of the new rows. None for the learning rate of the other parameters.
 
     Raises:
         SGPEError: ``parts`` is unknown, or new rows are requested and there are none.
@@ -283,4 +289,4 @@ def layers_of(model: PreTrainedModel) -> Sequence[torch.nn.Module]:
     for module in model.modules():
         if isinstance(module, ModuleList) and len(module) == number > 0:
             return list(module)
-    raise SGPEError(f"{type(model).__name__} has no list of layers, so no layer of it can be chosen")
+    raise SGPEError(f"{type(model).__name__} has no list of layers, so its layers cannot be chosen")

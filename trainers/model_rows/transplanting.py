@@ -1,7 +1,7 @@
-"""Changing the tokenizer of a model in files: tokens get new rows, and everything else stays bit for bit the same.
+"""Change of a model's tokenizer, directly in files. Tokens get new rows, and everything else stays bit for bit the same.
 
-No model is loaded. Tables are read in place and written a few thousand rows at a time, and all other tensors are copied. So
-memory does not grow with the model, and time grows with its size.
+No model is loaded. Tables are read in place and written a few thousand rows at a time, and all other tensors are copied.
+Therefore, time grows with the size of the model, but memory does not.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ class Transplant:
         out: The folder of the model.
         row_map: The mapping of the model's rows.
         tables: Names of the tensors with a row for each token, the embedding first.
-        auto_class: The class of transformers that loads the model: an Auto class if the model generates text, else the
-            model's own class.
+        auto_class: The transformers class that loads the model. It is an Auto class if the model generates text, otherwise
+            the model's own class.
         tied: Whether the output shares the embedding.
         tokenizer: The new tokenizer.
         old_tokenizer: The model's tokenizer before the transplant.
-        drafts: Names of tensors in the shape of the embedding that only other programs use, such as a draft head for
-            speculation.
+        drafts: Names of tensors that have the shape of the embedding but are used only by other programs, such as a draft
+            head for speculation.
         sizes: The sizes of the model before and after the transplant.
     """
 
@@ -92,7 +92,7 @@ class Transplant:
 
     @property
     def lora(self) -> str:
-        """Arguments of ``LoraConfig``. A tied output is only trained with the second argument (of PEFT 0.18)."""
+        """Arguments for ``LoraConfig``. Without the second argument (new in PEFT 0.18), a tied output is not trained."""
         return f"modules_to_save={self.modules_to_save}" + ", ensure_weight_tying=True" * self.tied
 
 
@@ -115,22 +115,23 @@ def transplant(
     output, and to the per-layer embeddings (Gemma 3n, Gemma 4). Token ids in the configuration and the generation
     configuration change in the same way.
 
-    If all old tokens keep their ids, no id of a configuration changes.
+    If all old tokens keep their ids, no id in a configuration changes.
 
     Args:
-        model: Folder or repository on the Hub, with safetensors, in one file or in shards.
+        model: Folder or repository on the Hub. The weights must be in safetensors, in one file or in shards.
         tokenizer: Folder or repository of the new tokenizer. It may be extended from the model's tokenizer, or be any other
             tokenizer.
-        out: Folder to write to, new or empty.
-        overwrite: Whether ``out`` may already contain a model. Its files are replaced; files with other names stay.
-        start: Function that weights the old rows from which a new row starts (`trainers.model_rows.row_starts`); None for
+        out: A new or empty folder to write to.
+        overwrite: Whether ``out`` may already contain a model. The files of that model are replaced. Files with other names
+            stay.
+        start: Function that weights the old rows from which a new row starts (`trainers.model_rows.row_starts`). None uses
             the mean.
-        learn: Function that makes the new rows of each of the model's tables, in 32 bits, like
-            `trainers.model_rows.distillation.distilled_rows`; None to use the rows of ``start``.
-        multiple: The number of rows is rounded up to a multiple of this, because GPUs then multiply matrices faster.
+        learn: Function that makes the new rows of each table of the model, in 32 bits, like
+            `trainers.model_rows.distillation.distilled_rows`. None uses the rows of ``start``.
+        multiple: The number of rows is rounded up to a multiple of this number, because GPUs then multiply matrices faster.
         model_tokenizer: The tokenizer of the model, if it is not in the model's folder.
-        describe: Function that makes additional files (name → text) for the finished model. Its argument is a temporary
-            folder with the model.
+        describe: Function that returns the texts of additional files, keyed by file name. Its argument is the finished
+            `Transplant`, whose ``out`` is a temporary folder.
 
     Raises:
         SGPEError: a file is missing or damaged, the model's rows do not fit its tokenizer, the model has a table or an id
@@ -154,7 +155,7 @@ def transplant(
     except SGPEError as error:
         if model_tokenizer is not None:
             raise
-        raise SGPEError(f"{error}: name the model's own tokenizer by --model-tokenizer") from None
+        raise SGPEError(f"{error}: give the model's own tokenizer with --model-tokenizer") from None
     new_tokenizer = load_tokenizer(os.fspath(tokenizer))
     try:
         row_map = fitting_rows(present, new_tokenizer, old_tokenizer, multiple=multiple)
@@ -190,7 +191,7 @@ def transplant(
         done = Transplant(target, row_map, tables, kind, tied, new_tokenizer, old_tokenizer, drafts, sizes)
         for name, text in describe(replace(done, out=temporary)).items() if describe else ():
             (temporary / name).write_text(text, encoding="utf-8", newline="\n")
-        # Loaders could mix up the old model's weights, in one file or in shards, with the new ones.
+        # Loaders could mix up the old model's weights, in one file or in shards, with the new weights.
         there = {file.name for file in temporary.iterdir()}
         stale = [file for names in _WEIGHTS for file in target.glob(names) if file.name not in there]
     for file in stale:
@@ -202,28 +203,28 @@ def check_is_new(out: str | os.PathLike[str], *sources: str | os.PathLike[str], 
     """Check that writing a model would not replace other files. `transplant` makes the same check.
 
     Args:
-        sources: The sources of the model, which are never replaced.
+        sources: The sources of the model. They are never replaced.
         overwrite: Whether other files may be replaced.
 
     Raises:
-        SGPEError: ``out`` has no name, is one of the sources, or is a folder with files.
+        SGPEError: ``out`` is empty, is one of the sources, or is a folder with files.
     """
     target = Path(out)
     if not os.fspath(out):
-        raise SGPEError("this folder has no name: give a new folder, or an empty one")
+        raise SGPEError("the name of the output folder is empty: give a new or an empty folder")
     if target.is_dir() and target.resolve() in [Path(source).resolve() for source in sources]:
-        raise SGPEError(f"{out} is a source of the model: give a new folder, or an empty one")
+        raise SGPEError(f"{out} is a source of the model: give a new or an empty folder")
     check_new_folder(out, overwrite=overwrite, whole=True)
 
 
 def _folder_of(model: str | os.PathLike[str]) -> Path:
-    """Return the folder of a model, downloading it if it is not local.
+    """Return the folder of a model. If the model is not local, download it.
 
     Raises:
         SGPEError: there is no model.
     """
     if not os.fspath(model):
-        raise SGPEError("the model has no name: give a folder, or a repository on the Hub")
+        raise SGPEError("the name of the model is empty: give a folder, or a repository on the Hub")
     folder = Path(model) if Path(model).exists() else download_model(os.fspath(model))
     if not folder.is_dir() or not (folder / _CONFIG).exists():
         reason = why_no_model(folder)
@@ -233,8 +234,8 @@ def _folder_of(model: str | os.PathLike[str]) -> Path:
 
 
 def _tables_in(folder: Path, tensors: Mapping[str, Stored], model: PreTrainedModel) -> dict[str, int]:
-    """Return the stored tensors with a row for each token, with the embedding first: name of the tensor → its position in
-    the result of `tables_of`.
+    """Return the stored tensors that have a row for each token. The embedding is first. The key is the name of the tensor,
+    and the value is its position in the result of `tables_of`.
 
     Args:
         model: The model, built without weights.
@@ -253,7 +254,8 @@ def _tables_in(folder: Path, tensors: Mapping[str, Stored], model: PreTrainedMod
         if any(_same(stored_name, name, model) for name in ours)
     }
     for number in sorted(set(range(len(tables))).difference(found.values())):
-        # Files of an older layout have other names than transformers has now, as for Gemma 3 and GPT-NeoX.
+        # In files of an older layout, for example of Gemma 3 and GPT-NeoX, tensors have other names than in transformers
+        # now.
         shape = tuple(tables[number].shape)
         alike = [stored_name for stored_name, one in tensors.items() if stored_name not in found and one.shape == shape]
         if len(alike) > 1:
@@ -263,7 +265,7 @@ def _tables_in(folder: Path, tensors: Mapping[str, Stored], model: PreTrainedMod
         found[alike[0]] = number
     embedding, output = tables[0], model.get_output_embeddings()
     if output is not None and output.weight is embedding:
-        # Some files have a tied output, too.
+        # Some files also store a tied output.
         copies = [
             name for name in tensors if name.endswith("lm_head.weight") and tensors[name].shape == tuple(embedding.shape)
         ]
@@ -271,7 +273,7 @@ def _tables_in(folder: Path, tensors: Mapping[str, Stored], model: PreTrainedMod
     for name, number in found.items():
         table, rows = tensors[name], len(tables[number])
         if table.type not in _KINDS:
-            raise SGPEError(f"{table.file}: {name} is quantized ({table.type}): give the model before quantization")
+            raise SGPEError(f"{table.file}: {name} is quantized ({table.type}): give the unquantized model")
         if _rows_of(table) != rows:
             raise SGPEError(f"{table.file}: {name} has shape {list(table.shape)}, but config.json asks for {rows:,} rows")
     return dict(sorted(found.items(), key=lambda item: item[1]))
@@ -294,7 +296,7 @@ def _drafts_in(tensors: Mapping[str, Stored], tables: Mapping[str, int], model: 
         if shape != tuple(embedding.shape) or one.type not in _KINDS:
             raise SGPEError(
                 f"{one.file}: {name} ({one.type}, shape {list(shape)}) may have an entry for each of the {len(embedding):,} "
-                f"tokens, and {type(model).__name__} has no such tensor: use another model, or remove the tensor"
+                f"tokens, but {type(model).__name__} has no such tensor: use another model, or remove the tensor"
             )
         yield name
 
@@ -309,9 +311,7 @@ def _ending(name: str) -> list[str]:
 
 
 def _empty_model(folder: Path) -> PreTrainedModel:
-    """Return the model without its weights. Its class is the class that the configuration names or, if it names none, a
-    causal model.
-    """
+    """Return the model without its weights. The configuration names its class; the default is a causal model."""
     import torch
     import transformers
 
@@ -349,10 +349,10 @@ def _mapped(table: Stored) -> torch.Tensor:
 
 
 def embedding_of(model: str | os.PathLike[str]) -> torch.Tensor:
-    """Return the input embedding of a model in files, rows by width. Rows are read when they are used.
+    """Return the input embedding of a model in files (rows × width). Rows are read when they are used.
 
     Raises:
-        SGPEError: as for `transplant`.
+        SGPEError: as in `transplant`.
     """
     folder = _folder_of(model)
     tensors = stored(folder, any_type=True)

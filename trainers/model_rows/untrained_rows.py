@@ -1,8 +1,9 @@
-"""Rows of a model that look untrained: rows similar to the rows of ids that no text uses.
+"""Rows of a model that look untrained, because they are similar to the rows of ids that no text uses.
 
 The indicators are those of Land and Bartolo, "Fishing for Magikarp: Automatically Detecting Under-trained Tokens in Large
 Language Models" (arXiv 2405.05417). Training moves the output rows of all unused tokens in the same direction. It leaves
-their input rows as they were, or shrinks them. The paper verifies its candidates with prompts; this module does not.
+the input rows of these tokens as they were, or shrinks them. The paper verifies its candidates with prompts; this module
+does not.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ _SHARE = 0.9
 
 @dataclass(frozen=True)
 class Indicator:
-    """A number for each row of a model; a low number indicates an untrained row.
+    """A value for each row of a model. A low value indicates an untrained row.
 
     Attributes:
-        limit: 90th percentile of the rows that are known to be unused.
-        untrained: Id → value of each token whose value is at most ``limit``, the lowest first. Tokens that are known to be
-            unused are left out.
-        used: Share of the text's different tokens whose value is at most ``limit``. If the share is more
-            than a few per cent, the indicator does not distinguish untrained rows in this model.
+        limit: 90th percentile of the values of rows that are known to be unused.
+        untrained: Values that are at most ``limit``, keyed by the token's id. The lowest value comes first. Tokens that are
+            known to be unused are left out.
+        used: Share of the text's distinct tokens whose value is at most ``limit``. If this share is more than a few per
+            cent, the indicator does not distinguish untrained rows in this model.
     """
 
     limit: float
@@ -46,8 +47,8 @@ class UntrainedRows:
     Attributes:
         rows: Number of rows.
         known: Number of rows that are known to be unused.
-        indicators: ``distance``, the cosine distance of the output row to the mean of the output rows known to be unused,
-            after the mean of all rows is subtracted; and ``norm``, the length of the input row.
+        indicators: Two indicators. ``distance`` is the cosine distance between the output row and the mean of the unused
+            output rows, after the mean of all rows is subtracted. ``norm`` is the length of the input row.
     """
 
     rows: int
@@ -78,7 +79,8 @@ def untrained_rows(model: str, tokens: Collection[int], unused: Collection[int],
         used: Ids of tokens that the text uses.
 
     Raises:
-        SGPEError: there is no model, it has no row for an id of the text, or fewer than five rows are known to be unused.
+        SGPEError: there is no model, the model has no row for an id of the text, or fewer than five rows are known to be
+            unused.
     """
     import torch
 
@@ -88,10 +90,10 @@ def untrained_rows(model: str, tokens: Collection[int], unused: Collection[int],
         rows = len(inputs)
         known = sorted((set(range(rows)) - set(tokens)) | {id for id in unused if id < rows})
         if (highest := max(used, default=0)) >= rows:
-            raise SGPEError(f"{model} has {rows:,} rows, but the text has the id {highest}: name the tokenizer's own model")
+            raise SGPEError(f"{model} has {rows:,} rows, but the text has the id {highest}: give the tokenizer's own model")
         if len(known) < _LEAST:
             raise SGPEError(
-                f"{model}: {len(known)} rows are known to be unused, and the indicators need {_LEAST}: leave out --model"
+                f"{model}: {len(known)} rows are known to be unused, but the indicators need {_LEAST}: leave out --model"
             )
         values = {"distance": _distances(outputs.float(), known), "norm": inputs.float().norm(dim=1)}
         others = sorted(set(tokens).intersection(range(rows)).difference(known))
@@ -99,7 +101,7 @@ def untrained_rows(model: str, tokens: Collection[int], unused: Collection[int],
 
 
 def _distances(rows: torch.Tensor, known: list[int]) -> torch.Tensor:
-    """Return the cosine distance of each row to the mean of the unused rows, after the mean of all rows is subtracted."""
+    """Subtract the mean of all rows, and return the cosine distance of each row to the mean of the unused rows."""
     import torch
 
     rows = rows - rows.mean(dim=0)

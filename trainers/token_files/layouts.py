@@ -1,7 +1,7 @@
-"""The formats of files of token ids that training programs read; each format is one record.
+"""The formats of token files for training programs. Each format is a `TokenFormat`.
 
-A corpus is written as several shards. A shard is one file, or a few files with a common stem. A writer takes the tokens of
-one shard in blocks and only keeps the lengths of its documents in memory.
+A corpus is written as several shards. A shard is one file, or a few files with a common stem. A writer receives the tokens
+of one shard in blocks, and keeps only the lengths of documents in memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NARROW = "uint16"
 """The type of small ids in all layouts, with two bytes per token."""
 
 MOST_NARROW = 1 << 16
-"""The number of ids that fit `NARROW`."""
+"""The number of ids that fit into `NARROW`."""
 
 # The limit on lengths of documents in Megatron's index, and on offsets in a row group of Parquet.
 _MOST_IN_DOCUMENT = (1 << 31) - 1
@@ -30,11 +30,11 @@ _ROW_GROUP_TOKENS = 1 << 20
 
 
 class FlatFile:
-    """A writer of a file with nothing but token ids, one after another, little-endian. The other flat layouts add an index.
+    """A writer of a file that contains only token ids, in little-endian order. The other flat layouts add an index.
 
     Args:
         stem: The path without its extension.
-        dtype: NumPy's name of the type of the ids.
+        dtype: NumPy's name for the type of the ids.
 
     Attributes:
         tokens: Number of tokens written so far.
@@ -59,7 +59,7 @@ class FlatFile:
 
         Args:
             tokens: Ids, in the writer's ``dtype``.
-            ends: The positions in this block at which documents end, in order, as numbers of tokens.
+            ends: The positions in this block at which documents end, in order, counted in tokens.
         """
         # NumPy's own writing to files does not report a full disk.
         self.file.write(np.ascontiguousarray(tokens, np.dtype(self.dtype).newbyteorder("<")).data)
@@ -70,7 +70,7 @@ class FlatFile:
         """Write the parts of the file that depend on all tokens."""
 
     def close(self) -> None:
-        """Close the file, finished or not."""
+        """Close the file, even if it is not finished."""
         self.file.close()
 
     def _all_ends(self) -> NDArray[np.int64]:
@@ -78,7 +78,7 @@ class FlatFile:
 
 
 class EndsFile(FlatFile):
-    """A writer of datatrove's layout: a file of tokens, and a file with the end of each document, in tokens, as uint64."""
+    """A writer of datatrove's layout: a file of tokens, and a file with the ends of documents (in tokens, as uint64)."""
 
     ending = ".ds"
 
@@ -88,8 +88,8 @@ class EndsFile(FlatFile):
 
 
 class IndexedFile(FlatFile):
-    """A writer of Megatron-LM's layout: ``IndexedDataset`` of ``megatron/core/datasets/indexed_dataset.py``, where each
-    document is a sequence.
+    """A writer of Megatron-LM's layout, ``IndexedDataset`` in ``megatron/core/datasets/indexed_dataset.py``. Each document
+    is one sequence.
     """
 
     # Megatron's codes for the types of ids.
@@ -108,10 +108,10 @@ class IndexedFile(FlatFile):
 
 
 class ParquetRows:
-    """A writer of Parquet with a row for each document and the ids in the column ``input_ids``. Arguments and methods are
-    those of `FlatFile`.
+    """A writer of Parquet, with a row for each document and the ids in the column ``input_ids``. The arguments and methods
+    are those of `FlatFile`.
 
-    Rows wait in memory until their row group is complete: a million tokens, or the longest document.
+    Rows stay in memory until their row group is complete. A row group ends with the document that reaches a million tokens.
     """
 
     def __init__(self, stem: Path, dtype: str) -> None:
@@ -139,7 +139,7 @@ class ParquetRows:
         self._file.close()
 
     def close(self) -> None:
-        """Close the file, finished or not."""
+        """Close the file, even if it is not finished."""
         self._file.close()
 
     def _take(self, tokens: NDArray[Any], ends: NDArray[np.int64]) -> None:
@@ -158,7 +158,9 @@ class ParquetRows:
 
 
 Block: TypeAlias = "tuple[NDArray[Any], NDArray[np.int64] | None]"
-"""Tokens of a shard, and the positions at which documents end among them; None if the layout does not record them."""
+"""A pair: tokens of a shard, and the positions at which documents end in these tokens. If the layout does not record the
+positions, they are None.
+"""
 
 
 def read_flat(stem: Path, dtype: str) -> Iterator[Block]:
@@ -197,7 +199,9 @@ def _mapped(stem: Path, ending: str, dtype: str) -> NDArray[Any]:
 
 def _check_length(lengths: NDArray[np.int64], limited: str) -> None:
     if (longest := int(lengths.max(initial=0))) > _MOST_IN_DOCUMENT:
-        raise SGPEError(f"a document has {longest:,} tokens, but {limited} has room for 2**31 - 1: choose another format")
+        raise SGPEError(
+            f"a document has {longest:,} tokens, but {limited} only has room for 2**31 - 1: choose another format"
+        )
 
 
 def _pyarrow() -> tuple[Any, Any]:
@@ -218,10 +222,10 @@ class TokenFormat:
         writer: Function that takes a path without extension and the type of the ids, and returns an object with the methods
             of `FlatFile`.
         keeps_ends: Whether the layout records the ends of documents, so that documents need no end token.
-        wide: The type of ids that do not fit `NARROW`.
+        wide: The type of ids that do not fit into `NARROW`.
         packages: Required packages in addition to NumPy.
         reader: Function that takes the arguments of ``writer``, and yields the tokens of a finished shard with the ends of
-            its documents; None if `scripts/train_lm.py` cannot read the layout.
+            its documents. None if `scripts/train_lm.py` cannot read the layout.
     """
 
     name: str
@@ -243,7 +247,7 @@ class TokenFormat:
 
 
 TOKEN_FORMATS: dict[str, TokenFormat] = {}
-"""The layouts, keyed by name; `add_token_format` adds one."""
+"""The layouts, keyed by name. `add_token_format` adds a layout."""
 
 
 def add_token_format(form: TokenFormat) -> None:
@@ -253,15 +257,15 @@ def add_token_format(form: TokenFormat) -> None:
         SGPEError: the name is in use.
     """
     if form.name in TOKEN_FORMATS:
-        raise SGPEError(f"the name {form.name!r} of a token format is in use: choose another name")
+        raise SGPEError(f"there is already a token format with the name {form.name!r}: choose another name")
     TOKEN_FORMATS[form.name] = form
 
 
 def token_format(name: str) -> TokenFormat:
-    """Return the layout with a name.
+    """Return the layout with the given name.
 
     Raises:
-        SGPEError: there is no such layout, or a package that it needs is not installed.
+        SGPEError: there is no such layout, or a required package is not installed.
     """
     from importlib.util import find_spec
 

@@ -1,4 +1,4 @@
-"""Folders of token ids, as `trainers.tokenize_corpus` writes them, for reading."""
+"""Reading of the folders of token ids that `trainers.tokenize_corpus` writes."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class TokenFolder:
         return sum(shard.documents for shard in self.shards)
 
     def check_tokenizer(self, tokenizer: BPETokenizer) -> None:
-        """Check that the tokens were made with a tokenizer.
+        """Check that the tokens were made with the given tokenizer.
 
         Raises:
             SGPEError: the tokens were made with another tokenizer.
         """
         if digest_of_tokenizer(tokenizer) != self.settings["tokenizer"]:
             raise SGPEError(
-                f"{self.path} has the ids of another tokenizer: give the tokenizer that hf-sgpe tokenize had, or tokenize "
+                f"{self.path} has the ids of another tokenizer: give the tokenizer that hf-sgpe tokenize used, or tokenize "
                 "the corpus again"
             )
 
@@ -61,8 +61,8 @@ class TokenFolder:
             yield from reader(self.path / shard.name, self.settings["dtype"])
 
     def pieces(self, separator: int) -> Iterator[NDArray[Any]]:
-        """Yield arrays that, joined, are all documents with a separator token before each. The separator is the token that
-        ended the documents or, if there was none, ``separator``.
+        """Yield arrays of ids. Joined, the arrays are all documents, with a separator token before each document. The
+        separator is the token that ends documents in this folder or, if there is none, ``separator``.
         """
         end = self.settings["end_token_id"]
         yield np.array([separator if end is None else end], np.int64)
@@ -89,8 +89,8 @@ class TokenFolder:
 
 
 class TokenRows:
-    """Rows of a fixed number of ids, cut consecutively from arrays of ids. If the arrays are memory-mapped files, the rows
-    need no memory. An incomplete last row is left out.
+    """Rows of ids. All rows have the same length, and are cut consecutively from arrays of ids. If the arrays are
+    memory-mapped files, the rows need no memory. An incomplete last row is left out.
 
     >>> rows = TokenRows([np.array([1, 2, 3]), np.array([4, 5, 6, 7])], 2)
     >>> [row.tolist() for row in rows]
@@ -119,7 +119,7 @@ class TokenRows:
 
 
 def split_corpus(names: Sequence[str]) -> tuple[list[TokenFolder], list[str]]:
-    """Return the folders of tokens among the names of a corpus, and all other names.
+    """Find the folders of tokens among the names of a corpus. Return these folders, and all other names.
 
     A name may be a folder that ``hf-sgpe tokenize`` wrote, one of its shards, or a glob of its shards.
 
@@ -156,12 +156,12 @@ def _some_shards(name: str) -> TokenFolder | None:
     names = {file.name for file in files} - {MANIFEST}
     shards = tuple(shard for shard in whole.shards if names & set(shard.files))
     if not shards or names - {file for shard in shards for file in shard.files}:
-        raise SGPEError(f"{name}: not a shard of {whole.path}: name the folder, or files of its shards")
+        raise SGPEError(f"{name} is not a shard of {whole.path}: give the folder, or some of its shard files")
     return TokenFolder(whole.path, whole.settings, shards)
 
 
 def _read(path: Path) -> TokenFolder | None:
-    """Return the folder of tokens with a manifest; None if another program wrote the manifest."""
+    """Return a folder of tokens as its manifest describes it, or None if another program wrote the manifest."""
     if not (path / MANIFEST).is_file():
         raise SGPEError(f"{path} has no {MANIFEST}: repeat the hf-sgpe tokenize command to complete it")
     manifest = read_json(path / MANIFEST)

@@ -1,9 +1,9 @@
-"""Tokenizing a corpus in parts, where each part gets its own shards: the work of one worker, and the records in a folder of
-tokens.
+"""Tokenizing of a corpus in parts. Each part gets its own shards.
 
-A part is one large file or a few small files; the parts do not depend on the number of workers. A shard ends at the end of a
-document. When it is complete, it gets its final name and is noted in the progress of its part. So a continued run skips the
-documents of the existing shards and makes the same next shard as an uninterrupted run.
+This module has the work of one worker, and the records in a folder of tokens. A part is one large file or a few small files.
+The parts do not depend on the number of workers. A shard ends at the end of a document. When a shard is complete, it gets
+its final name, and is noted in the progress of its part. Therefore, a continued run skips the documents of the existing
+shards, and makes the same next shard as an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MANIFEST = "manifest.json"
-"""Name of the file, in a folder of tokens, that records the settings and, when all shards are complete, the totals."""
+"""Name of a file in a folder of tokens. It records the settings and, when all shards are complete, the totals."""
 
 TRAIN, VALIDATION = "train", "validation"
-"""Names of the folders of both parts, in a folder of tokens with a validation part."""
+"""Names of the two subfolders in a folder of tokens that has a validation part."""
 
 SHARD_TOKENS = 100_000_000
-"""The default number of tokens after which a shard ends with the next end of a document."""
+"""The default size of a shard in tokens. A shard ends with the document that reaches this size."""
 
 _PROGRESS = ".progress"
 # Size of a part on disk, in bytes. Each process works on parts of its own, and the threads of a process share a part.
@@ -58,7 +58,7 @@ class Shard:
     """A complete shard.
 
     Attributes:
-        name: Common stem of the shard's files: the number of the part, and of the shard in the part.
+        name: Common stem of the shard's files. It has the number of the part, and the number of the shard in the part.
         documents: Number of documents.
         tokens: Number of tokens, including tokens that end documents.
         text_bytes: Bytes of the text, in UTF-8.
@@ -74,7 +74,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class PartProgress:
-    """The complete shards of a part, and whether the part has no further shards."""
+    """The complete shards of a part. If ``complete`` is true, the part has no more shards."""
 
     shards: tuple[Shard, ...] = ()
     complete: bool = False
@@ -87,7 +87,9 @@ class PartProgress:
 
 @dataclass(frozen=True)
 class _Batch:
-    """A batch of texts, with the indices of texts that begin a document and of texts that end a document."""
+    """A batch of texts. ``first`` has the indices of texts that begin a document, and ``last`` has the indices of texts that
+    end a document.
+    """
 
     texts: list[str]
     first: list[int]
@@ -96,7 +98,9 @@ class _Batch:
 
 @dataclass(frozen=True)
 class _Piece:
-    """Tokens, the ends of documents among them, the number of bytes of text up to each of these ends, and of all text."""
+    """A run of tokens. ``ends`` has the positions at which documents end, ``bytes_at_ends`` has the number of bytes of text
+    up to each of these positions, and ``text_bytes`` is the number of bytes of all text.
+    """
 
     tokens: NDArray[Any]
     ends: NDArray[np.int64]
@@ -118,7 +122,7 @@ class _Piece:
 
 
 class TokenizingJob:
-    """The tokenizing of one corpus; arguments and errors as for `trainers.tokenize_corpus`."""
+    """The tokenizing of one corpus. The arguments and errors are those of `trainers.tokenize_corpus`."""
 
     def __init__(
         self,
@@ -140,7 +144,7 @@ class TokenizingJob:
         if shard_tokens < 1:
             raise SGPEError(f"shard_tokens must be at least 1, not {shard_tokens}")
         if not os.fspath(out):
-            raise SGPEError("the name of the folder to write to is empty: name a new folder, or a folder without files")
+            raise SGPEError("the name of the output folder is empty: give a new or an empty folder")
         folder = Path(out)
         if not folder.is_dir() and (folder.exists() or folder.is_symlink()):
             raise NotADirectoryError(f"{folder} is a file: give a folder to write to")
@@ -153,12 +157,14 @@ class TokenizingJob:
                 raise SGPEError(f"{folder} has tokens without a validation part: give another folder")
         corpus = Corpus.of(files, text_field=text_field)
         if corpus.streams or corpus.counts:
-            raise SGPEError("only files can be tokenized, because a run may have to read them again: save other texts first")
+            raise SGPEError(
+                "only files can be tokenized, because a run may have to read them again: save the texts to files"
+            )
         if not corpus.files:
             raise SGPEError("nothing to tokenize: give at least one file, folder or glob")
         for file in corpus.files:
             if isinstance(file, Path) and not file.is_file():
-                raise SGPEError(f"{file} is not a regular file, which could be read again: save its text to a file first")
+                raise SGPEError(f"{file} is not a regular file, so it cannot be read again: save its text to a file first")
         here = folder.resolve()
         others = [file for file in corpus.files if not (isinstance(file, Path) and here in file.resolve().parents)]
         if not others:
@@ -201,7 +207,7 @@ class TokenizingJob:
                 has = ", ".join(known) or "it has no special tokens"
                 none = ", or use no end token with --no-end-token" if self.form.keeps_ends else ""
                 raise SGPEError(
-                    f"the tokenizer has no eos token to end documents: name a special token with --end-token ({has}){none}"
+                    f"the tokenizer has no eos token to end documents: give a special token with --end-token ({has}){none}"
                 )
             return int(self.tokenizer.eos_token_id)
         if end_token not in known:
@@ -211,8 +217,8 @@ class TokenizingJob:
         return int(known[end_token])
 
     def _begin_id(self) -> int | None:
-        """Return the id of the token that begins texts, if the tokenizer puts it before each text and it does not also end
-        documents; otherwise None.
+        """Return the id of the token that the tokenizer puts before each text. Return None if there is no such token, or if
+        the token also ends documents.
         """
         template, bos = self.tokenizer.template, self.tokenizer.bos_token_id
         is_put = template is not None and template.begins_with(self.tokenizer.bos_token)
@@ -221,7 +227,7 @@ class TokenizingJob:
     # ---------------------------------------------------------------- the folder
 
     def begin(self) -> list[PartProgress]:
-        """Create the folder, or check that its contents belong to this job; return the progress of each part.
+        """Create the folder, or check that its contents belong to this job. Return the progress of each part.
 
         Raises:
             SGPEError: the folder has other files, or tokens made with other settings.
@@ -250,7 +256,7 @@ class TokenizingJob:
         return parts
 
     def finish(self, parts: Sequence[PartProgress]) -> dict[str, int]:
-        """Write the totals, and return them; call this when all parts are complete."""
+        """Write the totals, and return them. All parts must be complete."""
         shards = [shard for part in parts for shard in part.shards]
         totals = {name: sum(getattr(shard, name) for shard in shards) for name in ("documents", "tokens", "text_bytes")}
         content = {"settings": self.settings, "complete": True, **totals, "shards": list(map(asdict, shards))}
@@ -259,7 +265,7 @@ class TokenizingJob:
         return totals
 
     def give_up(self) -> None:
-        """Remove the records of progress if there is no complete shard after which another run could continue."""
+        """Remove the records of progress, unless there is a complete shard after which another run could continue."""
         if all(file.name == MANIFEST or file.name.startswith(".") for file in self.out.iterdir()):
             shutil.rmtree(self.out / _PROGRESS, ignore_errors=True)
             (self.out / MANIFEST).unlink(missing_ok=True)
@@ -287,7 +293,7 @@ class TokenizingJob:
         write_json(self._note_of(part), asdict(progress))
 
     def _there_is(self, noted: Iterable[Mapping[str, Any]], complete: bool) -> PartProgress:
-        """Return the recorded shards up to the first shard with a missing or incomplete file, which is not included."""
+        """Return the recorded shards before the first shard that has a missing or incomplete file."""
         shards: list[Shard] = []
         for entry in noted:
             shard = Shard(**entry)
@@ -310,9 +316,10 @@ class TokenizingJob:
 
         Args:
             progress: The complete shards of the part.
-            threads: Number of threads that encode, in addition to the thread that reads and writes; with 1, that thread also
-                encodes.
-            on_progress: Called with the number of bytes read, counted on disk; if it raises an error, the work ends.
+            threads: Number of threads that encode, in addition to the thread that reads and writes. If 1, the thread that
+                reads and writes also encodes.
+            on_progress: Function that is called with the number of bytes read from disk. If it raises an error, the work
+                ends.
         """
         shards = list(progress.shards)
         batches = self._batches(part, progress.documents, on_progress)
@@ -326,7 +333,7 @@ class TokenizingJob:
         return done
 
     def _batches(self, part: int, skip: int, on_progress: Progress | None) -> Iterator[_Batch]:
-        """Yield batches of the texts of a part without its first ``skip`` documents."""
+        """Yield batches of the texts of a part. Leave out its first ``skip`` documents."""
         texts: list[str] = []
         first: list[int] = []
         last: list[int] = []
@@ -382,7 +389,7 @@ class TokenizingJob:
         return _Piece(tokens, ends, sizes[last], int(sizes[-1]))
 
     def _in_shards(self, pieces: Iterable[_Piece]) -> Iterator[tuple[_Piece, bool]]:
-        """Yield the pieces, cut at the ends of shards, and with each piece whether a shard ends after it."""
+        """Cut the pieces at the ends of shards. Yield each piece, and whether a shard ends after the piece."""
         tokens = 0
         for piece in pieces:
             while (last := int(np.searchsorted(piece.ends, self.shard_tokens - tokens))) < len(piece.ends):
@@ -417,7 +424,7 @@ def digest_of_tokenizer(tokenizer: BPETokenizer) -> str:
 
 
 def _parts_of(files: Iterable[CorpusFile]) -> list[list[CorpusFile]]:
-    """Return the files, in their order, grouped into parts. A large file is a part, and so are several small files."""
+    """Group the files into parts, in their order. A part is one large file or several small files."""
     parts: list[list[CorpusFile]] = []
     size = 0
     for file in files:
@@ -430,7 +437,7 @@ def _parts_of(files: Iterable[CorpusFile]) -> list[list[CorpusFile]]:
 
 
 def _source(file: CorpusFile) -> dict[str, Any]:
-    # A file can change and keep its size; the address of a file on the Hub has the commit.
+    # A file can change and keep its size. For a file on the Hub, the address has the commit.
     return source_of(file) | ({"changed": file.stat().st_mtime_ns} if isinstance(file, Path) else {})
 
 

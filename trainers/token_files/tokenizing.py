@@ -1,4 +1,4 @@
-"""Tokenizing a corpus into packed token ids on disk, on all cores and in bounded memory. An interrupted run can be
+"""Tokenizing of a corpus into packed token ids on disk, on all cores and in bounded memory. An interrupted run can be
 continued.
 """
 
@@ -84,33 +84,33 @@ def tokenize_corpus(
 ) -> Tokenized:
     """Write the token ids of a corpus into a folder, document by document, in the order of the corpus.
 
-    The ids of a document are those of `BPETokenizer.encode`. The token that begins texts comes first if the tokenizer puts
-    it before each text. The text of a special token is ordinary text. Documents without text are left out. The written bytes
-    do not depend on the number of workers. They also do not change if a run is interrupted, even by kill -9, and continued:
-    complete shards are kept. Memory: about 100 MB for each worker, plus the longest documents of .jsonl and .parquet; a text
-    file can be of any length.
+    The ids of a document are those of `BPETokenizer.encode`. If the tokenizer puts a begin token before each text, the begin
+    token comes first. The text of a special token is encoded as ordinary text. Documents without text are left out. The
+    written bytes do not depend on the number of workers. They are also the same if a run is interrupted, even by kill -9,
+    and continued, because complete shards are kept. Each worker needs about 100 MB of memory, plus memory for its longest
+    document from .jsonl and .parquet. A text file can be of any length.
 
     Args:
         files: Files, or a corpus of files. A text file is one document, and so is each line of .jsonl and row of .parquet.
         tokenizer: A tokenizer, or an argument of `BPETokenizer.from_pretrained`.
-        out: Folder for the shards and ``manifest.json``, which records how the shards were made.
+        out: Folder for the shards and for ``manifest.json``. This file records how the shards were made.
         format: Name of one of `trainers.token_files.layouts.TOKEN_FORMATS`.
-        end_token: The special token that ends each document; True for the tokenizer's eos token; False for none, if the
+        end_token: The special token that ends each document. True for the tokenizer's eos token. False for no token, if the
             format records the ends of documents.
         lines: Whether each line of a text file is a document.
         text_field: The field with the text in .jsonl and .parquet.
-        shard_tokens: Number of tokens after which a shard ends with the next end of a document.
+        shard_tokens: Size of a shard in tokens. A shard ends with the document that reaches this size.
         validation_share: Share of the documents for validation, chosen by a hash of each text (see
             `hf_sgpe.corpora.validation_part`); None for no validation part. With a validation part, the folder has the
             folders ``train`` and ``validation``, each document must fit into memory, and the corpus is read twice.
         workers: Number of cores to use; None for all. The parts of a corpus (one file, or 128 MB of small files) are
-            distributed to processes; the threads of a process share its part.
+            distributed to processes. The threads of a process share its part.
         progress: Whether to show a bar on stderr; None shows it only on a terminal.
 
     Raises:
-        SGPEError: the corpus has no text or cannot be read; the tokenizer has no such token; or the folder has other files,
-            or tokens made with other settings (the message names the first difference). If no shard was complete, no files
-            remain.
+        SGPEError: the corpus has no text or cannot be read; the tokenizer does not have the end token; or the folder has
+            other files, or tokens made with other settings (the message names the first difference). If no shard was
+            complete, no files remain.
         OSError: the folder cannot be written, or another process is writing to it.
     """
     job = TokenizingJob(
@@ -144,8 +144,8 @@ def _tokenize(job: TokenizingJob, workers: int, progress: bool | None) -> Tokeni
                 if job.share is not None:
                     part = "validation" if job.is_validation else "training"
                     raise SGPEError(
-                        f"{where}: no document is for {part}, because there are few: add documents, change "
-                        "--validation-share, or make each line a document with --lines"
+                        f"{where}: no document was chosen for {part}, because there are too few documents: add documents, "
+                        "change --validation-share, or make each line a document with --lines"
                     )
                 raise SGPEError(f"{where}: no text to tokenize")
             totals = job.finish(parts)

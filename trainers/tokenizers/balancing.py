@@ -1,10 +1,10 @@
 """Tokenizers that are fair to their languages. There are two ways: each language's text gets a weight, or the language with
 the highest cost chooses each merge.
 
-The cost of each language is measured on held-out texts. If they are translations of each other (with equal numbers of
-lines), the cost is the number of tokens. Otherwise the cost is a ratio: the number of tokens, divided by the number with a
-tokenizer of the same size that learned from this language alone. A corpus is taken to be in the language of the held-out
-text with which it shares the most words.
+The cost of each language is measured on held-out texts. If the texts are translations of each other (with equal numbers of
+lines), the cost is the number of tokens. Otherwise, the cost is a ratio: the number of tokens, divided by the number of
+tokens with a tokenizer of the same size that learned from this language alone. A corpus is assumed to be in the language of
+the held-out text with which it shares the most words.
 """
 
 from __future__ import annotations
@@ -32,32 +32,33 @@ from trainers.counting.parallel_counting import count_corpus
 logger = logging.getLogger(__name__)
 
 PRICE = 0.005
-"""The default limit of the price of fairness: the share of additional tokens, over all held-out texts."""
+"""The default limit on the price of fairness. The price is the share of additional tokens in all held-out texts."""
 
 WAYS = ("weights", "merges")
 """The ways to balance: weights for the corpora of each language, or the merges of Parity-aware BPE."""
 
 _ROUNDS = 12
-# In each round, a language's weight is multiplied by this power of its cost relative to the mean. Doubling a weight saves
-# the language about two to four per cent of its tokens, so weights have to move much further than costs.
+# In each round, a language's weight is multiplied by this power of its cost relative to the mean cost. If a weight is
+# doubled, the language needs about two to four per cent fewer tokens, so weights have to change much more than costs.
 _FIRST_STEP = 6.0
 _SMALLEST_STEP = 0.5
-# With three digits, it has the six decimals that weights can have.
+# Weights have three digits and at most six decimals, so there is no smaller weight.
 _LEAST_WEIGHT = 0.0001
-# The least share of a text's running words, relative to the best corpus. English in source code has about 0.8.
+# A corpus is in the language of a text if its share of the text's running words is at least this part of the best corpus's
+# share. English in source code has about 0.8.
 _SHARE_OF_BEST = 0.9
-# The least share of a text's running words that its corpora must have. Corpora of another language have up to 0.2: numbers,
-# punctuation, names.
+# The least share of a text's running words that its best corpus must have. Corpora of another language have up to 0.2
+# (numbers, punctuation, names).
 _LEAST_SHARE = 0.3
 
 
 class Trial(NamedTuple):
-    """One set of weights, and the cost of each held-out text in a tokenizer that was trained with these weights.
+    """One set of weights, and the cost of each held-out text with a tokenizer that was trained with these weights.
 
     Attributes:
         weights: Weights of words, keyed by corpus.
         tokens: Number of tokens of each held-out text, keyed by the name of the text.
-        costs: Costs of the held-out texts, which `gini` and `parity` compare, keyed by the name of the text.
+        costs: Cost of each held-out text, keyed by the name of the text. `gini` and `parity` compare these costs.
     """
 
     weights: dict[str, float]
@@ -84,7 +85,7 @@ class Balanced(NamedTuple):
     """A tokenizer that is fair to some languages, and the trials of the search for it.
 
     Attributes:
-        tokenizer: The trained tokenizer; its ``metadata`` records how it was balanced.
+        tokenizer: The trained tokenizer. Its ``metadata`` records how it was balanced.
         words: The weighted words of all corpora on which the tokenizer was trained.
         languages: The corpora in the language of each held-out text, keyed by the name of the text.
         trials: All trials in order. The first trial has the given weights.
@@ -113,16 +114,16 @@ def train_balanced(
     With ``by="weights"``, the result is the fairest tokenizer within ``price``, or the tokenizer with the fewest tokens
     within ``parity``. The search starts with the weights of ``config`` (1 by default). Each of up to 12 rounds trains a
     tokenizer, then raises the weights of languages whose cost is above the mean. With ``by="merges"``, the result is that of
-    `train_from_counts` with ``languages``. The same input always makes the same tokenizer.
+    `train_from_counts` with ``languages``. The same input always produces the same tokenizer.
 
     Args:
-        counts: Word counts, keyed by corpus. A language can have several corpora, whose weights then change together.
+        counts: Word counts, keyed by corpus. If a language has several corpora, their weights change together.
         texts: Lines of the held-out texts, keyed by the name of the text; one text for each language.
         config: Settings of the tokenizer.
         by: One of `WAYS`.
-        price: For weights: the greatest share of additional tokens, over all texts, compared with the first trial; None for
-            `PRICE`.
-        parity: Instead of ``price``: the greatest ratio of the costs of two texts. Of the trials within this ratio, the
+        price: With ``by="weights"``, the greatest share of additional tokens in all texts, compared with the first trial.
+            None for `PRICE`.
+        parity: Instead of ``price``, the greatest ratio of the costs of two texts. Of the trials within this ratio, the
             trial with the fewest tokens is chosen.
         progress: Whether to show a bar on stderr; None shows it only on a terminal.
 
@@ -146,7 +147,7 @@ def train_balanced(
     with tqdm(total=rounds, unit=" rounds", desc="Balancing", disable=bar_disabled(progress), leave=False) as bar:
         alone = dict.fromkeys(texts, 1.0)
         if not _translations(texts):
-            logger.warning("the held-out texts differ in their numbers of lines, so they are not treated as translations")
+            logger.warning("the held-out texts have different numbers of lines, so they are not treated as translations")
             for name, corpora in languages.items():
                 own = train_from_counts(_mixture({corpus: counts[corpus] for corpus in corpora}, given), config)
                 alone[name] = _tokens(own, texts[name])
@@ -202,7 +203,7 @@ def balance_corpus(
     """Count each file of a corpus, and train a tokenizer that is fair to the languages of the held-out files.
 
     Args:
-        by: As for `train_balanced`; None for weights. ``how`` and the errors are also those of `train_balanced`.
+        by: As in `train_balanced`. None for weights. ``how`` and the errors are also those of `train_balanced`.
     """
     texts = {str(file): list(read_lines(file, text_field=held_out.text_field)) for file in held_out.files}
     # Weights are published with the tokenizer, so folder names are included only if two files have the same name.
@@ -238,11 +239,11 @@ def _translations(texts: Mapping[str, Sequence[str]]) -> bool:
 
 
 def _search(first: Trial, trial: Callable[[Mapping[str, float]], Trial], price: float, parity: float | None) -> list[Trial]:
-    """Return all trials of a search for fair weights. The search computes with the logarithms of the weights' ratios to the
-    first weights. Each trial is a step towards equal costs.
+    """Search for fair weights, and return all trials.
 
-    If the result of a step is no fairer, exceeds the price, or is fairer than ``parity`` requires, the search goes back to
-    the last good weights and halves the step.
+    Each trial is a step towards equal costs. If the result of a step is no fairer, exceeds the price, or is fairer than
+    ``parity`` requires, the search goes back to the last good weights and halves the step. The search computes with
+    logarithms: a weight is divided by the first weight, and the logarithm of this ratio is used.
     """
     trials, at, step = [first], first, _FIRST_STEP
     logs = dict.fromkeys(first.costs, 0.0)
@@ -291,9 +292,10 @@ def _weights(
 def _languages(
     counts: Mapping[str, WordCounts], texts: Mapping[str, Sequence[str]], config: TrainingConfig
 ) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """Return two dicts: from each corpus to the text that shares the most words with it, its nearest text; and from each
-    text to the corpora in its language. A corpus is in the language of its nearest text if it has nearly as many words of
-    this text as the best corpus has.
+    """Return the nearest text of each corpus, and the corpora in the language of each text.
+
+    The nearest text of a corpus is the text that shares the most words with it. A corpus is in the language of its nearest
+    text if it has nearly as many words of this text as the best corpus.
     """
     words = {name: WordCounts.from_texts(lines, config) for name, lines in texts.items()}
     needed = set(chain.from_iterable(words.values()))

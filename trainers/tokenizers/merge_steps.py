@@ -1,5 +1,5 @@
-"""The steps of BPE training, for teaching with small texts: each merge with its count, and the words before and after the
-merge.
+"""The steps of BPE training, for teaching with small texts. A step is a merge with its count, and the words before and after
+the merge.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class MergeStep:
         id: Id of the new token.
         pair: The two merged tokens.
         count: Number of occurrences of the pair.
-        before: The words before the merge: a mapping from each word, as a sequence of tokens, to its count.
+        before: Counts of the words before the merge, keyed by the word as a sequence of tokens.
         after: The words after the merge, in the same form. Words that the merge changed come last.
     """
 
@@ -55,8 +55,8 @@ def merge_steps(
 
     Args:
         words: Words with their counts, or a text to split into words.
-        pattern: For a text: name of one of `SPLIT_PATTERNS` or a regular expression.
-        tie_break: One of `hf_sgpe.bpe.trainer.TIE_BREAKS`; the notebook uses ``greatest-pair-id``.
+        pattern: If ``words`` is a text, the name of one of `SPLIT_PATTERNS` or a regular expression.
+        tie_break: One of `hf_sgpe.bpe.trainer.TIE_BREAKS`. The notebook uses ``greatest-pair-id``.
 
     Raises:
         SGPEError: ``pattern`` or ``tie_break`` is unknown.

@@ -1,5 +1,5 @@
-"""The choice of a split with which runtimes return the ids of a tokenizer: the recipe and split pattern of a new tokenizer,
-or the split of an extended tokenizer.
+"""The choice of a split with which runtimes return the same ids as this package. For a new tokenizer, a recipe and a split
+pattern are chosen. For an extended tokenizer, the split is chosen.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ PATTERN = "o200k"
 """The default split pattern of a new tokenizer."""
 
 LEAST_TEXT = 100_000
-"""The least number of characters of text with which a pattern other than `PATTERN` can be chosen, unless runtimes are named.
+"""The minimum number of characters of text for choosing a pattern other than `PATTERN`. If runtimes are named, there is no
+minimum.
 """
 
 
@@ -42,9 +43,9 @@ class RecipeChoice:
         is_exact: Whether all ``runtimes`` return the same ids as this package.
         nfc_only: Whether ``is_exact`` is true only for text in NFC, because the tokenizer normalizes to NFC and the runtimes
             do not.
-        portable: The pattern with which the recipe ``portable`` costs least, and its cost compared with ``hybrid``; None if
+        portable: The pattern with which the recipe ``portable`` costs least, and the cost compared with ``hybrid``. None if
             the cost was not estimated.
-        instead: If ``is_exact`` is false: how to get an exact tokenizer.
+        instead: If ``is_exact`` is false, a way to get an exact tokenizer.
     """
 
     recipe: str
@@ -78,21 +79,22 @@ def choose_recipe(
     normalization: str | None = None,
     runs_in: Iterable[str] = (),
 ) -> RecipeChoice:
-    """Choose ``portable`` if llama.cpp then returns the same ids and the cost on ``texts`` is small (`SplitCost.is_small`),
-    otherwise ``hybrid``. If runtimes are named, choose a recipe that is exact in all of them, at any cost.
+    """Choose a recipe. If runtimes are named, the recipe is exact in all of them, at any cost.
 
-    The cost of ``portable`` is first counted with `PATTERN`. If it is not small, other patterns that keep the words of the
-    scripts whole are compared by learning (`more_tokens`).
+    Without named runtimes, the recipe is ``portable`` if llama.cpp then returns the same ids and the cost on ``texts`` is
+    small (`SplitCost.is_small`). Otherwise, the recipe is ``hybrid``. The cost of ``portable`` is first counted with
+    `PATTERN`. If this cost is not small, other patterns that keep the words of the scripts whole are compared by learning
+    (`more_tokens`).
 
     Args:
         texts: A sample of the text, such as `Corpus.beginning`.
         scripts: The scripts whose syllables stay whole.
-        pattern: The only pattern to try; None to try `PATTERN`, and other patterns that may make ``portable`` cheaper.
+        pattern: The only pattern to try. None tries `PATTERN`, and other patterns that may make ``portable`` cheaper.
         normalization: None for the recipe's default. With ``nfc``, runtimes only have to be exact on text in NFC.
         runs_in: Names of runtimes.
 
     Raises:
-        SGPEError: a runtime, script or pattern is unknown, or the runtimes are exact for ``pattern`` with neither recipe.
+        SGPEError: a runtime, script or pattern is unknown, or neither recipe is exact in the runtimes with ``pattern``.
 
     >>> choice = choose_recipe(["ශ්‍රී ලංකාව"], ["sinhala"], runs_in=["llama.cpp"])
     >>> choice.recipe, choice.pattern
@@ -110,7 +112,7 @@ def choose_recipe(
     for name in [first] if pattern else [first, *portable_patterns(runtimes)]:
         by_regex.setdefault(resolve_pattern(name), name)
     patterns = [name for name in by_regex.values() if is_exact("portable", name)]
-    has_words = any(script.own_words for script in tables)  # without any, hybrid would cut text as portable does
+    has_words = any(script.own_words for script in tables)  # otherwise, hybrid would split text as portable does
 
     def portable(pattern: str, cost: tuple[str, SplitCost] | None = None) -> RecipeChoice:
         nfc_only = bool(inexact(Splitting("portable", scripts, pattern, normalization), runtimes))
@@ -189,7 +191,7 @@ def find_recipe(
     for the corpus. Its second value is a `RecipeChoice` if a recipe had to be chosen or checked, otherwise None.
 
     Raises:
-        SGPEError: as for `find_scripts` and `choose_recipe`; the recipe is not exact in a named runtime; or the words of a
+        SGPEError: as in `find_scripts` and `choose_recipe`; the recipe is not exact in a named runtime; or the words of a
             file of counts fit two recipes.
     """
     choice: RecipeChoice | None = None
@@ -219,18 +221,18 @@ def find_recipe(
 def find_scripts(
     corpus: Corpus, scripts: Iterable[str], recipe: str, *, other_way: str = ", or give --recipe bpe"
 ) -> dict[str, Any]:
-    """Return the scripts of a corpus, as a dict with the argument ``scripts`` of a configuration; the dict is empty for the
-    recipe ``bpe``.
+    """Return the scripts of a corpus as a dict with the key ``scripts``, for a configuration. For the recipe ``bpe``, the
+    dict is empty.
 
-    Without names, or with the name ``auto``, the result has the scripts of the first file of counts or, if there is none,
-    the scripts at the beginning of the corpus.
+    Without names, or with the name ``auto``, the scripts are those of the first file of counts. If there are no counts, they
+    are the scripts at the beginning of the corpus.
 
     Args:
-        scripts: Names of scripts; an item can also be several names separated by commas.
-        other_way: The command's remedy for text in other scripts, for the message.
+        scripts: Names of scripts. An item can also be several names separated by commas.
+        other_way: Text for the error message: the command's remedy for text in other scripts.
 
     Raises:
-        SGPEError: the beginning of the corpus has no syllables, and no letters with marks, that could be kept whole.
+        SGPEError: the beginning of the corpus has no syllables or marked letters that could be kept whole.
     """
     given = [name for text in scripts for name in text.split(",")]
     named = [name for name in given if name.strip().casefold() != "auto"]
@@ -255,13 +257,13 @@ def find_scripts(
             return {}  # the trainer reports that there is no text
         seen = ", ".join(scripts_in(beginning(), any_script=True))
         raise SGPEError(
-            f"{[*corpus.files, *corpus.counts, 'the dataset'][0]} begins with text in {seen or 'no script'}, and so "
-            "without syllables or marked letters that could be kept whole: if the corpus has other scripts, name them with "
+            f"{[*corpus.files, *corpus.counts, 'the dataset'][0]} begins with text in {seen or 'no script'}, which has no "
+            "syllables or marked letters that could be kept whole: if the corpus has other scripts, name them with "
             f"--script{other_way}"
         )
     if somebody_watches():
         written = ", ".join(f"{name} ({share:.0%} of the letters)" for name, share in shares.items())
-        print(f"The text is written in {written}. --script names other scripts.", file=sys.stderr)
+        print(f"The text is written in {written}. To choose other scripts, use --script.", file=sys.stderr)
     return {"scripts": (*shares, *named)}
 
 
@@ -293,8 +295,8 @@ def choose_split(base: TokenizerData, config: ExtensionConfig, runs_in: Iterable
 
 
 def where_it_runs(extension: Extension, config: ExtensionConfig, runs_in: Iterable[str], texts: Iterable[str]) -> str:
-    """Return a sentence that states whether runtimes return the ids of an extended tokenizer, with the cost or a remedy. The
-    runtimes are the named runtimes, or llama.cpp if none are named.
+    """Return a sentence that states whether runtimes return the ids of an extended tokenizer. The sentence also has the cost
+    or a remedy. If no runtimes are named, the runtime is llama.cpp.
 
     Args:
         texts: A sample of text from which the cost is estimated. It is read only if there can be a cost.
@@ -347,8 +349,8 @@ _FEW_PIECES = 1.005
 
 
 def _pieces_per_word(texts: Iterable[str], base: TokenizerData, scripts: Iterable[str]) -> float | None:
-    """Return the average number of pieces into which a tokenizer's split cuts a word of the scripts in the text; None
-    without text.
+    """Return the average number of pieces into which a tokenizer's split cuts a word of the scripts in the text. If the text
+    has no words, return None.
     """
     splitting = Splitting("hybrid", tuple(scripts), base.splitting.pattern, base.normalization)
     counts = WordCounts.from_texts(texts, splitting)

@@ -1,6 +1,4 @@
-"""SGPETrainer: training as in the SGPE document, with the document's files, log and checkpoints, and resuming from a
-checkpoint.
-"""
+"""Training as in the SGPE document, with its files, log and checkpoints. Training can resume from a checkpoint."""
 
 from __future__ import annotations
 
@@ -31,8 +29,8 @@ from trainers.counting.parallel_counting import count_corpus
 logger = logging.getLogger(__name__)
 
 SETTINGS_FILE = "training.json"
-"""Name of the file, next to the checkpoints, that records the settings of the run. A run with different settings cannot
-resume from these checkpoints.
+"""Name of a file next to the checkpoints. It records the settings of the run. A run with different settings cannot resume
+from these checkpoints.
 """
 
 
@@ -44,12 +42,12 @@ class SGPETrainer:
 
     Args:
         vocab_size: Intended number of tokens, including special tokens.
-        prune_freq: The least count of a syllable in the vocabulary; rarer syllables become ``[UNK]``.
-        min_freq: The least count of a pair that is merged.
+        prune_freq: Syllables that occur less often than this become ``[UNK]``.
+        min_freq: Pairs that occur less often than this are not merged.
         checkpoint_every: Number of merges between checkpoints.
-        scripts: Scripts whose syllables are used; the document only covers Sinhala.
-        workers: As for `TokenizerTrainer`.
-        progress: As for `TokenizerTrainer`.
+        scripts: Scripts whose syllables are used. The document only covers Sinhala.
+        workers: As in `TokenizerTrainer`.
+        progress: As in `TokenizerTrainer`.
 
     Raises:
         SGPEError: a number is too small, or a script is unknown.
@@ -95,7 +93,7 @@ class SGPETrainer:
         A run that was killed can be resumed from its last checkpoint. It then writes the same files as an uninterrupted run.
 
         Args:
-            files: As for `TokenizerTrainer.count`. (The document uses ``.jsonl``.)
+            files: As in `TokenizerTrainer.count`. (The document uses ``.jsonl``.)
             output_dir: Folder for all files.
             text_field: The field with the text in .jsonl and .parquet.
             resume: True to resume from the last checkpoint in ``output_dir`` if there is one, or the path of a checkpoint.
@@ -172,14 +170,14 @@ class SGPETrainer:
 
 
 def _check_same(settings: dict[str, Any], path: Path) -> None:
-    """Check that the checkpoints of a run to resume were made with the same settings, if the folder records them."""
+    """Check that the run to resume had the same settings, if the folder records them."""
     for name, value in differing(settings, read_json(path)).items() if path.exists() else ():
         difference = "the text is not the same" if name == "word_counts" else f"{name} was {value!r}"
         raise SGPEError(f"{path}: the run to resume differs: {difference}")
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> tuple[Merges, float]:
-    """Return the merges of a checkpoint (section 3.8 of the document), and the seconds of training up to it.
+    """Return the merges of a checkpoint (section 3.8 of the document), and the seconds of training up to the checkpoint.
 
     Raises:
         SGPEError: the file is damaged, or not a checkpoint.

@@ -1,4 +1,4 @@
-"""TokenizerExtender: an extender of existing tokenizers, which learns new tokens from a corpus and shows progress bars."""
+"""Extension of existing tokenizers. `TokenizerExtender` learns new tokens from a corpus, and shows progress bars."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ Base = str | os.PathLike[str] | TokenizerFolder
 
 
 class TokenizerExtender:
-    """An extender, which adds the words of new scripts to an existing tokenizer. Text of other scripts keeps its ids.
+    """An extender that adds the words of new scripts to an existing tokenizer. Text in other scripts keeps its ids.
 
     Args:
         config: Settings of the extension.
-        workers: Number of threads that count words (without the native kernels, of processes); None for one per core, or a
-            single worker for small corpora.
+        workers: Number of threads that count words or, without the native kernels, of processes. None for one per core, or
+            for a single worker if the corpus is small.
         progress: Whether to show progress on stderr; None shows it only on a terminal.
 
     Example, with a tokenizer and a corpus on disk::
@@ -69,22 +69,21 @@ class TokenizerExtender:
         counts: Iterable[str | os.PathLike[str]] = (),
         text_field: str = "text",
     ) -> WordCounts:
-        """Count the words into which the extended tokenizer splits a corpus. Arguments are those of
+        """Count the words into which the extended tokenizer splits a corpus. The arguments are those of
         `TokenizerTrainer.count`.
 
         Args:
-            counts: Files of word counts. They must have been split in the same way as far as words of the scripts are
-                concerned.
+            counts: Files of word counts. Words of the scripts must have been split in the same way.
 
         Raises:
-            SGPEError: not exactly one kind of text is given, a file cannot be read, a file of counts has other settings, or
-                a weight of the configuration matches no file.
+            SGPEError: no text or more than one kind of text is given, a file cannot be read, a file of counts has other
+                settings, or a weight of the configuration matches no file.
         """
         weights = self.config.weights
         corpus = Corpus.of(files, iterator=iterator, text=text, counts=counts, weights=weights, text_field=text_field)
         splitting = self.config.counting_splitting(_folder(base).data)
         if corpus.counts and not corpus.files:
-            # Counts with another split can be valid: only words of the scripts must be cut alike, and learning checks that.
+            # Counts with another split can be valid. Only words of the scripts must be split alike, and `learn` checks this.
             splitting = read_info(corpus.counts[0]).splitting
         return count_corpus(corpus, splitting, workers=self.workers, progress=self.progress)
 
@@ -92,8 +91,8 @@ class TokenizerExtender:
         """Extend a tokenizer by learning from counted words, without writing files.
 
         Raises:
-            SGPEError: as for `extend_from_counts`; or ids are to be reused and there is no model next to the tokenizer, or
-                the tokenizer has no reserved tokens.
+            SGPEError: as in `extend_from_counts`; ``reuse_ids`` is set, but there is no model next to the tokenizer; or
+                ``reuse_reserved`` is set, but the tokenizer has no unused reserved tokens.
         """
         folder = _folder(base)
         free: list[int] = []
@@ -101,11 +100,11 @@ class TokenizerExtender:
         if self.config.reuse_reserved:
             reserved = reserved_ids(folder.data, used=folder.model_ids)
             if not reserved:
-                raise SGPEError(f"{folder.name}: has no unused reserved tokens: leave reuse_reserved out")
+                raise SGPEError(f"{folder.name} has no unused reserved tokens: leave out reuse_reserved")
             free += reserved.values()
         if self.config.reuse_ids:
             if folder.rows is None:
-                raise SGPEError(f"{folder.name}: has no config.json with the model's number of rows: leave reuse_ids out")
+                raise SGPEError(f"{folder.name} has no config.json with the model's number of rows: leave out reuse_ids")
             free += free_ids_of(folder.data, folder.rows)
         total = None if self.config.new_tokens == AUTO else int(self.config.new_tokens)
         with learning_bars(self.progress, "Learning", total) as observer:
@@ -125,20 +124,20 @@ class TokenizerExtender:
         return replace(extension, base=base_data, tokenizer=extended)
 
     def extend(self, base: Base | BPETokenizer | PreTrainedTokenizerFast, **corpus: Any) -> SGPETokenizerFast:
-        """Count the words of a corpus (arguments as for `count`), and extend a tokenizer by tokens for these words.
+        """Count the words of a corpus, and add tokens for these words to a tokenizer. The arguments are those of `count`.
 
         Args:
-            base: As for `count`, or a `BPETokenizer` or a tokenizer of transformers.
+            base: As in `count`, or a `BPETokenizer` or a tokenizer of transformers.
 
         Raises:
-            SGPEError: as for `count` and `learn`.
+            SGPEError: as in `count` and `learn`.
         """
         from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
 
         if isinstance(base, BPETokenizer):
             base = SGPETokenizerFast.from_bpe(base)
         if not isinstance(base, (str, os.PathLike, TokenizerFolder)):
-            # Transformers itself converts between its tokenizers and their files, and does so on disk alone.
+            # transformers converts its tokenizers to files, but only on disk.
             with TemporaryDirectory() as directory:
                 base.save_pretrained(directory)
                 base = replace(TokenizerFolder.read(directory), name=str(base.name_or_path))
@@ -167,13 +166,13 @@ class Cost(NamedTuple):
 
 
 def cost_of(extension: Extension, scripts: Iterable[str], texts: Iterable[str]) -> Cost:
-    """Return the tokens per word of text in some scripts, in a form that is comparable even if the two tokenizers split text
-    differently.
+    """Return the tokens per word of text in some scripts, before and after the extension. The numbers are comparable even if
+    the two tokenizers split text differently.
 
     Args:
         scripts: Names of scripts. Only words with a letter of one of these scripts count. If a script has no spaces between
             words, the cost is in tokens per character.
-        texts: Texts. Without texts, the cost is that of the pieces from which the extension learned.
+        texts: Texts. Without texts, the cost is in tokens per piece, for the pieces from which the extension learned.
     """
     tables = [resolve_script(name) for name in scripts]
     letters = frozenset().union(*(table.letters_and_marks() for table in tables))

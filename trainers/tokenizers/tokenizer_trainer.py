@@ -27,8 +27,8 @@ class TokenizerTrainer:
 
     Args:
         config: Settings of the tokenizer.
-        workers: Number of threads that count words (without the native kernels, of processes); None for one per core, or a
-            single worker for small corpora.
+        workers: Number of threads that count words or, without the native kernels, of processes. None for one per core, or
+            for a single worker if the corpus is small.
         progress: Whether to show progress on stderr; None shows it only on a terminal.
 
     >>> trainer = TokenizerTrainer(TrainingConfig(vocab_size=270, recipe="bpe", pattern="gpt2"))
@@ -53,16 +53,16 @@ class TokenizerTrainer:
         """Count the words of a corpus. Counts of several corpora can be added up before learning.
 
         Args:
-            files: Files, folders and globs of .txt, .jsonl and .parquet, plain or compressed (.gz .xz .zst .bz2); or a
-                `Corpus`, which can also have datasets and weights of its own.
+            files: Files, folders and globs of .txt, .jsonl and .parquet, plain or compressed (.gz .xz .zst .bz2). Or a
+                `Corpus`, which can also have datasets and its own weights.
             iterator: Texts, instead of files.
             text: A single text, instead of files.
             counts: Files of word counts (`WordCounts.save`), in addition to ``files`` or alone.
             text_field: The field with the text in .jsonl and .parquet.
 
         Raises:
-            SGPEError: not exactly one kind of text is given, a file cannot be read, a file of counts has other settings, or
-                a weight of the configuration matches no file.
+            SGPEError: no text or more than one kind of text is given, a file cannot be read, a file of counts has other
+                settings, or a weight of the configuration matches no file.
         """
         weights = self.config.weights
         corpus = Corpus.of(files, iterator=iterator, text=text, counts=counts, weights=weights, text_field=text_field)
@@ -72,7 +72,7 @@ class TokenizerTrainer:
         """Train a tokenizer on counted words.
 
         Raises:
-            SGPEError: there are no words, they do not fit the configuration, or the vocabulary is too small.
+            SGPEError: there are no words, the words do not fit the configuration, or the vocabulary is too small.
         """
         total = self.config.vocab_size - len(self.config.special_tokens or ())
         with learning_bars(self.progress, "Merging", total, from_first=True) as observer:
@@ -86,11 +86,11 @@ class TokenizerTrainer:
         text: str | None = None,
         text_field: str = "text",
     ) -> SGPETokenizerFast:
-        """Count a corpus (arguments as for `count`) and train a tokenizer on it. Without transformers, call `count` and
-        `learn` instead.
+        """Count a corpus, and train a tokenizer on it. The arguments are those of `count`. Without transformers, call
+        `count` and `learn` instead.
 
         Raises:
-            SGPEError: as for `count` and `learn`, or transformers is not installed.
+            SGPEError: as in `count` and `learn`, or transformers is not installed.
         """
         from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
 
@@ -103,16 +103,16 @@ def train_bpe(
     path: str | os.PathLike[str], vocab_size: int, special_tokens: Sequence[str] = ()
 ) -> tuple[dict[int, bytes], list[tuple[bytes, bytes]]]:
     """Train byte-level BPE on one whole text file, with GPT-2's split pattern. Of equally frequent pairs, the pair with the
-    greatest byte strings merges first.
+    greatest byte strings is merged first.
 
-    No merge crosses a special token, which can be any text. Ids are the 256 bytes, then the special tokens, then one id for
-    each merge.
+    Special tokens can be any texts. No merge crosses a special token. The 256 bytes have the first ids. The special tokens
+    have the next ids, and then each merge has an id.
 
     Returns:
         The vocabulary (a dict from ids to bytes, including special tokens) and the merges in order.
 
     Raises:
-        SGPEError: the file is empty or not UTF-8, or the vocabulary is smaller than bytes and special tokens.
+        SGPEError: the file is empty or not UTF-8, or the vocabulary has no room for all bytes and special tokens.
         FileNotFoundError: there is no such file.
 
     Source: the BPE algorithm document, parts 1.1 to 1.4.

@@ -74,12 +74,12 @@ def test_extend_and_compare_ids(tmp_path, sample):
         ("si.txt --new-tokens 20", "new_tokens 20 is too small: the 66 characters of these scripts alone need some "),
         (
             "en.txt",
-            r"en\.txt begins with text in latin, and so without syllables or marked letters that could be kept whole: "
+            r"en\.txt begins with text in latin, which has no syllables or marked letters that could be kept whole: "
             "if the corpus has other scripts, name them with --script, or give text in a script to add$",
         ),
         ("en.txt --script si", "the text has no word in sinhala: name other scripts, or add text in them"),
         ("si.txt --out base", "--out base is the tokenizer to extend: name another folder"),
-        ("si.txt --reuse-ids", r"base: has no config\.json with the model's number of rows: leave reuse_ids out"),
+        ("si.txt --reuse-ids", r"base has no config\.json with the model's number of rows: leave out reuse_ids"),
         ("si.txt --weight x=2", "weights: 'x' matches none of the files: give a file name or a glob"),
         ("si.txt --split train", "--split needs a dataset: name one with --dataset"),
         ("--dataset si --weight si=2", "--weight applies to files, and there are none"),

@@ -62,7 +62,7 @@ def test_every_format_is_written_and_named_by_the_help(workplace, form):
         ("si.txt --out si.txt", r"si\.txt is a file: give a folder"),
         ("si.txt --out si.txt/x", r"si\.txt"),
         ("si.txt --out tok", "tok has other files: give an empty or a new folder"),
-        ("si.txt --out ''", "the name of the folder to write to is empty"),
+        ("si.txt --out ''", "the name of the output folder is empty"),
         ("si.txt --out out --format x", "unknown format 'x': choose from nanogpt, megatron, datatrove, parquet"),
         ("si.txt --out out --end-token x", "no special token 'x' to end documents"),
         (

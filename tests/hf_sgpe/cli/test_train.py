@@ -44,7 +44,7 @@ def test_the_scripts_of_the_text_are_kept_whole_unless_others_are_named(tmp_path
     for command in ("train", "count"):
         done = hf_sgpe(command, "en.txt", "--out", "c", cwd=tmp_path, code=2)
         assert re.fullmatch(
-            r"error: en\.txt begins with text in latin, and so without syllables or marked letters that could be kept "
+            r"error: en\.txt begins with text in latin, which has no syllables or marked letters that could be kept "
             r"whole: if the corpus has other scripts, name them with --script, or give --recipe bpe\n",
             done.stderr,
         )

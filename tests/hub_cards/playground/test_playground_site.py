@@ -201,7 +201,7 @@ def test_a_playground_is_replaced_and_anything_else_is_not(tokenizer, tmp_path):
     assert sorted(path.name for path in (tmp_path / "site").iterdir()) == second == playground_files(tmp_path / "site")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "index.html").write_text("my page")
-    with pytest.raises(SGPEError, match="has files that are not a playground: give a new folder"):
+    with pytest.raises(SGPEError, match="is not empty and has no playground: give a new folder"):
         write_playground(tmp_path / "mine", {"a": tokenizer})
     with pytest.raises(SGPEError, match="give at least one"):
         write_playground(tmp_path / "none", {})
@@ -248,7 +248,7 @@ def test_a_space_with_something_else_and_a_folder_without_a_playground_are_left_
     hub.add("spaces/me/tok", {"index.html": b"my page"})
     done = hub.hf_sgpe("push", saved, "me/tok", "--playground", tmp_path / "site")
     assert done.returncode == 2
-    assert done.stderr == "error: Space me/tok has files that are not a playground: give another name\n"
+    assert done.stderr == "error: Space me/tok has a page that is not a playground: give another name\n"
     assert hub.repositories["spaces/me/tok"].at().files == {"index.html": b"my page"}
     (tmp_path / "empty").mkdir()
     done = hub.hf_sgpe("push", saved, "me/new", "--playground", tmp_path / "empty")

@@ -26,8 +26,8 @@ def test_no_link_leads_out_of_the_folder(here, folder, tmp_path, name):
         (folder / name).unlink()
         (folder / name).symlink_to(target)
         message = (
-            f"{folder / name} is a link to {target.resolve()}, which is hidden or outside the folder, so it is not "
-            "published: remove the link, or put a regular file in its place"
+            f"{folder / name} is not published, because it is a link to a file that is hidden or outside the folder "
+            f"({target.resolve()}): remove the link, or put a regular file in its place"
         )
         with pytest.raises(SGPEError, match=f"^{re.escape(message)}$"):
             push(folder, "me/tok", dry_run=True)
@@ -37,7 +37,7 @@ def test_no_link_leads_out_of_the_folder(here, folder, tmp_path, name):
 def test_no_folder_of_pictures_lies_elsewhere(here, folder, tmp_path):
     (folder / "pictures").rename(tmp_path / "elsewhere")
     (folder / "pictures").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
-    with pytest.raises(SGPEError, match=r"pictures/compression\.svg is a link to .*elsewhere/compression\.svg, which"):
+    with pytest.raises(SGPEError, match=r"pictures/compression\.svg is not published, because it is a link"):
         push(folder, "me/tok")
     (tmp_path / "elsewhere" / "compression.svg").unlink()
     assert "pictures/holiday.jpg" in push(folder, "me/tok").left_out
@@ -66,7 +66,7 @@ def test_a_snapshot_of_the_cache_goes_with_its_blobs_alone(here, folder, tmp_pat
     (snapshot / "index.html").symlink_to(snapshot.parent.parent / "refs" / "main")
     with pytest.raises(
         SGPEError,
-        match=r"index\.html is a link to .*refs.main, which is hidden or outside the folder, so it is not published",
+        match=r"index\.html is not published, because it is a link to a file that is hidden or outside the folder",
     ):
         push(snapshot, "me/copy")
 
@@ -80,7 +80,9 @@ def test_a_folder_that_holds_no_sound_tokenizer_is_not_pushed(here, folder, tmp_
     config = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
     for auto_map in ({"AutoTokenizer": [None, "stub.Class"]}, [None, "stub.Class"]):
         (folder / "tokenizer_config.json").write_text(json.dumps(config | {"auto_map": auto_map}), encoding="utf-8")
-        with pytest.raises(SGPEError, match=r"has no stub\.py, which its tokenizer_config\.json names: save the tokenizer"):
+        with pytest.raises(
+            SGPEError, match=r"tokenizer_config\.json refers to stub\.py, but the folder has no such file: save"
+        ):
             push(folder, "me/tok")
     (folder / "tokenizer_config.json").write_text(json.dumps(config | {"auto_map": {"AutoTokenizer": ["you/x--y.Z", None]}}))
     (folder / "tokenizer.json").write_bytes((folder / "tokenizer.json").read_bytes()[:1000])

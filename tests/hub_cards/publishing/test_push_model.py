@@ -157,7 +157,7 @@ def test_the_metadata_of_a_base_on_the_hub_is_taken_from_its_card(here, tokenize
 
 def test_a_card_that_somebody_wrote_is_kept(model):
     (model / "README.md").write_text("# Mine\n")
-    with pytest.raises(SGPEError, match=r"README\.md: written by hand and would be lost"):
+    with pytest.raises(SGPEError, match=r"README\.md was written by hand and would be lost"):
         write_model_card(str(model))
     assert (model / "README.md").read_text() == "# Mine\n"
     write_model_card(str(model), replace=True)

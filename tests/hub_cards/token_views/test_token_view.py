@@ -469,7 +469,7 @@ def test_one_tokenizer_needs_no_name(tokenizer, saved):
     assert "<b>" not in TokenView("ක", tokenizer)._repr_html_()
     assert repr(TokenView("ක", tokenizer)) == "TokenView(1 text, tokenizers: tokenizer)"
     assert str(saved) in repr(TokenView("ක", saved))
-    with pytest.raises(TypeError, match="several tokenizers need names"):
+    with pytest.raises(TypeError, match="to show several tokenizers, give a dictionary"):
         TokenView("ක", [tokenizer])
     with pytest.raises(TypeError, match="not bytes"):
         TokenView(b"a", tokenizer)

@@ -259,7 +259,7 @@ def test_two_processes_train_as_without_the_callback(tokenizer_folders, texts, r
         ({"held_out": {}}, "held_out is empty: give held-out text"),
         ({"held_out": {"si": [""]}}, "there is no text to measure"),
         ({"held_out": ["nowhere.txt"]}, "nowhere.txt: no such file"),
-        ({"picture": "x.gif"}, "x.gif: name a picture that ends in .svg or .png"),
+        ({"picture": "x.gif"}, "x.gif: the name of a picture must end in .svg or .png"),
     ],
 )
 def test_bad_input_ends_in_one_line(tokenizer, texts, rows, tmp_path, options, message):

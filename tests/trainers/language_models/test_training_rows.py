@@ -91,7 +91,7 @@ def test_text_to_keep_follows_in_its_share(folder, lm_tokenizer):
             {"validation_share": 1e-9},
             "there are too few texts for a validation part: add text, or use --lines",
         ),
-        (["tokens"], {"validation_share": 0.1}, "has tokens: give it to hf-sgpe tokenize"),
+        (["tokens"], {"validation_share": 0.1}, "has tokens: use --validation-share of hf-sgpe tokenize"),
         (["si.txt"], {"keep_share": 0.3}, "--keep-share needs --keep FILE"),
         (["nowhere.txt"], {}, "nowhere.txt: no such file"),
     ],

@@ -142,7 +142,7 @@ def test_with_the_same_tokenizer_nothing_changes(kind, lm_tokenizer):
 @pytest.mark.parametrize("rows", [699, 2000])
 def test_rows_of_another_tokenizer_are_refused(rows, lm_tokenizer, other):
     model = models_of("tied", rows, None)
-    with pytest.raises(SGPEError, match=rf"^the model has {rows:,} rows for tokens, and its own tokenizer 700 ids"):
+    with pytest.raises(SGPEError, match=rf"^the model has {rows:,} rows for tokens, but its own tokenizer has 700 ids"):
         fit_embeddings(model, other, lm_tokenizer)
     assert len(model.get_input_embeddings().weight) == rows
 

@@ -118,8 +118,8 @@ def test_old_text_is_predicted_as_before(tokenizer_folders, tmp_path):
             "nan",
             r"model-\d+-of-\d+\.safetensors: model\.embed_tokens\.weight is damaged: not all of its numbers are finite$",
         ),
-        ("tokenizer", r"the model has 2,000 rows for tokens, and its own tokenizer 500 ids: they do not belong together"),
-        ("none", r"the folder holds no tokenizer: name the model's own tokenizer by --model-tokenizer$"),
+        ("tokenizer", r"the model has 2,000 rows for tokens, but its own tokenizer has 500 ids: give the tokenizer"),
+        ("none", r"the folder holds no tokenizer: give the model's own tokenizer with --model-tokenizer$"),
         ("no config", r"model: give the folder of a model, with config\.json and model\.safetensors$"),
     ],
 )

@@ -61,7 +61,7 @@ def test_the_command_shows_them(trained):
 
 def test_a_model_of_another_tokenizer_is_refused(trained):
     folder, _ = trained
-    with pytest.raises(SGPEError, match="has 448 rows, but the text has the id 448: name the tokenizer's own model"):
+    with pytest.raises(SGPEError, match="has 448 rows, but the text has the id 448: give the tokenizer's own model"):
         untrained_rows(str(folder), range(460), [], [448])
-    with pytest.raises(SGPEError, match="2 rows are known to be unused, and the indicators need 5: leave out --model"):
+    with pytest.raises(SGPEError, match="2 rows are known to be unused, but the indicators need 5: leave out --model"):
         untrained_rows(str(folder), range(448), [1, 2], [3])

@@ -123,7 +123,9 @@ def test_rows_are_grouped_by_whole_documents(tmp_path, monkeypatch):
 
 def test_what_has_no_room_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(layouts, "_MOST_IN_DOCUMENT", 4)
-    with pytest.raises(SGPEError, match=r"a document has 5 tokens, but the index of Megatron-LM has room for 2\*\*31 - 1"):
+    with pytest.raises(
+        SGPEError, match=r"a document has 5 tokens, but the index of Megatron-LM only has room for 2\*\*31 - 1"
+    ):
         write(tmp_path, "megatron", DOCUMENTS)
 
 
@@ -137,7 +139,7 @@ def test_adding_a_layout_is_adding_a_record(monkeypatch):
     mine = TokenFormat("mine", (".bin",), "as mine", layouts.FlatFile)
     add_token_format(mine)
     assert token_format("mine") is mine
-    with pytest.raises(SGPEError, match="of a token format is in use"):
+    with pytest.raises(SGPEError, match="there is already a token format with the name"):
         add_token_format(mine)
     add_token_format(TokenFormat("lacking", (), "", layouts.FlatFile, packages=("no_such_package",)))
     with pytest.raises(SGPEError, match="the format lacking needs no_such_package: pip install no_such_package"):

@@ -73,7 +73,7 @@ def test_a_shard_or_a_glob_of_shards_can_be_named(corpus, tokenizer, tmp_path):
     assert some.shards == whole.shards[:2]
     assert rest == others
     (out / "notes.txt").touch()
-    with pytest.raises(SGPEError, match=r"notes\.txt: not a shard of "):
+    with pytest.raises(SGPEError, match=r"notes\.txt is not a shard of "):
         split_corpus([str(out / "notes.txt")])
 
 
@@ -96,7 +96,7 @@ def test_a_validation_part_has_the_documents_that_their_hash_chooses(form, corpu
 
 
 def test_few_documents_for_validation_leave_nothing(corpus, tokenizer, tmp_path):
-    with pytest.raises(SGPEError, match=r"no document is for validation, because there are few: .* --lines"):
+    with pytest.raises(SGPEError, match=r"no document was chosen for validation, because there are too few .* --lines"):
         tokenize_corpus(corpus, tokenizer, tmp_path / "tokens", validation_share=1e-6)
     assert not (tmp_path / "tokens").exists()
     tokenize_corpus(corpus, tokenizer, tmp_path / "tokens")
