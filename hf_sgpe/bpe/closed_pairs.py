@@ -3,7 +3,7 @@
 SentencePiece has no list of merges. It joins any two neighbours whose joined text is a token. The token with the best score
 is made first. If scores are equal, the leftmost token is made first. ``tokenizers`` joins only the pairs in a list, and each
 pair has its own rank. SentencePiece and ``tokenizers`` return the same ids for every text on two conditions: the list has
-every pair of tokens that makes a token, and the scores of the tokens are in the order of `in_order`.
+every pair of tokens that makes a token, and the scores of the tokens are in the order that `in_order` returns.
 
 These conditions are sufficient for the following reason. Until a merge crosses the edge of a token's text, the merges inside
 this text do not depend on the text around it. So when a token is made, its two parts are always the same two that are joined
@@ -79,7 +79,7 @@ def _rank_of_last(token: Token, ranks: dict[tuple[Token, Token], int], *, defaul
 def closed(
     merges: Iterable[tuple[Token, Token]], parts: Collection[Token], *, only: Callable[[Token], bool] | None = None
 ) -> list[tuple[Token, Token]]:
-    """Add to the merges every other pair that makes one of their tokens, and return the merges in the order of the tokens.
+    """Complete merges with every other pair that makes one of their tokens, and return all pairs in the order of the tokens.
 
     Args:
         merges: Pairs in the order of their ranks.

@@ -21,7 +21,7 @@ from hf_sgpe.corpora.measured_text import normalized
 from hf_sgpe.corpora.text_files import CorpusFile, find_files, read_model_texts
 from hf_sgpe.errors import SGPEError
 
-# A name has no dot and no slash, so that a path that contains = is not split.
+# A name has no dots and no slashes, so a path that contains = is not split.
 _NAME_AND_FILE = re.compile(r"(?P<name>[^=/\\.]+)=(?P<file>.+)", re.DOTALL)
 
 

@@ -113,7 +113,7 @@ def read_dataset(
     where = f"dataset {os.fspath(name)}"
     path = Path(name)
     if path.is_file():
-        raise SGPEError(f"{path} is a file, not a dataset: give it as a corpus file, or give the folder that it is in")
+        raise SGPEError(f"{path} is a file, not a dataset: give the folder that contains it, or give it as a corpus file")
     if not os.fspath(name):
         raise SGPEError("the name of a dataset must not be empty: give a dataset on the Hub, or a folder")
     # A folder needs its full path, because the library has builders with the names text, json and csv.
@@ -125,7 +125,7 @@ def read_dataset(
             dataset = datasets.load_dataset(
                 dataset_name, config or None, split=split, streaming=streaming, revision=revision
             )
-        if dataset.column_names is None:  # a stream whose columns are only known after reading
+        if dataset.column_names is None:  # a stream whose columns are known only after reading
             return DatasetTexts(dataset, text_column, os.fspath(name), split)
         if text_column not in dataset.column_names:
             raise SGPEError(f"{where}: {no_such('column', text_column, dataset.column_names)}")

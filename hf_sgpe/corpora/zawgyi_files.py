@@ -202,8 +202,8 @@ class _Part(NamedTuple):
 
 
 def _converted(text: str, is_zawgyi_file: bool, convert_all: bool) -> _Part:
-    """Convert a line to Unicode if it is in Zawgyi. Return the line, whether it was converted, and whether the line itself
-    left the encoding open.
+    """Convert a line to Unicode if it is in Zawgyi. Return the line, whether it was converted, and whether it is undecided
+    (see `Converted`).
     """
     if _LINE_IN_BURMESE.match(text) is None:
         return _Part(text, False, False)

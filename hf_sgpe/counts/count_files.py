@@ -39,7 +39,7 @@ pair of tokens.
 """
 
 MOST = 1 << 60
-"""The greatest allowed total count of all words. Below this limit, counts of pairs and sums of files fit into 64 bits."""
+"""The greatest allowed total count of all words. Up to this limit, counts of pairs and sums of files fit into 64 bits."""
 
 _KEY = "hf_sgpe.word_counts"
 _FORMAT = 1
@@ -97,7 +97,7 @@ class CountsInfo:
 
 
 class Digest:
-    """The SHA-256 digest of counts. The counts must be added in the order of a file."""
+    """The SHA-256 digest of counts. Words must be added in the order of a file of counts."""
 
     def __init__(self, splitting: Splitting, scale: int = 1) -> None:
         settings = splitting.to_dict() if scale == 1 else {**splitting.to_dict(), "scale": scale}
@@ -151,7 +151,7 @@ def write(
     """Write a file of counts. Equal counts and sources give equal bytes.
 
     Args:
-        tables: Tables with the columns ``word`` and ``count``, in the order of a file.
+        tables: Tables with the columns ``word`` and ``count``, sorted as in a file of counts.
         versions: Versions of the packages that split the text into words, keyed by package; None for the installed versions.
         dropped: Function that is called after the last table and returns the words left out (see `CountsInfo`).
 

@@ -122,7 +122,7 @@ class WordCounter:
         return {word.encode(): count for word, count in self._counts.items()}
 
     def columns(self) -> tuple[Words, NDArray[np.int64]]:
-        """Return the counted words in the order of a file, and an array of their counts."""
+        """Return the counted words, sorted as in a file of counts, and an array of their counts."""
         counts = self.counts()
         words = in_order(counts)
         return Words.of(words), np.fromiter(map(counts.__getitem__, words), np.int64, len(words))

@@ -25,7 +25,7 @@ MOST_FILES = 64
 
 
 def added(streams: Sequence[Iterator[tuple[int, pa.Table]]]) -> Iterator[pa.Table]:
-    """Yield the sum of several streams of buckets (from `read`), in the order of a file.
+    """Yield the sum of several streams of buckets (from `read`), sorted as in a file of counts.
 
     Only one bucket of each stream and the sum of these buckets are in memory.
     """
@@ -50,7 +50,7 @@ def added(streams: Sequence[Iterator[tuple[int, pa.Table]]]) -> Iterator[pa.Tabl
 def sum_of(
     files: Iterable[Path], folder: Path, *, most: int = MOST_FILES, buckets: range = range(BUCKETS)
 ) -> Iterator[pa.Table]:
-    """Yield the sum of several files, in the order of a file, with at most ``most`` files open at a time.
+    """Yield the sum of several files, sorted as in a file of counts, with at most ``most`` files open at a time.
 
     If there are more files, partial sums are written to ``folder``. Files in ``folder`` are removed once they are added.
     """

@@ -51,7 +51,7 @@ class TaskPlan:
             )
 
     def check_alone(self, **others: Any) -> None:
-        """Check that no option conflicts with Spark, which has its own settings for them.
+        """Check that no option conflicts with Spark's own settings.
 
         Args:
             **others: Other options, by name.

@@ -1,4 +1,4 @@
-"""Words: many distinct words in two arrays, in the order of a file of counts. `added` adds up counts of such words."""
+"""Words: many distinct words in two arrays, sorted as in a file of counts. `added` adds up counts of such words."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def bucket_of(word: bytes) -> int:
 
 
 def in_order(words: Iterable[bytes]) -> list[bytes]:
-    """Return words sorted in the order of a file."""
+    """Return words sorted as in a file of counts."""
     return sorted(words, key=lambda word: (bucket_of(word), word))
 
 
 class Words(Sequence[bytes]):
-    """Distinct words in the order of a file: sorted by `bucket_of`, then by their bytes. Immutable.
+    """Distinct words, sorted as in a file of counts: by `bucket_of`, then by their bytes. Immutable.
 
     A word takes its own bytes plus eight. In a list of ``bytes``, it would take its own bytes plus about fifty. The native
     kernels read the arrays directly.

@@ -193,7 +193,7 @@ class WordCounts:
         return self[word] > 0
 
     def words(self) -> Words:
-        """Return the words, in the order of a file."""
+        """Return the words, sorted as in a file of counts."""
         return self._words
 
     def items(self) -> Collection[tuple[bytes, int]]:

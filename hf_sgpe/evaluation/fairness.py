@@ -20,6 +20,5 @@ def gini(costs: Iterable[float]) -> float | None:
     if not total:
         return None
     n = len(ascending)
-    # The same sum without a double loop. In its pairs, the k-th smallest cost is the greater k - 1 times and the lesser n -
-    # k times.
+    # The same sum without a double loop. The k-th smallest cost is the greater cost in k - 1 pairs and the lesser in n - k.
     return sum((2 * place - n - 1) * cost for place, cost in enumerate(ascending, 1)) / (n * total)

@@ -90,8 +90,8 @@ def _in_cldr(code: str) -> tuple[str, str, str] | None:
 
 
 def language(code: str) -> Language:
-    """Return the language with an ISO 639 code. The code may have a BCP 47 suffix. If the language is unknown, its name is
-    the code.
+    """Look up a language by its ISO 639 code. The code may have a BCP 47 suffix. The name of an unknown language is its
+    code.
 
     If the suffix names a script, the script determines `Language.spaced`: Javanese has spaces between words only in Latin
     letters.

@@ -162,7 +162,7 @@ class Evaluation:
 
     @property
     def fallback_rate(self) -> float | None:
-        """Share of fallback tokens, which have only a part of a character, among all tokens, 0 to 1."""
+        """Share of fallback tokens among all tokens, 0 to 1. A fallback token has only a part of a character."""
         return self.fallback_tokens / self.tokens if self.tokens else None
 
     @property
@@ -266,7 +266,7 @@ def evaluate(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast, lines: Ite
             the measures that need ids are None.
 
     Raises:
-        SGPEError: the tokenizer has another class from transformers.
+        SGPEError: the tokenizer has a class from transformers other than `SGPETokenizerFast`.
 
     >>> result = evaluate(lambda text: [3, len(text.encode())], ["කා"])
     >>> result.cut_syllable_share
@@ -331,7 +331,7 @@ def renyi_entropy(counts: Iterable[int], alpha: float) -> float:
 
 
 def syllable_spans(trie: LinguisTrie, text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield each syllable of ``text`` in the scripts of the trie, with its start and stop in bytes.
+    """Yield the syllables of ``text`` in the scripts of the trie, each with its start and stop in bytes.
 
     >>> list(syllable_spans(LinguisTrie(), "a කා"))
     [('කා', 2, 8)]
@@ -413,7 +413,7 @@ def without_transformers(tokenizer: Any) -> Any:
     """Return the `BPETokenizer` of an `SGPETokenizerFast`. Return any other tokenizer unchanged.
 
     Raises:
-        SGPEError: the tokenizer has another class from transformers. Such classes do not report token ends in bytes.
+        SGPEError: the tokenizer has any other class from transformers. Such classes do not report token ends in bytes.
     """
     if hasattr(tokenizer, "to_bpe"):
         return tokenizer.to_bpe()

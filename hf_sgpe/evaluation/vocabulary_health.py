@@ -227,7 +227,8 @@ def new_tokens_of(data: TokenizerData) -> list[bytes]:
 
 
 def _cutoffs(new: int) -> list[int]:
-    """Return increasing numbers of new tokens. Each is twice the previous number. The last is the number of all new tokens.
+    """Return increasing numbers of new tokens. Each is twice the previous one, except the last: the number of all new
+    tokens.
 
     >>> _cutoffs(5000), _cutoffs(80), _cutoffs(0)
     ([1000, 2000, 4000, 5000], [10, 20, 40, 80], [])

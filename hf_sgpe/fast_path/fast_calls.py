@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tokenizers import Encoding
 
 # Opening the lane takes time proportional to the vocabulary. The lane opens after the backend has encoded this number of
-# characters per token of the vocabulary, which takes about the same time.
+# characters per token of the vocabulary. That takes about the same time as opening the lane.
 _WORTH_OPENING = 16
 # The check that the added tokens are unchanged takes time for each added token. If a text has fewer characters per added
 # token than this number, the backend is as fast.
@@ -296,8 +296,8 @@ _MODEL_OPTIONS = (
 
 
 def _fingerprint(tokenizer: PreTrainedTokenizerFast) -> tuple[Any, ...] | None:
-    """Return the state of a backend as far as ids depend on it and it can be read in microseconds. Return None for a backend
-    with parts in Python.
+    """Return the part of a backend's state that affects ids and can be read in microseconds. Return None for a backend with
+    parts in Python.
 
     Only the sizes of the vocabulary and the merges are included, so a new model of the same size is not noticed.
     """

@@ -1,7 +1,7 @@
 """Atomic writes: a file is written under a temporary name and then renamed, so a failure leaves no incomplete file.
 
-For each temporary file, the process holds a lock file in the same folder. The lock ends with the process. If a temporary
-file's lock is free, its process was killed. The next process that writes into the folder removes such files.
+For each temporary file, the process holds a lock file in the same folder. The lock ends with the process. So a temporary
+file with a free lock belongs to a killed process. The next process that writes into the folder removes such files.
 """
 
 from __future__ import annotations

@@ -41,8 +41,7 @@ def tokens_in(file: Path) -> int | None:
 
 
 def vocabulary_file(names: Iterable[str]) -> str | None:
-    """Find the file with the vocabulary of a tokenizer among the file names of a folder. Return None if there is no such
-    file.
+    """Find the vocabulary file of a tokenizer among the names of files in a folder. Return None if there is no such file.
 
     If there are several such files, return the most complete one. ``tokenizer.json`` is the most complete.
 

@@ -26,7 +26,7 @@ def check_new_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> 
 def check_new_folder(
     folder: str | os.PathLike[str], *, overwrite: bool = False, names: Iterable[str] = (), whole: bool = False
 ) -> None:
-    """Check that a folder has no model, no tokenizer and none of the files ``names``. A command would replace these.
+    """Check that a folder has nothing that a command would replace: no model, no tokenizer and none of the files ``names``.
 
     Other files are allowed in the folder and stay there.
 

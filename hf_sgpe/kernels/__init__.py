@@ -82,11 +82,11 @@ def note_slow_use(characters: int) -> None:
         if not classes_agree():
             logger.warning(
                 "the installed tokenizers has another version of Unicode than the native kernels, so readable Python splits "
-                "text into words, some dozen times slower: install another version of tokenizers"
+                "text into words, about a dozen times slower: install another version of tokenizers"
             )
     elif not _is_pure():
         logger.warning(
-            "%s, so this runs in readable Python, some dozen times slower: install a C++ compiler, and then install this "
+            "%s, so this runs in readable Python, about a dozen times slower: install a C++ compiler, and then install this "
             "package again, in a clone with pip install --force-reinstall --no-deps .",
             _why_not_native(),
         )

@@ -120,7 +120,7 @@ def split_at(kind: str, characters: str, nearly: str) -> set[str]:
 
 @lru_cache(4096)
 def is_word(character: str) -> bool:
-    """Return whether a character is part of a word. An added token that matches only whole words does not match next to it.
+    """Return whether a character is part of a word. Next to it, an added token that matches only whole words does not match.
 
     >>> is_word("a"), is_word("_"), is_word(" "), is_word("-")
     (True, True, False, False)

@@ -86,7 +86,7 @@ class SGPEVocabulary:
             raise SGPEError(f"{path}: its leading_space must be true or false, not {leading_space!r}")
         for name, size in {"vocab_size": len(vocab), "num_merges": len(merges)}.items():
             if content.get(name, size) != size:
-                raise SGPEError(f"{path} is damaged: its {name} is {content[name]!r}, but it contains {size}")
+                raise SGPEError(f"{path} is damaged: its {name} is {content[name]!r}, but the file contains {size}")
         try:
             return cls(vocab, merges, tuple(special_tokens), prune_freq, leading_space, tuple(scripts))
         except SGPEError as error:

@@ -25,8 +25,8 @@ METASPACES = ("metaspace", "metaspace-prefix", "metaspace-always", "metaspace-fi
 """The normalizations of tokenizers converted from SentencePiece.
 
 ``metaspace`` puts no space before a text (Gemma). ``metaspace-prefix`` puts a space before each part between added tokens
-(Llama 2). ``metaspace-always`` puts a space before each of these parts that does not begin with a space. ``metaspace-first``
-does the same, but only for the first part."""
+(Llama 2). ``metaspace-always`` is the same, but puts no space before parts that begin with a space. ``metaspace-first`` is
+like ``metaspace-always``, but only for the first part."""
 
 
 def well_formed(text: str) -> str:
@@ -152,5 +152,5 @@ def _normalized(text: str) -> str:
     return tokenizers_library.nfc(well_formed(text))
 
 
-# In any language, NFC changes nearly always the same few letters, so a small cache is enough.
+# In any language, NFC nearly always changes the same few letters, so a small cache is enough.
 _short_nfc = lru_cache(1 << 14)(_normalized)

@@ -51,9 +51,9 @@ SGPE_SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 """The special tokens of the SGPE document (section 3.1), with the ids 0 to 4."""
 
 RECIPES = {
-    "hybrid": Recipe("text of the scripts is split into syllables, other text by a split pattern", normalization="nfc"),
+    "hybrid": Recipe("words of the scripts consist of syllables, a split pattern splits other text", normalization="nfc"),
     "portable": Recipe(
-        "all text is split by a pattern that other runtimes support, and syllables in its words stay whole", words_of="bpe"
+        "all text is split by a pattern that other runtimes support, and syllables stay whole inside words", words_of="bpe"
     ),
     "sgpe": Recipe(
         "as in the SGPE document, a run of the scripts' characters is a word, and so is every other character",

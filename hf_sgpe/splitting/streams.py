@@ -118,7 +118,6 @@ def whole_letters(pieces: Iterable[str], scripts: Iterable[str] = ("all",)) -> I
 
     The grammar of a script defines its letters. A letter is yielded as soon as the next character cannot belong to it. The
     time for each character does not depend on the length of the letter.
-    belong to it. The time for each character does not depend on the length of the letter.
 
     Args:
         scripts: Scripts whose letters are kept whole. A character that is in none of these scripts is yielded at once.

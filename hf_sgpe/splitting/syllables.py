@@ -39,8 +39,8 @@ class LinguisTrie:
     Args:
         scripts: Names of the scripts with syllables, or ``all``.
         whole_clusters: Whether to keep extended grapheme clusters (UAX #29) whole, too, if they begin with a letter of the
-            scripts. Signs, joiners and accents that are orphans in the document then stay with the character before them.
-            Scripts that the document's rules do not cover always have whole clusters.
+            scripts. If so, the signs, joiners and accents that the document treats as orphans stay with the character before
+            them. Scripts that the document's rules do not cover always have whole clusters.
 
     Raises:
         SGPEError: a script is unknown.

@@ -124,7 +124,7 @@ class AddedPatterns(NamedTuple):
 
         Args:
             matching: The rules of tokens that do not match exactly their own text.
-            normalization: The normalization of the texts of tokens in ``normalized``. With ``metaspace-prefix``, such a
+            normalization: How the texts of the tokens in ``normalized`` are normalized. With ``metaspace-prefix``, such a
                 token matches only after a space, as in old files of Llama 2.
         """
         if not names:

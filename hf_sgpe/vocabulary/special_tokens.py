@@ -101,14 +101,14 @@ class Template:
 
     @classmethod
     def around(cls, prefix: Sequence[str], suffix: Sequence[str]) -> Template:
-        """Return a template like BERT's: ``prefix`` is once at the start, and ``suffix`` is after each text."""
+        """Return a template like BERT's, with ``prefix`` once at the start and ``suffix`` after each text."""
         first = tuple((name, 0) for name in (*prefix, "$A", *suffix))
         return cls(first, first + tuple((name, 1) for name in ("$B", *suffix)))
 
     @classmethod
     def as_roberta(cls, first: str, last: str) -> Template:
-        """Return a template like RoBERTa's: the texts of a pair have two special tokens between them, and all tokens have
-        the same token type id.
+        """Return a template like RoBERTa's, with two special tokens between the texts of a pair. All tokens have the same
+        token type id.
 
         >>> Template.as_roberta("<s>", "</s>").pair
         (('<s>', 0), ('$A', 0), ('</s>', 0), ('</s>', 0), ('$B', 0), ('</s>', 0))
@@ -118,7 +118,7 @@ class Template:
 
     @classmethod
     def around_each(cls, prefix: Sequence[str], suffix: Sequence[str]) -> Template:
-        """Return a template like Llama 3's: ``prefix`` is before each text, and ``suffix`` is after each text.
+        """Return a template like Llama 3's, with ``prefix`` before each text and ``suffix`` after each text.
 
         >>> Template.around_each(["<s>"], []).pair
         (('<s>', 0), ('$A', 0), ('<s>', 1), ('$B', 1))
@@ -242,8 +242,8 @@ def check_special_texts(tokens: Iterable[object]) -> list[str]:
 
 
 def _ordinary_token(special: str) -> bytes | None:
-    """Return the ordinary token, if training may learn it, that ``tokenizer.json`` would spell like this special token. It
-    is a byte or a longer text.
+    """Return an ordinary token that ``tokenizer.json`` would spell like this special token. The token is a byte or a longer
+    text that training may learn.
     """
     spelled = bytes_spelled(special)
     if spelled is None or len(spelled) == 1:

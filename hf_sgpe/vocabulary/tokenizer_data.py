@@ -57,8 +57,8 @@ class TokenizerData:
         special_tokens: Ids of special tokens, keyed by text. Two special tokens may share an id (o200k_harmony). Decoding
             returns the later one. A special or added token may have the text of an ordinary token and a different id, unless
             ``tokenizer.json`` writes both tokens in the same way (`hf_sgpe.vocabulary.byte_strings.bytes_spelled`).
-        added_tokens: Ids of other added tokens, keyed by text. They are matched anywhere in text, but decoding never skips
-            them (Qwen's ``<think>``).
+        added_tokens: Ids of added tokens that are not special, keyed by text. Like special tokens, they are matched anywhere
+            in text, but decoding never skips them (Qwen's ``<think>``).
         normalized_tokens: The added and special tokens that are matched after normalization (GPT-NeoX's runs of spaces). All
             other added and special tokens are matched first, in the original text.
         matching: Rules for added and special tokens that include white space around them or match only whole words, keyed by

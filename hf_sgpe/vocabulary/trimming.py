@@ -2,9 +2,9 @@
 or the text of the corpus, keeps its tokens.
 
 BPE applies a merge only where the bytes of both parts are adjacent. So a merge whose text has a dropped character never
-applies to text without dropped characters. If a token has no dropped character, none of its parts has, so all merges of the
-token are kept. Therefore the merges that can apply to other text are the same, in the same order, and they start from the
-same bytes or characters. `check_trimmed` checks this for any two tokenizers.
+applies to text without dropped characters. A token without dropped characters has only parts without dropped characters, so
+all its merges are kept. Therefore the merges that can apply to other text are the same, in the same order, and they start
+from the same bytes or characters. `check_trimmed` checks this for any two tokenizers.
 
 A text needs its tokens and the tokens from which these are built (`hf_sgpe.vocabulary.token_parts`). If only other tokens
 are removed, all merges of this text are kept, in the same order. So BPE takes the same steps.
@@ -85,13 +85,13 @@ def trimmed(
         base: The tokenizer.
         scripts: Names of the scripts to drop, such as the result of `scripts_except`.
         ids: One of `IDS`.
-        rows: Number of rows of the tokenizer's model; None for the number that the tokenizer needs. It is saved if ``ids``
-            is ``keep``, so that an extension can use the free ids.
+        rows: Number of rows of the tokenizer's model; None for the number that the tokenizer needs. With ``ids="keep"``, the
+            number is saved, so that an extension can use the free ids.
         model_ids: Ids that the model uses. They are saved for the same purpose.
         use: Number of occurrences of each id in a corpus (`hf_sgpe.evaluation.token_use`); None without a corpus.
 
     Raises:
-        SGPEError: a script is unknown, nothing would be dropped, or the result would break the promise.
+        SGPEError: a script is unknown, nothing would be dropped, or the tokens of other text would change.
     """
     if ids not in IDS:
         raise SGPEError(f"ids {ids!r}: choose from {', '.join(IDS)}")

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 WEIGHT_TYPES = ("F32", "F16", "BF16", "Q8_0", *QUANTIZED_TYPES)
 
 NEAREST = "nearest"
-"""The value of ``pre_tokenizer`` for the nearest pre-tokenizer of llama.cpp. Use a file with it only with ids."""
+"""The value of ``pre_tokenizer`` for the nearest pre-tokenizer of llama.cpp. Use the resulting file only with ids."""
 
 # The pre-tokenizer that llama.cpp uses for files without a name.
 _NO_PRE = "default"
@@ -87,12 +87,12 @@ def write(
     config_file = folder / "config.json"
     if not config_file.exists():
         reason = why_no_model(folder) or ": give the folder of a transformers model"
-        raise SGPEError(f"{folder}: holds no config.json{reason}")
+        raise SGPEError(f"{folder}: the folder holds no config.json{reason}")
     config = transformers_config(folder)
     if reason := why_not(config):
         raise SGPEError(f"{config_file}: llama.cpp {reason}")
     if path.exists() and path.suffix != ".gguf" and path.resolve().parent == folder.resolve():
-        raise SGPEError(f"{path}: is part of the model: give another name for the GGUF file")
+        raise SGPEError(f"{path} is part of the model: give another name for the GGUF file")
     if weight_type in QUANTIZED_TYPES:
         check_installed()
         with scratch_directory(path) as scratch, atomic_file(path) as temporary:
@@ -162,7 +162,7 @@ def write_vocabulary(tokenizer: TokenizerData, path: Path, pre_tokenizer: str | 
 
 @contextmanager
 def _numbers_of(config_file: Path) -> Iterator[None]:
-    """Convert errors in the numbers of a configuration, in the block, into an `SGPEError` that names the file.
+    """Convert errors about numbers of a configuration into an `SGPEError` that names the file.
 
     Raises:
         SGPEError: a number has a wrong type, or is too large for the file.
@@ -200,7 +200,7 @@ def pre_to_write(tokenizer: TokenizerData, name: str | None = None) -> str:
     if name is None:
         if fitting is None:
             raise SGPEError(
-                "llama.cpp has no pre-tokenizer with the split of this tokenizer, so its ids would differ: add "
+                "llama.cpp has no pre-tokenizer with the split of this tokenizer, so the ids would differ: add "
                 f"--pre-tokenizer {NEAREST} and pass ids to llama.cpp, as hf-sgpe serve does, or train or extend with "
                 "--runs-in llama.cpp"
             )
@@ -233,7 +233,7 @@ def _fitting(tokenizer: TokenizerData) -> list[PreTokenizer]:
     if tokenizer.splitting.recipe != "bpe":
         return []
     fitting = of_patterns(tokenizer.splitting.patterns)
-    # If no merges build a word that is a token, the word becomes this token only with takes_words, or ignore_merges.
+    # A word that is a token, but that no merges build, becomes this token only with takes_words, or ignore_merges.
     same = [record for record in fitting if record.takes_words == tokenizer.ignore_merges]
     return same if len(same) < len(fitting) and unreached_words(tokenizer.vocab, tokenizer.merges) else fitting
 
@@ -297,7 +297,7 @@ def _add_tokenizer(writer: GGUFWriter, tokenizer: TokenizerData, pre: str, confi
 
 
 def _add_scores(writer: GGUFWriter, tokenizer: TokenizerData, rows: int) -> None:
-    """Write the parts that only tokenizers have whose merges join characters."""
+    """Write the parts that exist only for tokenizers whose merges join characters."""
     made = llama_cpp_characters.scores(tokenizer)
     least = float(-len(tokenizer.merges))
     writer.add_tokenizer_pre("default")

@@ -15,8 +15,8 @@ from hf_sgpe.weights.model_config import Compared, Like, uncompared
 
 Config = Mapping[str, Any]
 
-# Shapes of weights, keyed by the module of a layer, in names of `sizes`. A module with {expert} exists once for each expert.
-# llama.cpp stores the weights of all experts in one tensor.
+# The shape of the weight of each module in a layer. Shapes consist of names in `sizes`. A module with {expert} exists once
+# for each expert. llama.cpp stores the weights of all experts in one tensor.
 _NORMS = {"input_layernorm": "width", "post_attention_layernorm": "width"}
 _FOUR_NORMS = {**_NORMS, "pre_feedforward_layernorm": "width", "post_feedforward_layernorm": "width"}
 _ATTENTION = {
@@ -28,7 +28,7 @@ _ATTENTION = {
 _HEAD_NORMS = {"self_attn.q_norm": "head", "self_attn.k_norm": "head"}
 _GATED = {"mlp.gate_proj": "inner width", "mlp.up_proj": "inner width", "mlp.down_proj": "width inner"}
 
-# Field of the configuration, keyed by the name of a GGUFWriter method after add_.
+# GGUFWriter methods, without the prefix add_, and the fields of the configuration that they write.
 _RMS_NORM = {"layer_norm_rms_eps": "rms_norm_eps"}
 
 
@@ -39,21 +39,21 @@ class Family:
     Attributes:
         architecture: Name of the type in llama.cpp.
         compared: A row of `hf_sgpe.weights.model_config.Compared`.
-        layer: Shapes of weights, keyed by the module of a layer.
+        layer: The shape of the weight of each module in a layer.
         layers_at: The prefix of layer names before the layer number.
-        around: Shapes of weights, keyed by the module before or after the layers.
-        biases: Modules that have a bias if a field is true, keyed by the field of the configuration. An empty field means
+        around: The shape of the weight of each module before or after the layers.
+        biases: Modules that have a bias if a field of the configuration is true, keyed by the field. An empty field means
             always.
-        numbers: Values that only some types have: fields of the configuration, keyed by the name of a ``GGUFWriter`` method
-            after ``add_``.
+        numbers: Values that only some types have. The keys are ``GGUFWriter`` methods without the prefix ``add_``, and the
+            values are the fields of the configuration that these methods write.
         own_names: The type's own names of fields, keyed by the usual name.
         pairs_neighbours: Whether llama.cpp rotates neighbouring numbers of a head as pairs. transformers pairs the halves of
             a head.
         adds_one: Whether transformers adds one to the weights of norms. llama.cpp does not.
         transposes: Whether transformers stores the weights of layers with inputs as rows and outputs as columns.
         embedding: Name of the embedding in the files. The embedding is compared with a tied head.
-        why_not: Function that returns another reason why llama.cpp computes something else for a configuration. The reason
-            is half a sentence, or an empty string.
+        why_not: Function that returns another reason why llama.cpp's output would differ for a configuration. The reason is
+            half a sentence, or an empty string.
     """
 
     architecture: str
@@ -76,7 +76,7 @@ class Family:
 
 def _other_heads(config: Config) -> str:
     is_usual = head_size(config) * config["num_attention_heads"] == config["hidden_size"]
-    return "" if is_usual else "supports for these models only heads of the size hidden_size / num_attention_heads"
+    return "" if is_usual else "supports only heads of the size hidden_size / num_attention_heads for these models"
 
 
 def _other_layers_without_positions(config: Config) -> str:
@@ -297,7 +297,7 @@ def why_not(config: Config) -> str:
 
 
 def usual(config: Config) -> dict[str, Any]:
-    """Return a configuration with fields under their usual names, too, if the type has other names for them."""
+    """Return a configuration in which each field with another name also has its usual name."""
     family = FAMILIES[config["model_type"]]
     named = dict(config) | {name: config[own] for name, own in family.own_names.items()}
     named["intermediate_size"] = named["intermediate_size"] or 4 * named["hidden_size"]

@@ -21,7 +21,7 @@ from hf_sgpe.weights.safetensors_files import Stored, Weights
 if TYPE_CHECKING:
     from gguf import GGUFWriter
 
-# Field of the configuration, keyed by the name of a GGUFWriter method after add_.
+# GGUFWriter methods, without the prefix add_, and the fields of the configuration that they write.
 _NUMBERS = {
     "context_length": "max_position_embeddings",
     "embedding_length": "hidden_size",

@@ -178,7 +178,7 @@ def rope(config: Mapping[str, Any]) -> dict[str, Any]:
     parameters = config.get("rope_parameters") or config.get("rope_scaling") or {}
     if not isinstance(parameters, Mapping):
         raise SGPEError(f"rope_parameters of the model's configuration is {parameters!r}: it must be an object")
-    # In addition to the kinds of layers, transformers may write the same names without a value.
+    # Besides the kinds of layers, transformers may write the names of parameters without values.
     rotation = {name: value for name, value in parameters.items() if value is not None}
     rotation |= parameters.get("full_attention") or {}
     rotation.setdefault("rope_theta", config.get("rope_theta", 10_000.0))
