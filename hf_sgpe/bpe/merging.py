@@ -36,7 +36,7 @@ class MergeTable:
             self.add(pair, result)
 
     def add(self, pair: Pair, result: int) -> None:
-        """Append a merge, which has the highest rank so far. If a pair has several merges, the last one counts."""
+        """Append a merge with the next higher rank. If a pair has several merges, the last one counts."""
         self.ranks[pair] = len(self.results)
         self.results.append(result)
 

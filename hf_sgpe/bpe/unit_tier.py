@@ -20,7 +20,7 @@ BYTES: tuple[bytes, ...] = tuple(bytes([byte]) for byte in range(256))
 
 
 class ChosenUnits(NamedTuple):
-    """The units that get tokens of their own: letters, and syllables, each with its leading space if it has one."""
+    """The units that get tokens of their own: syllables, with their leading spaces (if any), and letters."""
 
     syllables: set[str]
     letters: set[str]

@@ -38,7 +38,7 @@ def only_texts(texts: Iterable[str]) -> Iterator[str]:
     """Yield ``texts`` unchanged, and check each item.
 
     Raises:
-        SGPEError: ``texts`` is a single string, whose characters would count as texts, or an item is not text.
+        SGPEError: ``texts`` is a single string, or an item is not text.
     """
     if isinstance(texts, str):
         raise SGPEError("expected an iterable of texts, not a single text: put it in a list")
@@ -63,7 +63,7 @@ def in_batches(texts: Iterable[str], characters: int = 1 << 20) -> Iterator[list
 
 
 def pieces_of(word: str, longest: int = LONGEST_WORD) -> Iterator[str]:
-    """Yield the pieces in which a word is counted. A word of at most ``longest`` bytes of UTF-8 is a single piece.
+    """Split a word into pieces for counting. A word of at most ``longest`` bytes of UTF-8 is a single piece.
 
     >>> list(pieces_of("aකab", 4))
     ['aක', 'ab']

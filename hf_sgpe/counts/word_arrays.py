@@ -104,7 +104,7 @@ class Words(Sequence[bytes]):
         return place if place < last and self[place] == word else None
 
     def bucket_starts(self) -> NDArray[np.int64]:
-        """Return an array with the index of the first word of each bucket, followed by the number of words."""
+        """Return an array with the index of each bucket's first word, followed by the number of words."""
         if self._bucket_starts is None:
             if len(self) <= _ROWS:
                 sizes = np.bincount(np.fromiter(map(bucket_of, self), np.int64, len(self)), minlength=BUCKETS)

@@ -38,7 +38,7 @@ class WordCounts:
 
     The counts of a text's parts add up to the counts of the whole text, in any order and from any machine. Training on the
     sum produces the same tokenizer. Weights are exact: ``si * 2.5 + en`` is a mixture in which every word of ``si`` counts
-    two and a half times. Each distinct word takes 16 bytes of memory besides its own bytes.
+    two and a half times. In memory, each distinct word takes its own bytes and 16 more.
 
     Args:
         counts: Counts in units of 1 / ``scale``, keyed by word (UTF-8).
@@ -104,7 +104,7 @@ class WordCounts:
             config: A `TrainingConfig`, a `Splitting`, or another object with a ``splitting``.
 
         Raises:
-            SGPEError: ``texts`` is a single string, whose characters would count as texts, or an item is not text.
+            SGPEError: ``texts`` is a single string, or an item is not text.
         """
         counter = make_word_counter(config)
         for batch in in_batches(only_texts(texts)):

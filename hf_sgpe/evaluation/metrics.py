@@ -188,8 +188,7 @@ class Evaluation:
         return len(self.token_counts) / self.vocab_size if self.token_counts else None
 
     def parity(self, reference: Evaluation) -> float | None:
-        """Divide the number of tokens by the number of tokens of ``reference``, which has the same lines in another
-        language.
+        """Divide the number of tokens by that of ``reference``. The reference has the same lines in another language.
 
         Return None if the numbers of lines differ.
         """
@@ -202,7 +201,7 @@ class Evaluation:
 
         Args:
             ends: Token ends, ascending, in the same unit as ``start`` and ``stop`` of the syllable.
-            length: Function from a letter to its length in this unit.
+            length: Function that returns the length of a letter in this unit.
         """
         self.syllables += 1
         self.letters += len(letters)
@@ -315,7 +314,7 @@ def token_lengths(text: str, ends: Iterable[int]) -> Iterator[int | None]:
 
 
 def _byte_offsets(text: str) -> list[int]:
-    """Return the start of each character in the UTF-8 of ``text``, and the end of the last character."""
+    """Return the byte offset of each character of ``text`` in UTF-8, followed by the length in bytes."""
     return list(accumulate((len(character.encode()) for character in text), initial=0))
 
 

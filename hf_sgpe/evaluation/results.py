@@ -82,7 +82,7 @@ class Comparison:
         return value
 
     def gini(self, name: str) -> float | None:
-        """Return the Gini coefficient of the languages' tokens per line, which shows how unequally a tokenizer treats the
+        """Return the Gini coefficient of the languages' tokens per line. It shows how unequally a tokenizer treats the
         languages.
 
         Return None for a single language, or if the numbers of lines differ.

@@ -2,7 +2,7 @@
 
 The backend answers all other calls (pairs, overflow, text split into words). It also answers all calls if `BPETokenizer`
 cannot reproduce the tokenizer exactly. For ``word_ids``, ``char_to_token`` and similar methods of a result, transformers
-needs the backend's encodings, which are computed on first use. Every field of a result equals the backend's.
+needs the backend's encodings. They are computed on first use. Every field of a result equals the backend's.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def from_ids(
     """Truncate and pad rows of ids, and return them as the result of ``tokenizer._encode_plus``.
 
     Args:
-        make: Function that computes the encodings. It is called when they are first used.
+        make: Function that computes the encodings. It is called when the encodings are first used.
         is_batch: Whether the call had a list of texts and not a single text.
         prefix: Ids of special tokens to put before each row.
         suffix: Ids of special tokens to put after each row.

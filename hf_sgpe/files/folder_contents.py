@@ -81,5 +81,5 @@ def _adapter(where: str) -> str:
 
 
 def export_line(file: str, folder: str, pattern: str) -> str:
-    """Return the command that converts ``file``, which has no split pattern, to a folder with a ``tokenizer.json``."""
+    """Return the command that converts a file without a split pattern to a folder with a ``tokenizer.json``."""
     return f"hf-sgpe export {quote(file)} --pattern {pattern} --out {quote(f'{folder}-hf')}"

@@ -101,7 +101,7 @@ class RegexPreTokenizer:
             raise SGPEError(f"split pattern {self.patterns[-1]!r} takes too long on this text: simplify it") from None
 
     def segment(self, word: str) -> list[bytes]:
-        """Return the units of a word, which are its single bytes."""
+        """Return the units of a word: its single bytes."""
         return [bytes([byte]) for byte in word.encode()]
 
     def pre_tokenize_str(self, text: str) -> list[tuple[str, tuple[int, int]]]:
@@ -146,7 +146,7 @@ def slices(text: NormalizedString, words: list[str]) -> list[NormalizedString]:
     """Cut the library's string into ``words``, and keep its alignment with the original text.
 
     The time for a slice grows with the length of the string from which it is cut. So the string is halved repeatedly until
-    each part is one word, which takes O(n log n) time. Cutting one word after another from the whole string would take
+    each part is one word. This takes O(n log n) time. Cutting one word after another from the whole string would take
     quadratic time.
     """
     if len(words) < 2:

@@ -164,7 +164,7 @@ class Splitting:
     def from_regexes(
         cls, regexes: Sequence[str], normalization: str = "none", special_tokens: Iterable[str] = ()
     ) -> Splitting:
-        """Convert the regexes of a saved tokenizer to a splitting. If they are the regexes of a recipe, the splitting has
+        """Convert the regexes of a saved tokenizer to a splitting. If these are the regexes of a recipe, the splitting has
         this recipe. Otherwise it has a list of split patterns.
 
         Raises:

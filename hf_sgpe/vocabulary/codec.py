@@ -90,7 +90,7 @@ class Codec:
 
     @cached_property
     def neighbours(self) -> Neighbours:
-        """The pairs of neighbours by which text is cut, for a tokenizer whose merges join characters."""
+        """The pairs of neighbours that determine where text is cut. Used if merges join characters."""
         return Neighbours(self.vocab)
 
     @cached_property

@@ -185,7 +185,7 @@ def bos_eos_template_of(roles: Mapping[str, str]) -> Template | None:
 
 
 def bos_eos_settings(template: Template | None, roles: Mapping[str, str]) -> dict[str, bool] | None:
-    """Return the settings with which `bos_eos_template` returns ``template``. If there are none, as for a template with
+    """Return the settings for which `bos_eos_template` returns ``template``. If there are none, as for a template with
     ``[CLS]``, return None.
 
     >>> bos_eos_settings(Template.around_each(["<s>"], []), {"bos_token": "<s>"})

@@ -58,15 +58,14 @@ configuration.
 
 
 def uncompared(config: Mapping[str, Any], compared: Compared) -> str:
-    """Return half a sentence about the first value of a configuration for which an engine was not compared with
-    transformers.
+    """Describe the first value of a configuration for which an engine was not compared with transformers.
 
     Args:
         config: The result of `transformers_config`.
         compared: The compared values. Fields of sizes need no entry. Any other field without an entry is refused.
 
     Returns:
-        The end of a sentence that begins with the engine's name. If all values were compared, an empty string.
+        Half a sentence, to follow the engine's name. If all values were compared, an empty string.
 
     >>> uncompared({"model_type": "llama", "vocab_size": 5, "mlp_bias": True}, {"llama": {"mlp_bias": [False]}})
     "was not compared with transformers on models of type 'llama' with mlp_bias True"
@@ -178,7 +177,7 @@ def rope(config: Mapping[str, Any]) -> dict[str, Any]:
     parameters = config.get("rope_parameters") or config.get("rope_scaling") or {}
     if not isinstance(parameters, Mapping):
         raise SGPEError(f"rope_parameters of the model's configuration is {parameters!r}: it must be an object")
-    # Besides the kinds of layers, transformers may write the names of parameters without values.
+    # In addition to the kinds of layers, transformers may write the names of parameters without values.
     rotation = {name: value for name, value in parameters.items() if value is not None}
     rotation |= parameters.get("full_attention") or {}
     rotation.setdefault("rope_theta", config.get("rope_theta", 10_000.0))
