@@ -79,7 +79,7 @@ def _rank_of_last(token: Token, ranks: dict[tuple[Token, Token], int], *, defaul
 def closed(
     merges: Iterable[tuple[Token, Token]], parts: Collection[Token], *, only: Callable[[Token], bool] | None = None
 ) -> list[tuple[Token, Token]]:
-    """Complete merges with every other pair that makes one of their tokens, and return all pairs in the order of the tokens.
+    """Add every missing pair that makes one of the merged tokens. Return all pairs in the order of the tokens.
 
     Args:
         merges: Pairs in the order of their ranks.

@@ -136,8 +136,8 @@ def read_documents(
     whole: bool = False,
     on_progress: Progress | None = None,
 ) -> Iterator[tuple[str, bool]]:
-    """Yield the documents of one file, whole or in parts. Each item is a text and a flag. The flag is True if the text ends
-    a document.
+    """Yield the documents of one file, whole or in parts. Each item is a text and a flag. The flag is True if the text
+    is the end of a document.
 
     A text file is one document and is read in parts. A part ends only where the cut does not change how any pattern splits
     the text, even if such places are far apart. Therefore the tokens of the parts are the tokens of the whole document.

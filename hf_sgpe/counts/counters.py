@@ -93,7 +93,7 @@ class WordCounter:
     Words of more than `LONGEST_WORD` bytes do not occur in any language. They are counted in pieces of at most this size.
 
     Args:
-        config: The configuration whose splitting is used.
+        config: A configuration with the splitting to use.
     """
 
     def __init__(self, config: HasSplitting) -> None:

@@ -443,7 +443,7 @@ def measurable(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast) -> Measu
 
 
 def _places_in(text: str, normalization: str, ends: Sequence[int]) -> list[int]:
-    """Convert ``ends`` from offsets in the text that one of `METASPACES` produced to byte offsets in the text itself."""
+    """Convert token ends from offsets in prepared text (see `METASPACES`) to byte offsets in the original text."""
     space = len(prepare(text, normalization)) - len(text)  # 1 if a space is added before the text
     places: Sequence[int] = range(len(text.encode()) + 1)
     if SPACE_MARK in text:

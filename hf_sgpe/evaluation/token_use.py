@@ -66,8 +66,8 @@ def use_of_tokens(
 def document_parts(
     data: TokenizerData, file: CorpusFile, *, text_field: str = "text", on_progress: Progress | None = None
 ) -> Iterator[tuple[str, bool]]:
-    """Yield the documents of a file in parts. Each item is a text and a flag. The flag is True if the text begins a
-    document.
+    """Yield the documents of a file in parts. Each item is a text and a flag. The flag is True if the text is
+    the start of a document.
 
     The tokens of the parts are the tokens of the whole document.
     """
@@ -141,7 +141,7 @@ class PartEncoder:
 
 
 class _User(PartEncoder):
-    """A tokenizer, and the number of occurrences of each of its ids so far."""
+    """A tokenizer, and an array with the count of each id so far."""
 
     def __init__(self, data: TokenizerData) -> None:
         super().__init__(data)

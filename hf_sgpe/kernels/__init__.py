@@ -43,7 +43,7 @@ _slow_characters = 0
 
 
 def is_native() -> bool:
-    """Return whether code must use the native kernels, the module ``hf_sgpe._native``.
+    """Return whether code must use the native kernels (the module ``hf_sgpe._native``).
 
     Raises:
         SGPEError: the kernels that ``HF_SGPE_KERNEL`` requires do not exist.

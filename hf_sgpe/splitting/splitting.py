@@ -67,7 +67,7 @@ RECIPES = {
 
 
 class HasSplitting(Protocol):
-    """An object with a splitting: a `Splitting` itself, a configuration, counts, a tokenizer."""
+    """An object with a splitting: a `Splitting`, a configuration, counts or a tokenizer."""
 
     @property
     def splitting(self) -> Splitting:

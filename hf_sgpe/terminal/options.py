@@ -32,7 +32,7 @@ def as_option(help: str, *names: str, **how: Any) -> dict[str, Any]:
 
     Args:
         help: Description for ``--help``.
-        *names: Names of the option. If all of them are short, the name of the field is added before them.
+        *names: Names of the option. If all are short, a long name is made from the name of the field and put first.
         **how: ``type`` and ``default``, if they differ from the field's; ``choices``; ``after``, the field whose option
             comes before this one in ``--help``; other arguments of `typer.Option`.
     """

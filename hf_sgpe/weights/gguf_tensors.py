@@ -133,8 +133,8 @@ def _interleaved(weights: Weights, heads: int) -> Weights:
 
 
 def _rope_factors(config: Config) -> Weights | None:
-    """Return the divisors of Llama 3's frequencies: 1 for short waves, ``factor`` for long waves, and values between for
-    others.
+    """Return the divisors of Llama 3's frequencies: 1 for short waves, ``factor`` for long waves, and values in between
+    for other waves.
     """
     positions = rope(config)
     if positions["rope_type"] != "llama3":
