@@ -410,11 +410,17 @@ def test_a_hybrid_with_blooms_pattern_comes_near(lines, tmp_path):
         ({"model_type": "gpt2", "scale_attn_weights": False, "n_layer": 2}, "with scale_attn_weights False"),
         (
             {"num_hidden_layers": 3},
-            r"the weights model\.layers\.2\.input_layernorm\.weight are missing, which config\.json requires",
+            r"the weights model\.layers\.2\.input_layernorm\.weight, which config\.json requires, are missing",
         ),
-        ({"num_hidden_layers": None}, r"the weights model\.layers\.2\.\S+ are missing"),  # the default of transformers is 32
+        (
+            {"num_hidden_layers": None},
+            r"the weights model\.layers\.2\.\S+, which config\.json requires, are missing",
+        ),  # the default of transformers is 32
         ({"num_hidden_layers": 1}, r"the weights model\.layers\.1\.\S+ do not belong to the model of config\.json"),
-        ({"attention_bias": True}, r"the weights model\.layers\.0\.self_attn\.q_proj\.bias are missing"),
+        (
+            {"attention_bias": True},
+            r"the weights model\.layers\.0\.self_attn\.q_proj\.bias, which config\.json requires, are missing",
+        ),
         ({"hidden_size": 96}, r"model\.embed_tokens\.weight has the shape 700 × 64, but config\.json requires 700 × 96"),
         ({"intermediate_size": 128}, r"mlp\.gate_proj\.weight has the shape 96 × 64, but config\.json requires 128 × 64"),
         ({"vocab_size": 600}, r"the tokenizer has the id 699, but the model's embedding has only 600 rows"),

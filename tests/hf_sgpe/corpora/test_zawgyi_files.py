@@ -88,7 +88,7 @@ def test_the_file_decides_what_a_line_leaves_open(tmp_path, caplog):
     write(source, f"{OPEN}\n{ZAWGYI}\n" + f"{UNICODE}\n{OPEN}\n")
     assert convert_zawgyi(source, out) == Converted(4, 1, 2, (1, 4))
     assert list(read_lines(out)) == [OPEN, UNICODE, UNICODE, OPEN]
-    assert caplog.messages[0].endswith("(1, 4), and are unchanged: --all converts every line")
+    assert caplog.messages[0].endswith("(lines 1, 4), and are unchanged: --all converts every line")
     assert convert_zawgyi(write(source, f"{OPEN}\n" * 30), out).first_undecided == tuple(range(1, 11))
     assert "(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …)" in caplog.messages[-1]
     caplog.clear()
