@@ -90,7 +90,7 @@ def test_the_file_decides_what_a_line_leaves_open(tmp_path, caplog):
     assert list(read_lines(out)) == [OPEN, UNICODE, UNICODE, OPEN]
     assert caplog.messages[0].endswith("(lines 1, 4), and are unchanged: --all converts every line")
     assert convert_zawgyi(write(source, f"{OPEN}\n" * 30), out).first_undecided == tuple(range(1, 11))
-    assert "(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …)" in caplog.messages[-1]
+    assert "(lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …)" in caplog.messages[-1]
     caplog.clear()
     write(source, f"{OPEN}\n{ZAWGYI}\n" + f"{UNICODE}\n" * 2)
     assert convert_zawgyi(source, out) == Converted(4, 1, 1, (1,))
