@@ -162,10 +162,9 @@ def _warn_of_undecided(file: CorpusFile, done: Converted, *, is_unicode_file: bo
         outcome = "are unchanged, because most other lines are in Unicode"
     else:
         outcome = "are unchanged: --all converts every line"
-    numbers = ", ".join(map(str, done.first_undecided)) + (", …" if done.undecided > len(done.first_undecided) else "")
-    logger.warning(
-        "%s: %d of its lines could be in either encoding (lines %s), and %s", file, done.undecided, numbers, outcome
-    )
+    numbers = "line " if done.undecided == 1 else "lines "
+    numbers += ", ".join(map(str, done.first_undecided)) + (", …" if done.undecided > len(done.first_undecided) else "")
+    logger.warning("%s: %d of its lines could be in either encoding (%s), and %s", file, done.undecided, numbers, outcome)
 
 
 class _Line(NamedTuple):

@@ -51,17 +51,15 @@ SGPE_SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 """The special tokens of the SGPE document (section 3.1), with the ids 0 to 4."""
 
 RECIPES = {
-    "hybrid": Recipe("words of the scripts consist of syllables, a split pattern splits other text", normalization="nfc"),
-    "portable": Recipe(
-        "all text is split by a pattern that other runtimes support, and syllables stay whole inside words", words_of="bpe"
-    ),
+    "hybrid": Recipe("syllables in words of the scripts, a split pattern for other text", normalization="nfc"),
+    "portable": Recipe("a split pattern that other runtimes support, and whole syllables inside words", words_of="bpe"),
     "sgpe": Recipe(
-        "as in the SGPE document, a run of the scripts' characters is a word, and so is every other character",
+        "as in the SGPE document, each run of the scripts and each other character is a word",
         uses_pattern=False,
         special_tokens=SGPE_SPECIAL_TOKENS,
         special_tokens_position="start",
     ),
-    "bpe": Recipe("all text is split by a pattern", uses_scripts=False),
+    "bpe": Recipe("a split pattern for all text", uses_scripts=False),
 }
 """The recipes, keyed by name."""
 

@@ -94,7 +94,7 @@ def test_the_file_decides_what_a_line_leaves_open(tmp_path, caplog):
     caplog.clear()
     write(source, f"{OPEN}\n{ZAWGYI}\n" + f"{UNICODE}\n" * 2)
     assert convert_zawgyi(source, out) == Converted(4, 1, 1, (1,))
-    assert caplog.messages[-1].endswith("(1), and are unchanged, because most other lines are in Unicode")
+    assert caplog.messages[-1].endswith("(line 1), and are unchanged, because most other lines are in Unicode")
     caplog.clear()
     # What is in Unicode leaves no doubt.
     assert convert_zawgyi(write(source, f"{OPEN}\n" + f"{UNICODE}\n"), out) == Converted(2, 0, 1, (1,))
