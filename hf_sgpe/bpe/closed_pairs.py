@@ -1,14 +1,14 @@
 """Closed pairs: lists of merges with which SentencePiece and ``tokenizers`` return the same ids.
 
 SentencePiece has no list of merges. It joins any two neighbours whose joined text is a token. The token with the best score
-is made first, and of equal scores the leftmost. ``tokenizers`` joins only the pairs of a list, and each pair has its own
-rank. SentencePiece and ``tokenizers`` return the same ids for every text on two conditions: the list has each pair of tokens
-that makes a token, and the tokens' scores are in the order of `in_order`.
+is made first. If scores are equal, the leftmost token is made first. ``tokenizers`` joins only the pairs in a list, and each
+pair has its own rank. SentencePiece and ``tokenizers`` return the same ids for every text on two conditions: the list has
+every pair of tokens that makes a token, and the scores of the tokens are in the order that `in_order` returns.
 
-Why these conditions are enough: until a merge crosses the edge of a token's text, the merges inside this text do not depend
-on the text around it. So in the last step before a token is made, its text always consists of the same two parts, which are
-those of the text encoded alone. In both programs, only this pair ever makes the token, and the ranks of its other pairs do
-not matter.
+These conditions are sufficient for the following reason. Until a merge crosses the edge of a token's text, the merges inside
+this text do not depend on the text around it. So when a token is made, its two parts are always the same two that are joined
+last if the token's text is encoded alone. In both programs, only this pair ever makes the token, and the ranks of other
+pairs for the same token do not matter.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Token = TypeVar("Token", str, bytes)
 
 
 def pairs_of(token: Token, parts: Collection[Token]) -> list[tuple[Token, Token]]:
-    """Return all pairs of ``parts`` that make a token.
+    """Return all pairs of ``parts`` that join to a token.
 
     >>> pairs_of("aba", {"a", "ab", "b", "ba"})
     [('a', 'ba'), ('ab', 'a')]
@@ -34,8 +34,8 @@ def pairs_of(token: Token, parts: Collection[Token]) -> list[tuple[Token, Token]
 
 
 def in_order(merges: Sequence[tuple[Token, Token]]) -> list[Token]:
-    """Return the tokens that merges make. Each token has the place of the pair that really makes it (see the module), in the
-    order of ranks.
+    """Return the tokens that merges make, sorted by rank. A token's rank is that of the pair that really makes it (see the
+    module).
 
     >>> in_order([("a", "b"), ("ab", "c"), ("b", "c"), ("a", "bc")])  # a + bc never makes abc
     ['ab', 'abc', 'bc']
@@ -45,7 +45,7 @@ def in_order(merges: Sequence[tuple[Token, Token]]) -> list[Token]:
 
 
 def _places_of(merges: Sequence[tuple[Token, Token]]) -> dict[Token, int]:
-    """Return token → the rank of the pair that really makes this token."""
+    """Return the rank of each token: the rank of the pair that really makes it."""
     places: dict[Token, list[int]] = defaultdict(list)
     last: Token | None = None
     for place, (left, right) in enumerate(merges):
@@ -61,8 +61,8 @@ def _places_of(merges: Sequence[tuple[Token, Token]]) -> dict[Token, int]:
 
 
 def _rank_of_last(token: Token, ranks: dict[tuple[Token, Token], int], *, default: int) -> int:
-    """Return the rank of the last merge when the text of a token is encoded alone; ``default`` if the result is not the
-    token.
+    """Return the rank of the last merge when the text of a token is encoded alone. If the result is not the token, return
+    ``default``.
     """
     text = token.decode() if isinstance(token, bytes) else token
     symbols = [character.encode() if isinstance(token, bytes) else character for character in text]
@@ -79,14 +79,14 @@ def _rank_of_last(token: Token, ranks: dict[tuple[Token, Token], int], *, defaul
 def closed(
     merges: Iterable[tuple[Token, Token]], parts: Collection[Token], *, only: Callable[[Token], bool] | None = None
 ) -> list[tuple[Token, Token]]:
-    """Return the merges, completed with every other pair that makes one of their tokens, in the order of the tokens.
+    """Add every missing pair that makes one of the merged tokens. Return all pairs in the order of the tokens.
 
     Args:
         merges: Pairs in the order of their ranks.
-        parts: Tokens that may be parts of a pair: all tokens that merging can make, and the tokens that it begins with.
-            Added tokens are not among them, because they are taken out of the text before merging.
-        only: Function that returns whether a token gets further pairs. All other tokens keep only the pairs that they have.
-            None if every token gets further pairs.
+        parts: Tokens that may be parts of a pair: all tokens that merges make, and the tokens that exist before merging.
+            Added tokens are not included, because they are taken out of the text before merging.
+        only: Function that returns whether to add pairs for a token. All other tokens keep only their existing pairs. None
+            means that pairs are added for every token.
 
     >>> closed([("a", "b"), ("b", "c"), ("ab", "c")], {"a", "b", "c", "ab", "bc"})
     [('a', 'b'), ('b', 'c'), ('ab', 'c'), ('a', 'bc')]
@@ -104,11 +104,11 @@ def closed(
 
 
 def check_closed(merges: Iterable[tuple[bytes, bytes]], parts: Iterable[bytes]) -> None:
-    """Check that SentencePiece joins no pairs except those of the merges.
+    """Check that SentencePiece joins no pairs except those in the merges.
 
     Args:
         merges: Pairs of tokens in UTF-8.
-        parts: As for `closed`.
+        parts: See `closed`.
 
     Raises:
         SGPEError: a pair is missing.
@@ -119,5 +119,5 @@ def check_closed(merges: Iterable[tuple[bytes, bytes]], parts: Iterable[bytes]) 
             if (left, right) not in listed:
                 raise SGPEError(
                     f"SentencePiece would join {left.decode()!r} and {right.decode()!r} to the token {token.decode()!r}, "
-                    "which no merge does: close the pairs before saving (hf_sgpe.bpe.closed_pairs.closed)"
+                    "but no merge does: close the pairs before saving (hf_sgpe.bpe.closed_pairs.closed)"
                 )

@@ -1,7 +1,8 @@
 """Byte-level BPE encoding of one word: a list of merges is applied to the word's bytes.
 
-The rule: of all adjacent pairs that have a merge, apply the merge of lowest rank, leftmost first; repeat until no pair has a
-merge. `apply_merges` does this with a heap. `apply_merges_by_rescan` follows the rule literally.
+Of all adjacent pairs that have a merge, the pair whose merge has the lowest rank is merged. If several pairs have this
+merge, the leftmost is merged. This is repeated until no pair has a merge. `apply_merges` uses a heap.
+`apply_merges_by_rescan` follows the rule literally.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Pair = tuple[int, int]
 
 
 class MergeTable:
-    """A list of merges ordered by rank, with look-ups of the rank of a pair and of the token that a merge creates.
+    """A list of merges ordered by rank. It looks up a pair's rank, and the token that a merge creates.
 
     >>> table = MergeTable([((97, 98), 256)])
     >>> apply_merges([97, 98, 97], table)
@@ -35,13 +36,13 @@ class MergeTable:
             self.add(pair, result)
 
     def add(self, pair: Pair, result: int) -> None:
-        """Append a merge with the highest rank so far. If a pair has several merges, the last one counts."""
+        """Append a merge with the next higher rank. If a pair has several merges, the last one counts."""
         self.ranks[pair] = len(self.results)
         self.results.append(result)
 
 
 def apply_merges(ids: Sequence[int], table: MergeTable, fewest: int = 1) -> list[int]:
-    """Return the tokens that remain when all merges are applied to ``ids``. Takes O(n log n) time for n ids, on any input.
+    """Apply all merges to ``ids``, and return the resulting tokens. The time is O(n log n) for any n ids.
 
     Args:
         ids: Token ids of one word, usually its bytes.
@@ -52,11 +53,11 @@ def apply_merges(ids: Sequence[int], table: MergeTable, fewest: int = 1) -> list
         return list(ids)
     ranks, results = table.ranks, table.results
     tokens: list[int] = list(ids)
-    # A merged token takes the place of its left part; -1 marks the place of the right part as empty.
+    # A merged token is stored in place of its left part. The place of the right part is marked as empty by -1.
     end = len(tokens)
     following = list(range(1, end + 1))
     previous = list(range(-1, end - 1))
-    # (rank, place of the left part): the smallest has the lowest rank, and is the leftmost of this rank
+    # Entries are (rank, place of the left part). The smallest entry has the lowest rank and is the leftmost of this rank.
     candidates = []
     for place in range(end - 1):
         rank = ranks.get((tokens[place], tokens[place + 1]))
@@ -66,7 +67,7 @@ def apply_merges(ids: Sequence[int], table: MergeTable, fewest: int = 1) -> list
     while candidates and left > fewest:
         rank, place = heapq.heappop(candidates)
         right = following[place]
-        # A merge on either side may have changed the pair since it was pushed.
+        # A merge on either side may have changed the pair after it was pushed.
         if tokens[place] < 0 or right == end or ranks.get((tokens[place], tokens[right])) != rank:
             continue
         tokens[place], tokens[right] = results[rank], -1
@@ -86,7 +87,7 @@ def apply_merges(ids: Sequence[int], table: MergeTable, fewest: int = 1) -> list
 
 
 def spell_tokens(tokens: Iterable[bytes], merges: Iterable[Pair]) -> list[bytes]:
-    """Return the bytes of all tokens, ordered by id: the given tokens, then one token for each merge.
+    """Return the bytes of all tokens, ordered by id: first ``tokens``, then one token for each merge.
 
     >>> spell_tokens([b"a", b"b"], [(0, 1), (2, 0)])
     [b'a', b'b', b'ab', b'aba']
@@ -103,7 +104,7 @@ def merge_words(
     results: Sequence[int] | None = None,
     characters: Mapping[bytes, int] | None = None,
 ) -> Sequence[Sequence[int]]:
-    """Return the tokens of each word after merging its bytes.
+    """Merge the bytes of each word, and return the resulting tokens.
 
     Args:
         results: The token that each merge creates. If None, merge k creates token 256 + k.
@@ -111,7 +112,7 @@ def merge_words(
             becomes its bytes.
 
     Returns:
-        A sequence of sequences of ids: lists, or a native object that takes less memory.
+            A sequence of sequences of ids: either lists, or a native object that needs less memory.
 
     >>> list(merge_words([b"aba"], [(97, 98)]))
     [[256, 97]]
@@ -132,8 +133,8 @@ def symbols(word: bytes, characters: Mapping[bytes, int] | None, byte_ids: Seque
     """Return the tokens of a word before any merge: its bytes or, with ``characters``, its characters.
 
     Args:
-        word: A word as UTF-8; any bytes are allowed if ``characters`` is None.
-        characters: As for `merge_words`. Longer tokens are ignored.
+        word: A word as UTF-8. If ``characters`` is None, any bytes are allowed.
+        characters: See `merge_words`. Longer tokens are ignored.
         byte_ids: The token of each byte.
 
     >>> symbols("aé".encode(), {"é".encode(): 300})
@@ -149,8 +150,8 @@ def symbols(word: bytes, characters: Mapping[bytes, int] | None, byte_ids: Seque
 
 
 def unreached_words(vocab: Collection[bytes], merges: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
-    """Return the tokens that consist of whole characters and that no sequence of merges builds from bytes. Such a token is
-    used only if it is a whole word.
+    """Return the tokens of whole characters that no sequence of merges builds from bytes. Such a token is used only if it is
+    a whole word.
 
     >>> unreached_words({b"a", b"b", b"c", b"ab", b"abc"}, [(b"a", b"b")])
     [b'abc']
@@ -167,7 +168,7 @@ def unreached_words(vocab: Collection[bytes], merges: Iterable[tuple[bytes, byte
 
 
 def flat(sequences: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Return one array with the ids of all sequences, and one with the end of each sequence in the first array.
+    """Return one array with the ids of all sequences, and another array with the end of each sequence in the first array.
 
     >>> [array.tolist() for array in flat([[1, 2], [], [3]])]
     [[1, 2, 3], [2, 2, 3]]
@@ -184,8 +185,8 @@ def flat(sequences: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray
 
 
 def apply_merges_by_rescan(ids: Sequence[int], table: MergeTable) -> list[int]:
-    """Return the same tokens as `apply_merges`, but follow its rule literally: scan all pairs, apply the best merge, and
-    start over. Takes O(n²) time.
+    """Return the same tokens as `apply_merges`, but follow the rule literally: scan all pairs, apply the best merge, and
+    start over. The time is O(n²).
     """
     tokens = list(ids)
     while True:

@@ -1,4 +1,4 @@
-"""Parity-aware BPE: merges for several languages, where the language with the most tokens so far chooses the next merge.
+"""Parity-aware BPE: merges for several languages. The language with the most tokens so far chooses the next merge.
 
 Plain BPE counts the pairs of all text together, so languages with much text get long tokens, and languages with little text
 get short tokens. Here each merge is the most frequent pair of one language: the language whose held-out text has the most
@@ -18,7 +18,7 @@ from hf_sgpe.errors import SGPEError
 
 
 class CountedWords(NamedTuple):
-    """Words as token ids, and how often each occurs."""
+    """Words as token ids, and the number of occurrences of each word."""
 
     words: Sequence[Sequence[int]]
     times: Sequence[int]
@@ -34,20 +34,20 @@ def learn_in_parity(
     min_frequency: int = 1,
     on_merge: Callable[[int, Pair, int], None] | None = None,
 ) -> list[Pair]:
-    """Learn up to ``num_merges`` merges; the k-th creates the token with id ``len(vocabulary) + k``.
+    """Learn up to ``num_merges`` merges. Merge k creates the token with id ``len(vocabulary) + k``.
 
-    At each step, the choosing language is the one with the most tokens in its held-out text; if several languages have the
-    same number, it is the first of them. The most frequent pair of the choosing language is merged. A language drops out
-    when none of its pairs is frequent enough, and learning ends when all languages have dropped out. Time grows as for
-    `learn_merges`; each merge also takes time for each language.
+    At each step, the language with the most tokens in its held-out text chooses. If several languages have this number of
+    tokens, the first of them chooses. The most frequent pair of the choosing language is merged. A language drops out when
+    none of its pairs is frequent enough, and learning ends when all languages have dropped out. Time grows as in
+    `learn_merges`. In addition, each merge takes time for each language.
 
     Args:
         languages: The words of each language to learn from.
         held_out: The words of each language's held-out text. The texts are translations of each other.
         vocabulary: The bytes of every token that the words may use, ordered by id.
-        tie_break: One of `TIE_BREAKS`: the rule for pairs with the same count in the choosing language.
+        tie_break: The rule for pairs with the same count in the choosing language, one of `TIE_BREAKS`.
         min_frequency: A pair with a lower count in the choosing language is never merged.
-        on_merge: Called at each merge with the new token's id, the pair and its count in the choosing language.
+        on_merge: Called at each merge with the new token's id, the pair, and the pair's count in the choosing language.
 
     Raises:
         SGPEError: the tie rule is unknown, ``num_merges`` or ``min_frequency`` is not a whole number, a word has an id that

@@ -1,5 +1,4 @@
-"""Incremental BPE: learning merges from words and their counts. This readable form is the specification of the native
-kernel.
+"""Incremental BPE: learns merges from words and their counts. This readable form is the specification of the native kernel.
 
 The result equals that of recounting all pairs after every merge, but only changed counts are updated. Words are sequences of
 token ids, so training can start from bytes or from larger units. The caller decides how text is split into words, and which
@@ -19,7 +18,7 @@ from hf_sgpe.bpe.merging import Pair
 from hf_sgpe.errors import SGPEError
 
 TIE_BREAKS = ("smallest-pair-id", "greatest-pair-bytes", "greatest-pair-id")
-"""The rules that choose among equally frequent pairs. The next merge is the pair with the smallest ids (as in rustbpe and
+"""The rules for choosing among equally frequent pairs. The next merge is the pair with the smallest ids (as in rustbpe and
 SGPE), the pair with the lexicographically greatest byte strings, or the pair with the greatest ids.
 """
 
@@ -28,8 +27,8 @@ _MOST = 1 << 62
 
 
 def whole_numbers(**numbers: int) -> list[int]:
-    """Return the numbers (of merges or occurrences). Numbers beyond the greatest 64-bit number, the limit of the native
-    kernels' counters, become this limit.
+    """Check numbers (of merges or occurrences), and return them. Larger numbers are reduced to the greatest 64-bit number,
+    the limit of the native kernels' counters.
 
     Raises:
         SGPEError: a number is not a whole number.
@@ -41,7 +40,7 @@ def whole_numbers(**numbers: int) -> list[int]:
 
 
 class Word:
-    """A word as token ids, which merges shorten in place.
+    """A word as token ids. Merges shorten the word in place.
 
     >>> list(Word([1, 2, 3]).pairs())
     [(1, 2), (2, 3)]
@@ -53,14 +52,14 @@ class Word:
         self.ids = ids
 
     def pairs(self) -> Iterator[Pair]:
-        """Return the adjacent pairs from left to right, overlapping ones included."""
+        """Return the adjacent pairs from left to right, including overlapping pairs."""
         return pairwise(self.ids)
 
     def merge_pair(self, pair: Pair, new_id: int) -> list[tuple[Pair, int]]:
-        """Replace every occurrence of ``pair``, from the left and without overlap, with ``new_id``.
+        """Replace every occurrence of ``pair`` with ``new_id``, from left to right and without overlap.
 
         Returns:
-            The changes in the counts of this word's pairs, as (pair, +1 or -1), in any order; a pair may occur several
+            The changes in the counts of this word's pairs, as (pair, +1 or -1), in any order. A pair may occur several
             times.
 
         >>> word = Word([1, 2, 3, 1, 2])
@@ -93,11 +92,11 @@ class Word:
 
 
 class MergeJob(NamedTuple):
-    """A pair waiting in the heap. The smallest job is the next merge: the most frequent pair, with ties broken by the tie
-    rule.
+    """A pair in the heap. The smallest job is the next merge: the most frequent pair. The tie rule decides between equally
+    frequent pairs.
 
-    The count may be out of date, but is never too low: after the step that first produced a pair, the count of this pair
-    only falls.
+    The count may be out of date, but is never too low. After the step that first produced a pair, the count of this pair
+    never increases.
     """
 
     negative_count: int
@@ -109,8 +108,8 @@ class PairCounts:
     """The words after the merges so far, and the weighted counts of their pairs and symbols.
 
     Args:
-        words: Token ids of each word; not changed.
-        counts: How often each word occurs.
+        words: Token ids of each word. They are not changed.
+        counts: Number of occurrences of each word.
     """
 
     def __init__(self, words: Sequence[Sequence[int]], counts: Sequence[int]) -> None:
@@ -141,13 +140,13 @@ class PairCounts:
 
 
 class MergeQueue:
-    """A queue of the pairs in the words; the next pair to merge comes first.
+    """A queue of the pairs in the words. The next pair to merge is first.
 
     Args:
-        state: The words and their counts of pairs. The caller applies each merge to ``state``, and passes the new pairs to
-            `add`.
-        tie_key: Function from a pair to its sort key. Of pairs with the same count, the pair with the smallest key comes
-            first.
+        state: The words and the counts of their pairs. The caller applies each merge to ``state``, and passes the new pairs
+            to `add`.
+        tie_key: Function that returns the sort key of a pair. Among pairs with the same count, the pair with the smallest
+            key is first.
     """
 
     def __init__(self, state: PairCounts, tie_key: Callable[[Pair], Any]) -> None:
@@ -156,13 +155,13 @@ class MergeQueue:
         heapq.heapify(self._heap)
 
     def add(self, pairs: Iterable[Pair]) -> None:
-        """Add pairs that a merge made."""
+        """Add new pairs that a merge produced."""
         for pair in pairs:
             if (count := self._state.counts[pair]) > 0:
                 heapq.heappush(self._heap, MergeJob(-count, self._tie_key(pair), pair))
 
     def next(self) -> tuple[Pair, int] | None:
-        """Remove and return the pair to merge next, with its count; None if there is none."""
+        """Remove the pair to merge next, and return it with its count. Return None if there is no such pair."""
         while self._heap:
             job = heapq.heappop(self._heap)
             count = self._state.counts.get(job.pair, 0)
@@ -184,30 +183,28 @@ def learn_merges(
     min_frequency: int = 1,
     on_merge: Callable[[int, Pair, int], None] | None = None,
 ) -> list[Pair]:
-    """Learn up to ``num_merges`` merges; the k-th creates the token with id ``len(vocabulary) + len(merged) + k``.
+    """Learn up to ``num_merges`` merges. Merge k creates the token with id ``len(vocabulary) + len(merged) + k``.
 
-    The result does not depend on the order of the words, and not on whether the count of a word is in one entry or in
-    several. In the native kernel, time grows with the number of symbols, and choosing the next pair adds a logarithmic
-    factor. In the readable form, each merge visits every word that contains its pair, so time grows with the sum of the
-    lengths of these words over all merges. The readable form is quick for ordinary words, but slow for words of many
-    thousand symbols.
+    The result does not depend on the order of the words. It also does not matter whether the count of a word is in one entry
+    or in several. In the native kernel, time grows with the number of symbols, and choosing the next pair adds a logarithmic
+    factor. In the readable form, each merge visits every word that contains the pair, so time grows with the total length of
+    the visited words. The readable form is fast for ordinary words, but slow for words of many thousand symbols.
 
     Args:
-        words: Token ids of each word; not changed.
-        counts: How often each word occurs.
+        words: Token ids of each word. They are not changed.
+        counts: Number of occurrences of each word.
         vocabulary: The bytes of every token that ``words`` may use, ordered by id.
-        merged: Merges learned earlier from the same words. They are applied first; learning then continues as if it had
-            never stopped.
+        merged: Merges learned earlier from the same words. They are applied first, and learning continues from there.
         tie_break: One of `TIE_BREAKS`.
         min_frequency: The lowest count of a pair that is merged. Learning stops when all remaining pairs have lower counts.
-        on_merge: Called at each merge with the new token's id, the pair and its count.
+        on_merge: Called at each merge with the new token's id, the pair and the pair's count.
 
     Returns:
         The merged pairs in order. There are fewer than ``num_merges`` if learning stops early.
 
     Raises:
-        SGPEError: the tie rule is unknown, a number is not a whole number, or ``merged`` cannot have been learned from
-            these words.
+        SGPEError: the tie rule is unknown, a number is not a whole number, or ``merged`` cannot have been learned from these
+            words.
 
     Source: the incremental scheme of rustbpe and minbpe; Sennrich et al. 2016 for BPE itself.
 
@@ -249,7 +246,7 @@ def learn_merges(
 
 
 def tie_key_of(tie_break: str, token_bytes: list[bytes]) -> Callable[[Pair], Any]:
-    """Return a sort key under which the preferred pair is the smallest."""
+    """Return a sort key for pairs. The preferred pair has the smallest key."""
     if tie_break == "smallest-pair-id":
         return lambda pair: pair
     if tie_break == "greatest-pair-id":

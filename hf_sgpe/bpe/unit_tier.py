@@ -1,9 +1,8 @@
-"""The unit tier: merges that only build whole units from bytes, ranked before all learned merges.
+"""The unit tier: merges that build only whole units from bytes. These merges are ranked before all learned merges.
 
-Letters and syllables are chosen in `hf_sgpe.learning.unit_choice`. `order_units` lists their parts in the order in which
-they are built, and `build_unit_tier` turns this list into merges. Two facts make this work. A finished unit stays whole,
-because later merges have higher ranks. And no merge crosses a syllable boundary, because the left part of a merge begins a
-unit and the right part continues that unit.
+`hf_sgpe.learning.unit_choice` chooses letters and syllables. `order_units` lists their parts in building order, and
+`build_unit_tier` turns this list into merges. A finished unit stays whole, because later merges have higher ranks. No merge
+crosses a syllable boundary, because the left part of a merge begins a unit and the right part continues this unit.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ BYTES: tuple[bytes, ...] = tuple(bytes([byte]) for byte in range(256))
 
 
 class ChosenUnits(NamedTuple):
-    """The units that get a token of their own: syllables, each with its leading space if it has one, and letters."""
+    """The units that get tokens of their own: syllables, with their leading spaces (if any), and letters."""
 
     syllables: set[str]
     letters: set[str]
@@ -30,8 +29,8 @@ class ChosenUnits(NamedTuple):
 def build_unit_tier(units: Iterable[bytes]) -> list[Pair]:
     """Return merges that build each unit as one token. Merge k creates token 256 + k.
 
-    For each unit in turn, the unit's two leftmost pieces are merged until the unit is one token. No pair and no token occurs
-    twice. Give small units first, so that large units are built from small ones.
+    The units are processed in order. The two leftmost pieces of a unit are merged until the unit is one token. No pair and
+    no token occurs twice. Give small units first, so that large units are built from small units.
 
     >>> build_unit_tier([b"ab", b"abc", b"ab"])
     [(97, 98), (256, 99)]
@@ -47,7 +46,7 @@ def build_unit_tier(units: Iterable[bytes]) -> list[Pair]:
         while len(pieces) > 1:
             merges.append((pieces[0], pieces[1]))
             table.add(merges[-1], len(BYTES) + len(table.results))
-            # No earlier merge applies to these pieces any more, only the new one.
+            # No earlier merge applies to these pieces any more, so only the new merge applies.
             pieces = apply_merges(pieces, table)
     return merges
 
@@ -57,10 +56,10 @@ def order_units(chosen: ChosenUnits, trie: LinguisTrie, *, characters: Iterable[
 
     The order is: characters, consonants with their virama (and joiner) or asat, letters, syllables, and syllables with their
     leading space. Each group is sorted by length in bytes. If a syllable is chosen with its leading space, the syllable
-    without the space is also included.
+    without the space is included, too.
 
     Args:
-        characters: Other characters that get a token.
+        characters: Other characters that get tokens.
     """
     syllables, letters = chosen
     plain = {syllable.removeprefix(" ") or " " for syllable in syllables}
@@ -76,8 +75,8 @@ _HALF_FORM = re.compile("(?=(([CV][NJX]*H)[JZH]*|[CV]M*A))")
 
 
 def _half_forms(units: Iterable[str], trie: LinguisTrie) -> set[str]:
-    """Return each consonant + virama that occurs in the units, both with its joiners and without them, and each consonant +
-    asat.
+    """Return the half forms in the units: each consonant with its virama, both with and without joiners, and each consonant
+    with an asat.
     """
     half_forms: set[str] = set()
     for unit in units:

@@ -1,4 +1,4 @@
-"""Corpus: the files and datasets of a text, with their weights, and methods that read the text any number of times."""
+"""Corpus: text files, datasets and files of word counts, with their weights, and methods to read the text."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ _MOST_BEGINNINGS = 64
 
 @dataclass(frozen=True)
 class Corpus:
-    """Text in files, datasets and iterators, and files of word counts.
+    """A corpus: files, datasets and iterators with text, and files with word counts.
 
     Attributes:
         files: Files of text, from `find_files`.
-        streams: Texts without weights: datasets, opened by `read_dataset`, and iterators. A stream that can be read only
+        streams: Iterators, and datasets opened by `read_dataset`. Streams have no weights. A stream that can be read only
             once can be counted only once.
         counts: Files of word counts.
-        weights: Weights of words, keyed by the name, path or glob of text or count files; the default weight is 1.
+        weights: Weights of the words in text and count files, keyed by file name, path or glob. The default weight is 1.
         text_field: The field with the text in JSON Lines and Parquet.
 
     Raises:
-        SGPEError: a weight is not a number above 0 with at most six decimals, or matches no file.
+        SGPEError: a weight is not a positive number with at most six decimals, or its key matches no file.
     """
 
     files: tuple[CorpusFile, ...] = ()
@@ -70,14 +70,15 @@ class Corpus:
         weights: Mapping[str, float] | None = None,
         text_field: str = "text",
     ) -> Self:
-        """Find the files of a corpus, and check that it has one kind of text: files and counts, an iterator, or a text.
+        """Make a corpus from one kind of text: files and counts, an iterator, or a single text.
 
         Args:
-            files: Files, or a corpus. A corpus keeps its own ``text_field``. If it has ``weights``, it keeps them, too.
+            files: Files, or a corpus. If a corpus is given, its text field and its weights take precedence over
+                ``text_field`` and ``weights``.
 
         Raises:
-            SGPEError: there are several kinds of text or none, a file does not exist or is of an unknown kind, or a weight
-                matches no file.
+            SGPEError: there are several kinds of text or none, a file does not exist or is of an unknown kind, or the key of
+                a weight matches no file.
         """
         kept = tuple(map(Path, counts))
         if sum((iterator is not None, text is not None, files is not None or bool(kept))) != 1:
@@ -97,12 +98,12 @@ class Corpus:
 
     @property
     def size(self) -> int:
-        """Size of the files of text on disk, in bytes."""
+        """Size of the text files on disk, in bytes."""
         return sum(map(size_of, self.files))
 
     @property
     def sources(self) -> list[dict[str, Any]]:
-        """Names and sizes of files, and names and splits of datasets, as recorded in files of counts."""
+        """The name and size of each file, and the name and split of each dataset, as recorded in files of counts."""
         datasets = [texts for texts in self.streams if isinstance(texts, DatasetTexts)]
         return [*map(source_of, self.files), *({"name": texts.name, "split": texts.split} for texts in datasets)]
 
@@ -113,8 +114,8 @@ class Corpus:
         return next((weight for name, weight in self.weights.items() if _matches(file, name)), 1)
 
     def parts(self) -> dict[str, Corpus]:
-        """Return a dict with one corpus per text or count file, keyed by file name, or by path if two files have the same
-        name.
+        """Return a dict with one corpus for each text or count file. The keys are file names, or paths if two files have the
+        same name.
         """
         parts = [(file, Corpus((file,), text_field=self.text_field)) for file in self.files]
         parts += [(file, Corpus(counts=(file,))) for file in self.counts]
@@ -134,7 +135,7 @@ class Corpus:
     def beginnings(self) -> Iterator[tuple[str, Iterator[str]]]:
         """Yield the name and the first texts of each file, and of each stream that can be read again.
 
-        If there are more than 64 files, 64 of them are read, evenly spaced in the order of their names.
+        At most 64 files are read. From a larger corpus, files are taken at even intervals, in the order of their paths.
         """
         for file in sorted(self.files, key=str)[:: -(-len(self.files) // _MOST_BEGINNINGS) or 1]:
             yield str(file), beginning_of(read_texts(file, text_field=self.text_field))
@@ -143,7 +144,7 @@ class Corpus:
                 yield str(texts), beginning_of(texts)
 
     def beginning(self) -> Iterator[str]:
-        """Yield the texts of `beginnings`: a sample that shows in which scripts a corpus is written."""
+        """Yield the texts of `beginnings`. This sample shows which scripts the corpus uses."""
         return chain.from_iterable(texts for _, texts in self.beginnings())
 
     def check_apart_from(self, out: Path) -> None:
@@ -160,8 +161,8 @@ class Corpus:
 
 
 Files = Iterable[str | os.PathLike[str] | HubFile] | str | os.PathLike[str] | Corpus
-"""Files, folders and globs of .txt, .jsonl and .parquet, plain or compressed (.gz .xz .zst .bz2), here or on the Hub; or a
-`Corpus`.
+"""A `Corpus`; or files, folders and globs, local or on the Hub. The files are .txt, .jsonl or .parquet, plain or compressed
+(.gz .xz .zst .bz2).
 """
 
 

@@ -1,4 +1,4 @@
-"""Weights of files: exact numbers, so that weighted counts can be added up in any order."""
+"""Weights of files. Weights are exact numbers, so weighted counts can be added in any order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FINEST_WEIGHT = 10**6
 
 
 def exact_weight(weight: float) -> Fraction:
-    """Return a weight as the exact fraction of its decimal form: 0.3 is 3/10.
+    """Convert the decimal form of a weight to an exact fraction: 0.3 becomes 3/10.
 
     Raises:
         SGPEError: the weight is not a number above 0, or has more than six decimals.
@@ -31,7 +31,7 @@ def checked_weights(weights: Mapping[str, float]) -> dict[str, float]:
     """Check weights, keyed by file name or glob, and return a copy of them.
 
     Raises:
-        SGPEError: ``weights`` is not a mapping, or `exact_weight` refuses a weight.
+        SGPEError: ``weights`` is not a mapping, or a weight is invalid (see `exact_weight`).
     """
     if not isinstance(weights, Mapping):
         raise SGPEError(f"weights must be a mapping from file names to numbers, not {weights!r}")

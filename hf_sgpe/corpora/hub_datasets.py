@@ -1,4 +1,4 @@
-"""Texts of datasets, read with the ``datasets`` library: on the Hub or in a folder, downloaded or streamed."""
+"""Texts of datasets on the Hub or in a folder. The ``datasets`` library downloads or streams them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class DatasetTexts:
         return self.name
 
     def part(self, number: int, parts: int) -> DatasetTexts:
-        """Return part ``number`` (the first is 0) of this dataset, divided into ``parts`` parts.
+        """Divide this dataset into ``parts`` parts, and return part ``number``. The first part has number 0.
 
         A streamed dataset is divided by files, so some parts may be empty.
         """
@@ -49,7 +49,7 @@ class DatasetTexts:
     def __length_hint__(self) -> int:
         if hasattr(self._dataset, "__len__"):
             return len(self._dataset)
-        # For a streamed dataset the number is only in its metadata, and not always there.
+        # The number of rows of a streamed dataset is known only if the metadata includes it.
         split = (self._dataset.info.splits or {}).get(str(self._dataset.split))
         return (split.num_examples or 0) if split else 0
 
@@ -89,19 +89,21 @@ def read_dataset(
     streaming: bool = False,
     revision: str | None = None,
 ) -> DatasetTexts:
-    """Open a dataset, on the Hub or in a folder, and return its texts.
+    """Open a dataset on the Hub or in a folder, and return its texts.
 
     Args:
-        name: A dataset on the Hub, or a local folder. The folder has Parquet, JSON Lines, CSV or text files, or is from
-            ``save_to_disk``. To choose one of several configurations on the Hub, put its name after a colon.
-        split: A split or a part of one, ``train[:10%]``.
+        name: A dataset on the Hub, or a local folder. A folder has Parquet, JSON Lines, CSV or text files, or was written by
+            ``save_to_disk``. To choose one of several configurations on the Hub, append a colon and the name of the
+            configuration.
+        split: The name of a split, or a part of a split, such as ``train[:10%]``.
         text_column: The column with the text; rows without text are skipped.
-        streaming: Read while downloading, without a copy in the cache. Otherwise the dataset is downloaded first.
+        streaming: Whether to read while downloading, without a copy in the cache. By default, the dataset is downloaded
+            first.
         revision: Branch, tag or commit of a dataset on the Hub; None for the main branch.
 
     Raises:
         SGPEError: ``datasets`` is not installed; the dataset, configuration, split or column does not exist; the dataset is
-            damaged; or the Hub cannot be reached. Some errors are only raised when the texts are read.
+            damaged; or the Hub cannot be reached. Some errors are raised only when the texts are read.
 
     Example, with a dataset on the Hub::
 
@@ -111,10 +113,10 @@ def read_dataset(
     where = f"dataset {os.fspath(name)}"
     path = Path(name)
     if path.is_file():
-        raise SGPEError(f"{path} is a file, not a dataset: give it as a corpus file, or give the folder that it is in")
+        raise SGPEError(f"{path} is a file, not a dataset: give the folder that contains it, or give it as a corpus file")
     if not os.fspath(name):
         raise SGPEError("the name of a dataset must not be empty: give a dataset on the Hub, or a folder")
-    # A folder needs its full path, because text, json and csv are names of builders in the library.
+    # A folder needs its full path, because the library has builders with the names text, json and csv.
     dataset_name, _, config = (os.path.abspath(name), "", "") if path.exists() else os.fspath(name).partition(":")  # noqa: PTH100
     with _one_line_errors(where), _quiet_unless_on_a_terminal(datasets):
         if (path / "dataset_info.json").exists() or (path / "dataset_dict.json").exists():
@@ -123,7 +125,7 @@ def read_dataset(
             dataset = datasets.load_dataset(
                 dataset_name, config or None, split=split, streaming=streaming, revision=revision
             )
-        if dataset.column_names is None:  # a stream whose columns are only known after reading
+        if dataset.column_names is None:  # a stream whose columns are known only after reading
             return DatasetTexts(dataset, text_column, os.fspath(name), split)
         if text_column not in dataset.column_names:
             raise SGPEError(f"{where}: {no_such('column', text_column, dataset.column_names)}")
@@ -145,8 +147,8 @@ def commit_of(name: str) -> str | None:
 
 
 def _saved(dataset: Any, split: str, where: str) -> Any:
-    """Return a split of a dataset that ``save_to_disk`` wrote: a single dataset, which has no splits, or a dictionary of
-    splits.
+    """Return a split of a dataset that ``save_to_disk`` wrote. Such a dataset is either a single dataset without splits or a
+    dictionary of splits.
     """
     if not isinstance(dataset, dict):
         return dataset
@@ -157,7 +159,7 @@ def _saved(dataset: Any, split: str, where: str) -> Any:
 
 @contextmanager
 def _one_line_errors(where: str) -> Iterator[None]:
-    """Turn any error that the library raises in the block into a one-line `SGPEError` that names the dataset."""
+    """Convert each error of the library in this block into a one-line `SGPEError` with the name of the dataset."""
     try:
         yield
     except (SGPEError, KeyboardInterrupt, GeneratorExit):
@@ -167,7 +169,7 @@ def _one_line_errors(where: str) -> Iterator[None]:
         lines = str(cause).strip().splitlines() or [type(cause).__name__]
         if isinstance(cause, StopIteration):
             lines = ["it has no rows"]
-        # The second line of this error has the names of the configurations.
+        # The second line of this error lists the configurations.
         message = " ".join(lines[: 2 if lines[0].startswith("Config name is missing") else 1])
         raise SGPEError(f"{where}: {message}") from error
 

@@ -1,4 +1,4 @@
-"""Corpus files on the Hub, ``hf://datasets/user/name/path``, read in ranges without downloading the whole file."""
+"""Corpus files on the Hub: ``hf://datasets/user/name/path``. Files are read in ranges, not downloaded as a whole."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class HubFile:
     """A file on the Hub, with the methods of `Path` that `hf_sgpe.corpora.text_files` uses.
 
     Attributes:
-        address: The address, ``hf://…``; if the file is in a repository, the address includes the commit.
+        address: The address, ``hf://…``. For a file in a repository, the address includes the commit.
         size: Size in bytes.
     """
 
@@ -40,11 +40,11 @@ class HubFile:
         return PurePosixPath(self.address).suffix
 
     def open(self, mode: str = "rb") -> io.BufferedReader:
-        """Open the file for reading. If the connection fails, reading is retried from the same place for some minutes.
+        """Open the file for reading. If the connection fails, the read is retried for several minutes.
 
         Raises:
-            SGPEError: the file does not exist (any more), or the Hub cannot be reached. Reading the open file can raise this
-                error, too.
+            SGPEError: the file does not exist or no longer exists, or the Hub cannot be reached. Reads from the open file
+                can also raise this error.
         """
         file = _retried(self.address, lambda: _file_system().open(self.address, "rb", block_size=_RANGE_BYTES))
         return io.BufferedReader(_RetriedFile(self.address, file), 1 << 20)
@@ -54,7 +54,8 @@ class HubFile:
 
 
 def find_hub_files(address: str) -> list[HubFile]:
-    """Return the files of an address, sorted. The address is a file, a folder or repository (all files below it), or a glob.
+    """Return the sorted files at an address. The address is a file, a glob, or a folder or repository (for all files below
+    it).
 
     Raises:
         SGPEError: there is nothing at the address, or the Hub cannot be reached.
@@ -75,8 +76,8 @@ def find_hub_files(address: str) -> list[HubFile]:
 
 
 def _pinned(files: Any, address: str) -> str:
-    """Return the address with the latest commit of the revision, so that a push to the repository does not change files
-    while they are read.
+    """Add the latest commit of the revision to an address, so that a push to the repository cannot change files while they
+    are read.
     """
     from huggingface_hub import HfApi
 
@@ -111,7 +112,7 @@ def _retried(address: str, work: Callable[[], Result]) -> Result:
 
 
 class _RetriedFile(io.RawIOBase):
-    """A file whose failed reads are retried."""
+    """A file that retries failed reads."""
 
     def __init__(self, address: str, file: Any) -> None:
         self._address = address

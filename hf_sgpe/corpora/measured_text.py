@@ -1,7 +1,7 @@
-"""Definitions of the units in which tokenizers and models are measured, so that a measure has the same value everywhere.
+"""Units of measurement for tokenizers and models. All commands use these definitions.
 
 - All text is normalized to NFC first. Bytes, characters, words and tokens are counted in the normalized text.
-- A word is a run of characters between white space.
+- A word is a run of characters without white space.
 
 `hf_sgpe.corpora.held_out` defines the texts and the lines of files.
 """
@@ -12,7 +12,7 @@ from hf_sgpe.splitting.normalization import prepare
 
 
 def normalized(text: str) -> str:
-    """Return a text in NFC, the form in which text is measured."""
+    """Normalize a text to NFC, the form in which text is measured."""
     return prepare(text, "nfc")
 
 

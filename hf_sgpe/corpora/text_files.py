@@ -1,6 +1,6 @@
-"""Text files: finding the files that a user names, and streaming their texts, so that files may be larger than memory.
+"""Text files: find the files that a user names, and stream their texts. Files may be larger than memory.
 
-A text file is one text. A JSON Lines or Parquet file has one text in a field of each line or row.
+A text file is one text. In a JSON Lines or Parquet file, one field of each line or row holds a text.
 """
 
 from __future__ import annotations
@@ -28,26 +28,30 @@ COMPRESSIONS = (".gz", ".xz", ".zst", ".bz2")
 _KNOWN = f"{', '.join(TEXT + JSON_LINES + PARQUET)}, plain or with {', '.join(COMPRESSIONS)}"
 _BLOCK_BYTES = 1 << 20
 _ZSTD_BYTES = 1 << 10
-# A line must fit into memory several times, for parsing as JSON.
+# Parsing a line as JSON takes several times its size in memory.
 _LONGEST_LINE = 256 << 20
 
 SAMPLE = Path(__file__).parent / "sample"
 """A folder of small text files, in Sinhala, Hindi, Tamil and English, that ships with the package."""
 
 CorpusFile = Path | HubFile
-"""A file of a corpus, here or on the Hub."""
+"""A file of a corpus, local or on the Hub."""
 
 Text = str | Iterable[str]
-"""A text, or its parts in order if it is too large for one string."""
+"""A text. A text too large for one string is given as its parts, in order."""
 
 Progress = Callable[[int], None]
-"""A function called with the number of bytes read since its last call, counted on disk, before unpacking."""
+"""A function that is called with the number of bytes read since the last call. For compressed files, compressed bytes are
+counted.
+"""
 
 
 def find_files(paths: Iterable[str | os.PathLike[str] | HubFile]) -> list[CorpusFile]:
-    """Return the corpus files of ``paths``: of files, folders (all files below them, except hidden ones) and globs.
+    """Return the corpus files at ``paths``. A path is a file, a folder (for all files below it, except hidden ones) or a
+    glob.
 
-    A path that begins with ``hf://`` is on the Hub; it is read at the commit that is the latest at the time of this call.
+    A path that begins with ``hf://`` is on the Hub. Its files are read at the commit that is the latest at the time of this
+    call.
 
     Raises:
         SGPEError: a path does not exist or has no files of a known kind.
@@ -87,7 +91,7 @@ def size_of(file: CorpusFile) -> int:
 
 
 def source_of(file: CorpusFile) -> dict[str, Any]:
-    """Return the name and size of a file, in the form that a file of counts records."""
+    """Return the name and size of a file, in the form used in files of counts."""
     # File names need not be valid UTF-8.
     return {"name": str(file).encode(errors="replace").decode(), "bytes": size_of(file)}
 
@@ -101,8 +105,8 @@ def read_texts(
 ) -> Iterator[str]:
     """Read the texts of one file.
 
-    A text file is read in parts. It is cut only where a cut does not change how any pattern splits the text; after 1,048,576
-    characters without such a place, it is cut anywhere.
+    A text file is read in parts. A part ends only where the cut does not change how any pattern splits the text. After
+    1,048,576 characters without such a place, the text is cut anywhere.
 
     Args:
         text_field: Name of the field or column that holds the text.
@@ -132,16 +136,17 @@ def read_documents(
     whole: bool = False,
     on_progress: Progress | None = None,
 ) -> Iterator[tuple[str, bool]]:
-    """Yield the documents of one file, whole or in parts, as pairs of a text and whether the document ends with this text.
+    """Yield the documents of one file, whole or in parts. Each item is a text and a flag. The flag is True if the text
+    is the end of a document.
 
-    A text file is one document and is read in parts. It is cut only where a cut does not change how any pattern splits the
-    text, even if such places are far apart. So the tokens of the parts are the tokens of the whole. Empty documents are
-    skipped.
+    A text file is one document and is read in parts. A part ends only where the cut does not change how any pattern splits
+    the text, even if such places are far apart. Therefore the tokens of the parts are the tokens of the whole document.
+    Empty documents are skipped.
 
     Args:
-        text_field: As for `read_texts`. ``special_tokens``, ``on_progress`` and the errors are also those of `read_texts`.
+        text_field: See `read_texts`, also for ``special_tokens``, ``on_progress`` and the errors.
         lines: Whether each line of a text file is a document.
-        whole: Whether to yield each document whole. This is needed for split patterns that are not named patterns.
+        whole: Whether to yield each document whole. Split patterns that are not named patterns need whole documents.
     """
     report = on_progress or (lambda count: None)
     if kind_of(path) != TEXT:
@@ -167,12 +172,12 @@ def read_model_texts(
     special_tokens: Iterable[str] = (),
     lines: bool = False,
 ) -> Iterator[Text]:
-    """Yield the texts that a model reads: each text file as a whole, and each row of a JSON Lines or Parquet file.
+    """Yield the texts that a model reads. Each text file is one text, and so is each row of a JSON Lines or Parquet file.
 
-    Arguments and errors as for `trainers.read_texts`.
+    The other arguments and the errors are those of `trainers.read_texts`.
 
     Args:
-        lines: Whether each line of a text file is a text; empty lines are skipped.
+        lines: Whether each line of a text file is a separate text. Empty lines are skipped.
     """
     for file in files:
         if lines and kind_of(file) == TEXT:
@@ -188,14 +193,14 @@ def read_model_texts(
 def read_text_file(
     path: CorpusFile, *, special_tokens: Iterable[str] = (), on_progress: Progress | None = None
 ) -> Iterator[str]:
-    """Yield the parts of one file, which is read as text whatever its extension. Arguments and errors are those of
+    """Yield the parts of one file. The file is read as text, whatever its extension. Arguments and errors are those of
     `read_texts`.
     """
     return cut_stream(_decoded(path, on_progress or (lambda count: None)), special_tokens, longest=_BLOCK_BYTES)
 
 
 def beginning_of(texts: Iterable[str], characters: int = 1 << 20) -> Iterator[str]:
-    """Yield the first of the texts, up to a total of about ``characters`` characters."""
+    """Yield texts from the start, until they total about ``characters`` characters."""
     for text in texts:
         yield text[:characters]
         characters -= len(text)
@@ -206,7 +211,7 @@ def beginning_of(texts: Iterable[str], characters: int = 1 << 20) -> Iterator[st
 def read_lines(
     path: str | os.PathLike[str] | HubFile, *, text_field: str = "text", keep_ends: bool = False
 ) -> Iterator[str]:
-    """Yield the lines of all texts of one file; their line ends are removed unless ``keep_ends`` is set. Errors are those of
+    """Yield the lines of all texts in one file. Line ends are removed unless ``keep_ends`` is set. Errors are those of
     `read_texts`.
     """
     path = _file(path)
@@ -224,7 +229,7 @@ def _text_lines(parts: Iterable[str], path: CorpusFile) -> Iterator[str]:
 
 
 def _file(path: str | os.PathLike[str] | HubFile) -> CorpusFile:
-    """Return the one file that a path names, here or on the Hub."""
+    """Return the single file at a path, local or on the Hub."""
     if isinstance(path, HubFile):
         return path
     if not os.fspath(path).startswith(PREFIX):
@@ -236,7 +241,9 @@ def _file(path: str | os.PathLike[str] | HubFile) -> CorpusFile:
 
 
 def kind_of(path: CorpusFile) -> tuple[str, ...] | None:
-    """Return the kind of a file, `TEXT`, `JSON_LINES` or `PARQUET`, compressed or not; None if its extension is unknown."""
+    """Return `TEXT`, `JSON_LINES` or `PARQUET`, the kind of a plain or compressed file. Return None for an unknown
+    extension.
+    """
     name = path.name.lower()
     for compression in COMPRESSIONS:
         name = name.removesuffix(compression)
@@ -268,8 +275,8 @@ def _json_texts(path: CorpusFile, field: str, report: Progress) -> Iterator[str]
 def read_records(
     path: CorpusFile, *, text_field: str = "text", on_progress: Progress | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a JSON Lines file, after checking that the text field has text or null. Arguments and errors are
-    those of `read_texts`.
+    """Yield the objects of a JSON Lines file. Check that the text field of each object is text or null. Arguments and errors
+    are those of `read_texts`.
     """
     field = text_field
     for number, (line, record) in enumerate(read_json_lines(path, on_progress=on_progress), 1):
@@ -285,8 +292,8 @@ def read_records(
 
 
 def read_json_lines(path: CorpusFile, *, on_progress: Progress | None = None) -> Iterator[tuple[bytes, Any]]:
-    """Yield each line of a JSON Lines file, including its line end, together with the line's parsed value (None for a blank
-    line).
+    """Yield each line of a JSON Lines file as a pair: the bytes of the line with its line end, and the parsed value. The
+    value of a blank line is None.
 
     Raises:
         SGPEError: the file is damaged, or a line is not UTF-8 or not JSON; the message names the file and the line.
@@ -369,7 +376,7 @@ def _blocks(path: CorpusFile, report: Progress) -> Iterator[bytes]:
         except (EOFError, lzma.LZMAError, zlib.error) as error:
             raise _damaged(path, error) from None
         except OSError as error:
-            # For data in another format, gzip and bz2 raise an OSError without a number.
+            # If the data has another format, gzip and bz2 raise an OSError without an error number.
             if error.errno is not None:
                 raise
             raise _damaged(path, error) from None
@@ -416,7 +423,7 @@ def _unpacked_zstd(path: CorpusFile, raw: IO[bytes]) -> Iterator[bytes]:
     zstandard = optional("zstandard", f"{path}: reading .zst needs zstandard", extra="corpora")
     frame = None
     try:
-        # Read little at a time: one call unpacks everything into memory, and four bytes can become 128 kB.
+        # Read a few bytes at a time: each call unpacks its whole input into memory, and four bytes can become 128 kB.
         while packed := raw.read(_ZSTD_BYTES):
             while packed:
                 if frame is None:
@@ -439,12 +446,12 @@ def _damaged(path: CorpusFile, error: Exception) -> SGPEError:
 
 
 def _check_no_pointer(path: CorpusFile) -> None:
-    if isinstance(path, Path) and path.is_file():  # on the Hub, opening a pointer opens its file
+    if isinstance(path, Path) and path.is_file():  # on the Hub, opening a pointer opens the file that it points to
         check_no_pointer(path)
 
 
 def no_such(kind: str, name: str, names: Iterable[str]) -> str:
-    """Return the message for a field or column (``kind``) that a corpus does not have."""
+    """Return the message for a missing field or column (``kind``) of a corpus."""
     return f"no {kind} {name!r} (it has {', '.join(map(repr, names))}): give the name of the {kind} with the text"
 
 

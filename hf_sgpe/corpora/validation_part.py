@@ -1,7 +1,7 @@
-"""The validation part of a corpus: texts that a model is not trained on, chosen by a hash of each text.
+"""The validation part of a corpus: texts that are not used for training. They are chosen by a hash of each text.
 
-So the choice does not depend on the order of the texts, on their files, or on the machine. Equal texts are in
-the same part, and a larger share only adds texts to the validation part.
+The choice does not depend on the order of the texts, on their files, or on the machine. Equal texts are in the same part. A
+larger share keeps all texts of a smaller validation part and adds others.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ def check_share(share: float) -> float:
 
 
 def is_for_validation(text: str, share: float) -> bool:
-    """Return whether a text belongs to the validation part, which has about ``share`` of the texts: whether the first eight
-    bytes of its SHA-256, as a fraction of 2**64, are below ``share``.
+    """Return whether a text belongs to the validation part, which has about ``share`` of the texts.
+
+    The first eight bytes of the text's SHA-256 are read as a fraction of 2**64. If this fraction is below ``share``, the
+    text belongs to the validation part.
 
     >>> [is_for_validation(text, 0.5) for text in ("one", "two", "three")]
     [True, True, False]

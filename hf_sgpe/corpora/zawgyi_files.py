@@ -27,25 +27,25 @@ from hf_sgpe.splitting.zawgyi import encoding_of, is_zawgyi, to_unicode
 logger = logging.getLogger(__name__)
 
 _LINE_IN_BURMESE = regex.compile(r".*[\u1000-\u109F].*")
-# If the share is smaller, it has other causes, such as lines about single characters.
+# A smaller share has other causes, such as lines about single characters.
 _LEAST_SHARE = 0.05
 
 
 def warn_of_zawgyi(*corpora: Corpus) -> None:
     """Log a one-line warning if files or datasets begin with Burmese text in Zawgyi.
 
-    The first million characters of each file are read, which takes up to 0.1 s if the file is compressed. Text without
-    Burmese needs no further work.
+    The first million characters of each file are read. For a compressed file, this takes up to 0.1 s. Text without Burmese
+    needs no further work.
 
     Raises:
-        SGPEError: as for `read_texts`.
+        SGPEError: a file cannot be read; see `read_texts`.
     """
     shares = {name: share_in_zawgyi(texts) for corpus in corpora for name, texts in corpus.beginnings()}
     found = {name: share for name, share in shares.items() if share >= _LEAST_SHARE}
     if not found:
         return
     first, share = next(iter(found.items()))
-    more = f", and more in {len(found) - 1} other{'s' * (len(found) > 2)}" if len(found) > 1 else ""
+    more = f", and so are lines in {len(found) - 1} other source{'s' * (len(found) > 2)}" if len(found) > 1 else ""
     logger.warning(
         "%s: %.0f%% of its lines in Burmese are in Zawgyi, not in Unicode%s: convert them with hf-sgpe convert-zawgyi",
         first,
@@ -55,7 +55,7 @@ def warn_of_zawgyi(*corpora: Corpus) -> None:
 
 
 def share_in_zawgyi(texts: Iterable[str]) -> float:
-    """Return the share of the lines that are in Zawgyi, among the lines with characters of Unicode's block Myanmar.
+    """Return the share of Zawgyi lines among the lines with characters of the Unicode block Myanmar.
 
     >>> share_in_zawgyi(["ျမန္မာ\\nမြန်မာ\\nMyanmar"])
     0.5
@@ -72,12 +72,13 @@ class Converted:
     """The result of `convert_zawgyi`.
 
     Attributes:
-        lines: Number of lines, or lines of JSON.
+        lines: Number of lines in the file.
         in_zawgyi: Number of converted lines.
-        undecided: Number of lines that are valid in both encodings, with different text in each.
+        undecided: Number of lines that are valid in both encodings, but with a different text in each.
         first_undecided: Numbers of the first ten undecided lines, counted from 1.
-        undecided_are_converted: Whether the undecided lines were converted, because the rest of the file is in Zawgyi.
-        without_text: Number of lines of JSON without text in the field, which are copied.
+        undecided_are_converted: Whether the undecided lines were converted. They are converted if most other lines are in
+            Zawgyi.
+        without_text: Number of JSON lines without text in the field. These lines are copied.
     """
 
     lines: int
@@ -91,23 +92,21 @@ class Converted:
 def convert_zawgyi(
     path: CorpusFile | str, out: str | os.PathLike[str], *, text_field: str = "text", convert_all: bool = False
 ) -> Converted:
-    """Write to ``out`` a copy of a file with its Zawgyi lines converted to Unicode. Other lines and all line ends stay
+    """Convert the Zawgyi lines of a file to Unicode, and write the result to ``out``. Other lines and all line ends stay
     unchanged.
 
-    A line that is valid in both encodings is treated like the majority of the other lines. The file is read twice for this.
-    A warning names such lines, unless no line of the file is in Zawgyi.
+    A line that is valid in both encodings is treated like the majority of the other lines. The file is read twice to find
+    this majority. A warning lists the lines that are valid in both encodings, unless no line of the file is in Zawgyi.
 
     Args:
-        path: A text file, or a JSON Lines file, in which only the field with the text is converted. The file may be
-            compressed.
+        path: A text file or a JSON Lines file, plain or compressed. In JSON Lines, only the text field is converted.
         out: The file to write, of the same kind as ``path``. The extension of ``out`` sets the compression.
-        text_field: The field with the text in JSON Lines. Lines without text in it are copied.
-        convert_all: Whether to convert every line with characters of Unicode's block Myanmar, whether the line is in Zawgyi
-            or in Unicode.
+        text_field: The field with the text in JSON Lines. Lines without text in this field are copied.
+        convert_all: Whether to convert every line with characters of the Unicode block Myanmar, even a line in Unicode.
 
     Raises:
-        SGPEError: ``out`` is the file itself, or its extension is that of a different kind of file; the file is Parquet, or
-            cannot be read twice; no line of JSON has text in the field; or as for `read_texts`.
+        SGPEError: ``out`` is the file itself or has the extension of a different kind of file; the file is Parquet or cannot
+            be read twice; or no line of JSON has text in the field. Other errors are those of `read_texts`.
     """
     files = find_files([path])
     if len(files) != 1:
@@ -163,12 +162,13 @@ def _warn_of_undecided(file: CorpusFile, done: Converted, *, is_unicode_file: bo
         outcome = "are unchanged, because most other lines are in Unicode"
     else:
         outcome = "are unchanged: --all converts every line"
-    numbers = ", ".join(map(str, done.first_undecided)) + (", …" if done.undecided > len(done.first_undecided) else "")
+    numbers = "line " if done.undecided == 1 else "lines "
+    numbers += ", ".join(map(str, done.first_undecided)) + (", …" if done.undecided > len(done.first_undecided) else "")
     logger.warning("%s: %d of its lines could be in either encoding (%s), and %s", file, done.undecided, numbers, outcome)
 
 
 class _Line(NamedTuple):
-    """A line as it is in the file, the line's text or None, and a function that puts another text into the line."""
+    """A line of a file: its bytes, its text (or None), and a function that replaces the text."""
 
     given: bytes
     text: str | None
@@ -201,8 +201,8 @@ class _Part(NamedTuple):
 
 
 def _converted(text: str, is_zawgyi_file: bool, convert_all: bool) -> _Part:
-    """Return (1) a line of text in Unicode, (2) whether the line was converted, and (3) whether the rest of the file decided
-    this.
+    """Convert a line to Unicode if it is in Zawgyi. Return the line, whether it was converted, and whether it is undecided
+    (see `Converted`).
     """
     if _LINE_IN_BURMESE.match(text) is None:
         return _Part(text, False, False)
@@ -217,7 +217,7 @@ def _converted(text: str, is_zawgyi_file: bool, convert_all: bool) -> _Part:
 
 
 def _is_utf8(record: Any) -> bool:
-    """Return whether a record can be written as UTF-8: it has no lone surrogates, which need escapes."""
+    """Return whether a record can be written as UTF-8 without escapes. Lone surrogates need escapes."""
     try:
         json.dumps(record, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -227,7 +227,7 @@ def _is_utf8(record: Any) -> bool:
 
 @contextmanager
 def _packed(path: Path, suffix: str) -> Iterator[IO[bytes]]:
-    """Open a file for writing. The extension of the final name of the file determines the compression."""
+    """Open a file for writing. ``suffix`` is the extension of the final file name and determines the compression."""
     with ExitStack() as stack:
         raw: Any = stack.enter_context(path.open("wb"))
         if suffix == ".zst":

@@ -1,8 +1,8 @@
-"""Files of word counts, in Parquet. They are sorted, so that any number of files can be added up with little memory.
+"""Files of word counts, in Parquet. The words are sorted, so that any number of files can be added with little memory.
 
 A file has the columns ``word`` (bytes) and ``count``. The metadata of the file records how the text was split into words,
-and the sources of the text. Words are sorted by a hash, then by their bytes. So equal counts make equal files, files can be
-added up 1/1024 of their words at a time, and several machines can share the work by hash.
+and the sources of the text. Words are sorted by a hash, then by their bytes. Therefore equal counts make equal files. The
+hash divides the words into 1024 buckets: files can be added bucket by bucket, and several machines can share the work.
 """
 
 from __future__ import annotations
@@ -30,20 +30,21 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Source = Mapping[str, Any]
-"""A source of the counted text: ``name``, and ``bytes`` or ``split`` if known."""
+"""A source of the counted text, with the keys ``name`` and, if known, ``bytes`` or ``split``."""
 
 Dropped = Mapping[str, int]
-"""The rare words that were left out: ``min_count``, the least count of a word that was kept; the number of ``distinct`` rare
-words and their ``total`` occurrences; and ``pair``, an upper limit on the occurrences that any pair of tokens loses.
+"""The rare words that were left out. ``min_count`` is the least count of a kept word, and ``distinct`` is the number of
+distinct rare words. ``total`` is the number of their occurrences. ``pair`` is an upper limit on the lost occurrences of any
+pair of tokens.
 """
 
 MOST = 1 << 60
-"""The greatest total count of all words. Counts of pairs and sums of files must fit into 64 bits."""
+"""The greatest allowed total count of all words. Up to this limit, counts of pairs and sums of files fit into 64 bits."""
 
 _KEY = "hf_sgpe.word_counts"
 _FORMAT = 1
 _OF_DROPPED = {"min_count", "distinct", "total", "pair"}
-# Number of rows that are read and written together, which takes a megabyte or two.
+# Number of rows to read or write at a time. They take one or two megabytes.
 _ROWS = 1 << 16
 
 
@@ -71,7 +72,7 @@ class CountsInfo:
     dropped: Dropped | None = None
 
     def summary(self) -> str:
-        """Return one or two lines with the number of words, their digest, and the words left out."""
+        """Return one or two lines with the number of words, the digest, and the words left out."""
         size = f"{self.total:,} words ({self.distinct:,} distinct), SHA-256 {self.digest}"
         return f"{size}\n{self.loss()}" if self.dropped else size
 
@@ -81,22 +82,22 @@ class CountsInfo:
         return {"counting": self.splitting.to_dict(), **values}
 
     def loss(self) -> str:
-        """Return a sentence about the words left out and the effect on merges, or an empty string if there are no such
-        words.
+        """Return a sentence about the words left out and the effect on merges. If no words were left out, return an empty
+        string.
         """
         dropped = self.dropped
         if not dropped:
             return ""
         return (
-            f"{dropped['distinct']:,} distinct words that occur less than {dropped['min_count']:,} times, "
+            f"{dropped['distinct']:,} distinct words that occur fewer than {dropped['min_count']:,} times, "
             f"{dropped['total'] / max(dropped['total'] + self.total, 1):.3%} of the running words, are left out: "
             f"no pair of tokens loses more than {dropped['pair']:,} occurrences, "
-            "so a merge can differ only where the best pair leads by less"
+            "so a merge can change only where the best pair leads by a smaller margin"
         )
 
 
 class Digest:
-    """The SHA-256 digest of counts, which must be added in the order of a file."""
+    """The SHA-256 digest of counts. Words must be added in the order of a file of counts."""
 
     def __init__(self, splitting: Splitting, scale: int = 1) -> None:
         settings = splitting.to_dict() if scale == 1 else {**splitting.to_dict(), "scale": scale}
@@ -104,7 +105,7 @@ class Digest:
         self._columns = [hashlib.sha256() for _ in range(3)]
 
     def update(self, words: bytes, lengths: Any, counts: Any) -> None:
-        """Add words, given as the joined words, their lengths in bytes, and their counts (both int64)."""
+        """Add words: the joined words, the length of each word in bytes, and the counts. Lengths and counts are int64."""
         for column, values in zip(self._columns, (words, lengths, counts), strict=True):
             column.update(values if isinstance(values, bytes) else np.ascontiguousarray(values, "<i8").data)
 
@@ -124,11 +125,11 @@ def require_pyarrow(path: str | os.PathLike[str]) -> None:
 
 
 def table_of(words: Words, counts: Any) -> pa.Table:
-    """Return a table with the columns ``word`` and ``count`` from words and an int64 array of counts, without copying."""
+    """Make a table with the columns ``word`` and ``count``, without copying. ``counts`` is an int64 array."""
     import pyarrow as pa
 
     blob, starts = words.arrays()
-    # pyarrow would import pandas to convert a NumPy array, which takes a second.
+    # To convert a NumPy array, pyarrow would import pandas, and the import takes a second.
     buffers = {"word": (pa.large_binary(), starts, blob), "count": (pa.int64(), counts)}
     return pa.table(
         {
@@ -150,7 +151,7 @@ def write(
     """Write a file of counts. Equal counts and sources give equal bytes.
 
     Args:
-        tables: Tables with the columns ``word`` and ``count``, in the order of a file.
+        tables: Tables with the columns ``word`` and ``count``, sorted as in a file of counts.
         versions: Versions of the packages that split the text into words, keyed by package; None for the installed versions.
         dropped: Function that is called after the last table and returns the words left out (see `CountsInfo`).
 
@@ -206,7 +207,7 @@ def read_info(path: str | os.PathLike[str]) -> CountsInfo:
 
 
 def is_file_of_counts(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file has word counts; other Parquet files have texts.
+    """Return whether a Parquet file has word counts and not texts.
 
     Raises:
         SGPEError: the file is damaged.
@@ -219,7 +220,7 @@ def is_file_of_counts(path: str | os.PathLike[str]) -> bool:
 
 
 def read(path: str | os.PathLike[str], buckets: range = range(BUCKETS)) -> Iterator[tuple[int, pa.Table]]:
-    """Yield, for each bucket of a file, its number and a table of its words with the columns ``word`` and ``count``.
+    """Yield the buckets of a file in order: the number of the bucket, and a table with the columns ``word`` and ``count``.
 
     Only one bucket and one batch of rows are in memory at a time. If the whole file is read, the digest is checked.
 
@@ -278,10 +279,10 @@ def release_unused() -> None:
 
 
 def check_total(total: int) -> None:
-    """Check that the total count of all words is small enough for counts of pairs and sums of files.
+    """Check that the total count of all words does not exceed `MOST`.
 
     Raises:
-        SGPEError: the number exceeds `MOST`.
+        SGPEError: the total exceeds `MOST`.
     """
     if total > MOST:
         raise SGPEError(f"{total:,} running words are too many to add up: give fewer files, or smaller weights")
@@ -317,7 +318,7 @@ def _metadata_of(file: Any) -> tuple[CountsInfo, list[int]]:
 
     metadata = file.metadata.metadata or {}
     if _KEY.encode() not in metadata:
-        raise ValueError("its metadata does not say how its words were cut")
+        raise ValueError("its metadata does not record how the text was split into words")
     facts = json.loads(metadata[_KEY.encode()])
     if not isinstance(facts, dict) or facts.pop("format", None) != _FORMAT:
         raise ValueError("it has a later format, or its metadata is invalid")
@@ -354,14 +355,14 @@ def _metadata_of(file: Any) -> tuple[CountsInfo, list[int]]:
 
 
 def _are(values: object, of: type, kind: type) -> bool:
-    """Return whether a JSON value is a list or dictionary (of type ``of``) in which all values have the type ``kind``."""
+    """Return whether a JSON value has the type ``of`` (list or dict), and all its values have the type ``kind``."""
     inside = values.values() if isinstance(values, dict) else values if isinstance(values, list) else ()
-    # bool is a subclass of int, but does not count as one here.
+    # bool is a subclass of int but is not accepted as int here.
     return isinstance(values, of) and all(isinstance(value, kind) and type(value) is not bool for value in inside)
 
 
 def _rows(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Yield the rows of ``tables`` in tables of `_ROWS` rows or a few more, so that row groups depend only on the rows."""
+    """Regroup ``tables`` into tables with a multiple of `_ROWS` rows, so that row groups depend only on the rows."""
     import pyarrow as pa
 
     waiting: list[pa.Table] = []
@@ -379,7 +380,7 @@ def _rows(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def columns(table: pa.Table) -> tuple[bytes, Any, Any]:
-    """Return the joined words of a table, their lengths in bytes, and their counts (both int64)."""
+    """Return the joined words of a table, the length of each word in bytes, and the counts. Lengths and counts are int64."""
     import pyarrow.compute as pc
 
     words = table["word"]
@@ -388,7 +389,7 @@ def columns(table: pa.Table) -> tuple[bytes, Any, Any]:
 
 
 def array_of(column: pa.ChunkedArray) -> Any:
-    """Return an int64 column as an array; pyarrow's own method would import pandas, which takes a second."""
+    """Return an int64 column as an array. (pyarrow's own method would import pandas, which takes a second.)"""
     chunks = [
         np.frombuffer(chunk.buffers()[1], np.int64, len(chunk), 8 * chunk.offset) for chunk in column.chunks if len(chunk)
     ]

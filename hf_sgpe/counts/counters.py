@@ -1,6 +1,4 @@
-"""Counters of the words in texts, in readable Python and with the native kernels. (Other modules read the texts from
-corpora.)
-"""
+"""Counters of the words in texts: one in readable Python, and one with the native kernels."""
 
 from __future__ import annotations
 
@@ -30,9 +28,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LONGEST_WORD = 1 << 16
-"""The greatest length in bytes of a word that is counted whole."""
+"""The greatest length, in bytes, of a word that is counted as a whole."""
 
-# Memory for one word in the readable counter: a string, a number, and their slots in a table that may be growing.
+# Memory for one word in the readable counter: a string, a number, and their slots in a dict that may be growing.
 _BYTES_PER_WORD = 300
 
 
@@ -40,7 +38,7 @@ def only_texts(texts: Iterable[str]) -> Iterator[str]:
     """Yield ``texts`` unchanged, and check each item.
 
     Raises:
-        SGPEError: ``texts`` is a single text, whose characters would count as texts, or an item is not text.
+        SGPEError: ``texts`` is a single string, or an item is not text.
     """
     if isinstance(texts, str):
         raise SGPEError("expected an iterable of texts, not a single text: put it in a list")
@@ -65,7 +63,7 @@ def in_batches(texts: Iterable[str], characters: int = 1 << 20) -> Iterator[list
 
 
 def pieces_of(word: str, longest: int = LONGEST_WORD) -> Iterator[str]:
-    """Yield the pieces that a word is counted as: the whole word, or pieces of at most ``longest`` bytes of UTF-8.
+    """Split a word into pieces for counting. A word of at most ``longest`` bytes of UTF-8 is a single piece.
 
     >>> list(pieces_of("aකab", 4))
     ['aක', 'ab']
@@ -92,10 +90,10 @@ def _say_that_words_are_cut() -> None:
 class WordCounter:
     """A counter of words, in readable Python. It removes special tokens from texts, and normalizes and splits the rest.
 
-    Words of more than `LONGEST_WORD` bytes, which no language has, are counted in pieces of at most this size.
+    Words of more than `LONGEST_WORD` bytes do not occur in any language. They are counted in pieces of at most this size.
 
     Args:
-        config: The configuration whose splitting is used.
+        config: A configuration with the splitting to use.
     """
 
     def __init__(self, config: HasSplitting) -> None:
@@ -106,12 +104,12 @@ class WordCounter:
         self._counts: Counter[str] = Counter()
 
     def add(self, texts: Sequence[str]) -> None:
-        """Count the words of each text by itself."""
+        """Count the words of each text separately."""
         kernels.note_slow_use(sum(map(len, texts)))
         for text in texts:
             for part in self._prepared(text):
                 words: Iterable[str] = self._splitter.split(part)
-                if len(part) > LONGEST_WORD // 4:  # a shorter part cannot have such a word
+                if len(part) > LONGEST_WORD // 4:  # a shorter part cannot contain a word of more than LONGEST_WORD bytes
                     words = list(words)
                     pieces = list(chain.from_iterable(map(pieces_of, words)))
                     if len(pieces) > len(words):
@@ -124,7 +122,7 @@ class WordCounter:
         return {word.encode(): count for word, count in self._counts.items()}
 
     def columns(self) -> tuple[Words, NDArray[np.int64]]:
-        """Return the counted words in the order of a file, and an array of their counts."""
+        """Return the counted words, sorted as in a file of counts, and an array of their counts."""
         counts = self.counts()
         words = in_order(counts)
         return Words.of(words), np.fromiter(map(counts.__getitem__, words), np.int64, len(words))
@@ -164,7 +162,7 @@ class NativeWordCounter(WordCounter):
         self._native = _native.WordCounter(scanner, self._normalization == "nfc", special_tokens, LONGEST_WORD)
 
     def add(self, texts: Sequence[str]) -> None:
-        """Count the words of each text by itself."""
+        """Count the words of each text separately."""
         for left_out in self._native.add(texts):
             self._native.add_prepared(self._prepared(texts[left_out]))
         if self._native.has_cut:
@@ -201,8 +199,8 @@ class NativeWordCounter(WordCounter):
         return Words.joined(words for words, _ in parts), np.concatenate([counts for _, counts in parts])
 
     def _parts(self, threads: int = 1) -> Iterator[tuple[int, Words, NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield the words of several buckets at a time, as (first bucket, words, their counts, the end of each bucket among
-        the words). Each thread prepares one part in advance.
+        """Yield the words of several buckets at a time: the first bucket, the words, the counts, and the index after the
+        last word of each bucket. Each thread prepares one part in advance.
         """
         # Each part is in memory twice, so a large number of words is divided into several parts.
         width = BUCKETS >> min(max(len(self._native) >> 17, 1).bit_length() - 1, 5)

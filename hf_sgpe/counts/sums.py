@@ -1,4 +1,4 @@
-"""Sums of files of word counts, computed with little memory for any number and size of files."""
+"""Addition of files of word counts, with little memory for any number and size of files."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 READER_BYTES = 12 << 20
-"""The memory, in bytes, for reading one file while files are added up."""
+"""The memory, in bytes, for reading one file during an addition."""
 
 MOST_FILES = 64
-"""The number of files open at a time; a process may have about a thousand."""
+"""The number of files to open at a time. A process may open about a thousand files."""
 
 
 def added(streams: Sequence[Iterator[tuple[int, pa.Table]]]) -> Iterator[pa.Table]:
-    """Yield the sum of several streams of buckets (from `read`), in the order of a file.
+    """Yield the sum of several streams of buckets (from `read`), sorted as in a file of counts.
 
-    Memory: one bucket of each stream, and their sum.
+    Only one bucket of each stream and the sum of these buckets are in memory.
     """
     import pyarrow as pa
 
@@ -50,7 +50,7 @@ def added(streams: Sequence[Iterator[tuple[int, pa.Table]]]) -> Iterator[pa.Tabl
 def sum_of(
     files: Iterable[Path], folder: Path, *, most: int = MOST_FILES, buckets: range = range(BUCKETS)
 ) -> Iterator[pa.Table]:
-    """Yield the sum of several files, in the order of a file, with at most ``most`` files open at a time.
+    """Yield the sum of several files, sorted as in a file of counts, with at most ``most`` files open at a time.
 
     If there are more files, partial sums are written to ``folder``. Files in ``folder`` are removed once they are added.
     """
@@ -69,7 +69,7 @@ def sum_of(
 
 
 def all_dropped(parts: Iterable[Dropped | None]) -> Dropped | None:
-    """Return the words left out of a sum of counts, computed from the words left out of each part.
+    """Combine the words left out of each part into the words left out of the sum.
 
     >>> all_dropped([None, {"min_count": 2, "distinct": 5, "total": 5, "pair": 1}])
     {'min_count': 2, 'distinct': 5, 'total': 5, 'pair': 1}
@@ -82,8 +82,8 @@ def all_dropped(parts: Iterable[Dropped | None]) -> Dropped | None:
 
 
 def all_versions(infos: Iterable[CountsInfo]) -> dict[str, str]:
-    """Return every version of each package that split the text of these files into words, keyed by package. Different
-    files may have been made with different versions.
+    """Return all versions of the packages that split the text of these files into words, keyed by package. The versions can
+    differ between files.
     """
     found: dict[str, set[str]] = {}
     for info in infos:
@@ -93,8 +93,7 @@ def all_versions(infos: Iterable[CountsInfo]) -> dict[str, str]:
 
 
 def check_same_settings(infos: Mapping[Path, CountsInfo], splitting: Splitting | None = None) -> None:
-    """Check that all files were made with the same splitting. If ``splitting`` is given, it must be the splitting of the
-    files.
+    """Check that all files were made with the same splitting, and with ``splitting`` if it is given.
 
     Raises:
         SGPEError: a setting differs (the message names it), or the total count of all words is too large.

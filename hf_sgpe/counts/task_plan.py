@@ -1,4 +1,4 @@
-"""TaskPlan: the number of counting tasks, and where the tasks run."""
+"""TaskPlan: the number of counting tasks, and the place where they run."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ class TaskPlan:
             )
 
     def check_alone(self, **others: Any) -> None:
-        """Check that no option is given that Spark replaces by its own settings.
+        """Check that no option conflicts with Spark's own settings.
 
         Args:
             **others: Other options, by name.
 
         Raises:
-            SGPEError: such an option is given; the message names the first such option.
+            SGPEError: an option conflicts with Spark. The message names the first such option.
         """
         changed = [setting.name for setting in fields(self) if getattr(self, setting.name) != setting.default]
         own = {name: getattr(self, name) for name in changed}

@@ -1,6 +1,4 @@
-"""Words: many distinct words in two arrays, in the order of a file of counts; and functions that add up counts of such
-words.
-"""
+"""Words: many distinct words in two arrays, sorted as in a file of counts. `added` adds up counts of such words."""
 
 from __future__ import annotations
 
@@ -22,12 +20,12 @@ BUCKETS = 1024
 
 Number = TypeVar("Number", bound=np.generic)
 
-# Number of words that are turned into Python objects together, which takes a megabyte or two.
+# Number of words to convert to Python objects at a time. They take one or two megabytes.
 _ROWS = 1 << 16
 
 
 def bucket_of(word: bytes) -> int:
-    """Return the number of a word's bucket (of `BUCKETS`): the upper bits of its CRC-32.
+    """Return the bucket of a word, a number below `BUCKETS`: the upper bits of the word's CRC-32.
 
     >>> bucket_of(b"a"), bucket_of("ශ්‍රී".encode())
     (930, 648)
@@ -36,19 +34,19 @@ def bucket_of(word: bytes) -> int:
 
 
 def in_order(words: Iterable[bytes]) -> list[bytes]:
-    """Return words sorted in the order of a file."""
+    """Return words sorted as in a file of counts."""
     return sorted(words, key=lambda word: (bucket_of(word), word))
 
 
 class Words(Sequence[bytes]):
-    """Distinct words in the order of a file: sorted by `bucket_of`, then by their bytes. Immutable.
+    """Distinct words, sorted as in a file of counts: by `bucket_of`, then by their bytes. Immutable.
 
-    A word takes its own bytes plus eight; in a list of ``bytes``, it would take its own bytes plus about fifty. The native
+    A word takes its own bytes plus eight. In a list of ``bytes``, it would take its own bytes plus about fifty. The native
     kernels read the arrays directly.
 
     Args:
         blob: The joined bytes of the words (uint8).
-        starts: The start of each word, and the end of the last word (int64).
+        starts: The offset of each word in ``blob``, and the end of the last word (int64).
 
     >>> words = Words.of([b"b", b"a"])
     >>> list(words), words.find(b"a"), words.find(b"c")
@@ -95,18 +93,18 @@ class Words(Sequence[bytes]):
         return self._blob[self._starts[0] : self._starts[-1]].tobytes()
 
     def blocks(self) -> Iterator[slice]:
-        """Return slices that together cover all words, `_ROWS` at a time."""
+        """Return slices of `_ROWS` words that together cover all words."""
         return (slice(first, first + _ROWS) for first in range(0, len(self), _ROWS))
 
     def find(self, word: bytes) -> int | None:
-        """Return the place of a word, or None if it is not present."""
+        """Return the index of a word, or None if the word is not present."""
         blob, starts = self._blob, self._starts
         first, last = self.bucket_starts()[(bucket := bucket_of(word)) : bucket + 2].tolist()
         place = bisect_left(range(last), word, first, key=lambda place: blob[starts[place] : starts[place + 1]].tobytes())
         return place if place < last and self[place] == word else None
 
     def bucket_starts(self) -> NDArray[np.int64]:
-        """Return an array with the place of the first word of each bucket and, at its end, the number of words."""
+        """Return an array with the index of each bucket's first word, followed by the number of words."""
         if self._bucket_starts is None:
             if len(self) <= _ROWS:
                 sizes = np.bincount(np.fromiter(map(bucket_of, self), np.int64, len(self)), minlength=BUCKETS)
@@ -160,10 +158,11 @@ class Words(Sequence[bytes]):
 
 
 def added(parts: Sequence[tuple[Words, NDArray[Any]]]) -> tuple[Words, NDArray[Any]]:
-    """Return the words of several counts, and the sum of the counts of each word. Little memory is needed beyond the result.
+    """Return the distinct words of several counts, and the total count of each word. Little memory is needed beyond the
+    result.
 
     Args:
-        parts: Pairs of words and their counts. Counts are int64, or Python integers if 64 bits are too few.
+        parts: Pairs of words and their counts. The counts are int64, or Python integers if 64 bits are too few.
 
     >>> one, other = Words.of([b"b", b"a"]), Words.of([b"a"])
     >>> words, counts = added([(one, np.array([1, 2])), (other, np.array([5]))])

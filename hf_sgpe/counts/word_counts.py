@@ -1,4 +1,4 @@
-"""WordCounts: the count of each word in some text, as a value that can be added up, weighted, saved and loaded."""
+"""WordCounts: the count of each word in a text. Counts can be added, weighted, saved and loaded."""
 
 from __future__ import annotations
 
@@ -37,15 +37,14 @@ class WordCounts:
     """The count of each word in a text. Training needs no other information about the text. Immutable.
 
     The counts of a text's parts add up to the counts of the whole text, in any order and from any machine. Training on the
-    sum gives the same tokenizer. Counts can be weighted exactly: ``si * 2.5 + en`` is a mixture in which every word of
-    ``si`` counts two and a half times. Memory grows with the number of distinct words: each takes
-    its own bytes and 16 more.
+    sum produces the same tokenizer. Weights are exact: ``si * 2.5 + en`` is a mixture in which every word of ``si`` counts
+    two and a half times. In memory, each distinct word takes its own bytes and 16 more.
 
     Args:
         counts: Counts in units of 1 / ``scale``, keyed by word (UTF-8).
         splitting: The rules that split the text into words.
-        scale: Number of units in one occurrence: 1, unless weights are fractions.
-        sources: The sources of the text, recorded in files. Counts from different sources can be equal.
+        scale: Number of units in one occurrence. The scale is 1 unless weights are fractions.
+        sources: The sources of the text, recorded in files. The sources do not affect equality.
 
     Raises:
         SGPEError: the weighted counts are too large.
@@ -67,10 +66,10 @@ class WordCounts:
         self._set(Words.of(words), np.array([counts[word] for word in words], object), splitting, scale, sources)
 
     def _set(self, words: Words, counts: NDArray[Any], splitting: Splitting, scale: int, sources: Iterable[Source]) -> None:
-        """Set all attributes; ``counts`` are int64, or Python integers if 64 bits are too few."""
+        """Set all attributes. ``counts`` are int64, or Python integers if 64 bits are too few."""
         self.splitting = splitting
         self.sources = tuple(dict(source) for source in sources)
-        # Reduce to lowest terms, so that equal counts have one form.
+        # Reduce the fractions to lowest terms, so that equal counts have equal attributes.
         common = gcd(scale, int(np.gcd.reduce(counts))) if scale > 1 else 1
         self.scale = scale // common
         if common > 1:
@@ -99,13 +98,13 @@ class WordCounts:
 
     @classmethod
     def from_texts(cls, texts: Iterable[str], config: HasSplitting) -> WordCounts:
-        """Count the words of ``texts``, each text by itself, without its special tokens.
+        """Count the words of ``texts``. Each text is counted separately, without its special tokens.
 
         Args:
             config: A `TrainingConfig`, a `Splitting`, or another object with a ``splitting``.
 
         Raises:
-            SGPEError: ``texts`` is a single text, whose characters would count as texts, or an item is not text.
+            SGPEError: ``texts`` is a single string, or an item is not text.
         """
         counter = make_word_counter(config)
         for batch in in_batches(only_texts(texts)):
@@ -114,7 +113,7 @@ class WordCounts:
 
     @classmethod
     def sum(cls, parts: Iterable[WordCounts]) -> WordCounts:
-        """Add up counts as ``+`` does, but in one pass: time grows with the words of all parts.
+        """Add up counts as ``+`` does, but in one pass. The time grows with the number of words in all parts.
 
         Raises:
             SGPEError: there are no parts, or they were made with different splittings.
@@ -140,7 +139,7 @@ class WordCounts:
         return WordCounts.sum([self, other]) if isinstance(other, WordCounts) else NotImplemented
 
     def __mul__(self, weight: float) -> WordCounts:
-        """Return the same words with their counts multiplied by ``weight``, a number above 0 with up to six decimals.
+        """Return the same words with their counts multiplied by ``weight``, a positive number with up to six decimals.
 
         Raises:
             SGPEError: the weight is not such a number.
@@ -152,7 +151,9 @@ class WordCounts:
         return WordCounts._of(self._words, self._times(factor.numerator), self.splitting, scale=scale, sources=self.sources)
 
     def _times(self, factor: int) -> NDArray[Any]:
-        """Return the counts multiplied by ``factor``, as Python integers if 64 bits are too few for them or their sum."""
+        """Return the counts multiplied by ``factor``. If a product or the sum needs more than 64 bits, return Python
+        integers.
+        """
         if factor == 1:
             return self._counts
         return self._counts * factor if self._total * factor <= MOST else self._counts.astype(object) * factor
@@ -175,7 +176,7 @@ class WordCounts:
         return len(self._words)
 
     def __getitem__(self, word: bytes) -> int:
-        """Return the count of a word in units of 1 / ``scale``, as `items` does; 0 if the word does not occur.
+        """Return the count of a word in units of 1 / ``scale``, as `items` does. Return 0 if the word does not occur.
 
         Raises:
             TypeError: the word is not bytes; words are stored as UTF-8.
@@ -192,7 +193,7 @@ class WordCounts:
         return self[word] > 0
 
     def words(self) -> Words:
-        """Return the words, in the order of a file."""
+        """Return the words, sorted as in a file of counts."""
         return self._words
 
     def items(self) -> Collection[tuple[bytes, int]]:
@@ -200,7 +201,7 @@ class WordCounts:
         return _Items(self)
 
     def values(self) -> Sequence[int]:
-        """Return the counts in units of 1 / ``scale``, in the order of `words`, as a buffer of int64."""
+        """Return the counts in units of 1 / ``scale`` as a buffer of int64, in the order of `words`."""
         return self._counts.data
 
     def total(self) -> int | float:
@@ -240,7 +241,7 @@ class WordCounts:
             OSError: the file cannot be opened.
         """
         info = read_info(path)
-        # These grow in place, which avoids fragmented memory.
+        # bytearrays grow in place, which avoids fragmented memory.
         blob, lengths, counts = bytearray(), bytearray(), bytearray()
         for _, table in read(path):
             for column, values in zip((blob, lengths, counts), columns(table), strict=True):

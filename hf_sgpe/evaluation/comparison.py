@@ -1,4 +1,4 @@
-"""Comparison of a tokenizer with its baselines on texts in several languages, and reading of these texts from files."""
+"""Comparison of a tokenizer with baselines on texts in several languages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from hf_sgpe.terminal.progress import bar_disabled
 from hf_sgpe.tokenizer import BPETokenizer
 from hf_sgpe.vocabulary.neighbours import is_character
 
-# Strings with more characters do not fit into a table, and are rarely words.
+# Longer strings do not fit into a table, and are rarely words.
 _LONGEST_WORD = 40
 
 
@@ -36,10 +36,10 @@ def texts_of(values: Iterable[str], *, text_field: str = "text") -> dict[str, He
     """Return held-out texts, keyed by the code of their language.
 
     Args:
-        values: ``CODE=FILE`` with the code of a language, or ``FILE`` with the code in its name.
+        values: ``CODE=FILE`` with a language code, or ``FILE`` if the file name includes the code.
 
     Raises:
-        SGPEError: there is no such file, or the language is unknown.
+        SGPEError: a file does not exist, or a language is unknown.
     """
     files: dict[str, list[CorpusFile]] = {}
     for name, file in named_files(values):
@@ -63,10 +63,10 @@ def compare(
     """Measure a tokenizer and baselines on texts in several languages.
 
     Args:
-        texts: The lines of each text, a list or a `HeldOut`, keyed by language code. The lines are read several times.
+        texts: The lines of each text (a list or a `HeldOut`), keyed by language code. The lines are read several times.
         name: Name of the tokenizer in the result.
         baselines: Other tokenizers, from `hf_sgpe.evaluation.metrics.load`, keyed by name.
-        progress: As for `TokenizerTrainer`.
+        progress: See `TokenizerTrainer`.
 
     Raises:
         SGPEError: there is no text, a text is empty, two tokenizers have the same name, or a tokenizer cannot be measured.
@@ -118,10 +118,10 @@ def compression_sizes(vocab_size: int) -> list[int]:
 
 
 def with_first_merges(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer:
-    """Return the tokenizer with only its first merges, for a vocabulary of ``vocab_size`` tokens.
+    """Return the tokenizer with only its first merges, so that the vocabulary has ``vocab_size`` tokens.
 
-    Single bytes (or characters) and special tokens stay. Tokens without a merge are left out. If ``vocab_size`` is not below
-    the tokenizer's own size, the tokenizer is returned unchanged.
+    Single bytes (or characters) and special tokens stay. Tokens without a merge are left out. A tokenizer with at most
+    ``vocab_size`` tokens is returned unchanged.
 
     >>> tokenizer = BPETokenizer.train_from_iterator(["abcd abcd"], 260)
     >>> with_first_merges(tokenizer, 257).merges
@@ -139,7 +139,7 @@ def with_first_merges(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer:
     merges = []
     for left, right in tokenizer.merges:
         token = left + right
-        if left not in vocab or right not in vocab:  # a part is a token without a merge
+        if left not in vocab or right not in vocab:  # left or right is a token without a merge
             continue
         if token not in vocab:
             if room <= 0:
@@ -151,7 +151,7 @@ def with_first_merges(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer:
 
 
 def bytes_per_token(tokenizer: BPETokenizer, lines: Iterable[str]) -> float | None:
-    """Return `Evaluation.bytes_per_token` alone, which is much faster to compute than all measures together."""
+    """Compute only `Evaluation.bytes_per_token`. This is much faster than computing all measures."""
     size = tokens = 0
     for line in lines:
         text = normalized(line)
@@ -161,8 +161,10 @@ def bytes_per_token(tokenizer: BPETokenizer, lines: Iterable[str]) -> float | No
 
 
 def frequent_words(lines: Iterable[str], most: int = 3) -> list[str]:
-    """Return the ``most`` most frequent words with a conjunct. Words outside the scripts of `SCRIPTS` must have at least
-    seven letters instead.
+    """Return up to ``most`` frequent words, the most frequent first.
+
+    If most words are in the scripts of `SCRIPTS`, return only words with a conjunct. Otherwise return only words of at least
+    seven letters.
 
     >>> frequent_words(["ශ්‍රී ලංකාව", "example"]), frequent_words(["an example"])
     (['ශ්\u200dරී'], ['example'])
@@ -184,5 +186,5 @@ def _pieces(tokenizer: Measurable, word: str) -> list[str | None]:
     content = f" {word}".encode()
     ends = tokenizer(f" {word}")
     pieces = [content[start:end].decode(errors="surrogateescape") for start, end in pairwise([0, *ends])]
-    # A space is shown only where it is a token of its own, not at the start of a word's first token.
+    # A space is shown only if it is a token of its own, not if it begins the word's first token.
     return [None if re.search("[\udc80-\udcff]", piece) else piece.removeprefix(" ") or "␣" for piece in pieces]

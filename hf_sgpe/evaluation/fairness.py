@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 
 def gini(costs: Iterable[float]) -> float | None:
-    """Return the Gini coefficient of costs; None if their sum is 0.
+    """Return the Gini coefficient of costs, or None if the costs add up to 0.
 
     The coefficient is 0 if all costs are equal, and close to 1 if only one of many costs is above 0. It is the mean
-    difference between two costs, divided by twice the mean cost: ``Σᵢ Σⱼ |xᵢ − xⱼ| / (2 n² x̄)``. The cost of a language is
-    its number of tokens per line of line-aligned text.
+    difference between two costs, divided by twice the mean cost: ``Σᵢ Σⱼ |xᵢ − xⱼ| / (2 n² x̄)``. For languages, the cost is
+    the number of tokens per line of line-aligned text.
 
     >>> gini([1, 1, 1]), gini([0, 0, 3])
     (0.0, 0.6666666666666666)
@@ -20,5 +20,5 @@ def gini(costs: Iterable[float]) -> float | None:
     if not total:
         return None
     n = len(ascending)
-    # The same sum without a double loop: the k-th smallest cost is the greater of a pair k - 1 times, and the lesser n - k.
+    # The same sum without a double loop. The k-th smallest cost is the greater cost in k - 1 pairs and the lesser in n - k.
     return sum((2 * place - n - 1) * cost for place, cost in enumerate(ascending, 1)) / (n * total)

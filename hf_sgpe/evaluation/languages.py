@@ -1,4 +1,4 @@
-"""Language codes: names of languages from CLDR, in English and in the language itself, and codes in file names."""
+"""Language codes: the names of languages (in English and in the language itself, from CLDR), and codes in file names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.splitting.scripts.script import Script, runs
 from hf_sgpe.splitting.scripts.script_registry import every_script
 
-# Languages that CLDR lacks, or whose name in CLDR is not the one their speakers use: English name, own name.
+# English name and own name of languages that CLDR lacks, or for which the name in CLDR is not the speakers' own.
 _OWN_NAMES = {
     "awa": ("Awadhi", "अवधी"),
     "bn": ("Bengali", "বাংলা"),
@@ -38,8 +38,8 @@ _OWN_NAMES = {
 # Codes of Tongan and Toki Pona; in file names these are usually English words.
 _NOT_IN_FILE_NAMES = ("to", "tok")
 
-# Nuosu, Japanese, Lü and Northern Thai, which no script's table lists. For other languages, the table of the script has the
-# answer.
+# Languages without spaces between words that are in no script's table: Nuosu, Japanese, Lü and Northern Thai. For other
+# languages, the script's table is used.
 _WITHOUT_WORD_SPACES = frozenset(("ii", "ja", "khb", "nod"))
 
 
@@ -49,7 +49,7 @@ class Language(NamedTuple):
     Attributes:
         english: English name, or the code if the name is unknown.
         native: Name in the language itself; empty if it is unknown.
-        spaced: Whether there are spaces between words, so that words can be counted.
+        spaced: Whether the language has spaces between words, so that words can be counted.
     """
 
     code: str
@@ -74,7 +74,7 @@ def letters_of(scripts: tuple[Script, ...]) -> regex.Pattern[str]:
 
 @cache
 def _in_cldr(code: str) -> tuple[str, str, str] | None:
-    """Return the short code, English name and own name of the language with an ISO 639 code; None if the code is unknown."""
+    """Return the short code, English name and own name for an ISO 639 code, or None if the code is unknown."""
     from babel import Locale, UnknownLocaleError
     from babel.core import get_global
 
@@ -90,10 +90,11 @@ def _in_cldr(code: str) -> tuple[str, str, str] | None:
 
 
 def language(code: str) -> Language:
-    """Return the language with an ISO 639 code; the code may have a BCP 47 suffix. The name of an unknown language is its
+    """Look up a language by its ISO 639 code. The code may have a BCP 47 suffix. The name of an unknown language is its
     code.
 
-    A script in the suffix determines `Language.spaced`: Javanese has spaces between words only in Latin letters.
+    If the suffix names a script, the script determines `Language.spaced`: Javanese has spaces between words only in Latin
+    letters.
 
     Raises:
         SGPEError: the text is not a language code.

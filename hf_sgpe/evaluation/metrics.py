@@ -1,9 +1,9 @@
 """Measures of tokenizers on text: tokens per word, shares of cut syllables, letters and clusters, and others.
 
-Text is measured line by line, in NFC, and a word is a run of characters between white space
-(`hf_sgpe.corpora.measured_text`, `hf_sgpe.corpora.held_out`). Words are not counted in scripts without spaces between words.
-A syllable, letter or cluster is cut if a token ends strictly inside it, between two characters or two bytes. Measures that
-compare languages need texts that are line-by-line translations of each other.
+Text is measured line by line, in NFC. A word is a run of characters without white space (`hf_sgpe.corpora.measured_text`,
+`hf_sgpe.corpora.held_out`). In scripts without spaces between words, words are not counted. A syllable, letter or cluster is
+cut if a token ends strictly inside it, between two characters or two bytes. For measures that compare languages, the texts
+must be line-by-line translations of each other.
 """
 
 from __future__ import annotations
@@ -39,29 +39,31 @@ if TYPE_CHECKING:
     from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
 
 TokenEnds = Callable[[str], list[int]]
-"""A function from a text to the ends of its tokens, as byte offsets in the text's UTF-8; a token may end inside a character.
+"""A function that returns the ends of a text's tokens, as byte offsets in the text's UTF-8. A token may end inside a
+character.
 """
 
-# A word of letters with their marks and joiners, and digits.
+# A word of letters and digits, with marks and joiners.
 _LETTERS = regex.compile(r"[\p{L}\p{N}][\p{L}\p{M}\p{N}\u200C\u200D]*")
 
-# Extended grapheme clusters (UAX #29). Flags have their own alternative, because \X looks back over all flags at each flag.
+# Extended grapheme clusters (UAX #29). Flags have their own alternative, because at each flag, \X looks back over all flags.
 _CLUSTER = regex.compile(r"\p{RI}{2}[\p{GCB=Extend}\p{GCB=SpacingMark}\u200D]*+|\X")
-# Only clusters with such a character are counted. Punctuation and digits are left out, and so are single bytes, which no
-# tokenizer can cut.
+# Only clusters with a character that matches this pattern are counted. Punctuation, digits and ASCII are left out. (No
+# tokenizer can cut a single byte.)
 _BEYOND_ASCII = regex.compile(r"(?![\x00-\x7F])[\p{L}\p{M}\p{Extended_Pictographic}\p{RI}]")
 
 RENYI_ALPHA = 2.5
-"""The order with the best correlation with BLEU (Zouhar et al. 2023, "Tokenization and the Noiseless Channel")."""
+"""The order of the Rényi entropy that correlates best with BLEU (Zouhar et al. 2023, "Tokenization and the Noiseless
+Channel").
+"""
 
 
 @dataclass(frozen=True)
 class Measurable:
-    """A tokenizer in the form that `evaluate` needs. Calling it with a text returns the ends of the tokens, as `TokenEnds`
-    does.
+    """A tokenizer in the form that `evaluate` needs. It can be called like a `TokenEnds`.
 
     Attributes:
-        encode: Function from a text to the ids of its tokens, and their ends as in `TokenEnds`.
+        encode: Function that returns the ids of a text's tokens, and their ends as in `TokenEnds`.
         vocab_size: Number of tokens, including special tokens.
     """
 
@@ -74,23 +76,22 @@ class Measurable:
 
 @dataclass
 class Evaluation:
-    """Counts of a text's words, tokens and other units, and the measures computed from them. A measure is None if there is
-    nothing to measure.
+    """Counts of a text's words, tokens and other units, and the measures computed from them. A measure is None if the text
+    has nothing to measure.
 
     Attributes:
-        unspaced: Number of characters of scripts without spaces between words. If these are the majority, measures per word
+        unspaced: Number of characters of scripts without spaces between words. If they are the majority, measures per word
             are None.
         clusters: Number of extended grapheme clusters with a letter, mark or emoji outside ASCII.
-        cut_clusters: Number of the same clusters with a token end inside.
-        fallback_tokens: Number of tokens with only a part of a character: their bytes are not valid UTF-8.
+        cut_clusters: Number of the ``clusters`` that are cut.
+        fallback_tokens: Number of tokens whose bytes are not valid UTF-8 because a character is incomplete.
         vocab_size: Number of tokens in the vocabulary; 0 if it is unknown.
         whole_words: Number of words of letters, marks and digits only.
         single_words: Number of the ``whole_words`` that are one token.
-        token_lengths: Number of tokens of each length in characters, without the fallback tokens.
+        token_lengths: Number of tokens of each length in characters. Fallback tokens are left out.
         token_counts: Number of tokens with each id; empty if the ids are unknown.
-        compared: For each small change (keyed by its name in `CHANGES`), the number of tokens in the texts before the
-            change.
-        changed: For each small change, the number of the ``compared`` tokens that the change replaced.
+        compared: Number of tokens in the texts before each small change, keyed by the name of the change in `CHANGES`.
+        changed: Number of the ``compared`` tokens that each small change replaced, with the same keys.
     """
 
     lines: int = 0
@@ -120,7 +121,7 @@ class Evaluation:
 
     @property
     def tokens_per_word(self) -> float | None:
-        """Fertility: tokens divided by words between white space."""
+        """Fertility: tokens divided by words."""
         return self.tokens / self.words if self.words and self.has_spaces() else None
 
     @property
@@ -140,28 +141,28 @@ class Evaluation:
 
     @property
     def cut_syllable_share(self) -> float | None:
-        """Share of the syllables of the supported scripts with a token end inside, 0 to 1."""
+        """Share of cut syllables among the syllables of the supported scripts, 0 to 1."""
         return self.cut_syllables / self.syllables if self.syllables else None
 
     @property
     def cut_letter_share(self) -> float | None:
-        """Share of the visible letters of the supported scripts with a token end inside, 0 to 1."""
+        """Share of cut letters among the visible letters of the supported scripts, 0 to 1."""
         return self.cut_letters / self.letters if self.letters else None
 
     @property
     def cut_cluster_share(self) -> float | None:
-        """Share of the extended grapheme clusters, in any script, with a token end inside, 0 to 1.
+        """Share of cut clusters among the extended grapheme clusters of all scripts, 0 to 1.
 
-        An extended grapheme cluster is what a reader sees as one character. Clusters of only ASCII characters are left out,
-        because they cannot be cut and the share would depend on the amount of English in the text. Punctuation and digits
-        are left out too. The share is None if at most one in a thousand characters begins such a cluster, as in English text
-        with a few accents.
+        An extended grapheme cluster is what a reader sees as one character. Clusters of only ASCII characters are left out:
+        they cannot be cut, and with them the share would depend on the amount of English in the text. Punctuation and digits
+        are left out, too. The share is None if at most one in a thousand characters begins a counted cluster, as in English
+        text with a few accents.
         """
         return self.cut_clusters / self.clusters if self.clusters * 1000 > self.characters else None
 
     @property
     def fallback_rate(self) -> float | None:
-        """Share of the tokens with only a part of a character, 0 to 1."""
+        """Share of fallback tokens among all tokens, 0 to 1. A fallback token has only a part of a character."""
         return self.fallback_tokens / self.tokens if self.tokens else None
 
     @property
@@ -176,18 +177,18 @@ class Evaluation:
 
     @property
     def renyi_efficiency(self) -> float | None:
-        """Evenness of the use of the vocabulary: Rényi entropy of the ids, order 2.5, divided by its maximum."""
+        """Evenness of vocabulary use: the Rényi entropy (order 2.5) of the ids, divided by its maximum."""
         if not self.token_counts or self.vocab_size < 2:
             return None
         return renyi_entropy(self.token_counts.values(), RENYI_ALPHA) / log(self.vocab_size)
 
     @property
     def vocabulary_used(self) -> float | None:
-        """Share of the vocabulary that occurs in the text, 0 to 1. It grows with the length of the text."""
+        """Share of the vocabulary that occurs in the text, 0 to 1. The share grows with the length of the text."""
         return len(self.token_counts) / self.vocab_size if self.token_counts else None
 
     def parity(self, reference: Evaluation) -> float | None:
-        """Return the number of tokens divided by the number of tokens of ``reference``, the same lines in another language.
+        """Divide the number of tokens by that of ``reference``. The reference has the same lines in another language.
 
         Return None if the numbers of lines differ.
         """
@@ -200,7 +201,7 @@ class Evaluation:
 
         Args:
             ends: Token ends, ascending, in the same unit as ``start`` and ``stop`` of the syllable.
-            length: Function from a letter to its length in this unit.
+            length: Function that returns the length of a letter in this unit.
         """
         self.syllables += 1
         self.letters += len(letters)
@@ -212,7 +213,7 @@ class Evaluation:
         return True
 
     def add_clusters(self, text: str, ends: Sequence[int]) -> None:
-        """Count the grapheme clusters with a letter, mark or emoji outside ASCII, and how many of these clusters are cut."""
+        """Count the grapheme clusters with a letter, mark or emoji outside ASCII, and count those that are cut."""
         if text.isascii():
             return
         stop = 0
@@ -223,8 +224,8 @@ class Evaluation:
                 self.cut_clusters += ends_inside(ends, start, stop)
 
     def add_words(self, text: str, ends: Sequence[int]) -> None:
-        """Count the words of letters in ``text``, and the words among them that are one token, with or without the space
-        before them.
+        """Count the words of letters in ``text``, and count those that are one token, with or without the space before the
+        word.
         """
         places = _byte_offsets(text)
         boundaries = {0, *ends}
@@ -235,14 +236,14 @@ class Evaluation:
             self.single_words += stop in boundaries and begins and not ends_inside(ends, start, stop)
 
     def add_changes(self, text: str, ids: Sequence[int], form: Measurable) -> None:
-        """Count, for each of `small_changes`, the tokens (``ids``) of ``text`` that the change replaces."""
+        """Count the tokens of ``text`` that each of `small_changes` replaces. ``ids`` are the ids of these tokens."""
         before = Counter(ids)
         for change, changed in small_changes(text):
             self.compared[change] += len(ids)
             self.changed[change] += (before - Counter(form.encode(changed)[0])).total()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return sums, measures and the distribution of token lengths as plain JSON values."""
+        """Return counts, measures and the distribution of token lengths as plain JSON values."""
         counters = ("token_counts", "token_lengths", "compared", "changed")
         sums = {name: value for name, value in vars(self).items() if name not in counters}
         lengths = dict(sorted(self.token_lengths.items()))
@@ -264,7 +265,7 @@ def evaluate(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast, lines: Ite
             the measures that need ids are None.
 
     Raises:
-        SGPEError: the tokenizer is of another class of transformers.
+        SGPEError: the tokenizer has a class from transformers other than `SGPETokenizerFast`.
 
     >>> result = evaluate(lambda text: [3, len(text.encode())], ["කා"])
     >>> result.cut_syllable_share
@@ -313,7 +314,7 @@ def token_lengths(text: str, ends: Iterable[int]) -> Iterator[int | None]:
 
 
 def _byte_offsets(text: str) -> list[int]:
-    """Return the start of each character in the UTF-8 of ``text``, and the end of the last one."""
+    """Return the byte offset of each character of ``text`` in UTF-8, followed by the length in bytes."""
     return list(accumulate((len(character.encode()) for character in text), initial=0))
 
 
@@ -329,7 +330,7 @@ def renyi_entropy(counts: Iterable[int], alpha: float) -> float:
 
 
 def syllable_spans(trie: LinguisTrie, text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield each syllable in ``text``, in the scripts of the trie, with the syllable's start and stop in bytes.
+    """Yield the syllables of ``text`` in the scripts of the trie, each with its start and stop in bytes.
 
     >>> list(syllable_spans(LinguisTrie(), "a කා"))
     [('කා', 2, 8)]
@@ -343,27 +344,30 @@ def syllable_spans(trie: LinguisTrie, text: str) -> Iterator[tuple[str, int, int
 
 
 def ends_inside(ends: Sequence[int], start: int, stop: int) -> bool:
-    """Return whether one of ``ends``, in ascending order, is strictly between ``start`` and ``stop``."""
+    """Return whether any of ``ends`` (in ascending order) is strictly between ``start`` and ``stop``."""
     place = bisect_right(ends, start)
     return place < len(ends) and ends[place] < stop
 
 
 class ForeignTokenizer(NamedTuple):
-    """A tokenizer that `BPETokenizer` does not read: its ``tokenizer.json``, and the file's origin, for messages."""
+    """A tokenizer that `BPETokenizer` cannot read: the content of its ``tokenizer.json``, and the origin of the file for
+    messages.
+    """
 
     content: str
     where: str
 
 
 def read_tokenizer(tokenizer: Any) -> BPETokenizer | ForeignTokenizer:
-    """Read a tokenizer of any kind. Return a `BPETokenizer` if that reads it, otherwise a `ForeignTokenizer`.
+    """Read a tokenizer of any kind. Return a `BPETokenizer` if that class can read the tokenizer, otherwise a
+    `ForeignTokenizer`.
 
     Args:
         tokenizer: A `BPETokenizer`, a fast tokenizer of transformers, a tokenizer of ``tokenizers``, or a file, folder or
             Hub repository with a ``tokenizer.json``.
 
     Raises:
-        SGPEError: there is no such tokenizer, or it is damaged.
+        SGPEError: the tokenizer does not exist or is damaged.
         TypeError: the argument is not a tokenizer.
     """
     if isinstance(tokenizer, BPETokenizer):
@@ -378,9 +382,7 @@ def read_tokenizer(tokenizer: Any) -> BPETokenizer | ForeignTokenizer:
             return ForeignTokenizer(path.read_text(encoding="utf-8"), str(path))
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     if not hasattr(backend, "to_str"):
-        raise TypeError(
-            f"expected a tokenizer, or the file, folder or Hub repository of one, not {type(tokenizer).__name__}"
-        )
+        raise TypeError(f"expected a tokenizer, or its file, folder or Hub repository, not {type(tokenizer).__name__}")
     content = backend.to_str()
     try:
         return BPETokenizer.of(tokenizer_json.from_dict(json.loads(content)))
@@ -391,11 +393,11 @@ def read_tokenizer(tokenizer: Any) -> BPETokenizer | ForeignTokenizer:
 def load(path_or_repo: str | os.PathLike[str]) -> BPETokenizer | Measurable:
     """Load any tokenizer with a ``tokenizer.json`` (file, folder or Hub repository) for measuring.
 
-    Special tokens are neither added nor recognized. Tokenizers that `BPETokenizer` reads run in this package, others in
-    ``tokenizers``.
+    Special tokens are neither added nor recognized. A tokenizer that `BPETokenizer` can read runs in this package. Any other
+    tokenizer runs in ``tokenizers``.
 
     Raises:
-        SGPEError: there is no such tokenizer, or it is damaged.
+        SGPEError: the tokenizer does not exist or is damaged.
     """
     tokenizer = read_tokenizer(path_or_repo)
     return tokenizer if isinstance(tokenizer, BPETokenizer) else _foreign(*tokenizer)
@@ -407,10 +409,10 @@ def load_measurable(path_or_repo: str | os.PathLike[str]) -> Measurable:
 
 
 def without_transformers(tokenizer: Any) -> Any:
-    """Return the `BPETokenizer` of an `SGPETokenizerFast`, and any other tokenizer unchanged.
+    """Return the `BPETokenizer` of an `SGPETokenizerFast`. Return any other tokenizer unchanged.
 
     Raises:
-        SGPEError: the tokenizer is of another class of transformers, which does not report the ends of its tokens in bytes.
+        SGPEError: the tokenizer has any other class from transformers. Such classes do not report token ends in bytes.
     """
     if hasattr(tokenizer, "to_bpe"):
         return tokenizer.to_bpe()
@@ -422,7 +424,7 @@ def without_transformers(tokenizer: Any) -> Any:
 
 
 def measurable(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast) -> Measurable:
-    """Return a tokenizer as a `Measurable`; errors as in `evaluate`.
+    """Convert a tokenizer to a `Measurable`. Errors are those of `evaluate`.
 
     >>> measurable(BPETokenizer.train_from_iterator(["ab"], 257))("abc")
     [2, 3]
@@ -441,8 +443,8 @@ def measurable(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast) -> Measu
 
 
 def _places_in(text: str, normalization: str, ends: Sequence[int]) -> list[int]:
-    """Return the ends of tokens, in bytes of a text, given the ends in the text with one of `METASPACES`."""
-    space = len(prepare(text, normalization)) - len(text)  # 1 if a space is put before the text
+    """Convert token ends from offsets in prepared text (see `METASPACES`) to byte offsets in the original text."""
+    space = len(prepare(text, normalization)) - len(text)  # 1 if a space is added before the text
     places: Sequence[int] = range(len(text.encode()) + 1)
     if SPACE_MARK in text:
         starts = _byte_offsets(text)
@@ -453,7 +455,7 @@ def _places_in(text: str, normalization: str, ends: Sequence[int]) -> list[int]:
 
 
 def foreign_backend(content: str, where: str) -> Tokenizer:
-    """Load a ``tokenizer.json`` of any kind with the package ``tokenizers``, without truncation, padding and special tokens.
+    """Load any ``tokenizer.json`` with the package ``tokenizers``, without truncation, padding or special tokens.
 
     Raises:
         SGPEError: the file is damaged; the message begins with ``where``.

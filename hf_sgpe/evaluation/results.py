@@ -1,4 +1,4 @@
-"""Measurements of a tokenizer and its baselines, and the measures that tables show."""
+"""Measurements of a tokenizer and its baselines, and the measures shown in tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hf_sgpe.evaluation.languages import language
 from hf_sgpe.evaluation.metrics import Evaluation, Measurable
 from hf_sgpe.tokenizer import BPETokenizer
 
-# Measures for languages with spaces between words, and for languages without.
+# Measures for languages with spaces between words, and for languages without such spaces.
 _WITH_SPACES = ("tokens_per_word", "single_token_words", "changed_tokens")
 _WITHOUT_SPACES = ("tokens_per_character",)
 
@@ -19,11 +19,11 @@ REFERENCE = "en"
 
 
 class Word(NamedTuple):
-    """A word of a text, with the tokens that it has inside running text.
+    """A word of a text, with its tokens inside running text.
 
     Attributes:
-        tokens: The text of each token, without the space before the word, keyed by the tokenizer's name; None for a token
-            with only a part of a character.
+        tokens: The text of each token, without the space before the word, keyed by the tokenizer's name. A token with only a
+            part of a character is None.
     """
 
     text: str
@@ -35,12 +35,12 @@ class Comparison:
     """The result of `hub_cards.compare`.
 
     Attributes:
-        tokenizers: The tokenizers, keyed by name. The first is the compared tokenizer, the others are baselines.
-        sources: Names of the files with the text of each language, keyed by language code.
+        tokenizers: The tokenizers, keyed by name. The first is the compared tokenizer, and the others are baselines.
+        sources: Names of the text files of each language, keyed by language code.
         evaluations: Measurements, keyed by language code and then by the tokenizer's name.
         compression: Bytes per token with only the first merges, keyed by language code and then by vocabulary size.
-        words: Frequent words of each language, keyed by language code; words with conjuncts if the text is in a script of
-            `SCRIPTS`.
+        words: Frequent words of each language, keyed by language code. For text in a script of `SCRIPTS`, these are words
+            with conjuncts.
     """
 
     tokenizers: dict[str, BPETokenizer | Measurable]
@@ -64,11 +64,11 @@ class Comparison:
         return language(code).spaced and all(evaluation.has_spaces() for evaluation in self.evaluations[code].values())
 
     def measure(self, measure: str, code: str, name: str) -> float | None:
-        """Return a measure of a text and a tokenizer: a measure of `Evaluation`, or ``parity`` with English; None if it does
-        not apply.
+        """Return one measurement: a measure of `Evaluation`, or ``parity`` with English. Return None if the measure does not
+        apply.
 
         A language without spaces between words has tokens per character instead of measures per word. Parity compares texts
-        line by line, so it is None if their numbers of lines differ.
+        line by line, so parity is None if the numbers of lines differ.
         """
         evaluation = self.evaluations[code][name]
         if measure == "parity":
@@ -82,7 +82,8 @@ class Comparison:
         return value
 
     def gini(self, name: str) -> float | None:
-        """Return the Gini coefficient of the languages' tokens per line: the inequality of languages in a tokenizer.
+        """Return the Gini coefficient of the languages' tokens per line. It shows how unequally a tokenizer treats the
+        languages.
 
         Return None for a single language, or if the numbers of lines differ.
         """
@@ -111,7 +112,7 @@ class Measure(NamedTuple):
         if self.form != "%":
             return format(value, self.form)
         percent = 100 * value
-        # At least two significant digits, to show differences as small as that of 0.06 and 0.001 per cent.
+        # At least two significant digits, to show small differences such as that between 0.06 and 0.001 per cent.
         digits = 1 if percent >= 9.95 else 2 if percent >= 0.0995 else 3
         return f"{percent:.{digits}f} %" if value else "0 %"
 
@@ -135,10 +136,10 @@ MEASURES = tuple(
             "cut_cluster_share",
             "cut clusters",
             "%",
-            "share of the grapheme clusters (visible characters) in any script with a token end inside, without clusters of "
-            "ASCII, which cannot be cut",
+            "share of the grapheme clusters (visible characters) that are cut, in any script; clusters of only ASCII "
+            "characters, which cannot be cut, are left out",
         ),
-        ("fallback_rate", "fallback", "%", "share of the tokens with only a part of a character: bytes, not text"),
+        ("fallback_rate", "fallback", "%", "share of the tokens that are only a part of a character: bytes, not text"),
         ("single_token_words", "single-token words", "%", "share of the words that are one token (STRR); more is better"),
         (
             "changed_tokens",
@@ -150,7 +151,7 @@ MEASURES = tuple(
             "renyi_efficiency",
             "Rényi efficiency",
             ".3f",
-            "evenness of the use of tokens: entropy of order 2.5 divided by its maximum",
+            "evenness of the use of tokens: their entropy (order 2.5) divided by its maximum",
         ),
         ("vocabulary_used", "vocabulary used", "%", "share of the vocabulary that occurs in the text"),
     )

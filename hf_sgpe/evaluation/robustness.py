@@ -1,5 +1,5 @@
-"""Small changes of a text, such as typing errors. The share of tokens that such a change replaces indicates how well a model
-copes with the change.
+"""Small changes of a text, such as typing errors. The share of tokens that a change replaces indicates how well a model
+copes with this change.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ _SHARE = 10
 
 
 def small_changes(text: str) -> Iterator[tuple[str, str]]:
-    """Yield, for each of `CHANGES`, its name and the text with this change in one word of ten, and in at least one word.
+    """Apply each of `CHANGES` to one word in ten, and to at least one word. Yield the name of the change and the changed
+    text.
 
-    Changes that apply to no word are left out. The choice of words depends only on the text.
+    A change that applies to no word is left out. The choice of words depends only on the text.
 
     >>> [(name, changed) for name, changed in small_changes("කා ab")]
     [('typing error', 'ාක ab'), ('missing space', 'කාab')]

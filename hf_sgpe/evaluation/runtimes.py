@@ -1,7 +1,7 @@
-"""Runtimes: programs that run tokenizers, and checks of whether a runtime produces a tokenizer's ids.
+"""Runtimes: programs that run tokenizers. Checks find out whether a runtime produces the same ids as this package.
 
-Each runtime has a rule that predicts whether its ids are the same. An installed runtime is also run on text. Most rules
-depend only on the splitting, so training can apply them before it learns.
+Each runtime has a rule that predicts whether the ids are the same. An installed runtime is also run on text. Most rules
+depend only on the splitting, so they can be applied before training.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class Runtime:
     """A program that runs tokenizers.
 
     Attributes:
-        name: Name of the program, with its versions if they differ.
-        packages: Its Python packages, the main one first; empty if it is not a Python package.
-        rule: Function that returns the verdict for a tokenizer, or for any tokenizer with a splitting.
+        name: Name of the program. If its versions differ, the name includes the versions.
+        packages: Python packages of the program, the main package first. Empty if the program is not a Python package.
+        rule: Function that returns the verdict for a tokenizer or a splitting.
         open: Function that loads the tokenizer saved in a folder, and returns a function that encodes text.
-        is_meant: Whether this entry covers a version of the first package.
+        is_meant: Function that returns whether this entry covers a version of the first package.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Runtime:
     is_meant: Callable[[str], bool] = lambda version: True
 
     def version(self) -> str | None:
-        """Return the installed version; None if a package is missing."""
+        """Return the installed version, or None if a package is missing."""
         try:
             versions = [importlib.metadata.version(package) for package in self.packages]
         except importlib.metadata.PackageNotFoundError:
@@ -74,15 +74,15 @@ class Runtime:
 
 
 def verdict_of(what: TokenizerData | Splitting, runtime: str) -> Verdict:
-    """Return the verdict of a runtime's rule for a tokenizer, or for any tokenizer with a splitting."""
+    """Return the verdict of a runtime's rule for a tokenizer or a splitting."""
     return next(entry for entry in RUNTIMES if entry.name == runtime).rule(what)
 
 
 def find_runtimes(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the keys of `RUNTIMES` for the names that a user typed, each once.
+    """Return the keys of `RUNTIMES` for names typed by a user, without duplicates.
 
     Args:
-        names: Names in upper or lower case, with spaces or hyphens. An item may have several names separated by commas.
+        names: Names in upper or lower case, with spaces or hyphens. One item may be several names separated by commas.
 
     Raises:
         SGPEError: a name is unknown.
@@ -103,10 +103,10 @@ def _typed(name: str) -> str:
 
 
 def inexact(what: TokenizerData | Splitting, runtimes: Iterable[str], *, nfc: bool = False) -> list[str]:
-    """Return the ``runtimes`` that do not produce the ids of a tokenizer, or of any tokenizer with a splitting.
+    """Return the ``runtimes`` that do not produce exact ids for a tokenizer or a splitting.
 
     Args:
-        nfc: Whether runtimes that are exact only on text in NFC count as exact.
+        nfc: Whether to count runtimes as exact if they are exact only on text in NFC.
 
     >>> inexact(Splitting(pattern="bloom"), ["llama.cpp", "transformers"])
     ['llama.cpp']
@@ -134,7 +134,7 @@ class RuntimeCheck:
 
     Attributes:
         name: Name of the runtime.
-        version: Version that was run; None if the verdict is only from the rule.
+        version: Version that was run. None if only the rule was applied.
         verdict: The verdict.
         lines: Number of lines that were encoded.
         same: Number of lines with equal ids.
@@ -156,14 +156,14 @@ class RuntimeCheck:
 def check_runtimes(
     tokenizer: BPETokenizer, lines: Iterable[str] | None = None, *, names: Iterable[str] | None = None
 ) -> Iterator[RuntimeCheck]:
-    """Check a tokenizer in runtimes: encode text with the installed ones, and apply the rules of the others.
+    """Check a tokenizer in runtimes. Encode text with installed runtimes, and apply only the rules of other runtimes.
 
     Args:
-        lines: Lines to encode; lines with the text of a special token are left out. None for the lines of `sample_lines`.
+        lines: Lines to encode, or None for the lines of `sample_lines`. Lines with the text of a special token are left out.
         names: Names of runtimes, as in `RUNTIMES`; None for all.
     """
     chosen = None if names is None else set(names)
-    # Programs treat the text of special tokens differently, and reject lone surrogates.
+    # Runtimes treat the text of special tokens differently, and reject lone surrogates.
     special = any_of(frozenset(tokenizer.special_tokens) | frozenset(tokenizer.added_tokens))
     tried = [line for line in map(well_formed, sample_lines() if lines is None else lines) if not special.search(line)]
     expected = tokenizer.encode_batch(tried)
@@ -180,7 +180,7 @@ def check_runtimes(
 
 
 def stated(tokenizer: BPETokenizer) -> list[tuple[str, Verdict]]:
-    """Return the name of each runtime and the verdict of its rule for this tokenizer, without running the runtime."""
+    """Return the name of each runtime and its rule's verdict on this tokenizer, without running the runtimes."""
     return [(runtime.name, runtime.rule(tokenizer.data)) for runtime in RUNTIMES]
 
 
@@ -230,11 +230,11 @@ def _tried(
 
 @contextmanager
 def _kept(failures: list[str]) -> Iterator[None]:
-    """Run a block, and append the first line of its error message to ``failures`` instead of raising."""
+    """Catch an error in the block, and append the first line of the message to ``failures``."""
     try:
         yield
     except BaseException as error:
-        # A panic of an engine in Rust is not an Exception.
+        # A panic in an engine written in Rust is not an Exception.
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         failures.append(next(iter(str(error).strip().splitlines()), type(error).__name__)[:200])
@@ -264,7 +264,7 @@ def _knowing(*names: str) -> Callable[[TokenizerData | Splitting], Verdict]:
             return Verdict(EXACT)
         if splitting.recipe == "bpe" and splitting.base is not None and splitting.base.name in names:
             return Verdict(EXACT)
-        return Verdict(REFUSED, f"it only supports the split patterns {', '.join(sorted(names))}")
+        return Verdict(REFUSED, f"it supports only the split patterns {', '.join(sorted(names))}")
 
     return rule
 
@@ -296,10 +296,10 @@ def _of_llama_cpp(what: TokenizerData | Splitting) -> Verdict:
             return Verdict(DIFFERS, f"it encodes other text as the added tokens {tokens}: pass ids instead of text")
         pre_tokenizer = gguf.pre_tokenizer_of(what)
     if pre_tokenizer is None:
-        return Verdict(DIFFERS, "none of its pre-tokenizers has these splits: pass ids instead of text, as hf-sgpe does")
+        return Verdict(DIFFERS, "none of its pre-tokenizers splits text this way: pass ids instead of text, as hf-sgpe does")
     if pre_tokenizer.differs:
         own = f"its pre-tokenizer {pre_tokenizer.name}" if pre_tokenizer.regexes else "its own tokenizer"
-        return Verdict(DIFFERS, f"{own} gives other ids for {pre_tokenizer.differs}")
+        return Verdict(DIFFERS, f"{own} produces different ids for {pre_tokenizer.differs}")
     return _unless_respelled(what)
 
 

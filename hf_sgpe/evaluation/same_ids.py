@@ -10,7 +10,7 @@ from typing import Any
 from hf_sgpe.evaluation.metrics import Measurable, measurable
 from hf_sgpe.tokenizer import BPETokenizer
 
-# Number of lines in a batch: enough to keep threads busy, but few enough to need little memory.
+# Number of lines in a batch: enough lines to keep threads busy, but few enough to need little memory.
 _LINES = 4096
 # Number of tokens to show before and after the first difference.
 _BEFORE, _AFTER = 3, 8

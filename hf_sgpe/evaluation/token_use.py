@@ -1,4 +1,4 @@
-"""Use of tokens: the number of occurrences of each token in a corpus. The corpus is read as a stream of any size."""
+"""Use of tokens: the number of occurrences of each token in a corpus. The corpus is streamed, so it can be of any size."""
 
 from __future__ import annotations
 
@@ -33,19 +33,21 @@ def use_of_tokens(
     without: frozenset[int] = frozenset(),
     on_progress: Progress | None = None,
 ) -> list[NDArray[np.int64]]:
-    """Return, for each tokenizer, an array with the number of occurrences of each id in the documents of files.
+    """Count the occurrences of each id in the documents of files. Return one array of counts for each tokenizer.
 
-    A file has text (a text file is one document, and each row of another file is one), or word counts. Time grows linearly
-    with the text, and memory with the vocabulary. Added tokens are recognized, but special tokens are not.
+    A file has either text or word counts. A text file is one document. In other files with text, each row is a document.
+    Time grows linearly with the text, and memory grows linearly with the vocabulary. Added tokens are recognized, but
+    special tokens are not.
 
     Args:
-        tokenizers: The first tokenizer has all tokens of the others.
-        text_field: As for `hf_sgpe.corpora.text_files.read_documents`.
-        without: Code points. Lines without them are also counted a second time, by themselves (`parts_without`).
+        tokenizers: Tokenizers. The first tokenizer has all tokens of the others.
+        text_field: See `hf_sgpe.corpora.text_files.read_documents`.
+        without: Code points. Lines without these code points are also counted a second time, separately (see
+            `parts_without`).
         on_progress: Called with the number of bytes read.
 
     Raises:
-        SGPEError: a file cannot be read; or words were counted with another pre-tokenizer than that of the tokenizers.
+        SGPEError: a file cannot be read, or the pre-tokenizer of a file of word counts differs from that of the tokenizers.
     """
     users = [_User(data) for data in tokenizers]
     for file in files:
@@ -64,7 +66,8 @@ def use_of_tokens(
 def document_parts(
     data: TokenizerData, file: CorpusFile, *, text_field: str = "text", on_progress: Progress | None = None
 ) -> Iterator[tuple[str, bool]]:
-    """Yield the documents of a file in parts, each with whether it begins a document.
+    """Yield the documents of a file in parts. Each item is a text and a flag. The flag is True if the text is
+    the start of a document.
 
     The tokens of the parts are the tokens of the whole document.
     """
@@ -93,7 +96,9 @@ def document_parts(
 def parts_without(
     parts: Iterable[tuple[str, bool]], points: frozenset[int], normalization: str
 ) -> Iterator[tuple[str, bool]]:
-    """Yield the parts without any of the code points ``points``. Of other parts, yield the lines without them."""
+    """Yield the parts that have none of the code points ``points``. From each other part, yield the lines that have none of
+    them.
+    """
     for text, begins in parts:
         if points.isdisjoint(map(ord, prepare(text, normalization))):
             yield text, begins
@@ -121,12 +126,12 @@ class PartEncoder:
 
     def __init__(self, data: TokenizerData) -> None:
         self.tokenizer = BPETokenizer.of(data)
-        # No space is added before a part from inside a document.
+        # No space is added before a part that begins inside a document.
         inside = data.inside_text()
         self.inside = self.tokenizer if inside.normalization == data.normalization else BPETokenizer.of(inside)
 
     def encode(self, parts: Iterable[tuple[str, bool]]) -> NDArray[np.int32]:
-        """Return the ids of all parts: first of parts that begin a document, then of other parts."""
+        """Return the ids of all parts. The ids of parts that begin a document come first."""
         if self.inside is self.tokenizer:
             return self.tokenizer.encode_batch_to_numpy([text for text, _ in parts])[0]
         beginnings = [text for text, begins in parts if begins]
@@ -136,7 +141,7 @@ class PartEncoder:
 
 
 class _User(PartEncoder):
-    """A tokenizer, and the number of occurrences of each of its ids so far."""
+    """A tokenizer, and an array with the count of each id so far."""
 
     def __init__(self, data: TokenizerData) -> None:
         super().__init__(data)
@@ -154,21 +159,21 @@ class _User(PartEncoder):
 
 
 def word_counts_in(file: CorpusFile, data: TokenizerData) -> WordCounts | None:
-    """Return the word counts in a file, or None if it has text.
+    """Return the word counts in a file, or None if the file has text.
 
     Raises:
-        SGPEError: the words were counted with another pre-tokenizer than that of the tokenizer.
+        SGPEError: the pre-tokenizer of the word counts differs from that of the tokenizer.
     """
     if not isinstance(file, Path) or not is_file_of_counts(file):
         return None
     if data.by_characters:
-        raise SGPEError(f"{file} has word counts, but merges of this tokenizer cross words: give the text itself")
+        raise SGPEError(f"{file} has word counts, but this tokenizer has merges across words: give the text itself")
     counts = WordCounts.load(file)
     ours, theirs = data.splitting, counts.splitting
     if (ours.regexes, ours.normalization or "none") != (theirs.regexes, theirs.normalization or "none"):
         raise SGPEError(
             f"{file}: the words were counted with the recipe {theirs.recipe}, the pattern {theirs.pattern!r} and the "
             f"normalization {theirs.normalization or 'none'}, but the tokenizer has {ours.recipe}, {ours.pattern!r} and "
-            f"{data.normalization}: count the text again with these, or give the text itself"
+            f"{data.normalization}: count the text again with the tokenizer's settings, or give the text itself"
         )
     return counts

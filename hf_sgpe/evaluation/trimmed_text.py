@@ -23,13 +23,13 @@ class TrimmedText:
     """The result of `compare_trimmed`.
 
     Attributes:
-        kept_lines: Number of lines without a character of the dropped scripts.
-        same_lines: Number of these lines that have the same tokens.
+        kept_lines: Number of lines without characters of the dropped scripts.
+        same_lines: Number of the ``kept_lines`` that have the same tokens before and after trimming.
         other_lines: Number of all other lines.
-        decoded_lines: Number of lines of both kinds that decode to the text that they decoded to before.
-        tokens_before: Number of tokens of the base.
+        decoded_lines: Number of lines, of both kinds, with the same decoded text before and after trimming.
+        tokens_before: Number of tokens of the base tokenizer.
         tokens_after: Number of tokens of the trimmed tokenizer.
-        other_tokens_before: Number of tokens of the base in ``other_lines``.
+        other_tokens_before: Number of tokens of the base tokenizer in ``other_lines``.
         other_tokens_after: Number of tokens of the trimmed tokenizer in ``other_lines``.
     """
 
@@ -71,14 +71,14 @@ def compare_trimmed(trimming: Trimming, lines: Iterable[str]) -> TrimmedText:
 def check_corpus(
     trimming: Trimming, files: Iterable[CorpusFile], *, text_field: str = "text", on_progress: Progress | None = None
 ) -> int:
-    """Check that the documents of files have the same tokens before and after trimming. Of documents with characters of
-    dropped scripts, check the parts and lines without such characters.
+    """Check that the documents of files have the same tokens before and after trimming. In documents with characters of
+    dropped scripts, check only the parts and lines without such characters.
 
     Returns:
-        The number of tokens that were compared.
+            The number of compared tokens.
 
-    Raises:
-        SGPEError: a token differs; or a file cannot be read.
+        Raises:
+            SGPEError: a token differs, or a file cannot be read.
     """
     points = confined_to(trimming.scripts, trimming.base.normalization).points
     old, new = PartEncoder(trimming.base), PartEncoder(trimming.tokenizer)
@@ -91,7 +91,7 @@ def check_corpus(
             before, after = moved[old.encode(batch)], new.encode(batch)
             if not np.array_equal(before, after):
                 wrong = next(text for text, begins in batch if _differs(old, new, moved, text, begins))
-                raise SGPEError(f"{file}: the trimmed tokenizer has other tokens for {wrong[:60]!r}")
+                raise SGPEError(f"{file}: the trimmed tokenizer has different tokens for {wrong[:60]!r}")
             compared += len(after)
     return compared
 

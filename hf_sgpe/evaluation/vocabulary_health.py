@@ -27,21 +27,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NO_SCRIPT = "no script"
-"""The name that replaces a script for tokens without a letter: digits, punctuation, white space."""
+"""The name used instead of a script for tokens without a letter: digits, punctuation, white space."""
 _FIRST_CUTOFF = 1000
 _SMALLEST_PART = 8
 
 
 @dataclass(frozen=True)
 class Cutoff:
-    """An extended tokenizer with only the first of its new tokens.
+    """Measurements of an extended tokenizer with only the first of its new tokens.
 
     Attributes:
-        new_tokens: Number of new tokens, in the order in which they were learned.
+        new_tokens: Number of new tokens that are kept, in the order of learning.
         used: Number of new tokens that the text uses.
         tokens_in_text: Number of tokens of the text.
-        share_of_gain: Number of tokens that these new tokens save, divided by the number that all new tokens save; None if
-            the new tokens save nothing.
+        share_of_gain: Number of tokens saved by these new tokens, divided by the number saved by all new tokens. None if the
+            new tokens save nothing.
     """
 
     new_tokens: int
@@ -62,10 +62,11 @@ class VocabularyHealth:
         only_steps: Ids of unused tokens from which used tokens are built.
         never_used: Ids of all other unused tokens.
         unreachable: Ids of unused tokens whose own bytes are encoded as other tokens.
-        scripts: Id → the script of the token's first letter; `PARTS` for parts of characters, `NO_SCRIPT` without a letter.
+        scripts: The script of each token's first letter, keyed by id. `PARTS` for a part of a character, and `NO_SCRIPT` for
+            a token without letters.
         alike: Number of tokens that differ from another token only in ``case``, in a leading ``space``, or in ``either``.
-        cutoffs: For an extended tokenizer, measurements of the text with more and more of its new tokens. The tokenizer
-            without new tokens keeps its pre-tokenizer and the order of its merges.
+        cutoffs: For an extended tokenizer, measurements with increasing numbers of its new tokens. Without new tokens, the
+            tokenizer keeps its pre-tokenizer and the order of its merges.
     """
 
     tokens: int
@@ -81,7 +82,7 @@ class VocabularyHealth:
 
     @property
     def kinds(self) -> dict[str, frozenset[int]]:
-        """Kind of token → ids, in the order in which tables show the kinds."""
+        """Ids of the tokens of each kind. The kinds are in the order of the tables."""
         return {name: getattr(self, name) for name in ("used", "only_steps", "never_used", "unreachable")}
 
     @property
@@ -90,7 +91,9 @@ class VocabularyHealth:
         return sum(script == PARTS for script in self.scripts.values())
 
     def by_script(self) -> dict[str, dict[str, int]]:
-        """Return script → the number of its ``tokens`` and of its tokens in each of `kinds`, the largest script first."""
+        """Return, for each script, the number of its ``tokens`` and the number of its tokens of each kind. The largest
+        script is first.
+        """
         totals = Counter(self.scripts.values())
         counts = {name: Counter(map(self.scripts.__getitem__, ids)) for name, ids in self.kinds.items()}
         return {
@@ -99,7 +102,7 @@ class VocabularyHealth:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as JSON values. Ids are ranges: the first id and the last id of each."""
+        """Return the result as JSON values. Ids are given as ranges, each with its first and last id."""
         numbers = {"tokens": self.tokens, "added": self.added, "tokens_in_text": self.tokens_in_text}
         numbers |= {name: len(ids) for name, ids in self.kinds.items()}
         return {
@@ -143,7 +146,7 @@ def health_of(
 
 
 def unreachable_ids(data: TokenizerData) -> set[int]:
-    """Return the ids of ordinary tokens whose own bytes, without other text, are encoded as other tokens.
+    """Return the ids of ordinary tokens whose bytes, as a text of their own, are encoded as other tokens.
 
     A part of a character is unreachable if no merges build it, or if its bytes cannot occur in text. Special and added
     tokens are not ordinary tokens.
@@ -171,7 +174,8 @@ def unreachable_ids(data: TokenizerData) -> set[int]:
 
 
 def scripts_of(tokens: Iterable[bytes]) -> Iterator[str]:
-    """Yield the script of the first letter of each token, or `PARTS` or `NO_SCRIPT`.
+    """Yield the script of each token's first letter. Yield `PARTS` for a part of a character, and `NO_SCRIPT` for other
+    tokens without letters.
 
     >>> list(scripts_of([" ක1".encode(), b"x", b"12", "ක".encode()[:2]]))
     ['sinhala', 'latin', 'no script', 'parts of characters']
@@ -187,9 +191,9 @@ def scripts_of(tokens: Iterable[bytes]) -> Iterator[str]:
 
 
 def alike(tokens: Iterable[bytes]) -> dict[str, int]:
-    """Return the number of tokens that differ from another token only in case, in a leading space, or in either of these.
+    """Count the tokens that differ from another token only in case, only in a leading space, or only in case and space.
 
-    One token of each group is not counted.
+    In each group of such tokens, one token is not counted.
 
     >>> alike([b"the", b"The", b" the", b" THE"])
     {'case': 2, 'space': 1, 'either': 3}
@@ -208,9 +212,9 @@ def _is_text(token: bytes) -> bool:
 
 
 def new_tokens_of(data: TokenizerData) -> list[bytes]:
-    """Return the tokens that extensions added, in the order in which they were learned; none for other tokenizers.
+    """Return the tokens that extensions added, in the order of learning. For other tokenizers, return an empty list.
 
-    In each extension, tokens that no merge builds come first, then the others, by rank.
+    Each extension begins with its tokens without a merge. The tokens with a merge follow, sorted by rank.
     """
     merged = {left + right: None for left, right in data.merges}
     rank = {token: place for place, token in enumerate(merged)}
@@ -223,7 +227,8 @@ def new_tokens_of(data: TokenizerData) -> list[bytes]:
 
 
 def _cutoffs(new: int) -> list[int]:
-    """Return increasing numbers of new tokens, each twice the previous one; the last is the number of all new tokens.
+    """Return increasing numbers of new tokens. Each is twice the previous one, except the last: the number of all new
+    tokens.
 
     >>> _cutoffs(5000), _cutoffs(80), _cutoffs(0)
     ([1000, 2000, 4000, 5000], [10, 20, 40, 80], [])
@@ -237,11 +242,11 @@ def _cutoffs(new: int) -> list[int]:
 
 
 def _measured_cutoffs(new: Sequence[int], sizes: Sequence[int], uses: Sequence[NDArray[np.int64]]) -> list[Cutoff]:
-    """Return the cut-offs.
+    """Return the measurements at each cut-off.
 
     Args:
         new: Ids of the new tokens.
-        uses: Number of occurrences of each id, without new tokens and then at each cut-off.
+        uses: Number of occurrences of each id: first without new tokens, then at each cut-off.
     """
     totals = [int(use.sum()) for use in uses]
     gain = totals[0] - totals[-1]

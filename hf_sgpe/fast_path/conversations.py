@@ -1,5 +1,5 @@
-"""``apply_chat_template`` for `SGPETokenizerFast`: renders a conversation as marked text, and encodes the text according to
-its marks.
+"""``apply_chat_template`` for `SGPETokenizerFast`. It renders a conversation as marked text, and encodes the text according
+to the marks.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from hf_sgpe.vocabulary.added_patterns import Matching
 
 logger = logging.get_logger(__name__)
 
-# Names of the reasoning field in messages. Templates get the reasoning under the first two names.
+# Names of the reasoning field in messages. Templates receive the reasoning under the first two names.
 _REASONING = ("reasoning_content", "thinking", "reasoning")
 
-# The same placeholder as in transformers, so that a template that counts, cuts or changes texts has the same result.
+# The same placeholder as in transformers, so that templates that count, cut or change texts have the same result.
 _END = "CONTINUE_FINAL_MESSAGE_TAG "
 
 
 def prepared(conversation: Any) -> Any:
     """Prepare a conversation, or a list of conversations, for a template in the same way as the newest transformers.
 
-    With this preparation, older versions render the same text.
+    After this preparation, older versions render the same text.
     """
     if isinstance(conversation, (list, tuple)) and conversation:
         first = conversation[0]
@@ -55,7 +55,7 @@ def check_continued(field: bool | str) -> None:
     """Check that the installed transformers can continue this field of a message.
 
     Raises:
-        SGPEError: the installed transformers cannot continue this field, because old versions always continue ``content``.
+        SGPEError: the installed transformers cannot continue this field. Old versions always continue ``content``.
     """
     if (
         isinstance(field, str)
@@ -63,7 +63,7 @@ def check_continued(field: bool | str) -> None:
         and render_jinja_template.__annotations__["continue_final_message"] is bool
     ):
         raise SGPEError(
-            f"continue_final_message={field!r}: transformers {transformers.__version__} can only continue the field "
+            f"continue_final_message={field!r}: transformers {transformers.__version__} can continue only the field "
             "'content': pip install --upgrade transformers"
         )
 
@@ -77,13 +77,14 @@ def write_conversation(
     continue_final_message: bool | str,
     variables: Mapping[str, Any],
 ) -> Written:
-    """Render one conversation as marked text, equal to the text of ``tokenizer.apply_chat_template(tokenize=False)``.
+    """Render one conversation as marked text. The text is equal to that of
+    ``tokenizer.apply_chat_template(tokenize=False)``.
 
     Args:
         messages: Messages from `prepared`.
         source: Jinja source of the template.
         tools: JSON schemas, or functions with a docstring.
-        continue_final_message: Whether to stop at the end of the last message; a string names the field to continue.
+        continue_final_message: Whether to stop at the end of the last message. A string names the field to continue.
         variables: Other variables of the template, such as ``documents`` and ``add_generation_prompt``.
     """
     if continue_final_message:
@@ -91,7 +92,7 @@ def write_conversation(
         _mark_end(messages[-1], continue_final_message if isinstance(continue_final_message, str) else "content")
     schemas = None if tools is None else [get_json_schema(tool) if callable(tool) else tool for tool in tools]
     special_tokens = dict(tokenizer.special_tokens_map)
-    # Special tokens in the call replace the tokenizer's.
+    # Special tokens in the call replace those of the tokenizer.
     names = {*special_tokens, *tokenizer.SPECIAL_TOKENS_ATTRIBUTES}
     special_tokens.update({name: value for name, value in variables.items() if name in names})
     text = write(messages, source, special_tokens=special_tokens, variables={**variables, "tools": schemas})
@@ -115,14 +116,16 @@ def finder_for(tokenizer: PreTrainedTokenizerFast) -> Finder:
     """Return a `Finder` for the special tokens of a tokenizer."""
     tokens = tokenizer.added_tokens_decoder.values()
 
-    # The backend finds tokens with ``normalized`` later, in the text between these tokens.
+    # The backend searches for tokens with ``normalized`` later, in the text between these tokens.
     ordinary = [token.content for token in tokens if not token.special and not token.normalized]
     matching = {token.content: Matching(token.lstrip, token.rstrip, token.single_word) for token in tokens}
     return Finder([token.content for token in tokens if token.special], ordinary, matching)
 
 
 def is_harmless(tokenizer: PreTrainedTokenizerFast, text: Written) -> bool:
-    """Return whether plain encoding of a text finds exactly the template's special tokens."""
+    """Return whether a text can be encoded without its marks: whether the only special tokens found are those of the
+    template.
+    """
     if tokenizer._tokenizer.normalizer and any(
         token.special and token.normalized for token in tokenizer.added_tokens_decoder.values()
     ):
@@ -131,7 +134,7 @@ def is_harmless(tokenizer: PreTrainedTokenizerFast, text: Written) -> bool:
 
 
 def warn_without_answers(source: str) -> None:
-    """Warn once, as transformers does, if a template does not mark answers, so that every mask is zero."""
+    """Warn once, as transformers does, if a template does not mark answers. In this case every mask is zero."""
     if not re.search(r"\{%[-+]?\s*generation\s*[-+]?%\}", source):
         logger.warning_once(
             "return_assistant_tokens_mask==True but chat template does not contain `{% generation %}` keyword: the mask is "
@@ -140,8 +143,8 @@ def warn_without_answers(source: str) -> None:
 
 
 def answer_mask(text: str, encoding: Encoding) -> list[int]:
-    """Return a list with 1 for each token of ``encoding`` that overlaps an answer of the assistant in ``text``, and 0 for
-    each other token.
+    """Return a mask with one entry for each token of ``encoding``: 1 if the token overlaps an answer of the assistant in
+    ``text``, otherwise 0.
     """
     marks = marks_of(text)
     return [int(any(mark & ANSWER for mark in marks[start:stop])) for start, stop in encoding.offsets]
@@ -150,7 +153,7 @@ def answer_mask(text: str, encoding: Encoding) -> list[int]:
 def encode_written(
     tokenizer: PreTrainedTokenizerFast, text: Written | Sequence[Written], options: Mapping[str, Any]
 ) -> BatchEncoding:
-    """Return ``tokenizer._encode_plus(text, **options)`` with only the template's own special tokens as special tokens.
+    """Return ``tokenizer._encode_plus(text, **options)``, but find only the template's own special tokens in the text.
 
     Raises:
         SGPEError: the options add special tokens around the text, split it into words, or have a text pair.
@@ -213,7 +216,7 @@ def _pieces(
 
 
 def _copy(backend: Tokenizer) -> Tokenizer:
-    """Return a copy of the backend without post-processing. It shares the model, but not the settings."""
+    """Return a copy of the backend without post-processing. The copy shares the model, but not the settings."""
     copy = Tokenizer(backend.model)
     copy.normalizer = backend.normalizer
     copy.pre_tokenizer = backend.pre_tokenizer
@@ -222,14 +225,14 @@ def _copy(backend: Tokenizer) -> Tokenizer:
 
 
 def _inside_text(pre_tokenizer: PreTokenizer | None) -> PreTokenizer | None:
-    """Return a pre-tokenizer for parts from inside a text, before which one of the scheme ``first`` puts no space."""
+    """Return a pre-tokenizer for parts from inside a text. With the scheme ``first``, no space is put before such parts."""
     if not isinstance(pre_tokenizer, Metaspace) or pre_tokenizer.prepend_scheme != "first":
         return pre_tokenizer
     return Metaspace(pre_tokenizer.replacement, prepend_scheme="never", split=pre_tokenizer.split)
 
 
 def _joined(pieces: Iterable[tuple[Part, Encoding]]) -> Encoding:
-    """Join the encodings of the parts of a text. `Encoding.merge` would lose offsets."""
+    """Join the encodings of a text's parts. `Encoding.merge` would lose offsets."""
     whole: dict[str, list[Any]] = {
         name: [] for name in ("ids", "type_ids", "tokens", "special_tokens_mask", "attention_mask")
     }

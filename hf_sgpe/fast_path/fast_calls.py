@@ -1,8 +1,8 @@
-"""The fast lane of `SGPETokenizerFast`: calls that need only ids, masks, offsets and lengths go to the native kernel.
+"""The fast lane of `SGPETokenizerFast`: the native kernel answers calls that need only ids, masks, offsets and lengths.
 
-The backend answers all other calls (pairs, overflow, text split into words), and all calls of a tokenizer that
-`BPETokenizer` cannot reproduce exactly. transformers needs the encodings of a result for ``word_ids``, ``char_to_token`` and
-similar methods; the backend computes them on first use. Every field of a result equals the backend's.
+The backend answers all other calls (pairs, overflow, text split into words). It also answers all calls if `BPETokenizer`
+cannot reproduce the tokenizer exactly. For ``word_ids``, ``char_to_token`` and similar methods of a result, transformers
+needs the backend's encodings. They are computed on first use. Every field of a result equals the backend's.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from hf_sgpe.tokenizer import BPETokenizer
 if TYPE_CHECKING:
     from tokenizers import Encoding
 
-# Opening the lane takes time proportional to the vocabulary. The lane opens once the backend has encoded this many
-# characters per token of the vocabulary, which takes about the same time.
+# Opening the lane takes time proportional to the vocabulary. The lane opens after the backend has encoded this number of
+# characters per token of the vocabulary. That takes about the same time as opening the lane.
 _WORTH_OPENING = 16
-# Checking that the added tokens are unchanged takes time for each token. For fewer characters than this per added token, the
-# backend is as fast.
+# The check that the added tokens are unchanged takes time for each added token. If a text has fewer characters per added
+# token than this number, the backend is as fast.
 _WORTH_CHECKING = 16
 
 # Options that only the backend supports, or that need more than ids.
@@ -79,14 +79,14 @@ def from_ids(
     suffix: Sequence[int] = (),
     offsets: list[Offsets] | None = None,
 ) -> BatchEncoding:
-    """Return the result of ``tokenizer._encode_plus`` for rows of ids, truncated and padded.
+    """Truncate and pad rows of ids, and return them as the result of ``tokenizer._encode_plus``.
 
     Args:
-        make: Function that computes the encodings; called on their first use.
-        is_batch: Whether the call had a list of texts, not a single text.
+        make: Function that computes the encodings. It is called when the encodings are first used.
+        is_batch: Whether the call had a list of texts and not a single text.
         prefix: Ids of special tokens to put before each row.
         suffix: Ids of special tokens to put after each row.
-        offsets: Offsets of each row, or None if the call does not ask for them.
+        offsets: Offsets of each row, or None if the call does not request offsets.
     """
     get = options.get
     max_length: Any = get("max_length")
@@ -119,7 +119,7 @@ def tokens(tokenizer: PreTrainedTokenizerFast, text: Any, add_special_tokens: bo
 
 
 def open_for(tokenizer: PreTrainedTokenizerFast, bpe: BPETokenizer) -> None:
-    """Open the fast lane of a tokenizer that was made from ``bpe``, unless tokens were added to the tokenizer afterwards."""
+    """Open the fast lane of a tokenizer that was made from ``bpe``, unless tokens have been added to the tokenizer since."""
     if tokenizer.get_added_vocab() == bpe.data.added_ids:
         _lanes[tokenizer] = _Lane(bpe, _fingerprint(tokenizer))
 
@@ -127,13 +127,13 @@ def open_for(tokenizer: PreTrainedTokenizerFast, bpe: BPETokenizer) -> None:
 def close_for(tokenizer: PreTrainedTokenizerFast) -> None:
     """Close the lane of a tokenizer before its tokens change. A later call opens a new lane."""
     for encodings in list(_waiting.pop(tokenizer, ())):
-        encodings.make()  # with the tokens at the time of that call
+        encodings.make()  # with the tokens as they are before the change
     _lanes.pop(tokenizer, None)
 
 
 class _Lane:
-    """A tokenizer's kernel, with the fingerprint of the backend from which the kernel was made. The lane is closed if
-    ``bpe`` is None.
+    """A tokenizer's kernel, with the fingerprint of the backend from which the kernel was made. If ``bpe`` is None, the lane
+    is closed.
     """
 
     def __init__(self, bpe: BPETokenizer | None, fingerprint: tuple[Any, ...] | None) -> None:
@@ -149,7 +149,7 @@ class _Lane:
             place = names.index("$A")
             self.prefix = [bpe.special_tokens[name] for name in names[:place]]
             self.suffix = [bpe.special_tokens[name] for name in names[place + 1 :]]
-            # The backend handles templates with different token type ids.
+            # The backend handles templates with more than one token type id.
             self.is_open &= {type_id for _, type_id in bpe.template.single} == {0}
 
     def batch_encoding(
@@ -171,8 +171,8 @@ class _Lane:
             "pad_to_multiple_of": get("pad_to_multiple_of"),
             "padding_side": get("padding_side"),
         }
-        # Saving a tokenizer saves the backend's settings, so set them as a call of the backend would. Skip this if another
-        # thread holds the lock: when two calls run at the same time, either may be the last to set them.
+        # When a tokenizer is saved, the backend's settings are saved. So set them as a call of the backend would. Skip this
+        # if another thread holds the lock: if two calls run at the same time, either may set them last.
         lock = backend_lock(tokenizer)
         if lock.acquire(blocking=False):
             try:
@@ -186,7 +186,7 @@ class _Lane:
         allowed = "none" if split_special else "all"
         offsets: list[Offsets] | None = None
         if get(_OFFSETS):
-            # For characters that normalization changed, the backend computes different offsets.
+            # The backend computes different offsets for characters that normalization changed.
             normalization = "none" if self.bpe.by_characters else self.bpe.normalization
             if any(prepare(text, normalization) != text for text in texts):
                 return None
@@ -206,7 +206,9 @@ def _columns(
     options: Mapping[str, Any],
     offsets: list[Offsets] | None = None,
 ) -> dict[str, Any]:
-    """Return the padded columns of a result; rows begin with ``before`` and end with ``after`` special tokens."""
+    """Return the padded columns of a result. Rows begin with ``before`` special tokens and end with ``after`` special
+    tokens.
+    """
     lengths = [len(row) for row in rows]
     target = padded_length(lengths, options)
     pads = [max(target - length, 0) for length in lengths]
@@ -225,7 +227,7 @@ def _columns(
         return default if value is None else value
 
     def pad_with(pad: str | int) -> Any:
-        # Read the property only if needed: it takes microseconds.
+        # Read the property only if it is needed, because reading it takes microseconds.
         return None if not any(pads) else getattr(tokenizer, pad) if isinstance(pad, str) else pad
 
     data: dict[str, Any] = {"input_ids": padded(rows, pad_with("pad_token_id"))}
@@ -254,7 +256,7 @@ if hasattr(os, "register_at_fork"):  # a forked child does not have the thread t
 
 
 def backend_lock(tokenizer: PreTrainedTokenizerFast) -> RLock:
-    """Return the lock to hold while setting the backend's truncation and padding, and while encoding with these settings."""
+    """Return the lock for the backend's truncation and padding. Hold the lock while setting them and encoding with them."""
     lock = _locks.get(tokenizer)  # faster than creating a lock for setdefault in every call
     return _locks.setdefault(tokenizer, RLock()) if lock is None else lock
 
@@ -294,10 +296,10 @@ _MODEL_OPTIONS = (
 
 
 def _fingerprint(tokenizer: PreTrainedTokenizerFast) -> tuple[Any, ...] | None:
-    """Return the part of a backend's state on which ids depend and that can be read in microseconds; None for a backend with
+    """Return the part of a backend's state that affects ids and can be read in microseconds. Return None for a backend with
     parts in Python.
 
-    The vocabulary and the merges are represented by their sizes only, so a new model of the same size goes unnoticed.
+    Only the sizes of the vocabulary and the merges are included, so a new model of the same size is not noticed.
     """
     backend = tokenizer._tokenizer
     model = backend.model
@@ -316,7 +318,7 @@ def _fingerprint(tokenizer: PreTrainedTokenizerFast) -> tuple[Any, ...] | None:
 
 
 def padded_length(lengths: list[int], options: Mapping[str, Any]) -> int:
-    """Return the length after padding for rows of these lengths; 0 without padding."""
+    """Return the length of rows with these lengths after padding, or 0 without padding."""
     strategy = options.get("padding_strategy", PaddingStrategy.DO_NOT_PAD)
     if strategy == PaddingStrategy.DO_NOT_PAD:
         return 0
@@ -335,7 +337,7 @@ class _Encodings(Sequence[Any]):
         self._encodings: list[Encoding] | None = None
 
     def make(self) -> list[Encoding]:
-        """Return all encodings, computed on the first call."""
+        """Return all encodings. They are computed in the first call."""
         with backend_lock(self._tokenizer):
             if self._encodings is None:
                 self._encodings = self._make()

@@ -1,7 +1,7 @@
 """Atomic writes: a file is written under a temporary name and then renamed, so a failure leaves no incomplete file.
 
-For each temporary file, the process holds a lock file in the same folder, and the lock ends with the process. The next
-process that writes into the folder removes temporary files whose lock is free, because their process was killed.
+For each temporary file, the process holds a lock file in the same folder. The lock ends with the process. So a temporary
+file with a free lock belongs to a killed process. The next process that writes into the folder removes such files.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SUFFIX = ".hf_sgpe"
 
 @contextmanager
 def atomic_directory(directory: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary folder. When the block succeeds, each file in this folder is renamed into ``directory``.
+    """Yield a temporary folder. If the block succeeds, move each file in this folder into ``directory``.
 
     ``directory`` is created if it does not exist. Other files in ``directory`` stay. After a failure, no new file is left.
 
@@ -32,7 +32,8 @@ def atomic_directory(directory: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(directory)
     _check_folder(target)
     with _errors_name(target), parents_of(target):
-        # A rename is atomic only within a file system, so the temporary folder is in the target, or next to a new target.
+        # A rename is atomic only within a file system, so the temporary folder is inside the target, or next to a new
+        # target.
         place = target if target.is_dir() else target.parent
         _remove_leftovers(target.parent)
         with _temporary(place, target.name, _make_folder) as temporary:
@@ -52,7 +53,7 @@ def atomic_directory(directory: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary path, which is renamed to ``path`` when the block succeeds and removed otherwise.
+    """Yield a temporary path. If the block succeeds, the file at this path is renamed to ``path``. Otherwise it is removed.
 
     If ``path`` is a link, its target is replaced and the link stays.
 
@@ -65,7 +66,7 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a file in UTF-8, with ``\\n`` at the ends of lines on every system.
+    """Write a file in UTF-8, with ``\\n`` as the line end on every system.
 
     Raises:
         OSError: as for `check_file`.
@@ -76,7 +77,7 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 @contextmanager
 def scratch_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary folder next to ``path``, for data that does not fit into memory. It is removed after the block.
+    """Yield a temporary folder next to ``path``, for data that does not fit into memory. Remove the folder after the block.
 
     Raises:
         OSError: as for `check_file`.
@@ -99,20 +100,20 @@ def parents_of(target: Path) -> Iterator[None]:
         yield
     except BaseException:
         for parent in created:
-            with suppress(OSError):  # it is not empty
+            with suppress(OSError):  # the folder is not empty
                 parent.rmdir()
         raise
 
 
 def release(lock: BaseFileLock) -> None:
     """Release a lock and remove its file."""
-    with suppress(OSError):  # Windows removes it after the release
+    with suppress(OSError):  # Windows removes the file after the release
         Path(lock.lock_file).unlink(missing_ok=True)
     lock.release()
 
 
 def check_directory(directory: str | os.PathLike[str], names: Iterable[str]) -> None:
-    """Check, without changes to the disk, that the files ``names`` can be written into ``directory``.
+    """Check that files called ``names`` can be written into ``directory``. Nothing on the disk is changed.
 
     Raises:
         OSError: one of the names is a folder or a device, or there is no permission to write.
@@ -132,7 +133,7 @@ def _check_folder(target: Path) -> None:
 
 
 def check_file(path: str | os.PathLike[str]) -> None:
-    """Check, without changes to the disk, that ``path`` can be written as a file.
+    """Check that ``path`` can be written as a file. Nothing on the disk is changed.
 
     Raises:
         OSError: ``path`` is a folder or a device, one of its parents is a file, or there is no permission to write.
@@ -155,7 +156,7 @@ def _folder_above(target: Path) -> Path:
 
 @contextmanager
 def _errors_name(target: Path) -> Iterator[None]:
-    """Change file-system errors in the block so that they name ``target`` instead of a temporary file."""
+    """Replace the name of a temporary file by ``target`` in file-system errors of the block."""
     try:
         yield
     except OSError as error:
@@ -176,7 +177,7 @@ def _next_to(path: str | os.PathLike[str], make: Callable[[Path], None]) -> Iter
 
 @contextmanager
 def _temporary(place: Path, name: str, make: Callable[[Path], None]) -> Iterator[Path]:
-    """Yield a locked temporary file or folder in ``place``, named after ``name``. It is removed after the block."""
+    """Yield a locked temporary file or folder in ``place``, named after ``name``. Remove it after the block."""
     from filelock import FileLock
 
     _remove_leftovers(place)
@@ -198,7 +199,7 @@ def _make_folder(path: Path) -> None:
 
 
 def _remove_leftovers(place: Path) -> None:
-    """Remove the temporary files that killed processes left in a folder."""
+    """Remove temporary files of killed processes from a folder."""
     from filelock import FileLock
 
     for file in place.glob(f".*-????????{_SUFFIX}.lock"):

@@ -16,7 +16,7 @@ def chart(path: Path, size: tuple[float, float], rows: int = 1, columns: int = 2
     """Yield a matplotlib figure and its rows of axes. After the block, save the drawing as PNG or SVG, depending on the file
     name.
 
-    The same drawing results in the same bytes. In SVG, text stays text.
+    Equal drawings are saved as equal bytes. In SVG, text stays text.
     """
     check_matplotlib()
     import matplotlib

@@ -1,4 +1,4 @@
-"""Recognition of the files in a folder or a Hub repository: a model, a tokenizer, or an unsupported format."""
+"""Recognition of what a folder or a Hub repository contains: a model, a tokenizer, or an unsupported format."""
 
 from __future__ import annotations
 
@@ -15,18 +15,22 @@ _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model"
 
 
 def model_file(folder: Path) -> str | None:
-    """Return the name of one file of the model in a folder, weights before ``config.json``; None if there is no model."""
+    """Return the name of a model file in a folder, or None if there is no model. Weights take precedence over
+    ``config.json``.
+    """
     files = (file.name for names in _MODEL_FILES for file in sorted(folder.glob(names)))
     return next(files, None)
 
 
 def tokenizer_file(folder: Path) -> str | None:
-    """Return the name of one file of the tokenizer in a folder, ``tokenizer.json`` first; None if there is no tokenizer."""
+    """Return the name of a tokenizer file in a folder, or None if there is no tokenizer. ``tokenizer.json`` takes
+    precedence.
+    """
     return next((name for name in _TOKENIZER_FILES if (folder / name).is_file()), None)
 
 
 def tokens_in(file: Path) -> int | None:
-    """Return the number of tokens in any ``tokenizer.json``; None if it cannot be read."""
+    """Return the number of tokens in any ``tokenizer.json``, or None if the file cannot be read."""
     try:
         content = read_json(file)
         added = {token["content"] for token in content.get("added_tokens") or ()}
@@ -37,9 +41,9 @@ def tokens_in(file: Path) -> int | None:
 
 
 def vocabulary_file(names: Iterable[str]) -> str | None:
-    """Return the name of the file with a tokenizer's vocabulary among the files of a folder; None without one.
+    """Find the vocabulary file of a tokenizer among the names of files in a folder. Return None if there is no such file.
 
-    If there are several such files, return the file that contains more of the tokenizer; ``tokenizer.json`` contains most.
+    If there are several such files, return the most complete one. ``tokenizer.json`` is the most complete.
 
     >>> vocabulary_file(["vocab.json", "merges.txt"]), vocabulary_file(["vocab.json"])
     ('merges.txt', None)
@@ -53,7 +57,8 @@ def vocabulary_file(names: Iterable[str]) -> str | None:
 
 
 def why_no_tokenizer(names: Iterable[str], where: str) -> str:
-    """Return the reason why a place has no tokenizer, with a remedy, as the end of a message, or an empty string.
+    """Return the end of a message: why a place has no tokenizer, and a remedy. If the reason is unknown, return an empty
+    string.
 
     Args:
         names: Names of the files.
@@ -63,8 +68,8 @@ def why_no_tokenizer(names: Iterable[str], where: str) -> str:
 
 
 def why_no_model(folder: Path) -> str:
-    """Return the end of a message about a missing model, with the recognised contents of the folder and a remedy; empty if
-    nothing is recognised.
+    """Return the end of a message about a missing model: what the folder contains instead, and a remedy. Return an empty
+    string if the contents are not recognised.
     """
     return f", {_adapter(str(folder))}" if (folder / ADAPTER_FILE).is_file() else ""
 

@@ -19,13 +19,13 @@ class NoSuchFileError(SGPEError):
     """An error for a repository that does not have the requested file."""
 
 
-# The client retries each request for half a minute. With the waits between the tries, all tries take about four minutes.
+# The client retries each request for half a minute. With the waits between them, all tries take about four minutes.
 _TRIES = 6
 _LOG_IN = "log in with 'hf auth login' or set HF_TOKEN"
 
 
 def split_name(name: str) -> tuple[str, str | None]:
-    """Return the repository and the revision of a name ``repository@revision`` from the command line.
+    """Split a name ``repository@revision`` from the command line into the repository and the revision.
 
     >>> split_name("user/name@v1"), split_name("user/name")
     (('user/name', 'v1'), ('user/name', None))
@@ -40,7 +40,7 @@ def split_name(name: str) -> tuple[str, str | None]:
 
 
 def check_name(name: str) -> None:
-    """Check, without a request to the Hub, that ``name`` is a valid repository name: ``user/name`` or ``name``.
+    """Check that ``name`` is a valid repository name, ``user/name`` or ``name``. No request is sent to the Hub.
 
     Raises:
         SGPEError: the name is not valid.
@@ -60,15 +60,14 @@ def download(
     token: bool | str | None = None,
     cache_dir: str | Path | None = None,
 ) -> Path:
-    """Return the local path of a file of a model repository. The file is downloaded unless the cache has its current
-    version.
+    """Return the local path of a file of a model repository. Download the file unless its current version is in the cache.
 
     Args:
         repo: ``user/name``.
         filename: Path in the repository.
         also: Other files of the same commit to download into the same folder. Files that do not exist are skipped.
         revision: Branch, tag or commit.
-        token: As for huggingface_hub; None uses the token of ``hf auth login``.
+        token: See huggingface_hub. None uses the token of ``hf auth login``.
         cache_dir: Cache folder; None for the cache of huggingface_hub.
 
     Raises:
@@ -81,12 +80,13 @@ def download(
     with hub_errors(f"{name}: no such file or folder, and"):
         try:
             if not isinstance(try_to_load_from_cache(repo, filename, cache_dir=cache_dir, revision=revision), str):
-                # Without a network this fails at once, but a download would retry for half a minute.
+                # Without a network, this fails at once. A download would be retried for half a minute.
                 get_hf_file_metadata(hf_hub_url(repo, filename, revision=revision), token=token)
             path = Path(hf_hub_download(repo, filename, cache_dir=cache_dir, revision=revision, token=token))
         except RemoteEntryNotFoundError:
             raise NoSuchFileError(f"{name}: the repository holds no {filename}") from None
-        # The cache has a folder for each commit. Commits do not change, so a record that a commit lacks a file stays valid.
+        # The cache has a folder for each commit. Commits do not change, so a file that a commit lacks is looked up only
+        # once.
         commit = path.parents[filename.count("/")].name
         for other in also:
             if try_to_load_from_cache(repo, other, cache_dir=cache_dir, revision=commit) is None:
@@ -95,7 +95,7 @@ def download(
                 except RemoteEntryNotFoundError:
                     continue
                 except LocalEntryNotFoundError as error:
-                    # In offline mode, the files in the cache are enough; a failed connection is an error.
+                    # In offline mode, the cached files are enough. Otherwise a failed connection is an error.
                     if not isinstance(error.__cause__, OfflineModeIsEnabled):
                         raise
     return path
@@ -113,8 +113,8 @@ def names_in(repo: str, *, revision: str | None = None, token: bool | str | None
 
 
 def download_model(name: str) -> Path:
-    """Return the local folder of a model, with weights, configuration and tokenizer. Files that are not in the cache are
-    downloaded.
+    """Return the local folder of a model, with weights, configuration and tokenizer. Download the files that are not in the
+    cache.
 
     Args:
         name: ``user/name``, or ``user/name@revision``.
@@ -129,19 +129,19 @@ def download_model(name: str) -> Path:
         return Path(snapshot_download(repo, revision=revision, allow_patterns=list(_MODEL_FILES)))
 
 
-# Some repositories also have the weights in other formats, which are not downloaded.
+# Some repositories also have the weights in other formats. Those are not downloaded.
 _MODEL_FILES = ("*.json", "*.jinja", "*.safetensors", "openvino_*.xml", "openvino_*.bin")
 
 PUBLISHED_MODEL_FILES = (
     *("config.json", "generation_config.json", "model*.safetensors", "model.safetensors.index.json"),
     *("preprocessor_config.json", "processor_config.json", "transplant.json", "LICENSE*", "NOTICE*"),
 )
-"""Patterns of the files of a model that are uploaded. Checkpoints, settings and logs are not uploaded."""
+"""Name patterns of the model files to upload. Checkpoints, settings and logs are not uploaded."""
 
 
 @contextmanager
 def hub_errors(start: str) -> Iterator[None]:
-    """Turn errors of the Hub in a block into an `SGPEError` whose message is one line that begins with ``start``.
+    """Convert errors of the Hub in the block into an `SGPEError` with a one-line message. The message begins with ``start``.
 
     Raises:
         SGPEError: the Hub refused a request, or the connection failed.
@@ -150,7 +150,7 @@ def hub_errors(start: str) -> Iterator[None]:
         yield
     except SGPEError:
         raise
-    except Exception as error:  # the HTTP library, and so its errors, depend on the version of huggingface_hub
+    except Exception as error:  # the HTTP library and its errors depend on the version of huggingface_hub
         if isinstance(error, OSError) and error.filename:
             raise  # an error of the disk, not of the Hub
         kind = HubUnreachableError if _is_unreachable(error) else SGPEError
@@ -158,7 +158,7 @@ def hub_errors(start: str) -> Iterator[None]:
 
 
 class Patience:
-    """A policy for retries: each wait is longer than the wait before it, and too many failures in a row are an error."""
+    """A policy for retries. Each wait is longer than the previous wait, and too many failures in a row are an error."""
 
     def __init__(self) -> None:
         self._failures = 0
@@ -187,7 +187,7 @@ def _is_temporary(error: BaseException) -> bool:
         return error.response.status_code in (408, 429) or error.response.status_code >= 500
     if isinstance(error, OfflineModeIsEnabled):
         return False
-    # huggingface_hub uses requests or httpx, depending on its version; both have an error of this name.
+    # huggingface_hub uses requests or httpx, depending on its version. Both have an error class with this name.
     is_http_error = any(kind.__name__ == "RequestError" for kind in type(error).__mro__)
     return is_http_error or isinstance(error, (ConnectionError, TimeoutError))
 
@@ -200,7 +200,7 @@ def _is_unreachable(error: BaseException) -> bool:
 
 
 def _unwrapped(error: BaseException) -> BaseException:
-    """Return the original error inside ``error``: uploads of large files, and the cache, wrap errors in other errors."""
+    """Return the original error inside ``error``. Uploads of large files, and the cache, wrap errors in other errors."""
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     while isinstance(error, (RuntimeError, LocalEntryNotFoundError)) and error.__cause__:

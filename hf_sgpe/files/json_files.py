@@ -1,4 +1,4 @@
-"""JSON files: reading with one-line errors that name the file, and atomic writing."""
+"""JSON files: read them with one-line errors that name the file, and write them atomically."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
     Raises:
         SGPEError: the file is not a JSON object.
-        FileNotFoundError: there is no such file.
+        FileNotFoundError: the file does not exist.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -29,9 +29,9 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a JSON object to a file, with one value in each line.
+    """Write a JSON object to a file, with one value on each line.
 
     Raises:
-        OSError: as for `hf_sgpe.files.atomic.write_text`.
+        OSError: see `hf_sgpe.files.atomic.check_file`.
     """
     write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")

@@ -1,6 +1,6 @@
-"""The rule for existing files: commands replace them only with ``--overwrite``.
+"""The rule for existing files: commands replace existing files only with ``--overwrite``.
 
-Python methods, such as ``save_pretrained``, replace existing files, as the methods of transformers do.
+Python methods such as ``save_pretrained`` replace existing files, as the methods of transformers do.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def check_new_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> 
 def check_new_folder(
     folder: str | os.PathLike[str], *, overwrite: bool = False, names: Iterable[str] = (), whole: bool = False
 ) -> None:
-    """Check that a folder has no model, no tokenizer and none of the files ``names``, which a command would replace.
+    """Check that a folder has nothing that a command would replace: no model, no tokenizer and none of the files ``names``.
 
-    Other files in the folder are allowed, and stay.
+    Other files are allowed in the folder and stay there.
 
     Args:
         names: Names of other files that the command writes.
@@ -50,7 +50,7 @@ def check_new_folder(
 
 
 def _held(folder: Path) -> str:
-    """Return a phrase for the model or the tokenizer in a folder, or an empty string if there is neither."""
+    """Return a phrase for the model or the tokenizer in a folder, or an empty string if the folder has neither."""
     if model := model_file(folder):
         return f"a model ({model}), which needs its own tokenizer"
     if tokenizer := tokenizer_file(folder):

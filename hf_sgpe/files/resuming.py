@@ -1,4 +1,4 @@
-"""Folders of resumable jobs: only one process at a time works in a folder, and every run must have the same settings."""
+"""Folders of resumable jobs. Only one process at a time works in a folder, and all runs must have the same settings."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from hf_sgpe.files.atomic import release
 from hf_sgpe.files.json_files import read_json, write_json
 
 SETTINGS_FILE = "settings.json"
-"""Name of the file, in a folder of results, with the settings of the run that made the results. A run with different
-settings must not continue these results.
+"""Name of the file in a folder of results that records the settings of the run. A run with different settings must not
+continue these results.
 """
 
 LOCK_FILE = ".lock"
-"""Name of the lock file: the process that writes to a folder locks this file in the folder."""
+"""Name of the lock file in a folder. The process that writes to the folder locks this file."""
 
 
 @contextmanager
 def alone_in(directory: str | os.PathLike[str], *, patience: float = 3) -> Iterator[None]:
-    """Lock an existing folder for the block, so that only one process at a time works in it.
+    """Lock an existing folder for the block, so that only one process at a time works in the folder.
 
     Args:
         directory: An existing folder.
@@ -48,7 +48,7 @@ def alone_in(directory: str | os.PathLike[str], *, patience: float = 3) -> Itera
 
 
 def keep_settings(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Write the settings of a run into its folder of results."""
+    """Write the settings of a run into the folder of its results."""
     write_json(folder / SETTINGS_FILE, settings)
 
 
@@ -56,7 +56,7 @@ def check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
     """Check that the results in a folder were made with ``settings``.
 
     Raises:
-        SGPEError: some settings differ; the message names these settings.
+        SGPEError: some settings differ. The message names these settings.
     """
     file = folder / SETTINGS_FILE
     if not file.exists():
@@ -73,11 +73,10 @@ def check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
 
 
 def differing(settings: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings whose value in ``kept`` differs, as a dict from the name to the value in ``kept`` (None if it is
-    missing).
+    """Return the settings that differ in ``kept``, as a dict from names to values in ``kept`` (None for a missing setting).
 
     >>> differing({"steps": 5, "files": ("a",)}, {"steps": 6, "files": ["a"]})
     {'steps': 6}
     """
-    now = json.loads(json.dumps(dict(settings)))  # tuples become lists, as in a file
+    now = json.loads(json.dumps(dict(settings)))  # tuples become lists, as they do in a file
     return {name: kept.get(name) for name, value in now.items() if kept.get(name) != value}

@@ -10,7 +10,7 @@ from hf_sgpe.errors import SGPEError
 
 _POINTER = b"version https://git-lfs.github.com/spec/"
 _IS_POINTER = "a Git LFS pointer, not the file itself: run git lfs pull in its clone"
-# UTF-32 comes first, because its mark begins with the mark of UTF-16.
+# UTF-32 is first, because its byte order mark begins with that of UTF-16.
 _MARKS = {
     codecs.BOM_UTF32_LE: "UTF-32",
     codecs.BOM_UTF32_BE: "UTF-32",
@@ -21,7 +21,7 @@ _MODEL_FILES = ("*.safetensors", "*.bin", "*.gguf", "*.json", "*.jinja", "*.mode
 
 
 def why_not_text(start: bytes) -> str:
-    """Return the reason why a file with these first bytes is not UTF-8 text, or an empty string.
+    """Return why a file with these first bytes is not UTF-8 text, or an empty string if it may be UTF-8 text.
 
     >>> why_not_text("hello".encode("utf-16"))
     'UTF-16, not UTF-8: convert it by iconv -f UTF-16 -t UTF-8'
@@ -39,7 +39,7 @@ def read_utf8(path: Path) -> str:
 
     Raises:
         SGPEError: the file is not UTF-8, or is a Git LFS pointer.
-        FileNotFoundError: there is no such file.
+        FileNotFoundError: the file does not exist.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -51,7 +51,7 @@ def read_utf8(path: Path) -> str:
 
 
 def check_no_pointer(path: Path) -> None:
-    """Check that a file, or each file of a model or a tokenizer in a folder, is not a Git LFS pointer.
+    """Check that a file is not a Git LFS pointer. In a folder, check each file of a model or a tokenizer.
 
     Call this function after a failed load, so that the error names the cause.
 

@@ -1,8 +1,8 @@
 """The choice of kernels for the whole package: native C++ kernels if they were built, otherwise readable Python.
 
-Code with a fast path takes that path if `is_native` returns True, and otherwise the readable path. Both paths have the same
-results. The environment variable ``HF_SGPE_KERNEL=python`` forces the readable path, and ``HF_SGPE_KERNEL=native`` forbids
-it.
+Code with a fast path uses it if `is_native` returns True, and otherwise uses the readable path. Both paths have the same
+results. The environment variable ``HF_SGPE_KERNEL=python`` forces the readable path, and ``HF_SGPE_KERNEL=native`` forces
+the native path.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ CHARACTER_CLASSES = {
     6: r"[^\S\r\n]",
     7: r"[\r\n]",
 }
-"""The classes of characters in split patterns, keyed by their number in the native scanners. Every other character is in
-class 0.
+"""The character classes in split patterns, keyed by their number in the native scanners. All other characters are in class
+0.
 """
 
 _ENVIRONMENT = "HF_SGPE_KERNEL"
@@ -37,29 +37,29 @@ _readable_only = False
 
 logger = logging.getLogger(__name__)
 
-# The readable kernels process this number of characters in a fraction of a second.
+# The readable kernels process this many characters in a fraction of a second.
 _LITTLE_TEXT = 1 << 16
 _slow_characters = 0
 
 
 def is_native() -> bool:
-    """Return whether code must use the native kernels, the module ``hf_sgpe._native``.
+    """Return whether code must use the native kernels (the module ``hf_sgpe._native``).
 
     Raises:
-        SGPEError: the kernels that ``HF_SGPE_KERNEL`` names do not exist.
+        SGPEError: the kernels that ``HF_SGPE_KERNEL`` requires do not exist.
     """
     return not _readable_only and _is_wanted_and_there(os.environ.get(_ENVIRONMENT, ""))
 
 
 def has_scanners() -> bool:
-    """Return whether the native scanners can be used. They can if their character classes are those of the installed
+    """Return whether the native scanners can be used: whether their character classes are the same as in the installed
     ``tokenizers``.
     """
     return is_native() and classes_agree()
 
 
 def describe() -> str:
-    """Return the name of the kernels in use, with a reason if they are not native."""
+    """Return the name of the kernels in use. If they are not native, a reason is included."""
     if is_native():
         return "native" if classes_agree() else "native, without scanners: tokenizers uses another version of Unicode"
     forced = _readable_only or os.environ.get(_ENVIRONMENT) == "python"
@@ -67,10 +67,10 @@ def describe() -> str:
 
 
 def note_slow_use(characters: int) -> None:
-    """Warn once, with a remedy, if readable kernels process more than a little text although the user did not choose them.
+    """Warn once, with a remedy, if readable kernels process more than a little text and the user did not choose them.
 
     Args:
-        characters: Number of characters in this call. It is added to the number from earlier calls.
+        characters: Number of characters in this call. Characters of earlier calls count, too.
     """
     global _slow_characters
     if _readable_only or _slow_characters > _LITTLE_TEXT:
@@ -82,11 +82,11 @@ def note_slow_use(characters: int) -> None:
         if not classes_agree():
             logger.warning(
                 "the installed tokenizers has another version of Unicode than the native kernels, so readable Python splits "
-                "text into words, some dozen times slower: install another version of tokenizers"
+                "text into words, about a dozen times slower: install another version of tokenizers"
             )
     elif not _is_pure():
         logger.warning(
-            "%s, so this runs in readable Python, some dozen times slower: install a C++ compiler, and then install this "
+            "%s, so this runs in readable Python, about a dozen times slower: install a C++ compiler, and then install this "
             "package again, in a clone with pip install --force-reinstall --no-deps .",
             _why_not_native(),
         )
@@ -117,7 +117,9 @@ def readable_only() -> Iterator[None]:
 
 @cache
 def classes_agree() -> bool:
-    """Return whether the native kernels and ``tokenizers`` have the same character classes; True if unknown."""
+    """Return whether the native kernels and ``tokenizers`` have the same character classes. Return True if this is
+    unknown.
+    """
     if not tokenizers_library.shows_its_parts():
         return True
     import hf_sgpe._native as _native

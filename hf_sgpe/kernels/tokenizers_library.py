@@ -1,8 +1,8 @@
-"""All uses of the ``tokenizers`` library: its regex engine, its NFC, its pre-tokenizers, and its loading of tokenizers.
+"""All uses of the ``tokenizers`` library: regex engine, NFC, pre-tokenizers, and loading of tokenizers.
 
-Saved tokenizers run in that library, so its character classes are the reference. The library's version of Unicode may differ
-from that of the ``regex`` package. That package and Python's own Unicode data replace the library if it is not
-installed, or does not expose these parts to Python (version 1.0 and later).
+Saved tokenizers run in that library, so its character classes are the reference. The library and the ``regex`` package may
+have different versions of Unicode. The ``regex`` package and Python's own Unicode data are used instead if the library is
+not installed, or does not expose these parts to Python (version 1.0 and later).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @cache
 def shows_its_parts() -> bool:
-    """Return whether the library is installed, in a version that gives Python access to its parts."""
+    """Return whether an installed version of the library gives Python access to its parts."""
     try:
         import tokenizers.normalizers
         import tokenizers.pre_tokenizers  # noqa: F401
@@ -35,16 +35,16 @@ def shows_its_parts() -> bool:
 
 
 def load(content: str) -> Tokenizer:
-    """Return the library's tokenizer for the content of a ``tokenizer.json``.
+    """Load the content of a ``tokenizer.json`` as the library's tokenizer.
 
     Raises:
         SGPEError: the library is not installed.
-        Exception: the library cannot read the content. The class is exactly Exception.
+        Exception: the library cannot read the content. The error is of the class ``Exception`` itself.
     """
     kind: type[Tokenizer] = optional("tokenizers", "tokenizers that BPETokenizer does not read need tokenizers").Tokenizer
     if hasattr(kind, "from_str"):
         return kind.from_str(content)
-    with TemporaryDirectory() as folder:  # from 1.0 on, only files can be loaded
+    with TemporaryDirectory() as folder:  # since 1.0, only files can be loaded
         path = Path(folder, "tokenizer.json")
         path.write_text(content, encoding="utf-8", newline="\n")
         return kind.from_file(str(path))
@@ -83,8 +83,8 @@ def matching(character_class: str, characters: str) -> set[str]:
 
 
 def splitter(patterns: Sequence[str]) -> PreTokenizer:
-    """Return a pre-tokenizer of the library that splits text at the matches of the first regex, and the resulting pieces at
-    the matches of each further regex.
+    """Return a pre-tokenizer of the library that splits text at the matches of the first regex. Each further regex splits
+    the resulting pieces.
 
     Raises:
         SGPEError: the library is not available, or cannot read a pattern.
@@ -101,13 +101,12 @@ def splitter(patterns: Sequence[str]) -> PreTokenizer:
 
 
 def split_at(kind: str, characters: str, nearly: str) -> set[str]:
-    """Return the characters among ``characters`` at which a pre-tokenizer of the library splits, according to the library's
-    own tables.
+    """Return those of ``characters`` at which a pre-tokenizer of the library splits. The library's own tables decide.
 
     Args:
         kind: ``Digits`` or ``Punctuation``.
         characters: Characters to test.
-        nearly: Regex class with nearly the same characters, for use without the library.
+        nearly: Regex class with nearly the same characters. Used if the library is not available.
     """
     if not shows_its_parts():
         return matching(nearly, characters)
@@ -121,7 +120,7 @@ def split_at(kind: str, characters: str, nearly: str) -> set[str]:
 
 @lru_cache(4096)
 def is_word(character: str) -> bool:
-    """Return whether a character counts as a part of a word next to an added token that matches whole words only.
+    """Return whether a character is part of a word. Next to it, an added token that matches only whole words does not match.
 
     >>> is_word("a"), is_word("_"), is_word(" "), is_word("-")
     (True, True, False, False)
@@ -130,7 +129,7 @@ def is_word(character: str) -> bool:
         return _WORD.match(character) is not None
     from tokenizers.pre_tokenizers import Whitespace
 
-    pieces = Whitespace().pre_tokenize_str(f"a{character}")  # it splits words from other characters with the same engine
+    pieces = Whitespace().pre_tokenize_str(f"a{character}")  # splits words from other characters with the same engine
     return len(pieces) == 1 and len(pieces[0][0]) > 1
 
 

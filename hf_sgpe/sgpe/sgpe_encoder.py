@@ -1,4 +1,4 @@
-"""SGPEEncoder: the encoder of the SGPE document, in which an unknown syllable becomes ``[UNK]``."""
+"""SGPEEncoder: the encoder of the SGPE document. An unknown syllable becomes ``[UNK]``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hf_sgpe.splitting.syllables import LinguisTrie, is_boundary, segment_into_w
 
 
 class SGPEEncoder:
-    """The encoder of section 4 of the SGPE document, including ``[UNK]``. Its time is linear in the length of the text.
+    """The encoder of section 4 of the SGPE document, including ``[UNK]``. Encoding time is linear in the length of the text.
 
     The encoder is not lossless, because ``[UNK]`` cannot be decoded. The tokenizer from `SGPEVocabulary.to_data` is
     lossless.
@@ -48,7 +48,7 @@ class SGPEEncoder:
 
     def _merge(self, word: Sequence[str]) -> list[str]:
         symbols = [self._symbols.get(unit, -1) for unit in word]
-        # Unknown units do not merge, so each run between them is merged on its own.
+        # Unknown units do not merge, so each run of known units is merged separately.
         tokens: list[str] = []
         start = 0
         for place, symbol in enumerate([*symbols, -1]):
@@ -60,11 +60,11 @@ class SGPEEncoder:
         return tokens
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of ``text``, with the id of ``[UNK]`` for each token that is not in the vocabulary."""
+        """Return the ids of ``text``. Each token that is not in the vocabulary has the id of ``[UNK]``."""
         return [self.vocab.get(token, self.unk_id) for token in self.tokenize(text)]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ``ids``. Ids that are not in the vocabulary are skipped."""
+        """Return the text of ``ids``. Skip ids that are not in the vocabulary."""
         return "".join(self._text_of.get(id, "") for id in ids)
 
     @cached_property

@@ -1,7 +1,7 @@
-"""SGPEVocabulary: the vocabulary of the SGPE document, which has syllables and merges of syllables, and its file
-``vocab.json``.
+"""SGPEVocabulary: the vocabulary of the SGPE document, with syllables and merges of syllables. Its file is ``vocab.json``.
 
-`hf_sgpe.learning.sgpe_learning.learn_vocabulary` trains it, and `hf_sgpe.sgpe.sgpe_encoder.SGPEEncoder` encodes with it.
+`hf_sgpe.learning.sgpe_learning.learn_vocabulary` trains such a vocabulary. `hf_sgpe.sgpe.sgpe_encoder.SGPEEncoder` encodes
+text with it.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ Merges = list[tuple[str, str]]
 
 @dataclass(frozen=True)
 class SGPEVocabulary:
-    """The content of the document's ``vocab.json`` (section 3.7).
+    """The content of ``vocab.json`` (section 3.7 of the SGPE document).
 
     Args:
-        vocab: The ids of all tokens, keyed by token, including special tokens.
+        vocab: The id of each token, keyed by token. Special tokens are included.
         merges: Pairs of tokens in the order of their ranks.
         special_tokens: Texts of the special tokens.
-        prune_freq: Minimum number of occurrences of a syllable in the vocabulary.
+        prune_freq: Minimum number of occurrences that a syllable needs to be in the vocabulary.
         leading_space: Whether a space belongs to the syllable after it.
         scripts: Names of the scripts of the syllables. The document has only Sinhala.
 
@@ -64,11 +64,11 @@ class SGPEVocabulary:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> SGPEVocabulary:
-        """Read a ``vocab.json`` of this package or of the document's program.
+        """Read a ``vocab.json`` from this package or from the program of the SGPE document.
 
         Raises:
             SGPEError: the file is damaged or not an SGPE vocabulary.
-            FileNotFoundError: there is no such file.
+            FileNotFoundError: the file does not exist.
         """
         path = Path(path)
         content = read_json(path)
@@ -86,15 +86,15 @@ class SGPEVocabulary:
             raise SGPEError(f"{path}: its leading_space must be true or false, not {leading_space!r}")
         for name, size in {"vocab_size": len(vocab), "num_merges": len(merges)}.items():
             if content.get(name, size) != size:
-                raise SGPEError(f"{path} is damaged: its {name} is {content[name]!r}, but it contains {size}")
+                raise SGPEError(f"{path} is damaged: its {name} is {content[name]!r}, but the file contains {size}")
         try:
             return cls(vocab, merges, tuple(special_tokens), prune_freq, leading_space, tuple(scripts))
         except SGPEError as error:
             raise SGPEError(f"{path}: {error}") from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a ``vocab.json``. Scripts other than Sinhala are written as an entry ``scripts``, which extends the
-        document's format.
+        """Write a ``vocab.json``. For scripts other than Sinhala, add the entry ``scripts``, an extension of the document's
+        format.
         """
         content: dict[str, Any] = {
             "version": VERSION,
@@ -111,10 +111,11 @@ class SGPEVocabulary:
         write_json(Path(path), content)
 
     def to_data(self) -> TokenizerData:
-        """Return a lossless byte-level BPE tokenizer with the same tokens and ids. It puts [CLS] and [SEP] around texts.
+        """Return a lossless byte-level BPE tokenizer with the same tokens and ids. This tokenizer puts [CLS] and [SEP]
+        around texts.
 
-        Text whose units are all in the vocabulary has the same tokens as with `SGPEEncoder`. Any other unit becomes tokens
-        for its letters, characters or bytes. The ids of these tokens follow those of the vocabulary.
+        If all units of a text are in the vocabulary, the tokens are the same as with `SGPEEncoder`. Any other unit becomes
+        tokens for its letters, characters or bytes. The ids of these tokens follow the ids of the vocabulary.
 
         Raises:
             SGPEError: the vocabulary was trained without ``leading_space``.

@@ -28,9 +28,10 @@ def members(character_class: str) -> frozenset[int]:
 
 
 def runs_of_class(pattern: str) -> tuple[frozenset[int], int] | None:
-    r"""Return the characters of a class and the maximum length of a match, if a regex is one class or a repeated class.
+    r"""Return the characters and the maximum length of a match for a regex that is a single class, with or without
+    repetition.
 
-    The maximum is 0 if a match can have any length. For any other regex, return None.
+    A maximum length of 0 means that a match can have any length. For any other regex, return None.
 
     >>> runs_of_class("[ab]{1,3}") == (frozenset({97, 98}), 3), runs_of_class("a|b")
     (True, None)

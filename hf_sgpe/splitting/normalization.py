@@ -1,7 +1,7 @@
 """Preparation of text for splitting: replacement of lone surrogates, and optional normalization.
 
-A tokenizer converted from SentencePiece has one of `METASPACES`. All of them replace U+2581 by a space: such a tokenizer
-writes a space as U+2581, so it cannot distinguish the two. Some of them also put a space before the text.
+A tokenizer converted from SentencePiece has one of `METASPACES`. All of these replace U+2581 by a space: such a tokenizer
+writes a space as U+2581, so it cannot distinguish U+2581 from a space. Some also put a space before the text.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ METASPACES = ("metaspace", "metaspace-prefix", "metaspace-always", "metaspace-fi
 """The normalizations of tokenizers converted from SentencePiece.
 
 ``metaspace`` puts no space before a text (Gemma). ``metaspace-prefix`` puts a space before each part between added tokens
-(Llama 2). ``metaspace-always`` does so only if the part does not begin with a space, and ``metaspace-first`` only before the
-first part."""
+(Llama 2). ``metaspace-always`` is the same, but puts no space before parts that begin with a space. ``metaspace-first`` is
+like ``metaspace-always``, but only for the first part."""
 
 
 def well_formed(text: str) -> str:
@@ -43,7 +43,7 @@ def well_formed(text: str) -> str:
 
 
 def prepare(text: str, normalization: str) -> str:
-    r"""Return the text to which a tokenizer's split regexes are applied. It is made valid by `well_formed`, then normalized.
+    r"""Prepare a text for a tokenizer's split regexes. `well_formed` makes the text valid, and then the text is normalized.
 
     NFC follows the Unicode version of the ``tokenizers`` library, which differs from Python's.
 
@@ -74,11 +74,12 @@ def prepare(text: str, normalization: str) -> str:
 
 
 def aligned(text: str, normalization: str) -> tuple[str, tuple[NDArray[np.int32], NDArray[np.int32]] | None]:
-    r"""Return the text of `prepare`, and its alignment to the original text. Time is linear in the text.
+    r"""Prepare a text as `prepare` does, and align it to the original text. Time is linear in the length of the text.
 
     Returns:
-        The prepared text, and two arrays: for each character of the prepared text, the start and the end of its span in the
-        original text. Characters that were normalized together have the same span. If nothing changed, the arrays are None.
+        The prepared text and its alignment. The alignment is two arrays: for each character of the prepared text, the start
+        and the end of its span in the original text. Characters that were normalized together have the same span. The
+        alignment is None if nothing changed.
 
     >>> text, (first, last) = aligned("ae\u0301", "nfc")
     >>> text, first.tolist(), last.tolist()
@@ -112,7 +113,7 @@ def aligned(text: str, normalization: str) -> tuple[str, tuple[NDArray[np.int32]
 
     for start, stop in spans:
         add(position, start, text[position:start])
-        # Normalization only changes characters within their grapheme clusters.
+        # Normalization changes characters only within their grapheme clusters.
         clusters = regex.finditer(r"[\ud800-\udbff][\udc00-\udfff]|\X", text[start:stop])
         for cluster in clusters:
             add(start + cluster.start(), start + cluster.end(), prepare(cluster.group(), normalization))
@@ -124,7 +125,7 @@ def aligned(text: str, normalization: str) -> tuple[str, tuple[NDArray[np.int32]
 
 
 def later(normalization: str) -> str:
-    """Return the normalization of all parts of a text after the first one."""
+    """Return the normalization for all parts of a text except the first part."""
     return "metaspace" if normalization == "metaspace-first" else normalization
 
 
@@ -143,12 +144,13 @@ def _aligned_to_metaspace(text: str, normalization: str) -> tuple[str, tuple[NDA
     prepared = space + same.replace("\u2581", " ")
     if not space:
         return prepared, origins
-    return prepared, (np.insert(first, 0, first[0]), np.insert(last, 0, last[0]))  # as in the library
+    # As in the library, an added space has the span of the first character.
+    return prepared, (np.insert(first, 0, first[0]), np.insert(last, 0, last[0]))
 
 
 def _normalized(text: str) -> str:
     return tokenizers_library.nfc(well_formed(text))
 
 
-# Nearly all changes of NFC are to the same few letters of a language.
+# In any language, NFC nearly always changes the same few letters, so a small cache is enough.
 _short_nfc = lru_cache(1 << 14)(_normalized)

@@ -22,8 +22,7 @@ class SplitPattern:
         name: Letters, digits, ``-`` and ``_``.
         regex: Regex in the common syntax of the ``regex`` package and ``tokenizers``.
         covers_all: Whether matches cover every character of every text, without gaps.
-        scanner: Name of the native scanner with the same splits; None if there is none. Splitting is slower without a native
-            scanner.
+        scanner: Name of the native scanner with the same splits, or None. Without a native scanner, splitting is slower.
     """
 
     name: str
@@ -33,7 +32,7 @@ class SplitPattern:
 
 
 PATTERNS: dict[str, SplitPattern] = {}
-"""The patterns, keyed by name; `add_pattern` adds one."""
+"""The patterns, keyed by name. `add_pattern` adds a pattern."""
 
 SPLIT_PATTERNS: dict[str, str] = {}
 """The regexes of the patterns, keyed by name."""
@@ -142,7 +141,7 @@ def patterns_of(regex: str) -> list[SplitPattern]:
 
 
 def covers_all(pattern: str) -> bool:
-    r"""Return whether a regex is known to match every character. This is so if the regex, or its last alternative, is a
+    r"""Return whether a regex is known to match every character. This is known if the regex or its last alternative is a
     named pattern that matches every character.
 
     >>> covers_all(rf"\d|{SPLIT_PATTERNS['gpt2']}"), covers_all(r"\d"), covers_all(SPLIT_PATTERNS["bloom"])
@@ -153,7 +152,7 @@ def covers_all(pattern: str) -> bool:
             return True
         if record.covers_all and pattern.endswith(f"|{record.regex}"):
             try:
-                # If the text after the bar is not a regex, the bar is inside a group and does not begin the last
+                # If the text before the bar is not a regex, the bar is inside a group and does not begin the last
                 # alternative.
                 regex.compile(pattern.removesuffix(f"|{record.regex}"))
             except regex.error:

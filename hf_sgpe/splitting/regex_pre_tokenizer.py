@@ -1,9 +1,9 @@
 r"""RegexPreTokenizer: splits text into words with regexes, exactly as the saved ``tokenizer.json`` does.
 
-The native kernels have scanners for the named patterns. This module matches all other patterns with the ``regex`` package.
-Wherever the saved tokenizer is used, the engine of ``tokenizers`` matches them. The two engines read this package's patterns
-in the same way, but classify Unicode's newest characters differently. So a text with such a character is split by the engine
-of ``tokenizers`` here, too. This engine is slower, but correct by definition.
+The native kernels have scanners for the named patterns. For all other patterns, this module uses the ``regex`` package, but
+the saved tokenizer uses the engine of ``tokenizers``. The two engines read this package's patterns in the same way, but
+classify Unicode's newest characters differently. Therefore this module also uses the engine of ``tokenizers`` if a text has
+such a character. That engine is slower, but correct by definition.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ _PLAIN_SYNTAX = regex.compile(r"(?:(?: |\[\^?(?:[^\[\]\\&]|\\[tnr])+\]|\(\?:|\)|
 
 
 class RegexPreTokenizer:
-    r"""A pre-tokenizer that splits text at the matches of one or more patterns. Each pattern splits the pieces of the
-    previous pattern.
+    r"""A pre-tokenizer that splits text at the matches of one or more patterns. Each pattern splits the pieces that the
+    previous pattern made.
 
-    Each match is a word, and the text between two matches is also a word. This is the ``isolated`` behaviour of
-    ``tokenizers``' ``Split``, and `to_native` returns that pre-tokenizer.
+    Each match is a word, and so is the text between two matches. This is the ``isolated`` behaviour of ``Split`` in
+    ``tokenizers``. `to_native` returns that pre-tokenizer.
 
     Args:
         patterns: Names of `SPLIT_PATTERNS`, or regexes.
 
     Attributes:
-        splitting: The splitting of the patterns.
+        splitting: The splitting that consists of these patterns.
         patterns: The regexes.
         scanner: The native scanner with the same splits, or None.
 
@@ -101,7 +101,7 @@ class RegexPreTokenizer:
             raise SGPEError(f"split pattern {self.patterns[-1]!r} takes too long on this text: simplify it") from None
 
     def segment(self, word: str) -> list[bytes]:
-        """Return the units of a word, which are its single bytes."""
+        """Return the units of a word: its single bytes."""
         return [bytes([byte]) for byte in word.encode()]
 
     def pre_tokenize_str(self, text: str) -> list[tuple[str, tuple[int, int]]]:
@@ -113,16 +113,16 @@ class RegexPreTokenizer:
         pretokenized.split(lambda _, text: slices(text, self.split(str(text))))
 
     def to_native(self) -> PreTokenizer:
-        """Return a pre-tokenizer of the ``tokenizers`` library with the same words.
+        """Return a pre-tokenizer of the ``tokenizers`` library that finds the same words.
 
         Raises:
-            SGPEError: ``tokenizers`` is not installed in a version before 1.0, or cannot read a pattern.
+            SGPEError: no version of ``tokenizers`` before 1.0 is installed, or ``tokenizers`` cannot read a pattern.
         """
         return tokenizers_library.splitter(self.patterns)
 
 
 def in_turn(stages: Iterable[Cut], text: str) -> list[str]:
-    """Return the pieces of a text after several stages. Each stage cuts the pieces of the previous stage."""
+    """Return the pieces of a text after several stages. Each stage cuts the pieces that the previous stage made."""
     words = [text]
     for stage in stages:
         words = [piece for word in words for piece in stage(word)]
@@ -145,8 +145,9 @@ def with_offsets(words: list[str]) -> list[tuple[str, tuple[int, int]]]:
 def slices(text: NormalizedString, words: list[str]) -> list[NormalizedString]:
     """Cut the library's string into ``words``, and keep its alignment with the original text.
 
-    A slice takes time proportional to the length of the string from which it is cut. So the string is halved until one word
-    is left, which takes O(n log n) time. To cut word after word off the whole string would take quadratic time.
+    The time for a slice grows with the length of the string from which it is cut. So the string is halved repeatedly until
+    each part is one word. This takes O(n log n) time. Cutting one word after another from the whole string would take
+    quadratic time.
     """
     if len(words) < 2:
         return [text] if words else []
@@ -166,11 +167,11 @@ def _scanner(splitting: Splitting) -> Scanner | None:
     joiners = splitting.script_joiners
     ranges = sorted(span for script in letters for span in script)
     if any(end >= start for (_, end), (start, _) in pairwise(ranges)) or any(first < 128 for first, _ in ranges):
-        return None  # a scanner needs scripts without common characters and without ASCII
+        return None  # a scanner needs scripts that share no characters and have no ASCII characters
     if splitting.recipe == "sgpe":
         return _native_scanner("sgpe", ((*ranges, *joiners[0]),), ())
     if any(a <= last and first <= b for first, last in {span for script in joiners for span in script} for a, b in ranges):
-        return None  # a letter of one script must not be a joiner of another
+        return None  # a letter of one script must not be a joiner of another script
     *steps, last = splitting.patterns
     names = [pattern.scanner for pattern in patterns_of(last) if pattern.scanner]
     cuts = [runs_of_class(pattern) for pattern in steps] if names and len(steps) <= _MOST_STEPS else [None]
@@ -193,14 +194,15 @@ def _native_scanner(
 
 
 def _stages(splitting: Splitting) -> list[Cut] | None:
-    """Return the functions that cut text in Python, in order; None if the two engines may cut differently."""
+    """Return the functions that cut text in Python, in order. Return None if the two engines may cut differently."""
     if splitting.recipe == "sgpe":
         return [_isolating(splitting.regexes[0])]
     if tokenizers_library.shows_its_parts() and not all(map(_reads_alike, splitting.patterns)):
         return None
     stages = list(map(_isolating, splitting.patterns))
     if splitting.recipe == "hybrid":
-        # Every later regex begins with the first regex and keeps its words whole, so the patterns only split between words.
+        # Every later regex begins with the first regex, which keeps words whole. So the patterns split only the text between
+        # words.
         words, between = regex.compile(f"({splitting.words_regex})"), stages
 
         def cut(text: str) -> list[str]:
@@ -212,8 +214,8 @@ def _stages(splitting: Splitting) -> list[Cut] | None:
 
 
 def _reads_alike(pattern: str) -> bool:
-    """Return whether both engines are known to find the same matches of a regex. They do not for a regex with empty matches,
-    because engines place empty matches differently.
+    """Return whether both engines are known to find the same matches of a regex. For a regex with empty matches, return
+    False, because engines place empty matches differently.
     """
     is_tested = any(record.scanner for record in patterns_of(pattern))
     return bool(is_tested or _PLAIN_SYNTAX.fullmatch(pattern)) and not regex.match(pattern, "")
@@ -236,7 +238,7 @@ def _isolating(pattern: str) -> Cut:
     return cut
 
 
-# For each class: the characters that both engines classify alike, and the characters that they classify differently.
+# By class: the characters that both engines classify alike (trusted) and those that they classify differently (disputed).
 _trusted: dict[str, set[str]] = {}
 _disputed: dict[str, set[str]] = {}
 
@@ -244,7 +246,7 @@ _disputed: dict[str, set[str]] = {}
 def engines_agree(text: str, patterns: tuple[str, ...]) -> bool:
     """Return whether both engines put every character of ``text`` into the same classes.
 
-    The result for each character and class is kept in a cache, which grows with the number of distinct characters.
+    Results are cached for each character and class. The cache grows with the number of distinct characters.
     """
     if text.isascii() or not tokenizers_library.shows_its_parts():
         return True

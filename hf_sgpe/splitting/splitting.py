@@ -1,8 +1,8 @@
 r"""Splitting: the settings that split text into words, as one immutable value. Only this module writes and reads the regexes
 of a splitting.
 
-A word is a span that merges never cross. A `Splitting` is made from settings, or by `Splitting.from_regexes` from the
-regexes of a saved tokenizer. Counts, tokenizers, kernels and exporters have a `Splitting`.
+A word is a span that merges never cross. A `Splitting` is made from settings or, by `Splitting.from_regexes`, from the
+regexes of a saved tokenizer. Counts, tokenizers, kernels and exporters use a `Splitting`.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class Recipe:
     """A named way to split text into words, with its default settings.
 
     Attributes:
-        meaning: Short description of the words of the recipe.
+        meaning: Short description of how the recipe splits text.
         uses_scripts: Whether words of the scripts consist of syllables.
-        uses_pattern: Whether a pattern splits all other text.
+        uses_pattern: Whether a split pattern splits all other text.
         normalization: Default normalization, one of `NORMALIZATIONS`.
         special_tokens: Default special tokens.
         special_tokens_position: Default position of the ids of special tokens.
-        words_of: Name of a recipe that splits text into the same words, or empty. A `Splitting` stores the named recipe
-            instead of this one, because the two differ only in training.
+        words_of: Name of another recipe that splits text into the same words, or empty. The two recipes differ only in
+            training, so a `Splitting` stores the other recipe.
     """
 
     meaning: str
@@ -51,23 +51,21 @@ SGPE_SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 """The special tokens of the SGPE document (section 3.1), with the ids 0 to 4."""
 
 RECIPES = {
-    "hybrid": Recipe("words of the scripts by syllable, other text by a split pattern", normalization="nfc"),
-    "portable": Recipe(
-        "all text by a split pattern that other runtimes know, with whole syllables inside its words", words_of="bpe"
-    ),
+    "hybrid": Recipe("syllables in words of the scripts, a split pattern for other text", normalization="nfc"),
+    "portable": Recipe("a split pattern that other runtimes support, and whole syllables inside words", words_of="bpe"),
     "sgpe": Recipe(
-        "as in the SGPE document, runs of the scripts as words and every other character alone",
+        "as in the SGPE document, each run of the scripts and each other character is a word",
         uses_pattern=False,
         special_tokens=SGPE_SPECIAL_TOKENS,
         special_tokens_position="start",
     ),
-    "bpe": Recipe("all text by a split pattern", uses_scripts=False),
+    "bpe": Recipe("a split pattern for all text", uses_scripts=False),
 }
-"""Name → recipe."""
+"""The recipes, keyed by name."""
 
 
 class HasSplitting(Protocol):
-    """An object with a splitting: a `Splitting` itself, a configuration, counts, a tokenizer."""
+    """An object with a splitting: a `Splitting`, a configuration, counts or a tokenizer."""
 
     @property
     def splitting(self) -> Splitting:
@@ -82,13 +80,13 @@ class Splitting:
         recipe: One of `RECIPES`. ``portable`` is stored as ``bpe``, which has the same words.
         scripts: Scripts whose words consist of syllables, or ``("all",)``; empty for ``bpe``.
         pattern: Name of one of `SPLIT_PATTERNS`, or a regex, for all other text. Some existing tokenizers (StarCoder,
-            DeepSeek) have several patterns, which are applied one after another. Empty for ``sgpe``. With an empty tuple,
-            the whole text is one word; the normalization must then be one of `METASPACES`.
+            DeepSeek) have several patterns, which are applied one after another. ``sgpe`` has no pattern. With an empty
+            tuple, the whole text is one word, and the normalization must be one of `METASPACES`.
         normalization: ``none``, ``nfc`` or one of `METASPACES`; None for the recipe's default.
-        special_tokens: Special tokens, which are taken out of the text before it is split; None for the recipe's default.
-        letters: Characters that the words of each script contain, as code point ranges, for a tokenizer that was saved with
-            older script tables; None for the current tables.
-        joiners: Additional characters that may follow the first character of a word of each script, as code point ranges;
+        special_tokens: Special tokens. They are removed from the text before it is split. None for the recipe's default.
+        letters: For each script, the characters of its words as code point ranges. Needed for tokenizers that were saved
+            with older script tables. None for the current tables.
+        joiners: For each script, additional characters that a word may have after its first character, as code point ranges.
             None for the current tables.
 
     Raises:
@@ -164,8 +162,8 @@ class Splitting:
     def from_regexes(
         cls, regexes: Sequence[str], normalization: str = "none", special_tokens: Iterable[str] = ()
     ) -> Splitting:
-        """Return the splitting of a saved tokenizer's regexes: a recipe if the regexes are those of a recipe, else a list of
-        split patterns.
+        """Convert the regexes of a saved tokenizer to a splitting. If these are the regexes of a recipe, the splitting has
+        this recipe. Otherwise it has a list of split patterns.
 
         Raises:
             SGPEError: a regex is not valid, or an argument is wrong.
@@ -192,7 +190,7 @@ class Splitting:
         patterns: tuple[str, ...],
         rest: Mapping[str, Any],
     ) -> Splitting | None:
-        """Return the splitting with these letters and patterns; None if some letters belong to no script."""
+        """Return the splitting with these letters and patterns, or None if some letters belong to no script."""
         scripts = [_script_of(recipe, ranges) for ranges in letters]
         if "" in scripts or not scripts or len(set(scripts)) < len(scripts) or any(map(is_name, patterns)):
             return None
@@ -212,16 +210,16 @@ class Splitting:
 
     @property
     def script_letters(self) -> tuple[Ranges, ...]:
-        """The characters of each script's words as code point ranges; in ``sgpe`` the script's whole block."""
+        """For each script, the characters of its words as code point ranges. In ``sgpe``, this is the whole block."""
         return _letters(self.recipe, self.scripts) if self.letters is None else self.letters
 
     @cached_property
     def script_joiners(self) -> tuple[Ranges, ...]:
-        """The additional characters that each script's words may have after the first character, as code point ranges.
+        """For each script, additional characters that its words may have after the first character, as code point ranges.
 
-        These characters are joiners. In ``hybrid`` there are two additions. Scripts without spaces between words have
-        U+200B, because some writers put it between words. All scripts except those of the SGPE document's kind have the
-        marks that all scripts share.
+        These characters are joiners. ``hybrid`` adds two kinds of characters. For scripts without spaces between words,
+        U+200B is added, because some writers put it between words. For all scripts except those of the SGPE document's kind,
+        the marks that all scripts share are added.
         """
         return self._joiners() if self.joiners is None else self.joiners
 
@@ -245,7 +243,7 @@ class Splitting:
         if len(words) == 1:
             return f" ?{words[0]}"
         first = runs(point for ranges in self.script_letters for a, b in ranges for point in range(a, b + 1))
-        # With many scripts, a lookahead rejects other text at once; otherwise each script would be tried in turn.
+        # With many scripts, a lookahead rejects other text at once. Without it, each script would be tried in turn.
         look = f"(?=[{_character_class(first)}])" if len(words) > _FEW_SCRIPTS else ""
         return f" ?{look}(?:{'|'.join(words)})"
 
@@ -266,7 +264,7 @@ class Splitting:
 
     @property
     def base(self) -> SplitPattern | None:
-        """The only split pattern; None if there are several patterns, or the pattern is a regex without a name."""
+        """The split pattern, or None if there are several patterns or the pattern has no name."""
         if isinstance(self.pattern, str) and self.pattern in PATTERNS:
             return PATTERNS[self.pattern]
         records = patterns_of(self.patterns[0]) if len(self.patterns) == 1 else []
@@ -274,12 +272,12 @@ class Splitting:
 
     @property
     def allows_cuts(self) -> bool:
-        """Whether text can be cut at the safe cuts of `hf_sgpe.splitting.streams`. It cannot if the pattern has no name."""
+        """Whether text can be cut at the safe cuts of `hf_sgpe.splitting.streams`. With an unnamed pattern, it cannot."""
         return self.recipe == "sgpe" or self.base is not None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON values. They include the regexes, because these distinguish counts that were made with different
-        versions of the script tables.
+        """Return plain JSON values. The regexes are included, because they distinguish counts made with different versions
+        of the script tables.
         """
         return {
             "recipe": self.recipe,
@@ -292,7 +290,7 @@ class Splitting:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Splitting:
-        """Return the inverse of `to_dict`.
+        """Convert the result of `to_dict` to a splitting.
 
         Raises:
             SGPEError: a value is missing, is unknown or has the wrong type.
@@ -310,7 +308,7 @@ class Splitting:
         return splitting
 
     def difference(self, other: Splitting) -> str:
-        """Return the name of the first setting in which two splittings differ; empty if they are equal."""
+        """Return the name of the first setting in which two splittings differ, or an empty string if they are equal."""
         ours, theirs = self.to_dict(), other.to_dict()
         return next((name for name in ours if ours[name] != theirs[name]), "")
 
@@ -326,7 +324,7 @@ def _listed(name: str, value: Any) -> tuple[Any, ...]:
 def _letters(recipe: str, scripts: tuple[str, ...]) -> tuple[Ranges, ...]:
     """Return the characters that words of each script may contain, from the current script tables.
 
-    In ``sgpe`` these are all characters of the script's block; in other recipes, its letters and marks.
+    In ``sgpe``, these are all characters of the script's block. In other recipes, they are the script's letters and marks.
     """
     tables = map(resolve_script, scripts)
     return tuple((script.block,) if recipe == "sgpe" else _letters_and_marks(script) for script in tables)
@@ -349,7 +347,7 @@ def _named(pattern: str) -> str:
 
 
 def _script_of(recipe: str, letters: Ranges) -> str:
-    """Return the script to which most of the letters belong according to the current tables; empty if there is none."""
+    """Return the script to which most of the letters belong in the current tables, or an empty string if there is none."""
 
     def shared(ranges: Ranges) -> int:
         return sum(max(min(b, d) - max(a, c) + 1, 0) for a, b in letters for c, d in ranges)
@@ -382,14 +380,16 @@ _FEW_SCRIPTS = 10
 
 
 def _letters_and_joiners(words: str) -> tuple[tuple[Ranges, ...], tuple[Ranges, ...]]:
-    """Return the letters and joiners of each script in a regex of `Splitting.words_regex`; empty for any other regex."""
+    """Return the letters and joiners of each script in a regex of `Splitting.words_regex`. They are empty for any other
+    regex.
+    """
     match = _WORDS.fullmatch(words)
     letters, inside = (list(map(_points, match.captures(group) if match else ())) for group in ("letters", "inside"))
     return tuple(map(runs, letters)), tuple(runs(all_ - first) for first, all_ in zip(letters, inside, strict=True))
 
 
 def _points(text: str) -> set[int]:
-    """Return the code points in a regex class, from the text between its brackets, which has no escapes."""
+    """Return the code points in a regex class. ``text`` is the text between the brackets and has no escapes."""
     points: set[int] = set()
     for part in regex.findall(".-.|.", text, flags=regex.DOTALL):
         points.update(range(ord(part[0]), ord(part[-1]) + 1))

@@ -20,23 +20,23 @@ from hf_sgpe.splitting.scripts.script_registry import resolve_script, resolve_sc
 from hf_sgpe.splitting.syllables import Walk, script_of_characters
 
 _WORD = r"[\p{L}\p{N}]"
-# Marks that every named pattern separates from the letter before them. The danda is missing: SGPE's words may have it.
+# Marks that every named pattern separates from the letter before them. The danda is missing: SGPE's words may contain it.
 _MARK = "[.,!?()…。，、۔،]"
-# Searched from the right, so that the time to find the last cut does not depend on the text before it.
+# The search starts at the right, so the time to find the last cut does not depend on the text before it.
 _SAFE_CUT = regex.compile(rf"(?r)(?:(?<={_WORD})(?=(?:{_MARK}| {_WORD}))|(?<=\S\n)(?={_WORD}))")
 _FIRST_CUT = regex.compile(_SAFE_CUT.pattern.removeprefix("(?r)"))
 _CUT_INSIDE = regex.compile(rf"{_WORD}(?:{_MARK}| )|\n{_WORD}")
 
 
 def cut_stream(chunks: Iterable[str], special_tokens: Iterable[str] = (), *, longest: int | None = None) -> Iterator[str]:
-    r"""Regroup the chunks of a stream into texts that end at safe cuts; the concatenation stays the same.
+    r"""Regroup the chunks of a stream into texts that end at safe cuts. Their concatenation stays the same.
 
-    Text is held until a safe cut follows, so memory is proportional to the longest stretch without a safe cut, not to the
-    stream. If a special token contains a safe cut, the whole stream is held and yielded as one text.
+    Text is held until a safe cut follows. So memory is proportional to the longest stretch without a safe cut, not to the
+    length of the stream. If a special token contains a safe cut, the whole stream is held and yielded as one text.
 
     Args:
         longest: Maximum length of a yielded text, in characters. A longer stretch without a safe cut is cut at multiples of
-            this length. No chunk may be longer than this maximum. None for no maximum.
+            this length. No chunk may be longer than this maximum. None means no maximum.
 
     >>> list(cut_stream(["The qui", "ck brown fo", "x"]))
     ['The', ' quick brown', ' fox']
@@ -81,11 +81,12 @@ def cut_between(
     find: Callable[[str], Iterable[tuple[int, int, str]]] | None,
     longest: int,
 ) -> Iterator[str]:
-    """Regroup the chunks of a stream into texts that end where the text of a tokenizer without a split pattern can be cut.
+    """Regroup the chunks of a stream into texts that end at allowed places, for a tokenizer without a split pattern.
 
     Args:
-        last_cut: Function that returns the last place inside a text where the text can be cut, or 0.
-        find: Function that yields start, stop and text of the added tokens, which must not be cut; None without such tokens.
+        last_cut: Function that returns the last place at which a text can be cut, or 0.
+        find: Function that yields the start, stop and text of added tokens, which must not be cut. None if there are no
+            added tokens.
         longest: Length of the longest added token, in characters.
     """
     held, least = "", longest
@@ -102,7 +103,7 @@ def cut_between(
             yield held[:cut]
             held, least = held[cut:], longest
         else:
-            least = 2 * len(held)  # so the time stays linear
+            least = 2 * len(held)  # so that the time stays linear
     if held:
         yield held
 
@@ -113,10 +114,10 @@ def _whole_lengths(size: int, longest: int) -> int:
 
 
 def whole_letters(pieces: Iterable[str], scripts: Iterable[str] = ("all",)) -> Iterator[str]:
-    """Regroup the pieces of a stream so that no piece ends inside a letter; the concatenation stays the same.
+    """Regroup the pieces of a stream so that no piece ends inside a letter. Their concatenation stays the same.
 
-    Letters are defined by the grammar of letters of their script. A letter is yielded as soon as the next character cannot
-    belong to it. The time for each character does not depend on the length of the letter.
+    The grammar of a script defines its letters. A letter is yielded as soon as the next character cannot belong to it. The
+    time for each character does not depend on the length of the letter.
 
     Args:
         scripts: Scripts whose letters are kept whole. A character that is in none of these scripts is yielded at once.

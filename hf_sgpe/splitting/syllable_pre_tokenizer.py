@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 class LinguisTriePreTokenizer:
     """A pre-tokenizer that splits text into words by script, and words into syllables.
 
-    This readable implementation defines words and units. Training and encoding split text with the regexes in `patterns`,
-    which find the same words and are faster. Units always come from this class.
+    This readable implementation defines words and units. For speed, training and encoding split text into the same words
+    with the regexes in `patterns`. Units always come from this class.
 
     With a ``pattern``, a word of a script is an optional space followed by letters and marks of the script, with any joiners
     after them. The pattern splits the text between these words. Without a pattern, words are those of the SGPE document
     (`segment_into_words`).
 
     Args:
-        scripts: Names of the scripts with words to keep whole.
+        scripts: Names of the scripts whose words are kept whole.
         pattern: Name of one of `SPLIT_PATTERNS`, or a regex, for all other text; ``None`` for SGPE's words.
 
     Raises:

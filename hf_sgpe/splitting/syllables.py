@@ -33,14 +33,14 @@ class LinguisTrie:
     Conjuncts stay whole, with or without joiners. Text outside syllables (orphaned signs, other scripts, punctuation, white
     space) is cut into characters, so the concatenation of the units is the text.
 
-    For Sinhala this is the segmentation of the SGPE architecture document (sections 2.1 to 2.5), case by case. Nine more
-    scripts follow the document's rules. Training uses ``whole_clusters``, with which a little more text stays whole.
+    For Sinhala, this is exactly the segmentation of the SGPE architecture document (sections 2.1 to 2.5). Nine more scripts
+    follow the document's rules. Training sets ``whole_clusters``, which keeps a little more text whole.
 
     Args:
         scripts: Names of the scripts with syllables, or ``all``.
         whole_clusters: Whether to keep extended grapheme clusters (UAX #29) whole, too, if they begin with a letter of the
-            scripts. Signs, joiners and accents that the document treats as orphans then stay with the character before them.
-            Scripts that the document's rules do not cover always have whole clusters.
+            scripts. If so, the signs, joiners and accents that the document treats as orphans stay with the character before
+            them. Scripts that the document's rules do not cover always have whole clusters.
 
     Raises:
         SGPEError: a script is unknown.
@@ -64,8 +64,8 @@ class LinguisTrie:
         """Return the units of ``text`` in order. Their concatenation is ``text``. Time is linear in the length of the text.
 
         Args:
-            leading_space: Whether to attach a space to the unit after it. In a run of white space only the last character is
-                attached, and only if it is a plain space. A space at the end of the text is a unit of its own.
+            leading_space: Whether to attach a space to the unit after it. In a run of white space, only the last character
+                is attached, and only if it is a plain space. A space at the end of the text is a unit of its own.
         """
         if not isinstance(text, str):
             raise TypeError(f"tokenize needs a str, not {type(text).__name__}")
@@ -91,8 +91,8 @@ class LinguisTrie:
         return units
 
     def ends(self, text: str, leading_space: bool = False) -> NDArray[np.int64]:
-        """Return the end of each unit that `tokenize` returns, in characters. `ends` is faster, because it creates no
-        strings.
+        """Return the end of each unit of `tokenize`, in characters. This is faster than `tokenize`, because no strings are
+        created.
 
         >>> LinguisTrie().ends("ලංකාව").tolist()
         [2, 4, 5]
@@ -148,7 +148,7 @@ class LinguisTrie:
         return dict(units)
 
     def count_scripts(self, words: Iterable[bytes], counts: Iterable[int]) -> dict[str, int]:
-        """Count the occurrences of words that begin in each script. Arguments are those of `count_units`.
+        """Count the occurrences of words by the script in which a word begins. Arguments are those of `count_units`.
 
         >>> LinguisTrie().count_scripts(["ක".encode(), b"a"], [2, 1])
         {'sinhala': 2}
@@ -163,8 +163,8 @@ class LinguisTrie:
         return running
 
     def shape(self, unit: str) -> str:
-        """Return the class letter of each character of ``unit`` in the script of the first character; ``-`` for a character
-        without a class.
+        """Return the class letter of each character of ``unit``, in the script of the first character. A character without a
+        class is ``-``.
 
         >>> LinguisTrie().shape("ශ්‍රී")
         'CHJCS'
@@ -181,7 +181,8 @@ class LinguisTrie:
     def must_earn(self, unit: str) -> bool:
         """Return whether the characters of ``unit`` get tokens only if they are frequent.
 
-        This is so in scripts whose units are grapheme clusters, because such a script may have thousands of characters.
+        The result is True for scripts whose units are grapheme clusters, because such a script may have thousands of
+        characters.
 
         >>> LinguisTrie(["han", "thai"]).must_earn("字"), LinguisTrie(["han", "thai"]).must_earn("ก")
         (True, False)
@@ -201,7 +202,7 @@ def script_of_characters(scripts: tuple[Script, ...]) -> Mapping[str, Script]:
 
 
 class Walk(NamedTuple):
-    """A grammar with its character classes, and the states in which a walk may end (None for all states). A walk goes from
+    """A grammar with its character classes, and the states in which a walk may end (None for all states). A walk moves from
     state to state, one character at a time.
     """
 
@@ -224,7 +225,7 @@ class Walk(NamedTuple):
         return Walk(script.letter, script.classes_for_letters(), script.letter_ends)
 
     def next_state(self, state: str, character: str) -> str | None:
-        """Return the state after a character; None if the walk ends before the character."""
+        """Return the state after a character, or None if the walk ends before the character."""
         return self.grammar[state].get(self.classes.get(character, ""))
 
     def may_end(self, state: str) -> bool:
@@ -232,7 +233,7 @@ class Walk(NamedTuple):
         return self.ends is None or state in self.ends
 
     def end(self, text: str, start: int) -> int:
-        """Return the end of the longest walk from ``start``, at least ``start + 1``."""
+        """Return the end of the longest walk from ``start``. The end is at least ``start + 1``."""
         state = self.next_state("start", text[start])
         position = end = start + 1
         while state and position < len(text):
@@ -245,8 +246,8 @@ class Walk(NamedTuple):
 
 @cache
 def _syllables(scripts: tuple[Script, ...], whole_clusters: bool) -> Syllables:
-    """Return the tables of the scripts in the form of the native kernels. Classes are numbered from 2; 1 is for letters
-    without a class.
+    """Return the tables of the scripts in the form that the native kernels need. Classes are numbered from 2. Number 1 is
+    for letters without a class.
     """
     import hf_sgpe._native as _native
 
@@ -271,7 +272,7 @@ def _syllables(scripts: tuple[Script, ...], whole_clusters: bool) -> Syllables:
 
 
 def is_boundary(unit: str, scripts: Iterable[str] = ("sinhala",)) -> bool:
-    """Return whether a unit is a boundary: it has no character of the scripts' blocks and no joiner of the scripts (SGPE
+    """Return whether a unit is a boundary: it has no characters of the scripts' blocks and no joiners of the scripts (SGPE
     document, section 3.1).
 
     >>> is_boundary(" a"), is_boundary(" ක")

@@ -1,8 +1,8 @@
 """Burmese in Zawgyi: detection, and conversion to Unicode.
 
 Zawgyi is a font encoding that uses the characters of Unicode's Myanmar block in its own way. Signs are stored in visual
-order: ``ေ`` and ``ြ`` precede their letter. A letter that is written below a letter is one character, and a sign that is
-drawn in several widths has several characters. To a tokenizer, texts in Zawgyi and in Unicode look like two languages.
+order: ``ေ`` and ``ြ`` precede their letter. A letter below another letter has a character of its own, and a sign drawn in
+several widths has a character for each width. To a tokenizer, texts in Zawgyi and in Unicode look like two languages.
 
 The meaning of each Zawgyi character follows the common converters; see CLDR's transform ``Zawgyi-my``
 (https://github.com/unicode-org/cldr/blob/main/common/transforms/my-t-my-s0-zawgyi.xml). Unicode's order of signs follows
@@ -30,7 +30,7 @@ _NOT_IN_SHAN = (
 )
 _SIGNS_ON_LETTERS = r"\u102B-\u1030\u1032-\u1034\u1036\u103B-\u103E"
 
-# Sequences that no language has in Unicode.
+# Sequences that occur in no language written in Unicode.
 _IN_ZAWGYI_ONLY = regex.compile(
     "|".join(
         [
@@ -67,15 +67,16 @@ _IN_UNICODE_ONLY = regex.compile(
     r"|[\u1004\u1009\u100A\u100B\u100F-\u1014\u101A\u101D]\u103A(?![\u102B-\u1034\u1036\u1039-\u103E\u1060-\u1097])"
     r"|[\u105A\u1075-\u1081]\u103A(?![\u102B-\u1032])|[\u1004\u1010\u1015\u1019\u101D]\u103A[\u1087-\u108A]"
 )
-# ေ before a sign. This sequence should not occur in Zawgyi, but people type it, so it decides only if nothing else does.
+# ေ before a sign. This sequence should not occur in Zawgyi, but people type it, so it counts only if nothing else decides.
 _IN_ORDER_OF_UNICODE = regex.compile(r"\u1031[\u102B\u102C\u1037\u1038\u104A\u104B]")
 
 
 def encoding_of(text: str) -> Literal["zawgyi", "unicode"] | None:
-    """Return the encoding of a Burmese text, judged by the number of sequences that occur in only one of the encodings.
+    """Return the encoding of a Burmese text. The encoding is judged by the number of sequences that occur in only one
+    encoding.
 
-    Return None if the numbers are equal: the text has no Burmese, or is valid in both encodings. Then use the surrounding
-    text to decide.
+    Return None if the numbers are equal: either the text has no Burmese, or it is valid in both encodings. In the second
+    case, use the surrounding text to decide.
 
     >>> encoding_of("ျမန္မာစာ"), encoding_of("မြန်မာစာ"), encoding_of("အလုပ္သမား")
     ('zawgyi', 'unicode', None)
@@ -152,7 +153,7 @@ _CHARACTERS = str.maketrans(
 
 # The following patterns match text with Unicode's characters in Zawgyi's order.
 _LETTER = r"[\u1000-\u102A\u103F\u104E]"
-# At most four, which is more than anybody types, so that matching takes linear time in the length of a run.
+# Nobody types more than four of these signs. With this limit, matching time is linear in the length of a run.
 _BEFORE_IT = r"(?:\u1031{1,4}\u103C{0,4}|\u103C{1,4}\u1031{0,4})"
 _AFTER_IT = r"[\u102B-\u1030\u1032\u1036\u103A\u103B\u103D\u103E\u1064]"
 
@@ -175,7 +176,7 @@ _AS_IT_IS_SEEN = [
 
 _SYLLABLE = regex.compile(
     rf"(?P<before>{_BEFORE_IT}?)(?P<letter>{_LETTER})"
-    # ေ or ြ after its letter, as in Unicode, if no letter follows that it could belong to.
+    # ေ or ြ after its letter, as in Unicode, unless it could belong to a letter that follows.
     rf"(?P<after>(?:\u1039[\u1000-\u1021]|[\u1037\u1038]|{_AFTER_IT}|[\u1031\u103C](?!{_BEFORE_IT}?{_LETTER}))*)"
 )
 _SIGNS = {

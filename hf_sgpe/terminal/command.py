@@ -1,4 +1,4 @@
-"""The start and end of every command and script. For bad input, they print one line to stderr and exit with code 2."""
+"""The start and end of every command and script. For bad input, a command prints one line and exits with code 2."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hf_sgpe.terminal.progress import quiet_libraries
 
 
 class ArgumentParser(argparse.ArgumentParser):
-    """The standard parser, except that help texts keep the description's line breaks and errors are one line."""
+    """A parser that keeps the description's line breaks in help texts and prints errors as one line."""
 
     def __init__(self, description: str | None) -> None:
         super().__init__(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -46,7 +46,7 @@ def exit_code(work: Callable[[], int | None]) -> int:
         print(f"error: {not_installed('this needs transformers', 'transformers', extra='transformers')}", file=sys.stderr)
         code = 2
     except (SGPEError, OSError) as error:
-        # On Windows, a broken pipe is this error, without a file name.
+        # On Windows, a broken pipe raises this error, without a file name.
         is_broken_pipe = sys.platform == "win32" and getattr(error, "errno", None) == errno.EINVAL and not error.filename
         if not is_broken_pipe:
             print(f"error: {one_line(error)}", file=sys.stderr)
@@ -61,8 +61,8 @@ def exit_code(work: Callable[[], int | None]) -> int:
 def open_standard_streams() -> None:
     """Make output UTF-8 with ``\\n`` on every system, and open closed streams on the null device.
 
-    If a standard stream stayed closed, the next opened file would get its number, and other libraries would write to this
-    file.
+    If a standard stream stayed closed, the next opened file would get the number of the stream, and other libraries
+    would write to this file.
     """
     for number, mode in enumerate((os.O_RDONLY, os.O_WRONLY, os.O_WRONLY)):
         try:
@@ -98,5 +98,5 @@ def _discard_unwritten_output() -> None:
         try:
             _flush(stream)
         except OSError:
-            with suppress(OSError, ValueError):  # a stream of a test has no file number
+            with suppress(OSError, ValueError):  # a stream in a test has no file number
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

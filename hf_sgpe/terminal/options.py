@@ -1,6 +1,6 @@
 """Command-line options from the fields of dataclasses, so that each option is declared only once.
 
-To turn a field into an option, give it metadata (`as_option`), or use a function such as `option` in place of
+To turn a field into an option, set its metadata with `as_option`, or use a function such as `option` in place of
 `dataclasses.field`. The option has the name, type and default of the field. The parameters of a command are such
 dataclasses, and `with_options` converts the command for Typer.
 """
@@ -22,17 +22,17 @@ SEVERAL = "FILE..."
 
 
 class Given(dict[str, Any], Generic[Value]):
-    """The values of a dataclass's options, keyed by field, for a command that sets all other fields itself. Options without
-    a value and without a default are missing.
+    """The values of a dataclass's options, keyed by field, for a command that sets all other fields itself. An option
+    without a value and without a default is missing.
     """
 
 
 def as_option(help: str, *names: str, **how: Any) -> dict[str, Any]:
-    """Return the metadata of a field that is an option.
+    """Return field metadata that turns a field into an option.
 
     Args:
         help: Description for ``--help``.
-        *names: Names of the option. If all of them are short, the name of the field comes first.
+        *names: Names of the option. If all are short, a long name is made from the name of the field and put first.
         **how: ``type`` and ``default``, if they differ from the field's; ``choices``; ``after``, the field whose option
             comes before this one in ``--help``; other arguments of `typer.Option`.
     """

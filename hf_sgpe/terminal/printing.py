@@ -1,4 +1,4 @@
-"""Output of the results of commands: a sentence, a table, facts, or JSON."""
+"""Output of command results as a sentence, a table, facts or JSON."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def print_json(value: Any) -> None:
 
 
 def report(sentence: str, facts: Mapping[str, Any], as_json: bool, *, is_asked_for: bool = False) -> None:
-    """Print the result of a command as a sentence or, with ``--json``, as JSON; with ``--quiet`` alone, print nothing.
+    """Print the result of a command as a sentence or, with ``--json``, as JSON. With ``--quiet`` alone, print nothing.
 
     Args:
         sentence: The result for people.
         facts: The result for programs.
         as_json: Whether ``--json`` is on.
-        is_asked_for: Whether the result is the purpose of the command, so that it is printed even with ``--quiet``.
+        is_asked_for: Whether the result is the purpose of the command. Such a result is printed even with ``--quiet``.
     """
     if as_json:
         print_json(facts)
@@ -31,7 +31,7 @@ def report(sentence: str, facts: Mapping[str, Any], as_json: bool, *, is_asked_f
 
 
 def print_facts(facts: Sequence[tuple[str, Any]]) -> None:
-    """Print names and values in two columns. Values other than text are written as JSON."""
+    """Print names and values in two columns. Values that are not text are written as JSON."""
     width = max(len(name) for name, _ in facts)
     for name, value in facts:
         print(f"{name:{width}}  {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
@@ -43,7 +43,8 @@ def print_table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, texts: 
     Args:
         titles: Titles of the columns.
         rows: Cells of each row.
-        texts: Number of the first columns that are text; None for all. Other columns are numbers, aligned to the right.
+        texts: Number of text columns, which come first. None means that all columns are text. The others are numbers,
+            aligned right.
     """
     from rich.console import Console
     from rich.table import Table
@@ -55,6 +56,6 @@ def print_table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, texts: 
         table.add_row(*row)
     # Lines in a pipe are not wrapped.
     console = Console(width=None if sys.stdout.isatty() else 1000, highlight=False, markup=False)
-    with console.capture() as captured:  # when the pipe closes, rich would end the process
+    with console.capture() as captured:  # rich would end the process if the pipe closed
         console.print(table)
     print(captured.get(), end="")

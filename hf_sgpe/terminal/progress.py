@@ -31,7 +31,7 @@ def somebody_watches() -> bool:
 
 
 def bar_disabled(progress: bool | None) -> bool:
-    """Return the value of tqdm's ``disable`` for an argument ``progress``; None shows a bar if `somebody_watches`."""
+    """Convert an argument ``progress`` to tqdm's ``disable``. If ``progress`` is None, show a bar if `somebody_watches`."""
     return not (somebody_watches() if progress is None else progress)
 
 
@@ -67,7 +67,7 @@ def bars_on_terminals_only() -> Iterator[None]:
 
 @contextmanager
 def without_remarks() -> Iterator[None]:
-    """Hide warnings from transformers and from Python inside the block; errors are still shown."""
+    """Hide warnings from transformers and from Python inside the block. Errors are still shown."""
     from transformers.utils import logging
 
     before = logging.get_verbosity()

@@ -1,4 +1,4 @@
-"""Added tokens in text: where they match, which white space they take, and next to which characters they do not match."""
+"""Added tokens in text: where they match, which white space they include, and next to which characters they do not match."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _SPACE_BEFORE = regex.compile(r"(?r)\p{White_Space}*")
 
 @dataclass(frozen=True)
 class Matching:
-    """The rules by which an added token matches, as ``tokenizer.json`` names them.
+    """The rules for matching an added token, with the names from ``tokenizer.json``.
 
     Attributes:
-        lstrip: Whether the token takes the white space before it.
-        rstrip: Whether the token takes the white space after it.
+        lstrip: Whether the token includes the white space before it.
+        rstrip: Whether the token includes the white space after it.
         single_word: Whether the token does not match next to a letter, a digit or a similar character.
     """
 
@@ -37,13 +37,13 @@ class Matching:
         return cls(*(bool(flags.get(name)) for name in ("lstrip", "rstrip", "single_word")))
 
     def reach(self, text: str, start: int, stop: int, after: int) -> tuple[int, int] | None:
-        """Return start and stop of a token, including the white space that the token takes; None if the token does not match
-        next to its neighbouring characters.
+        """Return the start and stop of a token, with the white space that the token includes. Return None if the characters
+        next to the token prevent a match.
 
         Args:
             start: Start of the token's own text.
             stop: Stop of the token's own text.
-            after: Stop of the preceding token, including the white space that the preceding token takes.
+            after: Stop of the preceding token, with the white space that the preceding token includes.
         """
         if self.single_word and any(map(is_word, text[max(start - 1, 0) : start] + text[stop : stop + 1])):
             return None
@@ -54,16 +54,16 @@ class Matching:
         return start, stop
 
     def flags(self) -> dict[str, bool]:
-        """Return the rules as ``tokenizer.json`` writes them."""
+        """Return the rules in the form of ``tokenizer.json``."""
         return asdict(self)
 
 
 EXACTLY = Matching()
-"""The rules of a token that matches exactly its own text, wherever that occurs."""
+"""The rules of a token that matches exactly its own text, anywhere."""
 
 
 class Found(NamedTuple):
-    """An added token in a text, with the range of characters that it takes."""
+    """An added token in a text, with the range of characters that the token includes."""
 
     start: int
     stop: int
@@ -72,12 +72,12 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class AddedPattern:
-    """A pattern of added tokens.
+    """A pattern that finds added tokens.
 
     Args:
-        pattern: Regex of their texts.
-        matching: The rules of those that do not match exactly their own text.
-        names: The token of each text that normalization changed.
+        pattern: Regex that matches the texts of the tokens.
+        matching: The rules of tokens that do not match exactly their own text.
+        names: The tokens whose text normalization changed, keyed by the normalized text.
     """
 
     pattern: re.Pattern[str]
@@ -88,7 +88,7 @@ class AddedPattern:
         """Yield the tokens in a text, in order.
 
         As in ``tokenizers``, if a token's text occurs but does not match as a single word, no other token inside that text
-        matches either. White space belongs to the first token that takes it.
+        matches either. White space belongs to the first token that includes it.
 
         >>> pattern = AddedPattern(re.compile("<m>"), {"<m>": Matching(lstrip=True)})
         >>> list(pattern.find("a  <m> b"))
@@ -104,8 +104,8 @@ class AddedPattern:
 
 
 class AddedPatterns(NamedTuple):
-    """The patterns of added tokens: ``first`` for the original text, ``then`` for the normalized text between the matches of
-    ``first``.
+    """The patterns of added tokens. ``first`` is for the original text, and ``then`` for the normalized text between the
+    matches of ``first``.
     """
 
     first: AddedPattern
@@ -119,13 +119,13 @@ class AddedPatterns(NamedTuple):
         matching: Mapping[str, Matching] | None = None,
         normalization: str = "none",
     ) -> AddedPatterns | None:
-        """Return the patterns that match ``names``; None if there are no names. The names in ``normalized`` are matched
+        """Return the patterns that match ``names``, or None if there are no names. The names in ``normalized`` are matched
         last.
 
         Args:
             matching: The rules of tokens that do not match exactly their own text.
-            normalization: The normalization of the texts of the tokens in ``normalized``. With ``metaspace-prefix``, such a
-                token only matches after a space, as in old files of Llama 2.
+            normalization: How the texts of the tokens in ``normalized`` are normalized. With ``metaspace-prefix``, such a
+                token matches only after a space, as in old files of Llama 2.
         """
         if not names:
             return None
@@ -140,12 +140,12 @@ class AddedPatterns(NamedTuple):
 
     @property
     def later(self) -> AddedPatterns | None:
-        """The patterns for text between the matches of ``first``; None if nothing is left to match there."""
+        """The patterns for text between the matches of ``first``, or None if nothing else can match there."""
         return AddedPatterns(AddedPattern(any_of(frozenset())), self.then) if self.then else None
 
 
 def reaches(matching: Mapping[str, Matching]) -> Iterator[str]:
-    """Yield the texts of added tokens together with the neighbouring characters on which their match depends.
+    """Yield the texts of added tokens with the neighbouring characters that can affect the match.
 
     `hf_sgpe.splitting.streams.cut_stream` does not cut a stream inside these texts.
     """

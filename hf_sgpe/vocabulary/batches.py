@@ -1,4 +1,4 @@
-"""Batches from rows of ids: truncation, padding and tensors."""
+"""Batches of rows of ids: truncation, padding and tensors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal
 from hf_sgpe.errors import SGPEError, optional
 
 Padding = bool | Literal["longest", "max_length"]
-"""How to pad rows: True or ``longest`` pads up to the longest row, ``max_length`` up to the maximum length of the call."""
+"""How to pad rows. True or ``longest`` pads to the longest row, and ``max_length`` to the maximum length of the call."""
 
 
 class EncodingResult(list[int]):
@@ -31,7 +31,7 @@ class EncodingResult(list[int]):
 
 
 def results(batch: dict[str, Any], tokens_of: Callable[[list[int]], list[str]]) -> list[EncodingResult]:
-    """Return each row of a batch of lists as an `EncodingResult`."""
+    """Return the rows of a batch as `EncodingResult` objects."""
     pairs = zip(batch["input_ids"], batch["attention_mask"], strict=True)
     return [EncodingResult(ids, mask, tokens_of(ids)) for ids, mask in pairs]
 
@@ -48,11 +48,12 @@ def make_batch(
     """Return ``input_ids`` and ``attention_mask`` (1 for an id, 0 for padding), with one entry for each row.
 
     Args:
-        pad_id: The id that pads short rows on the right; None for 0, which ``attention_mask`` hides.
-        padding: True or ``longest`` pads up to the longest row, ``max_length`` up to the argument ``max_length``. Padding
+        pad_id: The id for padding short rows on the right. None uses 0, which ``attention_mask`` hides.
+        padding: True or ``longest`` pads to the longest row, and ``max_length`` pads to the argument ``max_length``. Padding
             never cuts a row.
         truncation: Whether to cut rows after ``max_length`` ids.
-        return_tensors: ``"np"`` for int64 arrays, ``"pt"`` for torch tensors, both of shape (rows, length); None for lists.
+        return_tensors: ``"np"`` for int64 arrays, or ``"pt"`` for torch tensors, with the shape (rows, length). None for
+            lists.
 
     Raises:
         SGPEError: ``max_length`` is missing, ``return_tensors`` is unknown, or rows of a tensor have different lengths.

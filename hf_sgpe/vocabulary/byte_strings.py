@@ -1,6 +1,7 @@
 """Vocabulary strings: the spelling of a token's bytes in ``tokenizer.json``.
 
-GPT-2's alphabet has one printable character for each byte. SentencePiece writes text, with the mark U+2581 for each space.
+GPT-2's alphabet has one printable character for each byte. SentencePiece uses plain text, with the mark U+2581 for each
+space.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ BYTES_OF_TEXT = frozenset(range(0xF5)) - {0xC0, 0xC1}
 
 
 def bytes_to_string(token: bytes) -> str:
-    """Return a token's bytes as its vocabulary string.
+    """Convert a token's bytes to its vocabulary string.
 
     >>> bytes_to_string(b" hi\\n")
     'ĠhiĊ'
@@ -23,7 +24,7 @@ def bytes_to_string(token: bytes) -> str:
 
 
 def string_to_bytes(token: str) -> bytes:
-    """Return the bytes of a vocabulary string: the inverse of `bytes_to_string`.
+    """Convert a vocabulary string to bytes, as the inverse of `bytes_to_string`.
 
     Raises:
         NotByteLevelError: a character does not represent a byte.
@@ -37,7 +38,8 @@ def string_to_bytes(token: str) -> bytes:
 
 @cache
 def _byte_characters() -> list[str]:
-    # GPT-2's table: printable Latin-1 represents itself, the other bytes are the characters from U+0100 on, in order.
+    # GPT-2's table: printable Latin-1 characters represent themselves. The other bytes are the characters from U+0100, in
+    # order.
     printable = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)}
     others = iter(range(0x100, 0x200))
     return [chr(byte if byte in printable else next(others)) for byte in range(256)]
@@ -45,15 +47,15 @@ def _byte_characters() -> list[str]:
 
 @cache
 def _to_latin_1() -> dict[int, int]:
-    # Characters that represent no byte must not become one.
+    # Other characters represent no byte and must not become a byte.
     invalid = dict.fromkeys(range(256), 0x10FFFF)
     return invalid | {ord(character): byte for byte, character in enumerate(_byte_characters())}
 
 
 def bytes_spelled(text: str) -> bytes | None:
-    """Return the bytes whose vocabulary string is ``text``, or None if there are none.
+    """Return the bytes whose vocabulary string is ``text``, or None if there are no such bytes.
 
-    ``tokenizer.json`` writes an added token as its own text, and this text can look like the vocabulary string of an
+    In ``tokenizer.json``, an added token is written as its own text. This text can be equal to the vocabulary string of an
     ordinary token.
 
     >>> bytes_spelled("<|end|>"), bytes_spelled("Ġthe"), bytes_spelled("ලංකාව")
@@ -66,7 +68,7 @@ def bytes_spelled(text: str) -> bytes | None:
 
 
 def is_text(token: bytes) -> bool:
-    """Return whether the bytes of a token are whole characters in UTF-8.
+    """Return whether the bytes of a token are whole UTF-8 characters.
 
     >>> is_text("ක".encode()), is_text("ක".encode()[:2])
     (True, False)
@@ -79,11 +81,11 @@ def is_text(token: bytes) -> bool:
 
 
 SPACE_MARK = "\u2581"
-"""The character that SentencePiece writes for a space."""
+"""The character that SentencePiece writes instead of a space."""
 
 
 def text_to_string(token: bytes) -> str:
-    """Return a token's text as SentencePiece's vocabulary string.
+    """Convert a token's text to a vocabulary string of SentencePiece.
 
     >>> text_to_string(" ක".encode())
     '▁ක'
@@ -92,13 +94,13 @@ def text_to_string(token: bytes) -> str:
 
 
 def string_to_text(token: str) -> bytes:
-    """Return the UTF-8 of SentencePiece's vocabulary string: the inverse of `text_to_string`."""
+    """Convert a vocabulary string of SentencePiece to UTF-8, as the inverse of `text_to_string`."""
     return token.replace(SPACE_MARK, " ").encode()
 
 
 def byte_token(byte: int) -> str:
-    """Return SentencePiece's vocabulary string of a byte, such as ``<0x0A>``. Characters without a token are written with
-    these bytes.
+    """Return SentencePiece's vocabulary string of a byte, such as ``<0x0A>``. These strings replace a character without a
+    token.
 
     >>> byte_token(10)
     '<0x0A>'

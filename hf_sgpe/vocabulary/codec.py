@@ -1,7 +1,8 @@
-"""Codec: ordinary text ↔ token ids, with a bounded cache of words; in a readable form and with the native kernels.
+"""Codec: converts ordinary text to token ids and back, with a bounded cache of words. There is a readable form and a native
+form.
 
-A codec does not know templates, and does not know which special tokens a caller allows. The caller passes the patterns that
-match the added tokens.
+A codec does not know templates or which special tokens a caller allows. The caller passes the patterns that match the added
+tokens.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ if TYPE_CHECKING:
     from hf_sgpe._native import Decoder, Encoder
 
 MEMORY_BYTES = 64 << 20
-"""The size at which the cache of words is emptied; with the native kernels, the cache of each thread."""
+"""The size at which the cache of words is emptied. With the native kernels, each thread has a cache of this size."""
 
-# Longer words are rare and would displace others.
+# Longer words are rare and would displace other words.
 _LONGEST_REMEMBERED = 256
-# Starting threads for less than this many characters takes longer than encoding them.
+# Below this number of characters, starting threads takes longer than encoding.
 _WORTH_THREADS = 1 << 18
 # The native kernels cannot hold more ids or merges.
 _MOST_IDS = (1 << 21) - 512
@@ -42,7 +43,9 @@ _NO_ID = -1
 
 
 class CacheInfo(NamedTuple):
-    """The state of the cache of words: hits and misses of look-ups, cached words, their size in bytes, and its limit."""
+    """The state of the cache of words: hits and misses of look-ups, the number and size in bytes of cached words, and the
+    limit.
+    """
 
     hits: int
     misses: int
@@ -57,7 +60,7 @@ class CacheInfo(NamedTuple):
 
 
 class Codec:
-    """The readable form of encoding and decoding.
+    """A codec in readable Python.
 
     Args:
         data: The tokenizer.
@@ -87,7 +90,7 @@ class Codec:
 
     @cached_property
     def neighbours(self) -> Neighbours:
-        """For a tokenizer whose merges join characters, the pairs of neighbours by which its text is cut."""
+        """The pairs of neighbours that determine where text is cut. Used if merges join characters."""
         return Neighbours(self.vocab)
 
     @cached_property
@@ -102,9 +105,9 @@ class Codec:
 
         Args:
             added: Patterns of the added tokens to recognise; None for none.
-            continues: Whether the text continues an earlier text. Then no space is put before it.
+            continues: Whether the text continues an earlier text. If so, no space is put before it.
         """
-        prepared = "metaspace" if self.by_characters else "none"  # the normalization of text that is already normalized
+        prepared = "metaspace" if self.by_characters else "none"  # the setting for text that is already normalized
         normalization = prepared if continues and self.by_characters else self.normalization
         if added is None:
             return self._ordinary(text, normalization)
@@ -121,11 +124,11 @@ class Codec:
     def _around(
         self, added: AddedPattern, text: str, between: Callable[[str, str], list[int]], normalizations: tuple[str, str]
     ) -> list[int]:
-        """Return the ids of a text in which added tokens may occur.
+        """Return the ids of a text with added tokens.
 
         Args:
-            between: Encodes the text between matches, given its normalization.
-            normalizations: The normalizations of the text before the first match, and of the text after it.
+            between: Function that encodes the text between matches, given the normalization of this text.
+            normalizations: The normalizations of the text before the first match and of the text after it.
         """
         normalization, after = normalizations
         ids: list[int] = []
@@ -138,7 +141,7 @@ class Codec:
         return ids + between(text[position:], normalization) if position < len(text) else ids
 
     def encode_to_numpy(self, text: str, added: AddedPatterns | None = None) -> NDArray[np.int32]:
-        """Return `encode` as a one-dimensional int32 array."""
+        """Encode a text as `encode` does, but return a one-dimensional int32 array."""
         import numpy as np
 
         return np.array(self.encode(text, added), dtype=np.int32)
@@ -190,7 +193,8 @@ class Codec:
     def _remember(self, word: str, ids: tuple[int, ...]) -> None:
         # Size of the string, the ids (mostly shared ints) and the dictionary entry.
         size = sys.getsizeof(word) + sys.getsizeof(ids) + 100
-        # A full cache is emptied: the words of the current text return quickly, and words of earlier texts do not stay.
+        # When the cache is full, it is emptied. Words of the current text are soon cached again, and words of earlier texts
+        # are gone.
         if self._memory_bytes + size > MEMORY_BYTES:
             self._memory, self._memory_bytes = {}, 0
         self._memory[word] = ids
@@ -224,11 +228,11 @@ class Codec:
                 yield piece
 
     def offsets(self, ids: NDArray[np.int32], text: str) -> NDArray[np.int32]:
-        """Return, for each id of a normalized text, the range of the characters that the id covers.
+        """Return the range of characters that each id of a normalized text covers.
 
         Returns:
-            Shape (ids, 2): the first character, and the character after the last. If a token ends inside a character, its
-            range includes that character.
+            An array of shape (ids, 2) with the first character and the character after the last one. If a token ends inside
+            a character, the range includes that character.
         """
         import numpy as np
 
@@ -254,9 +258,9 @@ class Codec:
 class NativeCodec(Codec):
     """A codec that uses the native kernels.
 
-    If the split has a native scanner, the kernels receive whole texts; otherwise they receive words.
+    If the split has a native scanner, the kernels receive whole texts, otherwise words.
 
-    Uncommon cases use the readable form: texts that contain the text of a special token, and texts that NFC changes.
+    The readable form handles uncommon cases: texts that contain the text of a special token, and texts that NFC changes.
     """
 
     @cached_property
@@ -301,7 +305,7 @@ class NativeCodec(Codec):
         return super().encode(text, added, continues=continues) if ids is None else ids
 
     def encode_to_numpy(self, text: str, added: AddedPatterns | None = None) -> NDArray[np.int32]:
-        """Return `encode` as a one-dimensional int32 array."""
+        """Encode a text as `encode` does, but return a one-dimensional int32 array."""
         ids = self._encoder.encode_to_numpy(text, self._nfc, added is not None) if self.encodes_natively else None
         return self._uncommon_to_numpy(text, added) if ids is None else ids
 
@@ -317,7 +321,7 @@ class NativeCodec(Codec):
     def encode_batch_to_numpy(
         self, texts: Sequence[str], added: AddedPatterns | None = None, threads: int | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return the ids of all texts in one array, and the end of each text in this array. ``threads`` is as for
+        """Return the ids of all texts in one array, and the end of each text in this array. For ``threads``, see
         `encode_batch`.
         """
         if not self.encodes_natively:
@@ -366,7 +370,7 @@ class NativeCodec(Codec):
         return decoded.removeprefix(b" ") if self.puts_space else decoded
 
     def offsets(self, ids: NDArray[np.int32], text: str) -> NDArray[np.int32]:
-        """Return, for each id of a text, the range of the characters that the id covers; see `Codec.offsets`."""
+        """Return the range of characters that each id of a text covers; see `Codec.offsets`."""
         return self._decoder.offsets(ids, text).reshape(-1, 2)
 
     def cache_info(self) -> CacheInfo:
@@ -381,7 +385,7 @@ class NativeCodec(Codec):
 
 
 def make_codec(data: TokenizerData) -> Codec:
-    """Return the codec of the kernel in use."""
+    """Return a codec for the tokenizer, with the kernel in use."""
     ids = (*data.vocab.values(), *data.added_ids.values())
     has_room = max(*ids, len(data.merges)) < _MOST_IDS
     return NativeCodec(data) if kernels.is_native() and has_room else Codec(data)

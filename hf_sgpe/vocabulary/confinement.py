@@ -1,4 +1,4 @@
-"""Confinement: whether a byte string can only occur in text with certain characters. This shows which text a merge can
+"""Confinement: whether a byte string can occur only in text with certain characters. This shows which text a merge can
 affect.
 """
 
@@ -14,10 +14,10 @@ _CONTINUATION = range(0x80, 0xC0)
 
 
 class Confinement:
-    """A set of characters; `holds` checks whether a byte string only occurs in text with at least one of these characters.
+    """A set of characters. `holds` checks whether a byte string occurs only in text with at least one of these characters.
 
-    BPE only applies a merge where the joined bytes of its two tokens occur in a row, even across the border of two
-    characters. So if these bytes are confined to a script's characters, the merge affects no other text, whatever its rank.
+    BPE applies a merge only where the bytes of its two tokens are adjacent, even across the border of two characters. So if
+    the joined bytes are confined to a script's characters, the merge affects no other text, whatever its rank.
 
     Args:
         points: Code points of the characters.
@@ -36,20 +36,22 @@ class Confinement:
 
     @classmethod
     def to_scripts(cls, scripts: Iterable[str]) -> Confinement:
-        """Return the confinement to all characters that show that a text is in one of these scripts."""
+        """Return the confinement to all characters that identify these scripts in a text."""
         return cls(ord(character) for name in resolve_scripts(scripts) for character in resolve_script(name).characters())
 
     def holds(self, part: bytes) -> bool:
-        """Return whether every text (UTF-8) with the bytes ``part`` contains one of the characters. O(len(part))."""
+        """Return whether every UTF-8 text with the bytes ``part`` contains one of the characters. Time is linear in
+        ``len(part)``.
+        """
         try:
             return not self._characters.isdisjoint(part.decode())
         except UnicodeDecodeError:
             return self._holds_part(part)
 
     def merges_outside(self, merges: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-        """Return the merges that can apply to text without the characters, last ranks first.
+        """Return the merges that can apply to text without the characters, from the last rank to the first.
 
-        Of equal pairs, only the last one counts.
+        If several pairs are equal, only the last one counts.
         """
         return [pair for pair in dict.fromkeys(reversed(merges)) if not self.holds(pair[0] + pair[1])]
 
@@ -73,7 +75,7 @@ class Confinement:
         return False
 
     def _is_another(self, character: bytes) -> bool:
-        """Return whether these are the bytes of one character outside the set."""
+        """Return whether the bytes are a single character outside the set."""
         try:
             return ord(character.decode()) not in self.points
         except UnicodeDecodeError:
@@ -84,7 +86,7 @@ class Confinement:
         return any(self._is_another(beginning + bytes(rest)) for rest in product(_CONTINUATION, repeat=missing))
 
     def _find_end(self, end: bytes) -> bool:
-        """Return whether the encoding of a character outside the set ends in these bytes, and is longer than they are."""
+        """Return whether these bytes are the end of a character outside the set, but not the whole character."""
         for length in (2, 3, 4):
             if (missing := length - len(end)) > 0:
                 leads = (byte for byte in range(0xC2, 0xF5) if _length(byte) == length)
@@ -100,5 +102,5 @@ class Confinement:
 
 
 def _length(lead: int) -> int:
-    """Return the number of bytes of a character that begins with a byte; 0 if no character does."""
+    """Return the number of bytes of a character that begins with a given byte, or 0 if no character begins with it."""
     return 1 if lead < 0x80 else 0 if not 0xC2 <= lead <= 0xF4 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4

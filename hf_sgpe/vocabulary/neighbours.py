@@ -1,9 +1,8 @@
-"""Neighbours: the pairs of characters that are next to each other in some token. Text can be cut between any other two
-characters.
+"""Neighbours: pairs of characters that are adjacent in some token. A text can be cut between any other two characters.
 
-A tokenizer without a split pattern merges across the whole text. But if two characters are side by side in no token, no
-merge joins them. So a text can be cut between two such characters. If its parts are then encoded one by one, the ids are the
-same. Gemma 3's tokens have 34,012 pairs of neighbours, Mistral 7B's have 3,162.
+A tokenizer without a split pattern merges across the whole text. But if two characters are not adjacent in any token, no
+merge joins them. So a text can be cut between these characters, and its parts can be encoded separately. The ids are the
+same. Gemma 3's tokens have 34,012 pairs of neighbours, and Mistral 7B's have 3,162.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class Neighbours:
         return frozenset(chr(left) + chr(right) for left, right in self.pairs)
 
     def cut(self, text: str) -> list[str]:
-        """Return the parts of a text, cut between any two characters that are neighbours in no token."""
+        """Cut a text wherever two adjacent characters are not adjacent in any token, and return the parts."""
         parts, start = [], 0
         for place, (left, right) in enumerate(pairwise(text), 1):
             if left + right not in self._texts:
@@ -55,13 +54,15 @@ class Neighbours:
         return [*parts, text[start:]] if text else []
 
     def last_cut(self, text: str) -> int:
-        """Return the last place inside a text, prepared or not, where it can be cut; 0 if there is none."""
+        """Return the last place inside a text at which it can be cut, or 0 if there is none. The text may be prepared or
+        not.
+        """
         text = text.replace(SPACE_MARK, " ")
         return next((place for place in range(len(text) - 1, 0, -1) if text[place - 1 : place + 1] not in self._texts), 0)
 
     @cached_property
     def native(self) -> NativeNeighbours:
-        """The native kernel that cuts text at the same places."""
+        """A native kernel that cuts text at the same places."""
         import hf_sgpe._native as _native
 
         return _native.Neighbours(self.pairs)

@@ -1,7 +1,7 @@
-"""Reserved tokens: names without a meaning that vocabularies keep for later use, such as Gemma's ``<unused12>``.
+"""Reserved tokens: names without a meaning that vocabularies reserve for later use, such as Gemma's ``<unused12>``.
 
-The rows of reserved tokens in a model are untrained, so new tokens may take their ids. If a text contains the name of a
-replaced reserved token, the name is then encoded as ordinary text. All other text keeps its ids.
+In a model, the rows of reserved tokens are untrained, so new tokens may take their ids. Afterwards, the name of a replaced
+token is encoded as ordinary text. All other text keeps its ids.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ def is_reserved(text: str) -> bool:
 
 
 def reserved_ids(tokenizer: TokenizerData, *, used: Container[int] = ()) -> dict[str, int]:
-    """Return the unused reserved tokens of a tokenizer: name → id, in the order of the ids.
+    """Return the ids of a tokenizer's unused reserved tokens, keyed by name, in the order of the ids.
 
-    A reserved token is used if it has a role, if the template or the chat template names it, or if a second token has the
-    same id. Fine-tuned models often give a meaning to a few reserved tokens.
+    A reserved token is used if it has a role, if the template or the chat template names it, or if another token has the
+    same id. Fine-tuned models often use a few reserved tokens.
 
     Args:
         tokenizer: The tokenizer.
-        used: Ids that a model uses, such as those that its configuration names.
+        used: Ids that a model uses, such as the ids in its configuration.
     """
     added = tokenizer.added_ids
     named = {*tokenizer.roles.values(), *(tokenizer.template.special_tokens() if tokenizer.template else ())}
@@ -48,7 +48,7 @@ def reserved_ids(tokenizer: TokenizerData, *, used: Container[int] = ()) -> dict
 
 
 def with_reserved(tokenizer: TokenizerData, before: TokenizerData, names: Collection[str]) -> TokenizerData:
-    """Return a tokenizer with some reserved tokens that it had before: the inverse of `without_reserved`."""
+    """Restore reserved tokens that a tokenizer had before, as the inverse of `without_reserved`."""
 
     kept_names = frozenset(names)  # Gemma has six thousand
 
@@ -66,10 +66,9 @@ def with_reserved(tokenizer: TokenizerData, before: TokenizerData, names: Collec
 
 
 def without_reserved(tokenizer: TokenizerData, names: Collection[str]) -> TokenizerData:
-    """Return a tokenizer without some reserved tokens, whose ids are then free. All other tokens keep their ids.
+    """Return a tokenizer without some reserved tokens. Their ids become free. All other tokens keep their ids.
 
-    The text of a removed token becomes ordinary text. No other text changes, because added tokens are matched only as a
-    whole.
+    The text of a removed token becomes ordinary text. No other text changes, because added tokens match only as a whole.
     """
     if not names:
         return tokenizer

@@ -36,7 +36,7 @@ _ROLES_BY_NAME = {
     "[MASK]": ("mask_token",),
 }
 
-# With a chat template a model must stop at the end of a turn, not only at the end of a text.
+# With a chat template, a model must stop at the end of a turn, not only at the end of a text.
 _ROLES_BY_TEMPLATE = {
     "llama3": {"bos_token": "<|begin_of_text|>", "eos_token": "<|eot_id|>"},
     "chatml": {"eos_token": "<|im_end|>"},
@@ -44,8 +44,8 @@ _ROLES_BY_TEMPLATE = {
 
 
 def roles_of(special_tokens: Iterable[str]) -> dict[str, str]:
-    """Return the roles that special tokens have in transformers, according to their usual spellings. If the spellings of
-    several tokens have the same role, the first token gets it.
+    """Return the usual roles of special tokens in transformers, judged by their spellings. If several tokens have the
+    spelling of one role, the first token has this role.
 
     >>> roles_of(["<s>", "[PAD]", "<|x|>"])
     {'bos_token': '<s>', 'pad_token': '[PAD]'}
@@ -58,7 +58,7 @@ def roles_of(special_tokens: Iterable[str]) -> dict[str, str]:
 
 
 def roles_of_template(chat_template: str | None) -> dict[str, str]:
-    """Return the roles of special tokens in a named chat template; empty for any other template.
+    """Return the roles of special tokens in a named chat template. For any other template, return an empty dict.
 
     >>> roles_of_template("chatml")
     {'eos_token': '<|im_end|>'}
@@ -69,10 +69,11 @@ def roles_of_template(chat_template: str | None) -> dict[str, str]:
 def trained_roles(
     special_tokens: Iterable[str], chat_template: str | None = None, given: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Return the roles of special tokens in a new tokenizer: from ``given``, else from the chat template, else by spelling.
+    """Return the roles of special tokens in a new tokenizer: from ``given``, or from the chat template, or from the
+    spellings.
 
-    Without a padding token, the end-of-text token is used for padding. The token that ends turns in a chat is never used
-    for padding: many collators exclude the padding token from the loss, but a model must learn to end a turn.
+    Without a padding token, the end-of-text token is used for padding. The token that ends turns in a chat is never used for
+    padding. Many collators exclude the padding token from the loss, but a model must learn to end a turn.
 
     >>> trained_roles(["<|endoftext|>", "<|im_start|>", "<|im_end|>"], "chatml")
     {'bos_token': '<|endoftext|>', 'eos_token': '<|im_end|>', 'pad_token': '<|endoftext|>'}
@@ -85,11 +86,11 @@ def trained_roles(
 
 @dataclass(frozen=True)
 class Template:
-    """The special tokens that ``add_special_tokens=True`` puts around one text, and around a pair.
+    """The special tokens that ``add_special_tokens=True`` puts around a single text and around a pair of texts.
 
     Args:
-        single: Special tokens and ``$A``, the place of the text, each with its token type id.
-        pair: The same for two texts, ``$A`` and ``$B``.
+        single: Special tokens and ``$A``, the placeholder of the text. Each has its token type id.
+        pair: The same for two texts, with the placeholders ``$A`` and ``$B``.
 
     >>> Template.around(["[CLS]"], ["[SEP]"]).pair
     (('[CLS]', 0), ('$A', 0), ('[SEP]', 0), ('$B', 1), ('[SEP]', 1))
@@ -106,8 +107,8 @@ class Template:
 
     @classmethod
     def as_roberta(cls, first: str, last: str) -> Template:
-        """Return a template like RoBERTa's: with two special tokens between the texts of a pair, and the same token type id
-        for all tokens.
+        """Return a template like RoBERTa's, with two special tokens between the texts of a pair. All tokens have the same
+        token type id.
 
         >>> Template.as_roberta("<s>", "</s>").pair
         (('<s>', 0), ('$A', 0), ('</s>', 0), ('</s>', 0), ('$B', 0), ('</s>', 0))
@@ -132,7 +133,9 @@ class Template:
         return self.single[0][0] == token
 
     def as_post_processor(self, ids: Mapping[str, int]) -> dict[str, Any]:
-        """Return the template as ``tokenizer.json`` writes it. ``ids`` has the id of each special token of the template."""
+        """Return the template in the form of ``tokenizer.json``. ``ids`` has the id of each special token in the
+        template.
+        """
 
         def piece(name: str, type_id: int) -> dict[str, Any]:
             if name in ("$A", "$B"):
@@ -147,11 +150,11 @@ class Template:
         }
 
     def special_tokens(self) -> list[str]:
-        """Return the special tokens in the template, each once, in order."""
+        """Return the special tokens in the template in order, without duplicates."""
         return list(dict.fromkeys(name for name, _ in self.single + self.pair if name not in ("$A", "$B")))
 
     def renamed(self, names: Mapping[str, str]) -> Template:
-        """Return a copy with renamed special tokens; ``names`` maps old names to new ones."""
+        """Return a copy with renamed special tokens. ``names`` maps old names to new names."""
         single, pair = (
             tuple((names.get(name, name), type_id) for name, type_id in part) for part in (self.single, self.pair)
         )
@@ -159,13 +162,13 @@ class Template:
 
 
 def bos_eos_template(roles: Mapping[str, str], *, add_bos_token: bool, add_eos_token: bool) -> Template | None:
-    """Return the template that puts BOS before each text and EOS after it, as requested.
+    """Return the template that puts BOS before each text and EOS after each text, as requested.
 
     Args:
-        roles: The special token of ``bos_token`` and ``eos_token``, if requested.
+        roles: The special tokens of ``bos_token`` and ``eos_token``, if requested.
 
     Returns:
-        A template, or None if neither is requested.
+        A template, or None if neither BOS nor EOS is requested.
     """
     prefix = [roles["bos_token"]] if add_bos_token else []
     suffix = [roles["eos_token"]] if add_eos_token else []
@@ -182,8 +185,8 @@ def bos_eos_template_of(roles: Mapping[str, str]) -> Template | None:
 
 
 def bos_eos_settings(template: Template | None, roles: Mapping[str, str]) -> dict[str, bool] | None:
-    """Return the settings with which `bos_eos_template` returns ``template``; None for a template that `bos_eos_template`
-    never returns, such as one with ``[CLS]``.
+    """Return the settings for which `bos_eos_template` returns ``template``. If there are none, as for a template with
+    ``[CLS]``, return None.
 
     >>> bos_eos_settings(Template.around_each(["<s>"], []), {"bos_token": "<s>"})
     {'add_bos_token': True, 'add_eos_token': False}
@@ -197,7 +200,7 @@ def bos_eos_settings(template: Template | None, roles: Mapping[str, str]) -> dic
 
 
 def cls_sep_template(special_tokens: Collection[str]) -> Template | None:
-    """Return the template of the SGPE document (section 5), or None if its special tokens are missing."""
+    """Return the template of the SGPE document (section 5), or None if the template's special tokens are missing."""
     return Template.around(["[CLS]"], ["[SEP]"]) if {"[CLS]", "[SEP]"} <= set(special_tokens) else None
 
 
@@ -205,7 +208,7 @@ def check_special_tokens(tokens: Iterable[object], normalization: str) -> None:
     """Check that the special tokens of a new tokenizer can be distinguished from its ordinary tokens.
 
     Raises:
-        SGPEError: a special token cannot be distinguished, or has a character that NFC composes.
+        SGPEError: a special token cannot be distinguished from an ordinary token, or has a character that NFC composes.
     """
     for token in check_special_texts(tokens):
         if (ordinary := _ordinary_token(token)) is not None:
@@ -214,7 +217,7 @@ def check_special_tokens(tokens: Iterable[object], normalization: str) -> None:
                 "so a reader cannot distinguish them: use another text"
             )
         if normalization == "nfc" and unicodedata.normalize("NFD", token) != token:
-            # Special tokens are found before the text is normalized, so other text could become one afterwards.
+            # Special tokens are found before the text is normalized, so other text could become a special token afterwards.
             raise SGPEError(f"special token {token!r} has a character that NFC composes: use another text")
 
 
@@ -239,8 +242,8 @@ def check_special_texts(tokens: Iterable[object]) -> list[str]:
 
 
 def _ordinary_token(special: str) -> bytes | None:
-    """Return the ordinary token that training may learn and that ``tokenizer.json`` would spell like this special token: a
-    byte or a longer text.
+    """Return an ordinary token that ``tokenizer.json`` would spell like this special token. The token is a byte or a longer
+    text that training may learn.
     """
     spelled = bytes_spelled(special)
     if spelled is None or len(spelled) == 1:
@@ -253,8 +256,8 @@ def _ordinary_token(special: str) -> bytes | None:
 
 @functools.lru_cache(256)
 def any_of(names: frozenset[str]) -> re.Pattern[str]:
-    """Return a pattern that matches special tokens in text: the leftmost match and, of several matches that begin at the
-    same place, the longest.
+    """Return a pattern that matches special tokens in text. It finds the leftmost match, and the longest of several matches
+    at the same place.
     """
     if not names:
         return re.compile("(?!)")  # never matches
@@ -262,13 +265,13 @@ def any_of(names: frozenset[str]) -> re.Pattern[str]:
 
 
 def _longest_first(names: Sequence[str]) -> str:
-    """Return a regex that matches any of the sorted texts. It branches once for each first character, so that it is fast
+    """Return a regex that matches any of the sorted texts. The regex has one branch for each first character. So it is fast
     even for the 6,400 added tokens of Gemma.
     """
     branches = []
     for _, group in itertools.groupby(names, key=lambda name: name[:1]):
         same = list(group)
-        # The names are sorted, so the first and the last one differ most.
+        # The names are sorted, so the first name and the last name differ most.
         alike = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(same[0], same[-1], strict=False))
         begin = "".join(character for character, _ in alike)
         rest = [name[len(begin) :] for name in same]

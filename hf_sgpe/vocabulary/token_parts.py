@@ -1,7 +1,7 @@
-"""The parts of tokens: the two tokens that the last merge of a token joins, and all tokens from which tokens are built.
+"""The parts of tokens: the two tokens that a token's last merge joins, and all tokens from which a token is built.
 
-BPE builds a token by the same merges in every text as from the bytes of the token alone, because no merge crosses the ends
-of the token, and the merges inside it have the same order.
+In every text, BPE builds a token by the same merges as from the bytes of the token alone. The reason is that no merge
+crosses the ends of the token, and that the merges inside it have the same order.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 
 class TokenParts:
-    """The parts of the tokens of a tokenizer.
+    """The parts of a tokenizer's tokens.
 
     Args:
         data: The tokenizer.
@@ -28,7 +28,7 @@ class TokenParts:
         self._table = MergeTable(((vocab[left], vocab[right]), vocab[left + right]) for left, right in data.merges)
 
     def of(self, token: bytes) -> tuple[bytes, bytes] | None:
-        """Return the two tokens that the last merge of a token joins; None if no merges build the token."""
+        """Return the two tokens that the last merge of a token joins, or None if no merges build the token."""
         ids = symbols(token, self._vocab if self._by_characters else None, self._byte_ids)
         last = tuple(apply_merges(ids, self._table, fewest=2))
         if len(last) != 2 or last not in self._table.ranks:
@@ -36,7 +36,7 @@ class TokenParts:
         return self._tokens[last[0]], self._tokens[last[1]]
 
     def needed_by(self, tokens: Iterable[bytes]) -> set[bytes]:
-        """Return the tokens, and all tokens from which they are built.
+        """Return the tokens themselves and all tokens from which they are built.
 
         >>> from hf_sgpe import BPETokenizer
         >>> parts = TokenParts(BPETokenizer.train_from_iterator(["low low"], 258).data)

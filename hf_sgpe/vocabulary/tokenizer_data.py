@@ -1,8 +1,8 @@
 """TokenizerData: all parts of a BPE tokenizer, as one frozen value.
 
-Merges of a byte-level tokenizer join bytes. Merges of a tokenizer converted from SentencePiece (Gemma) join characters. A
-character without a token becomes the tokens of its bytes, and no merge joins these. Tokens are stored with spaces instead of
-U+2581.
+In a byte-level tokenizer, merges join bytes. In a tokenizer converted from SentencePiece (Gemma), merges join characters. A
+character without a token becomes the tokens of its bytes, and no merge joins these tokens. Tokens are stored with spaces
+instead of U+2581.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ _NEEDED = (*range(0x20, 0x7F), *range(0x80, 0xC0))
 
 
 def _role(name: str) -> tuple[Any, Any]:
-    """Return two properties, the special token of a role and its id; both are None if no token has the role."""
+    """Return two properties: the special token of a role, and the id of this token. Both are None if no token has the
+    role.
+    """
     token = property(lambda self: self.roles.get(name), doc=f"The {name.replace('_', ' ')}, or None.")
     id = property(lambda self: self.special_tokens.get(self.roles.get(name)), doc=f"Id of the {name}, or None.")
     return token, id
@@ -40,37 +42,36 @@ def _role(name: str) -> tuple[Any, Any]:
 class TokenizerData:
     """The parts of a BPE tokenizer, as one immutable value: `dataclasses.replace` makes a changed copy.
 
-    Formats read and write it, learning returns it, and `hf_sgpe.tokenizer.BPETokenizer` encodes with it.
+    Formats read and write a `TokenizerData`, learning returns it, and `hf_sgpe.tokenizer.BPETokenizer` encodes with it.
 
     Args:
-        vocab: Token (bytes) → id, without special tokens. Printable ASCII and the bytes 0x80 to 0xBF, which continue
-            multi-byte characters, must be in it. Other single bytes may be missing; encoding then drops them, as every
-            runtime does (SmolLM2 has 235 of the 256).
+        vocab: Ids of the tokens, keyed by token (bytes), without special tokens. Printable ASCII and the bytes 0x80 to 0xBF,
+            which continue multi-byte characters, are required. Other single bytes may be missing. Encoding drops missing
+            bytes, as every runtime does (SmolLM2 has 235 of the 256 bytes).
         merges: Pairs of tokens in the order of their ranks.
-        byte_tokens: For a tokenizer that joins characters as SentencePiece does, the ids of the tokens of the 256 bytes;
-            ``vocab`` then has only tokens of whole characters. Empty for byte-level BPE. A byte may have the id of its ASCII
-            character (the tab of Gemma 1 and 2).
-        splitting: The rules that split text into words; their special tokens are replaced by ``special_tokens``. None for
-            plain BPE with the pattern ``cl100k``.
-        special_tokens: Text of each special token → id. Two special tokens may share an id (o200k_harmony); decoding returns
-            the later one. A special or added token may have the text of an ordinary token and a different id, unless
-            ``tokenizer.json`` writes both texts alike (`hf_sgpe.vocabulary.byte_strings.bytes_spelled`).
-        added_tokens: Text → id of tokens that are matched anywhere in text, like special tokens, but are not special:
-            decoding never skips them (Qwen's ``<think>``).
+        byte_tokens: For a tokenizer that joins characters as SentencePiece does, the ids of the tokens for the 256 bytes. In
+            this case ``vocab`` has only tokens of whole characters. Empty for byte-level BPE. A byte may have the id of its
+            ASCII character (the tab of Gemma 1 and 2).
+        splitting: The rules that split text into words. ``special_tokens`` replaces the special tokens of the splitting.
+            None for plain BPE with the pattern ``cl100k``.
+        special_tokens: Ids of special tokens, keyed by text. Two special tokens may share an id (o200k_harmony). Decoding
+            returns the later one. A special or added token may have the text of an ordinary token and a different id, unless
+            ``tokenizer.json`` writes both tokens in the same way (`hf_sgpe.vocabulary.byte_strings.bytes_spelled`).
+        added_tokens: Ids of added tokens that are not special, keyed by text. Like special tokens, they are matched anywhere
+            in text, but decoding never skips them (Qwen's ``<think>``).
         normalized_tokens: The added and special tokens that are matched after normalization (GPT-NeoX's runs of spaces). All
-            other added and special tokens are matched first, in the text as it is.
-        matching: Added or special token → its rules, for tokens that take white space around them or match whole words only
-            (RoBERTa's ``<mask>``, Phi-4's ``<|im_start|>``).
-        ignore_merges: Whether a word that is itself a token is encoded as that token, without merging (Llama 3).
+            other added and special tokens are matched first, in the original text.
+        matching: Rules for added and special tokens that include white space around them or match only whole words, keyed by
+            token (RoBERTa's ``<mask>``, Phi-4's ``<|im_start|>``).
+        ignore_merges: Whether a word that is a token is encoded as this token, without merging (Llama 3).
         template: The special tokens that ``add_special_tokens=True`` puts around a text, or None.
-        roles: ``bos_token``, ``eos_token``, ``pad_token``, ``unk_token`` and the like → special token. None gives each
-            special token the role that its spelling suggests (`hf_sgpe.vocabulary.special_tokens.roles_of`).
-        metadata: JSON values that are saved with the tokenizer; training stores its configuration here.
+        roles: The special tokens of roles such as ``bos_token``, ``eos_token``, ``pad_token`` and ``unk_token``, keyed by
+            role. If None, spellings determine the roles (`hf_sgpe.vocabulary.special_tokens.roles_of`).
+        metadata: JSON values that are saved with the tokenizer. Training stores its configuration here.
         chat_template: Jinja source of the chat template, or None.
-        model_max_length: The number of ids that a model accepts; the default length of truncation.
-
+        model_max_length: The maximum number of ids that the model accepts. This is the default length of truncation.
     Raises:
-        SGPEError: the parts are not a valid tokenizer; the message names the first error.
+        SGPEError: the parts are not a valid tokenizer. The message names the first error.
     """
 
     vocab: Mapping[bytes, int]
@@ -160,8 +161,8 @@ class TokenizerData:
             raise SGPEError(f"model_max_length must be a number of tokens, not {length!r}")
 
     def _may_share(self, one: bytes | str, other: bytes | str) -> bool:
-        """Return whether two tokens may share an id. Two special tokens may, and so may an added token and the ordinary
-        token with the same text.
+        """Return whether two tokens may share an id. Two special tokens may, and an added token may share an id with the
+        ordinary token of the same text.
         """
         if isinstance(one, bytes) and isinstance(other, str):
             return one == self.bytes_of_added(other)
@@ -174,17 +175,19 @@ class TokenizerData:
 
     @property
     def added_ids(self) -> dict[str, int]:
-        """Text → id of the special tokens and of the other added tokens."""
+        """Ids of the special tokens and the other added tokens, keyed by text."""
         return {**self.special_tokens, **self.added_tokens}
 
     @property
     def by_characters(self) -> bool:
-        """Whether merges join characters, as in SentencePiece, instead of bytes."""
+        """Whether merges join characters, as in SentencePiece, and not bytes."""
         return bool(self.byte_tokens)
 
     @property
     def named_bytes(self) -> dict[str, int]:
-        """Vocabulary string → id of the tokens of single bytes, except those that are also tokens of characters."""
+        """Ids of the tokens of single bytes, keyed by vocabulary string. Byte tokens that are also tokens of characters are
+        left out.
+        """
         ids = enumerate(self.byte_tokens)
         return {byte_token(byte): id for byte, id in ids if self.vocab.get(bytes([byte])) != id}
 
@@ -195,17 +198,17 @@ class TokenizerData:
 
     @property
     def vocab_size(self) -> int:
-        """Number of tokens, special tokens included. An added token that is also an ordinary token counts once."""
+        """Number of tokens, including special tokens. An added token that is also an ordinary token counts once."""
         added = [*self.special_tokens.items(), *self.added_tokens.items()]
         own = sum(self.vocab.get(self.bytes_of_added(text)) != id for text, id in added)
         return len(self.vocab) + len(self.named_bytes) + own
 
     def bytes_by_id(self) -> dict[int, bytes]:
-        """Return id → the bytes that it decodes to, added and special tokens included."""
+        """Return the bytes to which each id decodes, keyed by id. Added and special tokens are included."""
         bytes_of = {id: bytes([byte]) for byte, id in enumerate(self.byte_tokens)}
         bytes_of |= {id: token for token, id in self.vocab.items()}
         bytes_of |= {id: self.bytes_of_added(text) for text, id in self.added_ids.items()}
-        # As in the library, such a token decodes to its normalized text, which may begin with a space.
+        # As in the library, a normalized token decodes to its normalized text, which may begin with a space.
         return bytes_of | {
             self.added_ids[text]: prepare(text, self.normalization).encode() for text in self.normalized_tokens
         }
@@ -214,8 +217,8 @@ class TokenizerData:
     def rows_needed(self) -> int:
         """Number of rows that a model's embedding must have.
 
-        A special token that has no role and is in no template needs none: Gemma 3's image token is beyond the embedding of
-        the models of text.
+        A special token without a role and outside the template needs no row: Gemma 3's image token is beyond the embedding
+        of the text-only models.
         """
         used = {*self.roles.values(), *(self.template.special_tokens() if self.template else ())}
         chat = self.chat_template or ""
@@ -223,7 +226,7 @@ class TokenizerData:
         return 1 + max(*self.vocab.values(), *self.byte_tokens, *self.added_tokens.values(), *special)
 
     def inside_text(self) -> TokenizerData:
-        """Return the tokenizer for parts from inside a text. It puts no space before them."""
+        """Return the tokenizer for parts from inside a text. This tokenizer puts no space before a part."""
         if not self.by_characters:
             return self
         return replace(self, splitting=replace(self.splitting, normalization="metaspace"))
@@ -236,9 +239,10 @@ class TokenizerData:
         return f"{type(self).__name__}({size}, normalization={self.normalization})"
 
     def get_vocab(self) -> dict[str, int]:
-        """Return vocabulary string → id, special tokens included, in the order of ids.
+        """Return the ids of all tokens, including special tokens, keyed by vocabulary string, in the order of ids.
 
-        The strings are bytes in GPT-2's spelling, or texts in SentencePiece's (see `hf_sgpe.vocabulary.byte_strings`).
+        The strings are bytes in GPT-2's spelling, or texts in SentencePiece's spelling (see
+        `hf_sgpe.vocabulary.byte_strings`).
         """
         tokens = {self.string_of(token): id for token, id in self.vocab.items()}
         tokens |= self.named_bytes | self.added_ids
@@ -255,9 +259,9 @@ class TokenizerData:
         return None if " " in text else string_to_text(text)
 
     def bytes_of_added(self, text: str) -> bytes:
-        """Return the bytes that an added token decodes to."""
+        """Return the bytes to which an added token decodes."""
         return (text.replace(SPACE_MARK, " ") if self.by_characters else text).encode()
 
     def get_mergeable_ranks(self) -> list[tuple[bytes, int]]:
-        """Return (token, id) of all tokens except special tokens, in the order of ids."""
+        """Return pairs of token and id for all tokens except special tokens, in the order of ids."""
         return sorted(self.vocab.items(), key=lambda item: item[1])

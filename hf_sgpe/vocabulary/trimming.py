@@ -1,13 +1,13 @@
-"""Trimming: a tokenizer without the tokens of some scripts, in which text without these scripts has its old tokens; or
-without the tokens that a corpus does not need, in which the text of the corpus has its old tokens.
+"""Trimming: removal of the tokens of some scripts, or of the tokens that a corpus does not need. Text without the scripts,
+or the text of the corpus, keeps its tokens.
 
-BPE considers a merge only where the bytes of both parts are in a row, so a merge whose text holds a dropped character never
-applies to text without one. A token that holds no dropped character has no part that does, so none of its merges is missing.
-So the merges that can apply to other text are the same ones in the same order, and they start from the same bytes or
-characters; `check_trimmed` checks this for any two tokenizers.
+BPE applies a merge only where the bytes of both parts are adjacent. So a merge whose text has a dropped character never
+applies to text without dropped characters. A token without dropped characters has only parts without dropped characters, so
+all its merges are kept. Therefore the merges that can apply to other text are the same, in the same order, and they start
+from the same bytes or characters. `check_trimmed` checks this for any two tokenizers.
 
-A text needs its tokens and the tokens that these are built from (`hf_sgpe.vocabulary.token_parts`). Without other tokens,
-all merges of this text are left, in the same order. So BPE does the same steps: of fewer merges, each is still the first.
+A text needs its tokens and the tokens from which these are built (`hf_sgpe.vocabulary.token_parts`). If only other tokens
+are removed, all merges of this text are kept, in the same order. So BPE takes the same steps.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 KEEP, COMPACT = "keep", "compact"
 IDS = (KEEP, COMPACT)
-"""The ids of a trimmed tokenizer: the old ones, with gaps; or new ones in the same order, without gaps."""
+"""How a trimmed tokenizer numbers its tokens: with the old ids, which leaves gaps, or with new ids in the same order."""
 PARTS = "parts of characters"
-"""The name, among scripts, of tokens that begin or end inside a character."""
+"""The name used instead of a script for tokens that begin or end inside a character."""
 _EMOJI = "emoji"
 
 
 @dataclass(frozen=True)
 class Trimming:
-    """A tokenizer, and the tokenizer without the tokens of some scripts.
+    """A tokenizer, and the same tokenizer without the tokens of some scripts.
 
     Attributes:
-        base: The tokenizer before.
+        base: The tokenizer before trimming.
         tokenizer: The trimmed tokenizer.
         scripts: Names of the dropped scripts.
-        ids: Old id → new id of each token that is left.
-        dropped: Script → the number of its dropped tokens, greatest first; `PARTS` for parts of characters.
+        ids: The new id of each kept token, keyed by old id.
+        dropped: Number of dropped tokens of each script, the greatest first. The key for parts of characters is `PARTS`.
         unused: Number of other dropped tokens, which a corpus does not need.
     """
 
@@ -56,11 +56,13 @@ class Trimming:
 
     @property
     def moves_ids(self) -> bool:
-        """Whether a token has another id than before."""
+        """Whether any token has a different id than before."""
         return any(old != new for old, new in self.ids.items())
 
     def runs_of_ids(self) -> list[list[int]]:
-        """Return old and new ids as runs of consecutive ids: the first old id, the last old id and the first new id."""
+        """Return old and new ids as runs of consecutive ids: the first old id, the last old id and the first new id of each
+        run.
+        """
         return [[first, last, self.ids[first]] for first, last in runs(self.ids)]
 
 
@@ -73,23 +75,23 @@ def trimmed(
     model_ids: Iterable[int] = (),
     use: Sequence[int] | None = None,
 ) -> Trimming:
-    """Remove the tokens that only occur in text with a character of some scripts, and the merges that make or use them.
-    With ``use``, also remove the tokens that a corpus does not need.
+    """Remove the tokens that occur only in text with characters of some scripts, and the merges that make or use these
+    tokens. With ``use``, also remove the tokens that a corpus does not need.
 
-    Tokens of single bytes, special tokens and added tokens stay. Text with characters of the scripts is encoded by the
-    tokens that are left, down to bytes.
+    Tokens of single bytes, special tokens and added tokens stay. Text with characters of the scripts is encoded with the
+    remaining tokens, down to bytes.
 
     Args:
         base: The tokenizer.
-        scripts: Names of the scripts to drop, such as those of `scripts_except`.
+        scripts: Names of the scripts to drop, such as the result of `scripts_except`.
         ids: One of `IDS`.
-        rows: Number of rows of the tokenizer's model. It is saved with the ids ``keep``, so that an extension can use the
-            free ids; None for the number that the tokenizer needs.
-        model_ids: Ids that the model uses; they are saved for the same purpose.
+        rows: Number of rows of the tokenizer's model; None for the number that the tokenizer needs. With ``ids="keep"``, the
+            number is saved, so that an extension can use the free ids.
+        model_ids: Ids that the model uses. They are saved for the same purpose.
         use: Number of occurrences of each id in a corpus (`hf_sgpe.evaluation.token_use`); None without a corpus.
 
     Raises:
-        SGPEError: a script is unknown, nothing would be dropped, or the result would break the promise.
+        SGPEError: a script is unknown, nothing would be dropped, or the tokens of other text would change.
     """
     if ids not in IDS:
         raise SGPEError(f"ids {ids!r}: choose from {', '.join(IDS)}")
@@ -124,7 +126,7 @@ def trimmed(
 
 
 def scripts_except(kept: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of all scripts but some. Characters of no script, such as punctuation, and emoji stay in any case.
+    """Return the names of all scripts except ``kept``. Emoji and characters of no script, such as punctuation, always stay.
 
     >>> "thai" in scripts_except(["latin", "si"]), "sinhala" in scripts_except(["latin", "si"])
     (True, False)
@@ -136,8 +138,8 @@ def scripts_except(kept: Iterable[str]) -> tuple[str, ...]:
 def confined_to(scripts: Iterable[str], normalization: str = "none") -> Confinement:
     """Return the confinement to the characters of dropped scripts.
 
-    Unassigned characters that several scripts share are not among them, unless all these scripts are dropped. With the
-    normalization ``nfc``, neither are characters that NFC composes of characters of no script (U+1FC1).
+    A shared unassigned character is included only if all scripts that share it are dropped. With the normalization ``nfc``,
+    a character is not included if NFC composes it from characters of no script (U+1FC1).
     """
     return _confined_to(frozenset(resolve_scripts(scripts)), normalization)
 
@@ -160,18 +162,18 @@ def check_trimmed(
     ids: Mapping[int, int],
     unused: Set[bytes] = frozenset(),
 ) -> None:
-    """Check that ``tokenizer`` has the tokens of ``base`` for every text without a character of the scripts and without a
-    token of ``unused``.
+    """Check that ``tokenizer`` and ``base`` have the same tokens for every text without characters of the scripts and
+    without tokens of ``unused``.
 
     Args:
-        base: The tokenizer before.
+        base: The tokenizer before trimming.
         tokenizer: The trimmed tokenizer.
         scripts: Names of the dropped scripts.
-        ids: Old id → new id of each token that is left.
-        unused: Dropped tokens that are not only of the scripts.
+        ids: The new id of each kept token, keyed by old id.
+        unused: Dropped tokens that are not confined to the scripts.
 
     Raises:
-        SGPEError: the tokenizers differ in other text; the message names the first difference.
+        SGPEError: the tokenizers differ in other text. The message names the first difference.
     """
     confinement = confined_to(scripts, base.normalization)
     parts = "normalized_tokens matching ignore_merges splitting template roles chat_template model_max_length"
@@ -200,7 +202,7 @@ def check_trimmed(
             raise SGPEError(f"without the token {token!r}, no token has the byte 0x{missing[0]:02X}")
     old, new = (confinement.merges_outside(one.merges) for one in (base, tokenizer))
     if unused:
-        parts_of, added = TokenParts(base).of, set(base.added_ids.values())  # added tokens are not built
+        parts_of, added = TokenParts(base).of, set(base.added_ids.values())  # added tokens are not built by merges
         for token in (token for token in tokenizer.vocab if base.vocab[token] not in added):
             if lost := unused & set(parts_of(token) or ()):
                 raise SGPEError(f"the trimmed tokenizer lacks the token {min(lost)!r}, from which {token!r} is built")
@@ -211,18 +213,20 @@ def check_trimmed(
 
 
 def keeps_old_ids(metadata: Any) -> bool:
-    """Return whether the metadata of a tokenizer belongs to a trimmed one whose tokens have their old ids."""
+    """Return whether the metadata is that of a trimmed tokenizer that keeps the old ids."""
     notes = (metadata.get("trimmed") or ()) if isinstance(metadata, Mapping) else ()
     return bool(notes) and all(note["ids"] == KEEP for note in notes)
 
 
 def rows_in(metadata: Mapping[str, Any]) -> int | None:
-    """Return the number of rows of the model of a trimmed tokenizer with its old ids; None for any other tokenizer."""
+    """Return the number of rows in the model of a trimmed tokenizer that keeps the old ids. Return None for any other
+    tokenizer.
+    """
     return int(metadata["trimmed"][-1]["rows"]) if keeps_old_ids(metadata) else None
 
 
 def _metadata(base: TokenizerData, note: Mapping[str, Any], moved: Mapping[int, int]) -> dict[str, Any]:
-    """Return the metadata of a trimmed tokenizer. Earlier extensions keep those of their new ids that are left."""
+    """Return the metadata of a trimmed tokenizer. Records of earlier extensions keep only the new ids that remain."""
     notes = {"trimmed": [*base.metadata.get("trimmed", ()), note]}
     if extensions := base.metadata.get("extensions"):
         notes["extensions"] = [{**one, "new_ids": _moved_runs(one.get("new_ids", ()), moved)} for one in extensions]
@@ -234,7 +238,9 @@ def _moved_runs(ranges: Iterable[Iterable[int]], moved: Mapping[int, int]) -> li
 
 
 def _by_script(tokens: Set[bytes], scripts: Iterable[str]) -> dict[str, int]:
-    """Return script → the number of tokens whose first character of one of the scripts is of this script."""
+    """Return, for each script, the number of tokens assigned to it. A token is assigned by its first character in any of the
+    scripts.
+    """
     script_of = {character: name for name in scripts for character in resolve_script(name).characters()}
     counts = Counter(next(_scripts_of(token, script_of), PARTS) for token in tokens)
     return dict(counts.most_common())

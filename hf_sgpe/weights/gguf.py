@@ -1,9 +1,9 @@
-"""GGUF files for llama.cpp: models with their tokenizer. `hf_sgpe.weights.gguf_models` lists the supported models.
+"""GGUF files for llama.cpp: models with their tokenizer. The supported models are listed in `hf_sgpe.weights.gguf_models`.
 
-A GGUF file contains the name of a pre-tokenizer of llama.cpp instead of a split pattern; see
-`hf_sgpe.formats.llama_cpp_pre_tokenizers`. If no pre-tokenizer fits a tokenizer, the file is written only with an explicit
-name, and llama.cpp must be given ids instead of text. A tokenizer whose merges join characters is written with scores
-instead of merges; see `hf_sgpe.formats.llama_cpp_characters`.
+Instead of a split pattern, a GGUF file has the name of a pre-tokenizer of llama.cpp; see
+`hf_sgpe.formats.llama_cpp_pre_tokenizers`. If no pre-tokenizer fits a tokenizer, the file is written only if the caller
+names a pre-tokenizer. Such a file works only if llama.cpp is given ids instead of text. If a tokenizer's merges join
+characters, scores are written instead of merges; see `hf_sgpe.formats.llama_cpp_characters`.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 WEIGHT_TYPES = ("F32", "F16", "BF16", "Q8_0", *QUANTIZED_TYPES)
 
 NEAREST = "nearest"
-"""The value of ``pre_tokenizer`` for the nearest pre-tokenizer of llama.cpp, in a file for use with ids."""
+"""The value of ``pre_tokenizer`` for the nearest pre-tokenizer of llama.cpp. Use the resulting file only with ids."""
 
-# llama.cpp's pre-tokenizer for files without a name.
+# The pre-tokenizer that llama.cpp uses for files without a name.
 _NO_PRE = "default"
-# The router of the experts, which llama.cpp also keeps in 32 bits.
+# The router of the experts. llama.cpp also keeps it in 32 bits.
 _KEPT_WHOLE = "ffn_gate_inp.weight"
 
 
@@ -58,27 +58,28 @@ def write(
 ) -> str | None:
     """Write a transformers model as a GGUF file.
 
-    The file contains the tokenizer twice, in llama.cpp's form and as a ``tokenizer.json``; both have about the same size.
+    The file contains the tokenizer twice, in llama.cpp's form and as a ``tokenizer.json``. Both have about the same size.
 
-    One weight is in memory at a time. Tensors other than matrices stay in 32 bits, and with Q8_0 also matrices whose rows
-    are not multiples of 32. llama-cpp-python converts to smaller types, from a temporary file in the same folder.
+    One weight is in memory at a time. Tensors other than matrices stay in 32 bits. With Q8_0, so do matrices whose row
+    length is not a multiple of 32. For smaller types, llama-cpp-python converts the weights from a temporary file in the
+    same folder.
 
     Args:
         folder: Folder with ``config.json``, the weights as safetensors, and the tokenizer.
         path: File to write.
         weight_type: One of `WEIGHT_TYPES`; None for the type of the weights in the folder.
-        tokenizer: Tokenizer to write in place of the folder's.
-        pre_tokenizer: Name of a pre-tokenizer of llama.cpp, or `NEAREST`; None for a pre-tokenizer with the tokenizer's
-            split.
+        tokenizer: Tokenizer to write instead of the folder's tokenizer.
+        pre_tokenizer: Name of a pre-tokenizer of llama.cpp, or `NEAREST`. None for a pre-tokenizer that splits as the
+            tokenizer does.
 
     Returns:
-        The name of the pre-tokenizer in the file if llama.cpp splits normalized text exactly as the tokenizer does, or else
-        None. With None, llama.cpp must be given ids. llama.cpp does not normalize text.
+        The name of the pre-tokenizer in the file if llama.cpp splits normalized text exactly as the tokenizer does.
+        (llama.cpp does not normalize text.) Otherwise None, and llama.cpp must be given ids.
 
     Raises:
         SGPEError: gguf or llama-cpp-python is needed and not installed; the folder has no model for which llama.cpp was
-            compared with transformers; the tokenizer has no merges, or more ids than the model has rows; llama.cpp has no
-            pre-tokenizer of this name, or none with the tokenizer's split.
+            compared with transformers; the tokenizer has no merges, or more ids than the model has rows; or llama.cpp has no
+            pre-tokenizer with this name or this split.
     """
     gguf = optional("gguf", "writing GGUF needs gguf", extra="gguf")
     if weight_type is not None and weight_type not in WEIGHT_TYPES:
@@ -86,12 +87,12 @@ def write(
     config_file = folder / "config.json"
     if not config_file.exists():
         reason = why_no_model(folder) or ": give the folder of a transformers model"
-        raise SGPEError(f"{folder}: holds no config.json{reason}")
+        raise SGPEError(f"{folder}: the folder holds no config.json{reason}")
     config = transformers_config(folder)
     if reason := why_not(config):
         raise SGPEError(f"{config_file}: llama.cpp {reason}")
     if path.exists() and path.suffix != ".gguf" and path.resolve().parent == folder.resolve():
-        raise SGPEError(f"{path}: is part of the model: give another name for the GGUF file")
+        raise SGPEError(f"{path} is part of the model: give another name for the GGUF file")
     if weight_type in QUANTIZED_TYPES:
         check_installed()
         with scratch_directory(path) as scratch, atomic_file(path) as temporary:
@@ -114,7 +115,7 @@ def write(
         closing(gguf.GGUFWriter(temporary, family.architecture)) as writer,
     ):
         writer.add_file_type(int(gguf.LlamaFileType["ALL_F32" if weight_type == "F32" else f"MOSTLY_{weight_type}"]))
-        # The field for the name would make llama.cpp look for tokens of Phi-3 if the name contains phi3.
+        # If this name contained phi3, the field for the name would make llama.cpp look for tokens of Phi-3.
         writer.add_basename(folder.resolve().name)
         describe(writer, config)
         _add_tokenizer(writer, tokenizer, pre, config, folder)
@@ -143,13 +144,13 @@ def write(
 
 
 def write_vocabulary(tokenizer: TokenizerData, path: Path, pre_tokenizer: str | None = NEAREST) -> None:
-    """Write a GGUF file with a tokenizer and no model. llama.cpp can only tokenize with it.
+    """Write a GGUF file with a tokenizer and no model. llama.cpp can use it only to tokenize.
 
     Args:
-        pre_tokenizer: As for `write`.
+        pre_tokenizer: See `write`.
 
     Raises:
-        SGPEError: gguf is not installed, the tokenizer has no merges, or as for `pre_to_write`.
+        SGPEError: gguf is not installed, or the tokenizer has no merges. `pre_to_write` lists other errors.
     """
     gguf = optional("gguf", "writing GGUF needs gguf", extra="gguf")
     rows = tokenizer.rows_needed
@@ -161,7 +162,7 @@ def write_vocabulary(tokenizer: TokenizerData, path: Path, pre_tokenizer: str | 
 
 @contextmanager
 def _numbers_of(config_file: Path) -> Iterator[None]:
-    """Turn errors of a block that writes the numbers of a configuration into an `SGPEError` that names the file.
+    """Convert errors about numbers of a configuration into an `SGPEError` that names the file.
 
     Raises:
         SGPEError: a number has a wrong type, or is too large for the file.
@@ -175,31 +176,31 @@ def _numbers_of(config_file: Path) -> Iterator[None]:
 
 
 def pre_tokenizer_of(tokenizer: TokenizerData) -> PreTokenizer | None:
-    """Return llama.cpp's most exact pre-tokenizer with a tokenizer's split, or None."""
+    """Return the most exact of llama.cpp's pre-tokenizers with a tokenizer's split, or None if there is none."""
     return next(iter(_fitting(tokenizer)), None)
 
 
 def is_exact(tokenizer: TokenizerData, name: str) -> bool:
-    """Return whether llama.cpp returns exactly a tokenizer's tokens with the pre-tokenizer of this name."""
-    if model_vocab.left_out(tokenizer):  # llama.cpp would use them as ordinary tokens of the same spelling
+    """Return whether llama.cpp, with the pre-tokenizer ``name``, produces exactly the tokens of a tokenizer."""
+    if model_vocab.left_out(tokenizer):  # llama.cpp would use such a token as an ordinary token with the same spelling
         return False
     return any(name in record.names and not record.differs for record in _fitting(tokenizer))
 
 
 def pre_to_write(tokenizer: TokenizerData, name: str | None = None) -> str:
-    """Return the name of the pre-tokenizer to write to a tokenizer's file.
+    """Return the name of the pre-tokenizer to write into a GGUF file for a tokenizer.
 
     Args:
-        name: Name of a pre-tokenizer, or `NEAREST`; None for a pre-tokenizer with the tokenizer's split.
+        name: Name of a pre-tokenizer, or `NEAREST`. None for a pre-tokenizer with the tokenizer's split.
 
     Raises:
-        SGPEError: llama.cpp has no pre-tokenizer of this name, or none with the tokenizer's split.
+        SGPEError: llama.cpp has no pre-tokenizer with this name, or no pre-tokenizer with the tokenizer's split.
     """
     fitting = pre_tokenizer_of(tokenizer)
     if name is None:
         if fitting is None:
             raise SGPEError(
-                "llama.cpp has no pre-tokenizer with the split of this tokenizer, so its ids would differ: add "
+                "llama.cpp has no pre-tokenizer with the split of this tokenizer, so the ids would differ: add "
                 f"--pre-tokenizer {NEAREST} and pass ids to llama.cpp, as hf-sgpe serve does, or train or extend with "
                 "--runs-in llama.cpp"
             )
@@ -212,7 +213,8 @@ def pre_to_write(tokenizer: TokenizerData, name: str | None = None) -> str:
             )
         return llama_cpp_characters.KIND
     if name == NEAREST:
-        # The pattern for text outside the scripts. With bloom, which keeps marks and joiners in words, few words differ.
+        # This is the pattern for text outside the scripts. Few words differ with bloom, which keeps marks and joiners inside
+        # words.
         nearest = [fitting] if fitting else of_patterns(tokenizer.splitting.patterns)
         return nearest[0].name if nearest else _NO_PRE
     if called(name) is None:
@@ -231,7 +233,7 @@ def _fitting(tokenizer: TokenizerData) -> list[PreTokenizer]:
     if tokenizer.splitting.recipe != "bpe":
         return []
     fitting = of_patterns(tokenizer.splitting.patterns)
-    # A word that is a token but that no merges make becomes this token only with takes_words, or ignore_merges.
+    # A word that is a token, but that no merges build, becomes this token only with takes_words, or ignore_merges.
     same = [record for record in fitting if record.takes_words == tokenizer.ignore_merges]
     return same if len(same) < len(fitting) and unreached_words(tokenizer.vocab, tokenizer.merges) else fitting
 
@@ -249,7 +251,7 @@ def _add_tokenizer(writer: GGUFWriter, tokenizer: TokenizerData, pre: str, confi
     rows = config["vocab_size"]
     if (needed := tokenizer.rows_needed) > rows:
         raise SGPEError(f"{folder}: the tokenizer has the id {needed - 1}, but the model's embedding has only {rows} rows")
-    # Rows that only pad the embedding need unique names.
+    # Rows that only pad the embedding need unique names, too.
     tokens = [f"[unused{id}]" for id in range(rows)]
     types = [TokenType.UNUSED] * rows
     for token, id in tokenizer.vocab.items():
@@ -266,10 +268,10 @@ def _add_tokenizer(writer: GGUFWriter, tokenizer: TokenizerData, pre: str, confi
     writer.add_bool("hf_sgpe.tokenizes_exactly", exact)
     writer.add_string(gguf_tokenizer.TOKENIZER_KEY, _compact(tokenizer_json.to_dict(tokenizer)))
     settings = tokenizer_json.config(tokenizer)
-    settings.pop("chat_template", None)  # has a key of its own
+    settings.pop("chat_template", None)  # the chat template has a key of its own
     writer.add_string(gguf_tokenizer.SETTINGS_KEY, _compact(settings))
     if not tokenizer.merges:
-        raise SGPEError(f"{folder}: the tokenizer has no merges, which llama.cpp requires")
+        raise SGPEError(f"{folder}: llama.cpp requires merges, and the tokenizer has none")
     writer.add_tokenizer_model(llama_cpp_characters.KIND if tokenizer.by_characters else "gpt2")
     if tokenizer.by_characters:
         _add_scores(writer, tokenizer, rows)
@@ -295,7 +297,7 @@ def _add_tokenizer(writer: GGUFWriter, tokenizer: TokenizerData, pre: str, confi
 
 
 def _add_scores(writer: GGUFWriter, tokenizer: TokenizerData, rows: int) -> None:
-    """Write the parts of a tokenizer whose merges join characters that other tokenizers do not have."""
+    """Write the parts that exist only for tokenizers whose merges join characters."""
     made = llama_cpp_characters.scores(tokenizer)
     least = float(-len(tokenizer.merges))
     writer.add_tokenizer_pre("default")

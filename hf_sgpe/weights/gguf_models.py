@@ -1,7 +1,7 @@
-"""The types of models that can be written for llama.cpp, one record each, and their sizes by a configuration.
+"""The types of models that can be written for llama.cpp, with one record for each, and the sizes in a configuration.
 
-Only models for which a test has compared llama.cpp with transformers are written. `hf_sgpe.weights.gguf_tensors` converts
-their weights.
+A model is written only if a test has compared llama.cpp with transformers for its type. `hf_sgpe.weights.gguf_tensors`
+converts the weights.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from hf_sgpe.weights.model_config import Compared, Like, uncompared
 
 Config = Mapping[str, Any]
 
-# Module of each layer → the shape of its weight, in names of `sizes`. A module with {expert} exists once for each expert.
-# llama.cpp stores the weights of all experts in one tensor.
+# The shape of the weight of each module in a layer. Shapes consist of names in `sizes`. A module with {expert} exists once
+# for each expert. llama.cpp stores the weights of all experts in one tensor.
 _NORMS = {"input_layernorm": "width", "post_attention_layernorm": "width"}
 _FOUR_NORMS = {**_NORMS, "pre_feedforward_layernorm": "width", "post_feedforward_layernorm": "width"}
 _ATTENTION = {
@@ -28,7 +28,7 @@ _ATTENTION = {
 _HEAD_NORMS = {"self_attn.q_norm": "head", "self_attn.k_norm": "head"}
 _GATED = {"mlp.gate_proj": "inner width", "mlp.up_proj": "inner width", "mlp.down_proj": "width inner"}
 
-# Name of a GGUFWriter method after add_ → field of the configuration.
+# GGUFWriter methods, without the prefix add_, and the fields of the configuration that they write.
 _RMS_NORM = {"layer_norm_rms_eps": "rms_norm_eps"}
 
 
@@ -39,18 +39,21 @@ class Family:
     Attributes:
         architecture: Name of the type in llama.cpp.
         compared: A row of `hf_sgpe.weights.model_config.Compared`.
-        layer: Modules of each layer: name → shape of the weight.
+        layer: The shape of the weight of each module in a layer.
         layers_at: The prefix of layer names before the layer number.
-        around: Modules before and after the layers: name → shape of the weight.
-        biases: Field of the configuration → modules that have a bias if the field is true; an empty field means always.
-        numbers: Values that not all types have: name of a ``GGUFWriter`` method after ``add_`` → field of the configuration.
-        own_names: Usual name of a field → name of the field for this type.
-        pairs_neighbours: Whether llama.cpp rotates neighbouring numbers of a head as pairs. transformers pairs its halves.
-        adds_one: Whether transformers adds one to the weights of norms, which llama.cpp does not.
-        transposes: Whether transformers stores the weights of layers as inputs by outputs.
-        embedding: Name of the embedding in the files, for the comparison with a tied head.
-        why_not: Function: configuration → another reason why llama.cpp computes something else, as half a sentence, or an
-            empty string.
+        around: The shape of the weight of each module before or after the layers.
+        biases: Modules that have a bias if a field of the configuration is true, keyed by the field. An empty field means
+            always.
+        numbers: Values that only some types have. The keys are ``GGUFWriter`` methods without the prefix ``add_``, and the
+            values are the fields of the configuration that these methods write.
+        own_names: The type's own names of fields, keyed by the usual name.
+        pairs_neighbours: Whether llama.cpp rotates neighbouring numbers of a head as pairs. transformers pairs the halves of
+            a head.
+        adds_one: Whether transformers adds one to the weights of norms. llama.cpp does not.
+        transposes: Whether transformers stores the weights of layers with inputs as rows and outputs as columns.
+        embedding: Name of the embedding in the files. The embedding is compared with a tied head.
+        why_not: Function that returns another reason why llama.cpp's output would differ for a configuration. The reason is
+            half a sentence, or an empty string.
     """
 
     architecture: str
@@ -73,7 +76,7 @@ class Family:
 
 def _other_heads(config: Config) -> str:
     is_usual = head_size(config) * config["num_attention_heads"] == config["hidden_size"]
-    return "" if is_usual else "supports for these models only heads of the size hidden_size / num_attention_heads"
+    return "" if is_usual else "supports only heads of the size hidden_size / num_attention_heads for these models"
 
 
 def _other_layers_without_positions(config: Config) -> str:
@@ -83,7 +86,7 @@ def _other_layers_without_positions(config: Config) -> str:
 
 
 def _other_scale(config: Config, layers_of_27b: int) -> str:
-    # llama.cpp recognises the 27B model by its number of layers.
+    # llama.cpp recognises the 27B model by the number of layers.
     is_27b = config["num_hidden_layers"] == layers_of_27b
     expected = config["hidden_size"] // config["num_attention_heads"] if is_27b else head_size(config)
     return "" if config["query_pre_attn_scalar"] == expected else f"always uses {expected} as query_pre_attn_scalar"
@@ -272,7 +275,7 @@ FAMILIES: Mapping[str, Family] = {
         embedding="transformer.wte.weight",
     ),
 }
-"""Type of a model in ``config.json`` → its record."""
+"""The record of each type of model, keyed by the type in ``config.json``."""
 
 _NEVER = {"gpt_oss": "rounds the range of YaRN on models of type 'gpt_oss', and transformers does not"}
 
@@ -281,7 +284,7 @@ COMPARED: Compared = {kind: family.compared for kind, family in FAMILIES.items()
 
 
 def why_not(config: Config) -> str:
-    """Return the reason why llama.cpp and transformers may compute different outputs, or an empty string.
+    """Return why llama.cpp and transformers may compute different outputs, or an empty string if they compute the same.
 
     Args:
         config: The result of `transformers_config`.
@@ -294,7 +297,7 @@ def why_not(config: Config) -> str:
 
 
 def usual(config: Config) -> dict[str, Any]:
-    """Return a configuration in which fields with other names also have their usual names."""
+    """Return a configuration in which each field with another name also has its usual name."""
     family = FAMILIES[config["model_type"]]
     named = dict(config) | {name: config[own] for name, own in family.own_names.items()}
     named["intermediate_size"] = named["intermediate_size"] or 4 * named["hidden_size"]
@@ -314,7 +317,7 @@ def head_size(config: Config) -> int:
 
 
 def sizes(config: Config) -> dict[str, int]:
-    """Return the sizes that the shapes of weights refer to: name → number."""
+    """Return the sizes to which the shapes of weights refer, keyed by name."""
     queries, keys = heads_of(config)
     return {
         "rows": config["vocab_size"],
@@ -330,6 +333,6 @@ def sizes(config: Config) -> dict[str, int]:
 
 
 def experts_of(config: Config) -> int:
-    """Return the number of experts of a layer; 0 if the record of the model has no experts."""
+    """Return the number of experts in a layer, or 0 if the record of the model has no experts."""
     has_some = any("{expert}" in name for name in FAMILIES[config["model_type"]].layer)
     return (config.get("num_local_experts") or config["num_experts"]) if has_some else 0

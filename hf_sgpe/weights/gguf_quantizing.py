@@ -1,4 +1,4 @@
-"""Quantization of GGUF files to four to six bits a weight, by llama.cpp."""
+"""Quantization of GGUF files by llama.cpp, to four to six bits per weight."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hf_sgpe.weights.llama_log import silence
 QUANTIZED_TYPES = ("Q6_K", "Q5_K_M", "Q4_K_M", "Q4_0")
 """Types of quantized weights, the largest first.
 
-If rows are not multiples of 256, llama.cpp replaces the first three types by larger ones.
+If the row length is not a multiple of 256, llama.cpp uses larger types instead of the first three types.
 """
 
 # "[  12/ 291] token_embd.weight - ...": one line for each tensor.
@@ -42,7 +42,7 @@ def quantize(source: Path, target: Path, weight_type: str) -> None:
         weight_type: One of `QUANTIZED_TYPES`.
 
     Raises:
-        SGPEError: llama.cpp failed. The message includes its reason.
+        SGPEError: llama.cpp failed. The message includes the reason.
     """
     import llama_cpp
     from gguf import LlamaFileType

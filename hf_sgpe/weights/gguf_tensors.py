@@ -1,4 +1,4 @@
-"""Conversion of a model for llama.cpp: its tensors in llama.cpp's form, and the numbers of its configuration.
+"""Conversion of a model for llama.cpp: the tensors in llama.cpp's form, and the numbers of the configuration.
 
 The `gguf` package defines the names in a file.
 """
@@ -21,7 +21,7 @@ from hf_sgpe.weights.safetensors_files import Stored, Weights
 if TYPE_CHECKING:
     from gguf import GGUFWriter
 
-# Name of a GGUFWriter method after add_ → field of the configuration.
+# GGUFWriter methods, without the prefix add_, and the fields of the configuration that they write.
 _NUMBERS = {
     "context_length": "max_position_embeddings",
     "embedding_length": "hidden_size",
@@ -33,7 +33,9 @@ _NUMBERS = {
 
 
 class Tensor(NamedTuple):
-    """A tensor to write: its name in transformers, a function that reads it in llama.cpp's form, and its shape there."""
+    """A tensor to write: its name in transformers, a function that reads it in llama.cpp's form, and its shape in this
+    form.
+    """
 
     name: str
     read: Callable[[], Weights]
@@ -49,7 +51,7 @@ def tensors(weights: Mapping[str, Stored], config: Config, folder: Path) -> Iter
         folder: Folder of the model, for error messages.
 
     Raises:
-        SGPEError: the weights do not match the configuration. llama.cpp would detect this only on loading, or never.
+        SGPEError: the weights do not match the configuration. llama.cpp would detect this only during loading, or never.
     """
     family = FAMILIES[config["model_type"]]
     left = {name.removeprefix("transformer."): tensor for name, tensor in weights.items()}  # GPT-2's names have the prefix
@@ -60,7 +62,7 @@ def tensors(weights: Mapping[str, Stored], config: Config, folder: Path) -> Iter
         parts = []
         for part_name in names:
             if part_name not in left:
-                raise SGPEError(f"{folder}: the weights {part_name} are missing, which config.json requires")
+                raise SGPEError(f"{folder}: the weights {part_name}, which config.json requires, are missing")
             part = left.pop(part_name)
             if part.shape != shape:
                 raise SGPEError(
@@ -123,13 +125,17 @@ def _stacked(parts: list[Stored], change: Callable[[Weights], Weights] | None) -
 
 
 def _interleaved(weights: Weights, heads: int) -> Weights:
-    """Return weights in which the numbers of each rotated pair are neighbours; transformers pairs the halves of a head."""
+    """Reorder weights so that the numbers of each rotated pair are neighbours. In transformers, the halves of a head are
+    pairs.
+    """
     halves = weights.reshape(heads, 2, weights.shape[0] // heads // 2, *weights.shape[1:])
     return halves.swapaxes(1, 2).reshape(weights.shape)
 
 
 def _rope_factors(config: Config) -> Weights | None:
-    """Return the divisors of Llama 3's frequencies: 1 for short waves, ``factor`` for long waves, a mean in between."""
+    """Return the divisors of Llama 3's frequencies: 1 for short waves, ``factor`` for long waves, and values in between
+    for other waves.
+    """
     positions = rope(config)
     if positions["rope_type"] != "llama3":
         return None

@@ -1,4 +1,4 @@
-"""The log of llama.cpp: the last lines are kept for error messages, and no line is shown."""
+"""The log of llama.cpp. No line is shown, and the last lines are kept for error messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 last_lines: deque[str] = deque(maxlen=50)
-"""The last lines of the log, which include the reason why a file does not load."""
+"""The last lines of the log. They include the reason why a file could not be loaded."""
 
 
 def silence() -> None:

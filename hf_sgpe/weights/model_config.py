@@ -1,4 +1,4 @@
-"""Readers of a model's ``config.json`` and ``generation_config.json``, which may be from any version of transformers."""
+"""Readers of a model's ``config.json`` and ``generation_config.json``. The files may be from any version of transformers."""
 
 from __future__ import annotations
 
@@ -46,27 +46,26 @@ class Like(tuple[Any, ...]):
     """Compared values that represent all values of the same types."""
 
     def holds_type_of(self, value: Any) -> bool:
-        """Return whether one of the compared values has the type of ``value``; int counts as float."""
+        """Return whether any of the compared values has the type of ``value``. An int counts as a float."""
         kind, *kinds = (float if type(item) is int else type(item) for item in (value, *self))
         return kind in kinds
 
 
 Compared = Mapping[str, Mapping[str, Sequence[Any]]]
-"""The values for which an engine was compared with transformers, keyed by type of model and then by field of its
+"""The values for which an engine was compared with transformers, keyed by type of model and then by field of the
 configuration.
 """
 
 
 def uncompared(config: Mapping[str, Any], compared: Compared) -> str:
-    """Return half a sentence about the first value of a configuration for which an engine was not compared with
-    transformers.
+    """Describe the first value of a configuration for which an engine was not compared with transformers.
 
     Args:
         config: The result of `transformers_config`.
-        compared: The compared values. Fields of sizes need no entry; any other field without an entry is refused.
+        compared: The compared values. Fields of sizes need no entry. Any other field without an entry is refused.
 
     Returns:
-        The end of a sentence that begins with the engine's name, or an empty string if there is no such value.
+        Half a sentence, to follow the engine's name. If all values were compared, an empty string.
 
     >>> uncompared({"model_type": "llama", "vocab_size": 5, "mlp_bias": True}, {"llama": {"mlp_bias": [False]}})
     "was not compared with transformers on models of type 'llama' with mlp_bias True"
@@ -84,14 +83,14 @@ def uncompared(config: Mapping[str, Any], compared: Compared) -> str:
 
 
 def _decisive(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values, other than sizes, that determine what the model computes.
+    """Return the values, except sizes, that determine what the model computes.
 
-    The entry ``rope`` has the type of position scaling and the names of its parameters. If the kinds of layers differ, it
-    has both for each kind. The entry ``sliding_window`` names the layers whose attention window is smaller than the context,
-    or is None.
+    The entry ``rope`` has the type of position scaling and the names of the type's parameters. If the kinds of layers
+    differ, ``rope`` has an entry for each kind. The entry ``sliding_window`` names the layers whose attention window is
+    smaller than the context, or is None.
     """
     fields = {name: value for name, value in config.items() if name not in _ANY_VALUE}
-    if "quantization" in config:  # mlx-lm writes the same in both fields
+    if "quantization" in config:  # mlx-lm writes the same content into both fields
         fields.pop("quantization_config", None)
     if "sliding_window" in config or "layer_types" in config:
         fields["sliding_window"] = _sliding(config)
@@ -126,10 +125,10 @@ def _sliding(config: Mapping[str, Any]) -> str | None:
 
 
 def transformers_config(folder: Path) -> dict[str, Any]:
-    """Return the content of ``config.json`` with the defaults of transformers for missing fields.
+    """Return the content of ``config.json``. Missing fields have the defaults of transformers.
 
     Raises:
-        SGPEError: transformers does not know the model, or refuses a value.
+        SGPEError: transformers does not know the model, or rejects a value.
     """
     from transformers import AutoConfig
 
@@ -145,14 +144,14 @@ def transformers_config(folder: Path) -> dict[str, Any]:
 
 
 def end_ids(folder: Path, config: Mapping[str, Any]) -> list[int]:
-    """Return the ids that end a generated text, from ``generation_config.json`` or, if it has none, from ``config``."""
+    """Return the ids that end a generated text. They are in ``generation_config.json`` or, if not there, in ``config``."""
     generation = folder / "generation_config.json"
     own = read_json(generation).get("eos_token_id") if generation.exists() else None
     return listed(config.get("eos_token_id") if own is None else own)
 
 
 def listed(ids: int | list[int] | None) -> list[int]:
-    """Return a field of a configuration, which may have one id, several ids or none, as a list.
+    """Return the ids in a field of a configuration as a list. The field may have one id, several ids or none.
 
     Raises:
         SGPEError: the field has any other value.
@@ -169,8 +168,8 @@ def listed(ids: int | list[int] | None) -> list[int]:
 def rope(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``rope_theta``, ``rope_type`` and the other parameters of position scaling.
 
-    If the kinds of layers differ, the result has the values of layers with full attention, and an additional entry for each
-    kind with the values of this kind.
+    If the kinds of layers differ, the result has the values for layers with full attention. It also has an entry for each
+    kind, with the values for that kind.
 
     Raises:
         SGPEError: the parameters are not an object, or ``rope_theta`` is not a number.
@@ -178,7 +177,7 @@ def rope(config: Mapping[str, Any]) -> dict[str, Any]:
     parameters = config.get("rope_parameters") or config.get("rope_scaling") or {}
     if not isinstance(parameters, Mapping):
         raise SGPEError(f"rope_parameters of the model's configuration is {parameters!r}: it must be an object")
-    # Next to the kinds of layers, transformers may write the same names without a value.
+    # In addition to the kinds of layers, transformers may write the names of parameters without values.
     rotation = {name: value for name, value in parameters.items() if value is not None}
     rotation |= parameters.get("full_attention") or {}
     rotation.setdefault("rope_theta", config.get("rope_theta", 10_000.0))

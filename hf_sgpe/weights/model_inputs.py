@@ -1,4 +1,4 @@
-"""Texts as the ids that models read."""
+"""Conversion of texts to the ids that models read."""
 
 from __future__ import annotations
 

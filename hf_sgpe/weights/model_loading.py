@@ -18,13 +18,13 @@ from hf_sgpe.terminal.progress import bars_on_terminals_only
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-# The class names of models that generate text end in one of these.
+# A class that generates text has a name that ends in one of these.
 _GENERATES = ("ForCausalLM", "LMHeadModel", "WithLMHead", "ForConditionalGeneration", "MTModel")
 _TOKENIZER_FILES = ("tokenizer*", "*vocab*", "*.model", "*.tiktoken", "*tekken*.json")
 
 
 def auto_class(config: Any) -> str:
-    """Return the name of the class that loads a model: an Auto class if the model generates text, otherwise the model's own
+    """Return the name of the class that loads a model: an Auto class if the model generates text, or else the model's own
     class.
     """
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CAUSAL
@@ -36,15 +36,15 @@ def auto_class(config: Any) -> str:
 
 
 def load_model(kind: Any, path_or_repo: str, *, dtype: Any = None) -> PreTrainedModel:
-    """Load a model with a class of transformers.
+    """Load a model using a class from the transformers library.
 
     Args:
         kind: The class, such as ``AutoModelForCausalLM``.
         path_or_repo: Folder, or ``user/name`` on the Hub.
-        dtype: Type of the weights; None for 32 bits, the type for training; ``"auto"`` for the type in the file.
+        dtype: Type of the weights. None for 32 bits, the type for training; ``"auto"`` for the type in the file.
 
     Raises:
-        SGPEError: there is no model, or ``kind`` cannot load it.
+        SGPEError: the model does not exist, or ``kind`` cannot load it.
     """
     import torch
 
@@ -53,15 +53,14 @@ def load_model(kind: Any, path_or_repo: str, *, dtype: Any = None) -> PreTrained
 
 
 def load_causal_model(path_or_repo: str, *, dtype: Any = None) -> PreTrainedModel:
-    """Load a causal language model of any class. All its weights must be in the files, because missing weights would be
-    random.
+    """Load a causal language model of any class. All weights must be in the files, because missing weights would be random.
 
     Args:
-        path_or_repo: As for `load_model`.
-        dtype: As for `load_model`.
+        path_or_repo: See `load_model`.
+        dtype: See `load_model`.
 
     Raises:
-        SGPEError: there is no model, it is not a causal language model, or weights are missing.
+        SGPEError: the model does not exist, it is not a causal language model, or weights are missing.
     """
     import torch
     import transformers
@@ -89,7 +88,7 @@ def _loading(path_or_repo: str) -> Iterator[None]:
     if not path_or_repo:
         raise SGPEError("the name of the model is empty: give a folder, or a repository on the Hub")
     if not Path(path_or_repo).exists():
-        download(path_or_repo, "config.json")  # fails at once if it does not exist; transformers retries for minutes
+        download(path_or_repo, "config.json")  # a missing file fails at once here; transformers retries for minutes
     try:
         with bars_on_terminals_only():
             yield
@@ -102,14 +101,14 @@ def _loading(path_or_repo: str) -> Iterator[None]:
 
 
 def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
-    """Return a tokenizer as `SGPETokenizerFast` if this package reads its format, and otherwise as ``AutoTokenizer`` loads
-    it.
+    """Load a tokenizer. Return an `SGPETokenizerFast` if this package reads the format, otherwise the result of
+    ``AutoTokenizer``.
 
     Args:
         path_or_repo: Folder, ``tokenizer.json``, or ``user/name`` on the Hub.
 
     Raises:
-        SGPEError: there is no tokenizer, or it is damaged.
+        SGPEError: the tokenizer does not exist or is damaged.
     """
     from transformers import AutoTokenizer
 
@@ -129,7 +128,7 @@ def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
         if path.is_file():
             return SGPETokenizerFast.from_bpe(BPETokenizer.from_pretrained(path))
         if path.is_dir() and tokenizer_json.TOKENIZER_FILE not in names:
-            # For a model without a tokenizer, transformers creates an empty tokenizer of the model's type.
+            # If a model has no tokenizer, transformers creates an empty tokenizer of the model's type.
             if not any(any(path.glob(pattern)) for pattern in _TOKENIZER_FILES):
                 raise SGPEError(f"{path_or_repo}: the folder holds no tokenizer{reason}")
             try:

@@ -1,4 +1,4 @@
-"""Safetensors files: reading of single weights without PyTorch, and copying of files with some weights replaced."""
+"""Safetensors files: read single weights without PyTorch, and copy files with some weights replaced."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from hf_sgpe.files.json_files import read_json
 from hf_sgpe.files.unreadable import check_no_pointer
 
 Weights = NDArray[np.float32]
-# The package safetensors hides the place of a tensor in its file, needs PyTorch for BF16, and writes only from memory. This
-# module maps tensors into memory, and writes them part by part.
+# The package safetensors hides the position of a tensor in its file, needs PyTorch for BF16, and writes only from memory.
+# This module maps tensors into memory, and writes them part by part.
 KNOWN_TYPES = ("F32", "F16", "BF16")
 _BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 
@@ -54,7 +54,7 @@ class Stored:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Return the files with a model's weights: one file, or the files in an index.
+    """Return the files with a model's weights: a single file, or the files listed in an index.
 
     Raises:
         SGPEError: all or some of the files are missing.
@@ -81,7 +81,7 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def stored(folder: Path, *, any_type: bool = False) -> dict[str, Stored]:
-    """Return a dict from the name of each tensor in a model to its location, ordered by file and then by byte offset.
+    """Return the location of each tensor in a model, keyed by name, ordered by file and then by byte offset.
 
     Args:
         any_type: Whether to include tensors that `Stored.read` cannot read, such as those of quantized models.
@@ -120,7 +120,7 @@ def size_of_model(folder: Path, copies: Iterable[str] = ()) -> ModelSize:
         copies: Names of tensors that are copies of other tensors, such as a tied output. Their parameters do not count.
 
     Raises:
-        SGPEError: as for `stored`.
+        SGPEError: weights are missing, damaged or of an unknown type.
     """
     tensors = stored(folder, any_type=True)
     parameters = sum(prod(tensor.shape) for name, tensor in tensors.items() if name not in set(copies))
@@ -128,7 +128,7 @@ def size_of_model(folder: Path, copies: Iterable[str] = ()) -> ModelSize:
 
 
 def tensors_in(file: Path) -> dict[str, Stored]:
-    """Return a dict from the name of each tensor in a file to its location, ordered by byte offset.
+    """Return the location of each tensor in a file, keyed by name, ordered by byte offset.
 
     Raises:
         SGPEError: the file is damaged or truncated.
@@ -163,7 +163,7 @@ def _header(file: Path) -> tuple[int, dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Made:
-    """A tensor to write: its type, its shape and its bytes, which are computed in parts while they are written."""
+    """A tensor to write: its type, its shape and its bytes. The bytes are computed part by part while they are written."""
 
     type: str
     shape: tuple[int, ...]
@@ -194,7 +194,7 @@ def rewrite(source: Path, target: Path, made: Mapping[str, Made]) -> None:
         header[name] = {"dtype": new.type, "shape": list(new.shape), "data_offsets": [end, end + new.size]}
         end += new.size
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)  # the package safetensors also aligns the data in this way
+    text += b" " * (-len(text) % 8)  # the same alignment of the data as in the package safetensors
     with target.open("wb") as written:
         written.write(len(text).to_bytes(8, "little") + text)
         for name, old in tensors.items():
@@ -218,10 +218,10 @@ def _parts(tensor: Stored) -> Iterator[memoryview]:
 
 
 def check_head(folder: Path, weights: Mapping[str, Stored], config: Mapping[str, Any], embedding: str) -> None:
-    """Check that the stored head of a model with tied embeddings, if there is one, equals the embedding.
+    """Check that a stored head equals the embedding, if the model has tied embeddings.
 
     Raises:
-        SGPEError: the head differs; transformers would use this head, and other engines would ignore it.
+        SGPEError: the head differs. transformers would use the stored head, and other engines would ignore it.
     """
     head, rows = weights.get("lm_head.weight"), weights.get(embedding)
     if not config.get("tie_word_embeddings") or head is None or rows is None:

@@ -163,8 +163,8 @@ def test_what_is_on_the_hub_is_let_through(name, tmp_path):
     ("config", "reason"),
     [
         ({"model_type": "smollm3", "num_hidden_layers": 4, "no_rope_layers": [1, 1, 0, 1]}, "omits positions in every"),
-        ({"model_type": "phi3", "head_dim": 64}, "supports for these models only heads of the size"),
-        ({"model_type": "olmo2", "head_dim": 64}, "supports for these models only heads of the size"),
+        ({"model_type": "phi3", "head_dim": 64}, "supports only heads of the size"),
+        ({"model_type": "olmo2", "head_dim": 64}, "supports only heads of the size"),
         ({"model_type": "gemma3_text", "query_pre_attn_scalar": 168}, "always uses 256 as query_pre_attn_scalar"),
         ({"model_type": "gemma2", "num_hidden_layers": 46}, "always uses 288 as query_pre_attn_scalar"),
         ({"model_type": "gemma2", "final_logit_softcapping": None}, "with final_logit_softcapping None"),

@@ -410,11 +410,17 @@ def test_a_hybrid_with_blooms_pattern_comes_near(lines, tmp_path):
         ({"model_type": "gpt2", "scale_attn_weights": False, "n_layer": 2}, "with scale_attn_weights False"),
         (
             {"num_hidden_layers": 3},
-            r"the weights model\.layers\.2\.input_layernorm\.weight are missing, which config\.json requires",
+            r"the weights model\.layers\.2\.input_layernorm\.weight, which config\.json requires, are missing",
         ),
-        ({"num_hidden_layers": None}, r"the weights model\.layers\.2\.\S+ are missing"),  # the default of transformers is 32
+        (
+            {"num_hidden_layers": None},
+            r"the weights model\.layers\.2\.\S+, which config\.json requires, are missing",
+        ),  # the default of transformers is 32
         ({"num_hidden_layers": 1}, r"the weights model\.layers\.1\.\S+ do not belong to the model of config\.json"),
-        ({"attention_bias": True}, r"the weights model\.layers\.0\.self_attn\.q_proj\.bias are missing"),
+        (
+            {"attention_bias": True},
+            r"the weights model\.layers\.0\.self_attn\.q_proj\.bias, which config\.json requires, are missing",
+        ),
         ({"hidden_size": 96}, r"model\.embed_tokens\.weight has the shape 700 × 64, but config\.json requires 700 × 96"),
         ({"intermediate_size": 128}, r"mlp\.gate_proj\.weight has the shape 96 × 64, but config\.json requires 128 × 64"),
         ({"vocab_size": 600}, r"the tokenizer has the id 699, but the model's embedding has only 600 rows"),
@@ -433,7 +439,7 @@ def test_what_cannot_be_written_is_refused(change, message, tokenizer, tmp_path)
 def test_the_model_is_not_overwritten_by_its_own_file(tokenizer, tmp_path):
     folder = llama(tmp_path / "model", tokenizer)
     before = (folder / "model.safetensors").read_bytes()
-    with pytest.raises(SGPEError, match=r"model\.safetensors: is part of the model: give another name for the GGUF file"):
+    with pytest.raises(SGPEError, match=r"model\.safetensors is part of the model: give another name for the GGUF file"):
         our_gguf.write(folder, folder / "model.safetensors")
     assert (folder / "model.safetensors").read_bytes() == before
     our_gguf.write(folder, folder / "model.gguf")

@@ -65,7 +65,7 @@ BRAHMIC: Grammar = {
 # A virama that is never visible and only stacks letters also stacks vowels (Khmer, Burmese).
 STACKING: Grammar = BRAHMIC | {"virama": BRAHMIC["virama"] | {"V": "letter"}}
 
-# Zanabazar's cluster-initial ra has marks, and then its consonant.
+# In Zanabazar Square, the cluster-initial ra has its marks before the consonant.
 ZANABAZAR: Grammar = STACKING | {"before": BRAHMIC["before"] | _row(_MARKS, "before")}
 
 # The document's grammar, with all marks. A virama links two consonants only directly, or with joiners around it, because
@@ -79,8 +79,8 @@ SINHALA: Grammar = {
     "closing": _row("SMHJZX", "closing"),
 }
 
-# A consonant with an asat (``A``), or with another consonant stacked below it, ends the syllable before it (the rule of
-# sylbreak). Any other consonant begins a syllable.
+# A consonant with an asat (``A``), or with another consonant stacked below it, belongs to the end of the previous syllable
+# (the rule of sylbreak). Any other consonant begins a syllable.
 MYANMAR: Grammar = {
     "start": _row("CVONSMWA", "letter") | {"H": "stacked"},
     "letter": _row(_MARKS + "WA", "letter") | {"H": "stacked", "C": "coda", "V": "coda"},
@@ -90,8 +90,8 @@ MYANMAR: Grammar = {
 }
 MYANMAR_ENDS = frozenset(("letter", "stacked"))
 
-# All characters up to and including the tsheg (``T``). Marks after the tsheg do not begin a syllable, because its merges
-# would then cross the tsheg.
+# A syllable ends after its tsheg (``T``). Marks after the tsheg do not begin a syllable, because the syllable's merges would
+# then cross the tsheg.
 TIBETAN: Grammar = {
     "start": _row("CVOWR", "letter") | _row("TNSMH", "ended"),
     "letter": _row("CVWRH" + _MARKS, "letter") | {"T": "ended"},

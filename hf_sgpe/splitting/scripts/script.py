@@ -1,4 +1,4 @@
-"""Script: the table of one script, with everything that is needed to cut text into its words and syllables."""
+"""Script: the table of one script, with all data for cutting text into words and syllables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ALIKE = 64  # number of code points whose UTF-8 differs only in the last byte
 
 
 def characters_in(ranges: str) -> str:
-    """Return the characters in a list like ``"0915-0939 093C"``, which has hexadecimal code points, and ranges that include
+    """Return the characters in a list of hexadecimal code points and ranges, such as ``"0915-0939 093C"``. A range includes
     both ends.
     """
     characters: list[str] = []
@@ -34,7 +34,7 @@ def characters_in(ranges: str) -> str:
 
 
 def ranges_text(points: Iterable[int]) -> str:
-    """Return code points as a list of hexadecimal ranges, in the form that `characters_in` reads.
+    """Return code points as a list of hexadecimal ranges, in the format of `characters_in`.
 
     >>> ranges_text([0x915, 0x93c, 0x916])
     '0915-0916 093C'
@@ -81,7 +81,7 @@ def shared_classes() -> Mapping[str, str]:
 
 @cache
 def _of_script(name: str) -> regex.Pattern[str]:
-    """Return a regex for one character of a script of Unicode; it matches nothing if Unicode has no such script."""
+    """Return a regex for one character of a Unicode script. If Unicode has no such script, the regex matches nothing."""
     try:
         return regex.compile(rf"\p{{Script={name}}}")
     except regex.error:
@@ -94,20 +94,20 @@ class Script:
 
     Attributes:
         block: First and last code point of the Unicode block.
-        others: Letters of the script outside all syllables; each is a unit of its own.
-        more: The characters of all other classes in the grammars (`hf_sgpe.splitting.scripts.grammars`), keyed by class
+        others: Letters of the script that belong to no syllable. Each is a unit of its own.
+        more: The characters of additional classes in the grammars (`hf_sgpe.splitting.scripts.grammars`), keyed by class
             letter.
         also: Additional names of the script: its ISO 15924 code, and its languages and their codes.
         font: Font family that has the characters of the script.
         greeting: A few words to try a tokenizer on.
-        words: Words with a bar between syllables, which tests check.
+        words: Words for tests, with a bar between syllables.
         spaced: Whether words have spaces between them.
-        joiners: Joiners inside syllables of the SGPE document's kind.
+        joiners: Joiners that can occur inside syllables as the SGPE document defines them.
         writes_joiners: Whether more than one in two hundred words of ordinary text needs joiners.
         by_clusters: Whether syllables are extended grapheme clusters. Such a script may have thousands of characters, so a
             character gets a token only if it is frequent.
-        own_words: Whether runs of the script's letters are words in ``hybrid``. If not, the split pattern splits text in the
-            script.
+        own_words: Whether runs of the script's letters are words in ``hybrid``. Otherwise, the split pattern splits text in
+            the script.
         syllable: Grammar of a syllable.
         ends: States in which a syllable may end; ``None`` for all.
         letter: Grammar of a visible letter.
@@ -163,7 +163,9 @@ class Script:
         return {**shared_classes(), **classes, **self.own_classes()}
 
     def document_classes(self) -> dict[str, str]:
-        """Return the class letter of each character in the SGPE document's recipe, where all joiners have one class."""
+        """Return the class letter of each character in the SGPE document's recipe. In this recipe, all joiners have one
+        class.
+        """
         return self.own_classes() | dict.fromkeys(self.joiners, "J") if self.document else self.classes()
 
     def classes_for_letters(self) -> dict[str, str]:
@@ -172,16 +174,16 @@ class Script:
         return self.classes() | finer
 
     def letters_and_marks(self) -> frozenset[str]:
-        """Return the characters of words of this script, without joiners, digits and punctuation."""
+        """Return the letters and marks in words of this script. Joiners, digits and punctuation are not included."""
         return frozenset(self.own_classes()).union(characters_in(self.others))
 
     def characters(self) -> frozenset[str]:
         """Return every character that identifies the script in a text.
 
-        These are the letters and marks of the script, and its digits and punctuation. Digits and punctuation are in the
-        script's block, or next to those of its letters that are elsewhere. Characters that several scripts share (danda) are
-        not included. Neighbouring unassigned code points with the same first UTF-8 bytes are included; without them, the
-        first bytes of Thai's vowels would not be specific to Thai.
+        These are the letters, marks, digits and punctuation of the script. The digits and punctuation are inside the
+        script's block, or next to letters outside the block. Characters that several scripts share (danda) are not included.
+        Neighbouring unassigned code points with the same first UTF-8 bytes are included. Without them, the first bytes of
+        Thai's vowels would not be specific to Thai.
         """
         letters = self.letters_and_marks()
         rows = {ord(letter) // _ALIKE * _ALIKE for letter in letters}
@@ -199,8 +201,8 @@ class Script:
         return letters.union(own, elsewhere)
 
     def specimen(self) -> str:
-        """Return a space and a word with all assigned letters and marks of the script, and with joiners if the script needs
-        joiners.
+        """Return a space and one word with all assigned letters and marks of the script. If the script needs joiners, the
+        word includes them.
         """
         assigned = sorted(c for c in self.letters_and_marks() if unicodedata.category(c) != "Cn" or not self.document)
         first = next((c for c in assigned if unicodedata.category(c)[0] == "L"), assigned[0])

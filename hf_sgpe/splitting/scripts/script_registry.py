@@ -30,8 +30,7 @@ def add_script(script: Script) -> None:
 
     Raises:
         SGPEError: the name, or one of the other names, is in use or is not one word; the ranges are not hexadecimal; a
-            letter is already in a registered script, is ASCII or is a surrogate; or a grammar names a state that it does not
-            have.
+            letter is already in a registered script, is ASCII or is a surrogate; or a grammar refers to a missing state.
     """
     taken = {"all": "every script", "auto": "the scripts of the text", **dict.fromkeys(_SEVERAL, "several scripts")}
     taken |= _names(other for other in every_script().values() if other.name != script.name or other.name in SCRIPTS)
@@ -87,11 +86,10 @@ def _names(scripts: Iterable[Script]) -> dict[str, str]:
 
 
 def resolve_scripts(names: str | Iterable[str]) -> tuple[str, ...]:
-    """Return the full names of the scripts with some names or codes, each script once. The name ``all`` means all of
-    `SCRIPTS`.
+    """Return the full names of scripts for names or codes, without duplicates. The name ``all`` means all of `SCRIPTS`.
 
     Args:
-        names: Names for `resolve_script`, alone or separated by commas.
+        names: Names for `resolve_script`. One item may be several names separated by commas.
 
     Raises:
         SGPEError: a name is unknown.
@@ -106,8 +104,8 @@ def resolve_scripts(names: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def resolve_script(name: str) -> Script:
-    """Return the table of a script. The script may be named by its own name, its ISO 15924 code, a language written in it,
-    or the code of such a language. Case does not matter.
+    """Return the table of a script. The name may be the script's own name, its ISO 15924 code, a language written in the
+    script, or the code of such a language. Case does not matter.
 
     Raises:
         SGPEError: the name is unknown.
@@ -142,15 +140,15 @@ def names_of(scripts: Iterable[str]) -> str:
 
 
 def scripts_in(texts: Iterable[str], share: float = 0.01, *, any_script: bool = False) -> dict[str, float]:
-    """Return script → its share of all letters and marks in some texts, with the greatest share first. Only scripts with
-    clusters to keep whole are returned.
+    """Return the share of each script among the letters and marks of texts, the greatest share first. By default, only
+    scripts with clusters to keep whole are returned.
 
-    A script without syllables counts if at least a hundredth of its letters have a mark. Otherwise each of its letters is a
-    single character, which is always whole.
+    A script without syllables has such clusters if at least a hundredth of its letters have a mark. Otherwise its letters
+    are single characters, which are always whole.
 
     Args:
         share: Minimum share of a script.
-        any_script: Whether to return scripts without clusters to keep whole, too.
+        any_script: Whether to return all scripts, even those without clusters to keep whole.
 
     >>> scripts_in(["ලංකාව ab"])
     {'sinhala': 0.7142857142857143}

@@ -1,10 +1,10 @@
 """The tables of all scripts: character classes and grammars, without logic.
 
 Ten tables are written by hand. The table of Sinhala is exactly that of the SGPE architecture document, including unassigned
-code points in its ranges. The tables of nine more scripts follow Unicode's IndicSyllabicCategory. The tables of all other
-scripts are in ``unicode_scripts.json``, which scripts/make_script_tables.py writes. They follow IndicSyllabicCategory, too,
-or, for scripts without this property, the classes of extended grapheme clusters (UAX #29). This module adds the information
-that Unicode does not have.
+code points in its ranges. The other nine follow Unicode's IndicSyllabicCategory. The tables of all other scripts are in
+``unicode_scripts.json``, written by scripts/make_script_tables.py. They also follow IndicSyllabicCategory. For scripts
+without this property, they follow the classes of extended grapheme clusters (UAX #29). This module adds the information that
+Unicode does not have.
 """
 
 from __future__ import annotations

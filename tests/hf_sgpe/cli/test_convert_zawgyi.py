@@ -32,7 +32,7 @@ def test_lines_that_can_be_either_are_named(workplace):
     (workplace / "words.txt").write_bytes("သမ႓\r\nအလုပ္သမား\r\n".encode())
     done = hf_sgpe("convert-zawgyi", "words.txt", "-o", "new.txt", cwd=workplace)
     assert done.stdout == "new.txt: 0 of 2 lines were converted from Zawgyi\n"
-    stay = "words.txt: 2 of its lines could be in either encoding (1, 2), and are unchanged: --all converts every line"
+    stay = "words.txt: 2 of its lines could be in either encoding (lines 1, 2), and are unchanged: --all converts every line"
     assert done.stderr == f"warning: {stay}\n"
     done = hf_sgpe("convert-zawgyi", "words.txt", "-o", "all.txt", "--all", cwd=workplace)
     assert (done.stdout, done.stderr) == ("all.txt: 2 of 2 lines were converted from Zawgyi\n", "")

@@ -35,7 +35,7 @@ def test_counts_can_be_trained_on_later(workplace):
     info = json.loads(hf_sgpe("counts", "info", "counts", "--format", "json", cwd=workplace).stdout)
     assert info["digest"] == BPETokenizer.from_pretrained(workplace / "b").metadata["word_counts"]
     done = hf_sgpe("counts", "add", "counts", "--out", "few", "--min-count", 2, cwd=workplace)
-    assert "distinct words that occur less than 2 times" in done.stdout
+    assert "distinct words that occur fewer than 2 times" in done.stdout
 
 
 def test_names_that_are_no_utf8_can_be_written(workplace):

@@ -31,8 +31,8 @@ def test_several_files_and_datasets_take_one_line(tmp_path, caplog):
     warn_of_zawgyi(*(Corpus((file,)) for file in files[:2]))
     warn_of_zawgyi(Corpus(tuple(files), ([ZAWGYI], [UNICODE], iter([ZAWGYI]))))
     assert [message.partition(": ")[2].partition(":")[0] for message in caplog.messages] == [
-        "100% of its lines in Burmese are in Zawgyi, not in Unicode, and more in 1 other",
-        "100% of its lines in Burmese are in Zawgyi, not in Unicode, and more in 3 others",
+        "100% of its lines in Burmese are in Zawgyi, not in Unicode, and so are lines in 1 other source",
+        "100% of its lines in Burmese are in Zawgyi, not in Unicode, and so are lines in 3 other sources",
     ]
 
 
@@ -81,20 +81,20 @@ def test_the_file_decides_what_a_line_leaves_open(tmp_path, caplog):
     )
     assert convert_zawgyi(source, out) == Converted(8, 4, 2, (1, 5), True)
     assert list(read_lines(out)) == [OPEN_CONVERTED, UNICODE, "ကမာ", "", OPEN_CONVERTED, "abc", UNICODE, UNICODE]
-    named = f"{source}: 2 of its lines could be in either encoding (1, 5), and"
+    named = f"{source}: 2 of its lines could be in either encoding (lines 1, 5), and"
     assert caplog.messages == [f"{named} were converted, because most other lines are in Zawgyi"]
     caplog.clear()
     # As much of one as of the other: nothing is decided.
     write(source, f"{OPEN}\n{ZAWGYI}\n" + f"{UNICODE}\n{OPEN}\n")
     assert convert_zawgyi(source, out) == Converted(4, 1, 2, (1, 4))
     assert list(read_lines(out)) == [OPEN, UNICODE, UNICODE, OPEN]
-    assert caplog.messages[0].endswith("(1, 4), and are unchanged: --all converts every line")
+    assert caplog.messages[0].endswith("(lines 1, 4), and are unchanged: --all converts every line")
     assert convert_zawgyi(write(source, f"{OPEN}\n" * 30), out).first_undecided == tuple(range(1, 11))
-    assert "(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …)" in caplog.messages[-1]
+    assert "(lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …)" in caplog.messages[-1]
     caplog.clear()
     write(source, f"{OPEN}\n{ZAWGYI}\n" + f"{UNICODE}\n" * 2)
     assert convert_zawgyi(source, out) == Converted(4, 1, 1, (1,))
-    assert caplog.messages[-1].endswith("(1), and are unchanged, because most other lines are in Unicode")
+    assert caplog.messages[-1].endswith("(line 1), and are unchanged, because most other lines are in Unicode")
     caplog.clear()
     # What is in Unicode leaves no doubt.
     assert convert_zawgyi(write(source, f"{OPEN}\n" + f"{UNICODE}\n"), out) == Converted(2, 0, 1, (1,))

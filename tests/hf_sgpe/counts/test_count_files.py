@@ -138,7 +138,8 @@ def test_files_that_cannot_be_are_named(tmp_path, change, metadata, reason):
 def test_files_of_other_kinds_are_named(tmp_path):
     pq.write_table(pa.table({"text": ["a"]}), tmp_path / "text.parquet")
     with pytest.raises(
-        SGPEError, match=r"text\.parquet is damaged or not a file of word counts.*does not say how its words were cut"
+        SGPEError,
+        match=r"text\.parquet is damaged or not a file of word counts.*does not record how the text was split into words",
     ):
         count_files.read_info(tmp_path / "text.parquet")
     path, _ = saved(tmp_path / "counts", {b"a": 1})

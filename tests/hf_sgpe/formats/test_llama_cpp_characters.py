@@ -83,9 +83,9 @@ def test_the_space_before_a_text_is_exact_for_every_part_or_none(data):
 
     assert verdict("metaspace").what == verdict("metaspace-prefix").what == "exact"
     assert verdict("metaspace-first").why == (
-        "its own tokenizer gives other ids for text that begins with a space or is after an added token"
+        "its own tokenizer produces different ids for text that begins with a space or is after an added token"
     )
-    assert verdict("metaspace-always").why == "its own tokenizer gives other ids for text that begins with a space"
+    assert verdict("metaspace-always").why == "its own tokenizer produces different ids for text that begins with a space"
 
 
 def test_rare_text_is_named(data):

@@ -415,7 +415,7 @@ def test_bad_arguments_are_named(tokenizer, tmp_path):
         TokenView("x", {"mine": tmp_path / "nowhere"})
     with pytest.raises(TypeError, match="expected texts, not int"):
         TokenView([5], {"mine": tokenizer})
-    with pytest.raises(TypeError, match="expected a tokenizer, or the file, folder or Hub repository of one, not int"):
+    with pytest.raises(TypeError, match="expected a tokenizer, or its file, folder or Hub repository, not int"):
         tokens_html("x", 5)
     (tmp_path / "tokenizer.json").write_text(json.dumps({"model": {"type": "Nonsense"}}))
     with pytest.raises(SGPEError, match=r"tokenizer\.json is damaged or not a tokenizer\.json"):
