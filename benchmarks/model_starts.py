@@ -32,11 +32,12 @@ from reporting import table
 from hf_sgpe import SGPEError
 from hf_sgpe.files.atomic import write_text
 from hf_sgpe.files.charts import chart
+from hf_sgpe.learning.adaptation import PARTS
 from hf_sgpe.weights.model_loading import load_model, load_tokenizer
 from trainers.language_models.language_model import pack
 from trainers.language_models.training_loop import adamw
 from trainers.language_models.training_runs import digest, digest_of
-from trainers.model_rows.token_tables import PARTS, fit_embeddings, parameter_groups, tables_of
+from trainers.model_rows.token_tables import fit_embeddings, parameter_groups, tables_of
 
 if TYPE_CHECKING:
     import torch

@@ -19,13 +19,14 @@ from hf_sgpe import SGPEError
 from hf_sgpe.cli import run_script
 from hf_sgpe.corpora.held_out import read_held_out
 from hf_sgpe.corpora.measured_text import normalized
+from hf_sgpe.learning.adaptation import PARTS
 from hf_sgpe.terminal.options import SEVERAL, option, option_list
 from hf_sgpe.weights.model_loading import load_model
 from trainers.language_models.language_model import collate, small_llama
 from trainers.language_models.run_arguments import RunArguments, fit_to_tokenizer, load_tokenizers
 from trainers.language_models.training_rows import TextOptions, read_rows
 from trainers.language_models.training_runs import check_length, require_pytorch, train
-from trainers.model_rows.token_tables import PARTS, embedding_rows, extended_ids, fit_embeddings
+from trainers.model_rows.token_tables import embedding_rows, extended_ids, fit_embeddings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,7 +29,7 @@ from hf_sgpe.files.json_files import read_json, write_json
 from hf_sgpe.files.resuming import SETTINGS_FILE, alone_in, check_settings, keep_settings
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
 from hf_sgpe.learning.adaptation import Adaptation
-from hf_sgpe.learning.extension.extension_config import AUTO, ExtensionConfig
+from hf_sgpe.learning.extension.extension_config import ExtensionConfig, parse_new_tokens
 from hf_sgpe.weights.model_loading import load_causal_model, load_tokenizer
 from trainers.language_models.language_model import collate
 from trainers.language_models.scoring import score_model
@@ -170,8 +170,8 @@ def _extend(given: Adaptation, base: TokenizerFolder, out: Path) -> str:
         return f"{target}: the extended tokenizer is already there"
     corpus = Corpus.of(given.corpus, text_field=given.text_field)
     scripts = find_scripts(corpus, given.script, "hybrid", other_way=", or give text in a script to add")
-    number = given.new_tokens if given.new_tokens == AUTO else int(given.new_tokens)
-    config = choose_split(base.data, ExtensionConfig(new_tokens=number, **scripts), given.runs_in)
+    config = ExtensionConfig(new_tokens=parse_new_tokens(given.new_tokens), **scripts)
+    config = choose_split(base.data, config, given.runs_in)
     extender = TokenizerExtender(config)
     extension = extender.learn(base, extender.count(base, files=corpus))
     save_extended(base, extension, target)
@@ -240,7 +240,8 @@ def _forecast(given: Adaptation, model: PreTrainedModel, rows: TrainingRows, new
         if on_gpu:
             torch.cuda.synchronize()
     minutes = (time.perf_counter() - began) / _TIMED_STEPS * given.steps / 60
-    duration = f"{minutes / 60:.1f} hours" if minutes >= 90 else f"{max(minutes, 1):.0f} minutes"
+    duration = f"{minutes / 60:.1f} hours" if minutes >= 90 else f"{minutes:.0f} minutes"
+    duration = "a minute" if minutes < 1.5 else duration
     passes = given.steps * given.batch_size / len(rows.rows)
     for parameter in model.parameters():
         parameter.requires_grad_(True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -67,7 +68,7 @@ def _run(application: typer.Typer) -> int:
     logging.addLevelName(logging.WARNING, "warning")
     logging.addLevelName(logging.INFO, "info")
     try:
-        return application(standalone_mode=False) or 0
+        code: int = application(standalone_mode=False) or 0
     except (SGPEError, OSError):
         raise
     except SystemExit as ending:
@@ -83,15 +84,20 @@ def _run(application: typer.Typer) -> int:
             error.show()  # type: ignore[attr-defined]
             return 2
         if hasattr(error, "format_message"):
-            raise SGPEError(f"{_wrong_usage(error).rstrip('.')}: see --help") from None
+            message = _wrong_usage(error).rstrip(".")
+            raise SGPEError(f"{message} See --help" if message.endswith("?") else f"{message}: see --help") from None
         raise
+
+    if code == 128 + signal.SIGINT:  # newer versions of Typer return this code for Ctrl-C
+        raise KeyboardInterrupt
+    return code
 
 
 def _wrong_usage(error: Any) -> str:
     """Return the message of a usage error, worded the same for all versions of Typer."""
     message, option = getattr(error, "message", ""), getattr(error, "param", None)
     if not message or option is None:
-        return str(error.format_message())
+        return _with_one_suggestion(str(error.format_message()))
     name = option.opts[0]
     if reasons := getattr(error.__cause__, "errors", None):
         reason = reasons()[0]
@@ -101,3 +107,15 @@ def _wrong_usage(error: Any) -> str:
     if kind in _NUMBERS:
         return f"{name} must be {_NUMBERS[kind]}, not {value}"
     return f"{name}: {message.removeprefix('Value error, ')}"
+
+
+def _with_one_suggestion(message: str) -> str:
+    """Return the message with its first list of similar names. Newer versions of Typer add two lists.
+
+    >>> _with_one_suggestion("No such command 'trian'. Did you mean 'train'? (Did you mean 'train'?)")
+    "No such command 'trian'. Did you mean 'train'?"
+    >>> _with_one_suggestion("No such option: --oot (Possible options: --out, --root)")
+    'No such option: --oot. Did you mean --out, --root?'
+    """
+    found = re.search(r"(?:Did you mean(?: one of:)?|Possible options:) ([^?)]+)", message)
+    return f"{message[: found.start()].rstrip(' .(')}. Did you mean {found[1]}?" if found else message

@@ -11,7 +11,7 @@ from hf_sgpe.cli.application import Json, command
 from hf_sgpe.cli.corpus_options import CorpusOptions, runs_in_option, script_option
 from hf_sgpe.cli.tokenizer_options import TOKENIZER_HELP, overwrite_option
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.learning.extension.extension_config import AUTO, ExtensionConfig, cut_scripts
+from hf_sgpe.learning.extension.extension_config import ExtensionConfig, cut_scripts, parse_new_tokens
 from hf_sgpe.splitting.scripts.script_registry import names_of
 from hf_sgpe.terminal.options import Given, argument, option, option_list
 from hf_sgpe.terminal.printing import print_table, report
@@ -69,10 +69,7 @@ def extend(given: ExtendOptions, settings: Given[ExtensionConfig], text: CorpusO
 
     if not text.corpus and not given.counts and not text.dataset:
         raise SGPEError("nothing to learn from: name files of text, or use --dataset or --counts")
-    if settings["new_tokens"] != AUTO:
-        if not settings["new_tokens"].isdecimal():
-            raise SGPEError(f"--new-tokens {settings['new_tokens']}: give a number, or {AUTO}")
-        settings["new_tokens"] = int(settings["new_tokens"])
+    settings["new_tokens"] = parse_new_tokens(settings["new_tokens"])
     if text.corpus and given.counts:
         raise SGPEError(
             "text and --counts cannot be combined: count the text with hf-sgpe count, and add its counts with --counts"

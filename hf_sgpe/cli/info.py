@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from hf_sgpe import kernels
@@ -15,6 +17,9 @@ from hf_sgpe.package import __version__
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
 from hf_sgpe.terminal.options import option
 from hf_sgpe.terminal.printing import print_facts, print_json
+
+# Up to `_MOST_SHOWN` tokens are shown; of more tokens, the first `_SHOWN`.
+_MOST_SHOWN, _SHOWN = 12, 6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +41,19 @@ def info(given: InfoOptions, as_json: Json = False) -> None:
     if as_json:
         print_json(facts)
     else:
-        print_facts([*facts.items()])
+        print_facts([(name, _few(value)) for name, value in facts.items()])
+
+
+def _few(value: Any) -> Any:
+    """Return a fact as it is shown: of many tokens, their number and the first few.
+
+    >>> _few({"<s>": 0}), _few({f"<{id}>": id for id in range(6000)})
+    ({'<s>': 0}, '6,000, from {"<0>": 0, "<1>": 1, "<2>": 2, "<3>": 3, "<4>": 4, "<5>": 5, … (--json has all)')
+    """
+    if not isinstance(value, dict) or len(value) <= _MOST_SHOWN:
+        return value
+    first = json.dumps(dict(islice(value.items(), _SHOWN)), ensure_ascii=False)
+    return f"{len(value):,}, from {first[:-1]}, … (--json has all)"
 
 
 def _versions() -> dict[str, Any]:

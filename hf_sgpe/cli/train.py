@@ -135,7 +135,7 @@ def train(
         else:
             trainer = TokenizerTrainer(config, workers=text.workers)
             words = trainer.count(files=corpus)
-            if not len(words):
+            if not any(word.strip() for word in words):
                 named = [*text.corpus, *map(str, given.counts), *text.dataset]
                 raise SGPEError(f"{', '.join(named)}: no words to learn from")
             tokenizer = trainer.learn(words)

@@ -85,7 +85,7 @@ def transplant(given: TransplantOptions, as_json: Json = False) -> None:
     given.check()
     require_pytorch(to_train=False)
     from hf_sgpe.corpora.held_out import read_held_out
-    from hf_sgpe.weights.model_loading import load_tokenizer
+    from hf_sgpe.weights.model_loading import load_config, load_tokenizer
     from hub_cards.cards.transplant_card import measure, report_files, report_on
     from trainers.model_rows.token_tables import MOST_MULTIPLE
     from trainers.model_rows.transplanting import check_is_new, transplant as write
@@ -95,6 +95,10 @@ def transplant(given: TransplantOptions, as_json: Json = False) -> None:
     if not 1 <= given.pad_to_multiple <= MOST_MULTIPLE:
         raise SGPEError(f"--pad-to-multiple must be from 1 to {MOST_MULTIPLE:,}, not {given.pad_to_multiple:,}")
     held_out = read_held_out(given.evaluate, text_field=given.text_field)
+    if given.distil_layer:
+        layers = load_config(given.model).get_text_config().num_hidden_layers
+        if given.distil_layer > layers:
+            raise SGPEError(f"--distil-layer must be at most {layers}, the layers of the model, not {given.distil_layer}")
     before = measure(given.model, load_tokenizer(given.model_tokenizer or given.model), held_out) if held_out else {}
     described: dict[str, Any] = {}
 

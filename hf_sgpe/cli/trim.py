@@ -14,7 +14,7 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.terminal.options import argument, option, option_list
 from hf_sgpe.terminal.printing import print_table, report
 from hf_sgpe.terminal.progress import is_quiet
-from hf_sgpe.vocabulary.trimming import COMPACT, IDS, KEEP, Trimming, confined_to, scripts_except
+from hf_sgpe.vocabulary.trimming import COMPACT, IDS, KEEP, PARTS, Trimming, confined_to, scripts_except
 
 _MAP = "ids.json"
 _SHOWN = 6
@@ -59,7 +59,7 @@ def trim(given: TrimOptions, as_json: Json = False) -> None:
     hf-sgpe transplant. To fill the free ids with tokens of another language, see hf-sgpe extend --reuse-ids.
     """
     from hf_sgpe.corpora.text_files import size_of
-    from hf_sgpe.evaluation.token_use import use_of_tokens
+    from hf_sgpe.evaluation.token_use import find_counted, holds_text, use_of_tokens
     from hf_sgpe.evaluation.trimmed_text import check_corpus, compare_trimmed
     from hf_sgpe.files.atomic import atomic_directory
     from hf_sgpe.files.overwriting import check_new_folder
@@ -76,7 +76,7 @@ def trim(given: TrimOptions, as_json: Json = False) -> None:
         )
     scripts = given.drop_script or (scripts_except(given.keep_script) if given.keep_script else ())
     files = find_files(given.evaluate) if given.evaluate else []
-    corpus = find_files(given.unused_in) if given.unused_in else []
+    corpus = find_counted(given.unused_in)
     folder = TokenizerFolder.read(given.base)
     out, base = Path(given.out), Path(given.base).resolve()
     if (out / "tokenizer.json").exists() and out.resolve() in (base, base.parent):
@@ -90,7 +90,8 @@ def trim(given: TrimOptions, as_json: Json = False) -> None:
         with reading_bar(size, None) as bar:
             how: dict[str, Any] = {"text_field": given.text_field, "on_progress": bar.update}
             [counts] = use_of_tokens([folder.data], corpus, without=without, **how)
-        if not counts.any():
+        tokens = folder.data.bytes_by_id()
+        if not holds_text(tokens[id] for id in counts.nonzero()[0].tolist()):
             raise SGPEError(f"--unused-in {', '.join(given.unused_in)}: there is no text")
         use = counts.tolist()
     smaller, trimming = folder.trimmed(scripts, ids=given.ids, use=use)
@@ -137,7 +138,7 @@ def trim(given: TrimOptions, as_json: Json = False) -> None:
 
 def _dropped(trimming: Trimming) -> str:
     """Return the numbers of dropped tokens as a phrase."""
-    largest = [f"{number:,} of {name}" for name, number in trimming.dropped.items()]
+    largest = [f"{number:,} {name if name == PARTS else f'of {name}'}" for name, number in trimming.dropped.items()]
     more = [f"{len(largest) - _SHOWN} more scripts"] if len(largest) > _SHOWN else []
     unused = [f"{trimming.unused:,} that the corpus does not need"] if trimming.unused else []
     *first, last = [*largest[:_SHOWN], *more, *unused]

@@ -34,12 +34,12 @@ def report_vocabulary(
 ) -> None:
     """Measure a vocabulary on text, and print tables or JSON. Arguments are those of ``hf-sgpe evaluate --vocabulary``."""
     from hf_sgpe.corpora.text_files import size_of
+    from hf_sgpe.evaluation.token_use import find_counted, holds_text
     from hf_sgpe.evaluation.vocabulary_health import health_of, unreachable_ids
     from hf_sgpe.files.atomic import write_text
     from hf_sgpe.files.overwriting import check_new_file
     from hf_sgpe.formats.loading import load
     from hf_sgpe.vocabulary.reserved_tokens import reserved_ids
-    from trainers import find_files
     from trainers.counting.parallel_counting import reading_bar
     from trainers.language_models.training_runs import require_pytorch
 
@@ -49,11 +49,12 @@ def report_vocabulary(
         check_new_file(picture, overwrite=overwrite)
     if model:
         require_pytorch(to_train=False)
-    found = find_files(files)
+    found = find_counted(files)
     data = load(tokenizer)
     with reading_bar(sum(map(size_of, found)), None) as bar:
         health = health_of(data, found, text_field=text_field, on_progress=bar.update)
-    if not health.tokens_in_text:
+    tokens = data.bytes_by_id()
+    if not holds_text(tokens[id] for id in health.used):
         raise SGPEError(f"{', '.join(map(str, found))}: there is no text to measure")
     facts: dict[str, Any] = {"tokenizer": tokenizer, "files": list(map(str, found)), **health.to_dict()}
     rows = None
@@ -143,5 +144,17 @@ def _print_rows(data: TokenizerData, rows: UntrainedRows) -> None:
 def _shown(data: TokenizerData, ids: list[int]) -> str:
     """Return the text of the first tokens, with … if there are more."""
     bytes_of = data.bytes_by_id()
-    texts = [repr(bytes_of[id].decode(errors="backslashreplace")) for id in ids[:_EXAMPLES]]
+    texts = [_quoted(bytes_of[id]) for id in ids[:_EXAMPLES]]
     return " ".join([*texts, *(["…"] if len(ids) > _EXAMPLES else [])])
+
+
+def _quoted(token: bytes) -> str:
+    r"""Return the text of a token in quotes, with escapes for characters that do not print and for parts of characters.
+
+    >>> print(_quoted(" ක".encode()), _quoted(b"\n"), _quoted(b"a\xc0"))
+    ' ක' '\n' 'a\xc0'
+    """
+    try:
+        return repr(token.decode())
+    except UnicodeDecodeError:
+        return repr(token)[1:]

@@ -56,7 +56,13 @@ def named_files(values: Iterable[str]) -> list[tuple[str | None, CorpusFile]]:
     """
     files: list[tuple[str | None, CorpusFile]] = []
     for value in values:
-        parts = None if Path(value).exists() else _NAME_AND_FILE.fullmatch(value)
+        parts = None
+        if not Path(value).exists():
+            parts = _NAME_AND_FILE.fullmatch(value)
+            name, equals, file = value.partition("=")
+            if equals and not parts and (not name or not file or Path(file).exists()):
+                example = f"si={file or 'FILE'}"
+                raise SGPEError(f"{value}: write FILE, or NAME=FILE with a name without . and /, such as {example}")
         files += ((parts and parts["name"], file) for file in find_files([parts["file"] if parts else value]))
     return list(dict.fromkeys(files))
 

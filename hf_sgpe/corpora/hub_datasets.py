@@ -169,6 +169,8 @@ def _one_line_errors(where: str) -> Iterator[None]:
         lines = str(cause).strip().splitlines() or [type(cause).__name__]
         if isinstance(cause, StopIteration):
             lines = ["it has no rows"]
+        if "client has been closed" in lines[0]:  # the library closes its connection after a failure, and tries again
+            lines = ["the connection to the Hub failed"]
         # The second line of this error lists the configurations.
         message = " ".join(lines[: 2 if lines[0].startswith("Config name is missing") else 1])
         raise SGPEError(f"{where}: {message}") from error

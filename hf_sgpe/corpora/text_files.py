@@ -20,6 +20,7 @@ from typing import IO, Any, AnyStr
 
 from hf_sgpe.corpora.hub_files import PREFIX, HubFile, find_hub_files
 from hf_sgpe.errors import SGPEError, optional
+from hf_sgpe.files.folder_contents import tokenizer_file
 from hf_sgpe.files.unreadable import check_no_pointer, why_not_text
 from hf_sgpe.splitting.streams import cut_stream
 
@@ -80,6 +81,8 @@ def find_files(paths: Iterable[str | os.PathLike[str] | HubFile]) -> list[Corpus
                 raise SGPEError(f"{name}: no such file or folder")
             matches = [match for match in existing if match.is_file() and kind_of(match)]
         if not matches:
+            if Path(name).is_dir() and tokenizer_file(Path(name)):
+                raise SGPEError(f"{name}: a tokenizer, not text: name the tokenizer before files of text")
             raise SGPEError(f"{name}: no files of a known kind: give one of {_KNOWN}")
         files += matches
     return list({file.resolve() if isinstance(file, Path) else file: file for file in reversed(files)}.values())[::-1]

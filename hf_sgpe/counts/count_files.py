@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hf_sgpe.corpora.text_files import PARQUET, kind_of
 from hf_sgpe.counts.word_arrays import BUCKETS, Words, bucket_of
 from hf_sgpe.errors import SGPEError, optional
 from hf_sgpe.files.atomic import atomic_file
@@ -42,6 +43,7 @@ MOST = 1 << 60
 """The greatest allowed total count of all words. Up to this limit, counts of pairs and sums of files fit into 64 bits."""
 
 _KEY = "hf_sgpe.word_counts"
+_MAGIC = b"PAR1"
 _FORMAT = 1
 _OF_DROPPED = {"min_count", "distinct", "total", "pair"}
 # Number of rows to read or write at a time. They take one or two megabytes.
@@ -213,8 +215,12 @@ def is_file_of_counts(path: str | os.PathLike[str]) -> bool:
         SGPEError: the file is damaged.
         OSError: the file cannot be opened.
     """
-    if Path(path).suffix != ".parquet":
+    # Counts may have a name without a suffix. A file with the suffix of another kind is not opened as Parquet.
+    if kind_of(Path(path)) not in (None, PARQUET):
         return False
+    with Path(path).open("rb") as file:
+        if file.read(len(_MAGIC)) != _MAGIC:
+            return False
     with _reading(path) as file:
         return _KEY.encode() in (file.metadata.metadata or {})
 

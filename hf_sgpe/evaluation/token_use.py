@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hf_sgpe.corpora.text_files import CorpusFile, Progress, read_documents
+from hf_sgpe.corpora.text_files import CorpusFile, Progress, find_files, read_documents
 from hf_sgpe.counts.count_files import is_file_of_counts
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
@@ -23,6 +23,26 @@ if TYPE_CHECKING:
 
 _BATCH_CHARACTERS = 1 << 20
 _BATCH_WORDS = 1 << 16
+
+
+def find_counted(names: Iterable[str]) -> list[CorpusFile]:
+    """Return the files of text and the files of word counts that names and globs name. A file of counts has any name.
+
+    Raises:
+        SGPEError: as for `hf_sgpe.corpora.text_files.find_files`; or a file of counts is damaged.
+    """
+    names = list(names)
+    counts = [Path(name) for name in names if Path(name).is_file() and is_file_of_counts(name)]
+    return [*counts, *find_files(name for name in names if Path(name) not in counts)]
+
+
+def holds_text(tokens: Iterable[bytes]) -> bool:
+    """Return whether a token is more than white space.
+
+    >>> holds_text([b"\\n", b" "]), holds_text([b"\\n", b" a"])
+    (False, True)
+    """
+    return any(token.decode(errors="replace").strip() for token in tokens)
 
 
 def use_of_tokens(

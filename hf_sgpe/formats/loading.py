@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hf_sgpe import kernels
+from hf_sgpe.corpora.text_files import kind_of
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files import hub
 from hf_sgpe.files.folder_contents import export_line, vocabulary_file, why_no_tokenizer
@@ -131,6 +132,8 @@ def contents_of(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
             return _of_sentencepiece(path)
         data = tekken.read(path) if tekken.is_one(path) else _of_ranks(path)
         return tokenizer_json.to_dict(data), {**data.roles, **settings_in(path.with_name(CONFIG_FILE))}
+    if kind_of(path):
+        raise SGPEError(f"{path}: text, not a tokenizer: give the folder of a tokenizer, or its tokenizer.json")
     config = path.with_name(CONFIG_FILE)
     return tokenizer_json.content_of(path), read_json(config) if config.exists() else None
 

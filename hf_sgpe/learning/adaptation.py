@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.learning.extension.extension_config import AUTO
+from hf_sgpe.learning.extension.extension_config import AUTO, parse_new_tokens
 from hf_sgpe.terminal.options import SEVERAL, argument, arguments, option, option_list
 
 STARTS = ("distil", "mean")
 """The ways to start new rows."""
 
-# The same as `trainers.model_rows.token_tables.PARTS`; a test compares them.
-_PARTS = ("all", "ends", "embeddings", "new-rows")
+PARTS = ("all", "ends", "embeddings", "new-rows")
+"""Choices for the parts of a model to train. ``all`` is the whole model, ``ends`` is the tables and the first and last
+layer, ``embeddings`` is the tables, and ``new-rows`` is only the new rows.
+"""
+
 # With a smaller budget, additional training is a better use of the minutes that distillation takes.
 _LEAST_TO_DISTIL = 1_000_000
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9}
@@ -45,7 +48,7 @@ class Adaptation:
         "Start of new rows: distil, or the mean of the old pieces (default: distil, or mean if the budget is below 1M).",
         choices=STARTS,
     )
-    parts: str = option("Parts of the model to train: " + ", ".join(_PARTS) + ".", "ends", choices=_PARTS)
+    parts: str = option("Parts of the model to train: " + ", ".join(PARTS) + ".", "ends", choices=PARTS)
     learning_rate: float = option("Peak of the learning rate.", 1e-4)
     rows_learning_rate: float = option("Peak of the learning rate for new rows.", 1e-3)
     length: int = option("Number of tokens in a row, the context length of training.", 512)
@@ -93,8 +96,7 @@ class Adaptation:
             raise SGPEError(f"--batch-size must be at least 1, not {self.batch_size}")
         if not 0 <= self.seed < 2**32:
             raise SGPEError(f"--seed must be from 0 to {2**32 - 1:,}, not {self.seed}")
-        if self.new_tokens != AUTO and not (self.new_tokens.isdecimal() and int(self.new_tokens)):
-            raise SGPEError(f"--new-tokens {self.new_tokens}: give a number above 0, or {AUTO}")
+        parse_new_tokens(self.new_tokens)
         for name in ("learning_rate", "rows_learning_rate"):
             if not getattr(self, name) > 0:
                 raise SGPEError(f"--{name.replace('_', '-')} must be above 0, not {getattr(self, name)}")

@@ -7,7 +7,8 @@ dataclasses, and `with_options` converts the command for Typer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, field, fields, is_dataclass
 from inspect import Parameter, Signature, signature
 from types import UnionType
@@ -83,12 +84,17 @@ def with_options(function: Callable[..., None], *others: Parameter) -> Callable[
     def run(**values: Any) -> None:
         for other in others:
             del values[other.name]
-        records = {
-            name: build(**{spec.name: value for spec in _options(of) if (value := values.pop(spec.name)) is not None})
-            for name, (of, build) in kinds.items()
-        }
-        function(**records, **values)
+        try:
+            records = {
+                name: build(**{spec.name: value for spec in _options(of) if (value := values.pop(spec.name)) is not None})
+                for name, (of, build) in kinds.items()
+            }
+            function(**records, **values)
+        except SGPEError as error:
+            error.args = (with_option_names(str(error), options),)
+            raise
 
+    options = {spec.name: _name_of(spec) for of, _ in kinds.values() for spec in _options(of)}
     order = list(parameters)
     for name, before in after.items():
         order.remove(name)
@@ -100,6 +106,40 @@ def with_options(function: Callable[..., None], *others: Parameter) -> Callable[
     return run
 
 
+def with_option_names(message: str, options: Mapping[str, str]) -> str:
+    """Return a message of the library with the names of options in place of the names of fields.
+
+    A name with an underscore is replaced wherever it is a word of its own; another name only as the subject of the
+    message.
+
+    Args:
+        options: Field → option.
+
+    >>> with_option_names("vocab_size 9 is too small", {"vocab_size": "--vocab-size"})
+    '--vocab-size 9 is too small'
+    >>> with_option_names("seed must be from 0 to 9, not my/seed", {"seed": "--seed"})
+    '--seed must be from 0 to 9, not my/seed'
+    """
+    for name, option in options.items():
+        if "_" in name:
+            message = re.sub(rf"(?<![\w/.'\"=-]){name}(?![\w/.'\"=-])", option, message)
+        else:
+            message = re.sub(rf"^{name}(?= must be |: )", option, message)
+    return message
+
+
+def _name_of(spec: Field[Any]) -> str:
+    """Return the long name of an option; the name of an argument is that of its field."""
+    if spec.metadata.get("is_argument"):
+        return spec.name
+    names = [name for name in spec.metadata["names"] if name.startswith("--")]
+    return names[0].partition("/")[0] if names else _long(spec)
+
+
+def _long(spec: Field[Any]) -> str:
+    return "--" + spec.name.replace("_", "-")
+
+
 def _options(kind: Any) -> list[Field[Any]]:
     return [spec for spec in fields(kind) if "help" in spec.metadata]
 
@@ -109,7 +149,7 @@ def _parameter(spec: Field[Any], hint: Any) -> Parameter:
 
     settings = {name: value for name, value in spec.metadata.items() if name != "after"}
     default = settings.pop("default", None if spec.default_factory is not MISSING else spec.default)
-    names, hint, long = settings.pop("names"), settings.pop("type", hint), "--" + spec.name.replace("_", "-")
+    names, hint, long = settings.pop("names"), settings.pop("type", hint), _long(spec)
     if choices := settings.pop("choices", ()):
         settings["callback"] = _one_of(long, choices)
     if (each := _type_of_each(hint)) is not None:

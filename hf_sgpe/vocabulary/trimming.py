@@ -32,6 +32,8 @@ IDS = (KEEP, COMPACT)
 PARTS = "parts of characters"
 """The name used instead of a script for tokens that begin or end inside a character."""
 _EMOJI = "emoji"
+# Number of scripts that a message names.
+_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,8 @@ def trimmed(
     if not gone and not unused:
         if use is not None:
             raise SGPEError("the corpus needs all tokens of the tokenizer: name a smaller corpus, or scripts to drop")
-        raise SGPEError(f"the tokenizer has no tokens of {', '.join(names) or 'these scripts'}: name other scripts")
+        few = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED:,} more scripts" if len(names) > _NAMED else "")
+        raise SGPEError(f"the tokenizer has no tokens of {few or 'these scripts'}: name other scripts")
     smaller = without_tokens(base, gone | unused)
     left = sorted({*smaller.vocab.values(), *base.byte_tokens, *fixed})
     moved = dict(zip(left, range(len(left)) if ids == COMPACT else left, strict=True))

@@ -16,7 +16,7 @@ from hf_sgpe.formats.tokenizer_config import CONFIG_FILE
 from hf_sgpe.terminal.progress import bars_on_terminals_only
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 # A class that generates text has a name that ends in one of these.
 _GENERATES = ("ForCausalLM", "LMHeadModel", "WithLMHead", "ForConditionalGeneration", "MTModel")
@@ -52,6 +52,19 @@ def load_model(kind: Any, path_or_repo: str, *, dtype: Any = None) -> PreTrained
         return kind.from_pretrained(path_or_repo, dtype=dtype or torch.float32)
 
 
+def load_config(path_or_repo: str) -> PretrainedConfig:
+    """Load the configuration of a model from a folder or the Hub.
+
+    Raises:
+        SGPEError: there is no model.
+    """
+    from transformers import AutoConfig
+
+    with _loading(path_or_repo):
+        config: PretrainedConfig = AutoConfig.from_pretrained(path_or_repo)
+    return config
+
+
 def load_causal_model(path_or_repo: str, *, dtype: Any = None) -> PreTrainedModel:
     """Load a causal language model of any class. All weights must be in the files, because missing weights would be random.
 
@@ -65,8 +78,7 @@ def load_causal_model(path_or_repo: str, *, dtype: Any = None) -> PreTrainedMode
     import torch
     import transformers
 
-    with _loading(path_or_repo):
-        config = transformers.AutoConfig.from_pretrained(path_or_repo)
+    config = load_config(path_or_repo)
     name = auto_class(config)
     if config.is_encoder_decoder or not name.endswith(_GENERATES):
         reason = "this model has an encoder" if config.is_encoder_decoder else f"this model is of class {name or 'none'}"

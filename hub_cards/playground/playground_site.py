@@ -61,6 +61,10 @@ def write_playground(
     if not tokenizers:
         raise SGPEError("no tokenizer to show: give at least one")
     target = Path(folder)
+    if target.suffix in (".html", ".htm"):
+        raise SGPEError(
+            f"{target}: the page is a folder of files: give the name of a folder, such as {target.with_suffix('')}"
+        )
     if target.is_dir() and any(target.iterdir()) and not _is_playground(target):
         raise SGPEError(f"{target} is not empty and has no playground: give a new folder")
     loaded = {name: _loaded(tokenizer) for name, tokenizer in tokenizers.items()}

@@ -201,7 +201,7 @@ def _sort(folder: Path) -> tuple[list[str], tuple[str, ...]]:
             ids.
     """
     if not folder.is_dir():
-        raise SGPEError(f"{folder}: no such folder")
+        raise SGPEError(f"{folder}: {'a file: give its folder' if folder.is_file() else 'no such folder'}")
     if adapter := why_no_model(folder):
         raise SGPEError(f"{folder} has no model{adapter}")
     tokenizer = load(folder)

@@ -130,7 +130,9 @@ def test_a_model_goes_on_training_on_a_dataset_with_another_tokenizer(folder):
 
 def test_an_unknown_option_ends_in_one_line(folder):
     done = script("train_lm.py", "si.txt", "--bogus", 3, cwd=folder, code=2)
-    assert done.stderr == "error: No such option: --bogus (Possible options: --out, --push): see --help\n"
+    assert done.stderr.replace("'", "").replace("option:", "option") == (
+        "error: No such option --bogus. Did you mean --out, --push? See --help\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -164,7 +166,7 @@ def test_an_unknown_option_ends_in_one_line(folder):
         (["si.txt", "--tokenizer", "bare", "--push", "a/b/c"], "a/b/c: not the name of a Hub repository"),
         (["si.txt", "--tokenizer", "bare", "--out", "si.txt"], "--out si.txt is a file: give a folder"),
         (["nowhere.txt", "--tokenizer", "bare", "--length", "1"], "--length must be at least 2"),
-        (["nowhere.txt", "--tokenizer", "bare", "--steps", "0"], "steps must be at least 1, not 0"),
+        (["nowhere.txt", "--tokenizer", "bare", "--steps", "0"], "--steps must be at least 1, not 0"),
         (["si.txt", "--tokenizer", "bare", "--keep-share", "0.3"], "--keep-share needs --keep FILE"),
         (
             ["si.txt", "--model", "small", "--rows-learning-rate", "-1"],

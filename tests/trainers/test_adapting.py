@@ -8,11 +8,10 @@ torch = pytest.importorskip("torch", reason="models are trained: pip install tor
 pytest.importorskip("accelerate")
 
 from hf_sgpe import SGPEError  # noqa: E402
-from hf_sgpe.learning.adaptation import _PARTS, Adaptation  # noqa: E402
+from hf_sgpe.learning.adaptation import Adaptation  # noqa: E402
 from hf_sgpe.weights.model_loading import load_tokenizer  # noqa: E402
 from trainers import adapting  # noqa: E402
 from trainers.adapting import adapt  # noqa: E402
-from trainers.model_rows.token_tables import PARTS  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +120,13 @@ def test_bad_options_are_refused_before_anything_is_written(given, change, messa
     assert not (tmp_path / "out").exists()
 
 
+def test_a_training_that_diverges_leaves_no_model(given, tmp_path):
+    message = r"diverged at step \d+: .* Lower --learning-rate \(now 1e\+30\) and --rows-learning-rate \(now 0\.001\)$"
+    with pytest.raises(SGPEError, match=message):
+        adapt(Adaptation(**given, learning_rate=1e30), show=lambda _: None)
+    assert not (tmp_path / "out" / "model" / "config.json").exists()
+
+
 def test_a_training_that_does_not_fit_is_refused(given, monkeypatch):
     monkeypatch.setattr(adapting, "_LOGIT", 10**15)
     with pytest.raises(SGPEError, match="give a smaller --batch-size or --length, or --parts new-rows"):
@@ -130,7 +136,3 @@ def test_a_training_that_does_not_fit_is_refused(given, monkeypatch):
 @pytest.mark.parametrize(("budget", "steps"), [("10M", 1220), ("1.5b", 183_105), ("8192", 1), ("20k", 2)])
 def test_budgets_are_numbers_of_tokens(budget, steps):
     assert Adaptation(base="a", corpus=["b"], out="c", budget=budget).steps == steps
-
-
-def test_the_parts_are_those_of_the_training():
-    assert _PARTS == PARTS

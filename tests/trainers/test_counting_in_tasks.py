@@ -232,13 +232,13 @@ def test_bad_input_ends_in_one_line(corpus, tmp_path):
             "--on",
             "spark",
         ): r"--tasks cannot be used with --on spark: leave it out, and use Spark's own settings",
-        (folder, tmp_path / "out", "--workers", -1): r"workers must be a number from 1 to 1024, not -1",
+        (folder, tmp_path / "out", "--workers", -1): r"--workers must be a number from 1 to 1024, not -1",
         (folder, tmp_path / "out", "--memory-limit", "nan"): r"--memory-limit 'nan': expected a number and a unit, .*",
         (folder, folder / "0.txt"): r"--out .*0\.txt is part of the corpus: give another name",
         (folder, tmp_path / "out", "--work", tmp_path): r"--work .*: the corpus and --out must not be in this .*",
         (folder, tmp_path / "out", "--work", folder): r"--work .*: the corpus and --out must not be in this .*",
         (folder, tmp_path / "out", "--work", SCRIPTS): r"--work .* has other files: give an empty or a new folder",
-        (folder, tmp_path / "out", "--min-count", 0): r"min_count must be at least 1, not 0",
+        (folder, tmp_path / "out", "--min-count", 0): r"--min-count must be at least 1, not 0",
     }.items():
         done = count(*given, code=2)
         assert done.stdout == ""

@@ -14,11 +14,10 @@ from math import isfinite, log
 from typing import TYPE_CHECKING, Any
 
 import numpy
-from tqdm import tqdm
 
 from hf_sgpe.corpora.measured_text import normalized
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.terminal.progress import somebody_watches
+from hf_sgpe.terminal.progress import progress_of
 from hf_sgpe.weights.model_inputs import encode_texts
 from hf_sgpe.weights.model_loading import load_causal_model
 from trainers.language_models.language_model import text_start
@@ -33,6 +32,10 @@ _LONGEST_WINDOW = 1024
 # Number of tokens with which the cache is measured. It is large enough to make the fixed part of a cache negligible, and
 # smaller than any sliding window.
 _CACHED_TOKENS = 16
+
+
+class NotFiniteError(SGPEError):
+    """The error for a model whose predictions are not finite numbers."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +156,7 @@ def score_texts(
         length: Length of the window in tokens; None for the model's greatest length, but at most 1,024. All commands use
             None, because the bits per byte of a model depend on the length.
         watched: Ids whose total probability is measured.
-        progress: Label of a progress bar on stderr. The bar is only shown on a terminal.
+        progress: Label of the progress on stderr (`progress_of`). None shows nothing.
 
     Raises:
         SGPEError: there is no text, or the tokenizer has ids beyond the model's rows.
@@ -201,7 +204,7 @@ def score_encoded(
         index = torch.tensor(list(watched), dtype=torch.long, device=model.device)
         kept = cache_bytes(model) if with_cache else None  # before the clock starts: the very first pass takes longer
         started = time.perf_counter()
-        for turn in tqdm(rounds, desc=progress, disable=progress is None or not somebody_watches(), leave=False):
+        for turn in progress_of(rounds, progress or "", unit=" parts", hidden=progress is None):
             number = turn * processes + process
             first = passes[min(number, len(passes) - 1)]
             window, mask = (rows[first : first + per_pass].to(model.device) for rows in (windows, counted))
@@ -223,7 +226,7 @@ def score_encoded(
     # Windows overlap, so the model reads most tokens twice.
     seconds = (time.perf_counter() - started) * encoded.all_tokens / (len(windows) * length)
     if not isfinite(nats):
-        raise SGPEError("the model's predictions are not finite numbers: its weights are damaged")
+        raise NotFiniteError("the model's predictions are not finite numbers: its weights are damaged")
     return Score(
         bits=nats / log(2),
         bytes=encoded.bytes,

@@ -22,6 +22,7 @@ from hf_sgpe.files.json_files import read_json
 from hf_sgpe.files.resuming import SETTINGS_FILE, check_settings, keep_settings
 from hf_sgpe.terminal.options import option, option_list
 from hf_sgpe.terminal.progress import bars_on_terminals_only, somebody_watches
+from trainers.language_models.scoring import NotFiniteError
 from trainers.language_models.training_loop import adamw
 from trainers.model_rows.token_tables import parameter_groups
 
@@ -95,15 +96,15 @@ def train(
         rows: A sequence of examples. It is shuffled again for each pass.
         collator: Function that makes a batch from examples.
         settings: Settings of model and rows, to record in the folder. A run with different settings cannot resume.
-        parts: The part of the model to train, one of `trainers.model_rows.token_tables.PARTS`.
+        parts: The part of the model to train, one of `hf_sgpe.learning.adaptation.PARTS`.
         new_rows: Ids of the tokens that are new to the model, for ``parts`` and ``rows_learning_rate``.
         rows_learning_rate: Learning rate of the new rows; None for the learning rate of all other parameters.
         watch: Function that takes the trainer and returns a callback, such as
             `trainers.language_models.language_progress.LanguageProgress`.
 
     Raises:
-        SGPEError: ``parts`` is unknown; the folder has checkpoints, and ``resume`` is not set or the settings differ; or the
-            Hub refuses the upload.
+        SGPEError: ``parts`` is unknown; the folder has checkpoints, and ``resume`` is not set or the settings differ; the
+            training diverges; or the Hub refuses the upload.
     """
     import torch
     from accelerate import PartialState
@@ -160,6 +161,7 @@ def train(
         processing_class=tokenizer,
         optimizers=(optimizer, None),
     )
+    trainer.add_callback(_weights_checked())  # before the measurements of `watch`, and before a checkpoint is saved
     if watch is not None:
         _print_without_measures(trainer)
         trainer.add_callback(watch(trainer))
@@ -168,7 +170,8 @@ def train(
             # Without this check, the Trainer would train one step more.
             model.load_state_dict(type(model).from_pretrained(checkpoint or out, dtype=model.dtype).state_dict())
         else:
-            trainer.train(resume_from_checkpoint=checkpoint and str(checkpoint))
+            with _divergence_named(trainer, learning_rate, rows_learning_rate):
+                trainer.train(resume_from_checkpoint=checkpoint and str(checkpoint))
         model.config.use_cache = use_cache  # the Trainer sets it to False
         if trainer.is_world_process_zero():
             with atomic_directory(out) as folder:
@@ -180,6 +183,41 @@ def train(
             if not run.keep_checkpoints:
                 for folder in _checkpoints(out):
                     shutil.rmtree(folder)
+
+
+def _weights_checked() -> TrainerCallback:
+    """Return a callback that raises `NotFiniteError` after a step that makes a weight infinite or NaN."""
+    import torch
+    from transformers import TrainerCallback
+
+    def on_step_end(self: Any, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+        trained = [weights.detach() for weights in model.parameters() if weights.requires_grad]
+        # Weights that are spread over processes: each process checks its own part.
+        local = [weights.to_local() if hasattr(weights, "to_local") else weights for weights in trained]
+        # A sum shows a weight that is not finite. One comparison for all weights: a GPU is waited for only once.
+        sums = [weights.sum(dtype=torch.float32) for weights in local]
+        if sums and not torch.stack([one.to(sums[0].device) for one in sums]).isfinite().all():
+            raise NotFiniteError("weights are not finite numbers")
+
+    check: TrainerCallback = type("WeightsChecked", (TrainerCallback,), {"on_step_end": on_step_end})()
+    return check
+
+
+@contextmanager
+def _divergence_named(trainer: Trainer, learning_rate: float, rows_learning_rate: float | None) -> Iterator[None]:
+    """Raise an error that names the step and the learning rates if the training in the block diverges."""
+    try:
+        yield
+    except NotFiniteError:
+        step = trainer.state.global_step
+        if not step:  # the model that was to be trained is damaged
+            raise
+        rates = f"--learning-rate (now {learning_rate:g})"
+        rates += "" if rows_learning_rate is None else f" and --rows-learning-rate (now {rows_learning_rate:g})"
+        raise SGPEError(
+            f"the training diverged at step {step:,}: weights or predictions are not finite numbers. No model was written. "
+            f"Lower {rates}"
+        ) from None
 
 
 def _print_without_measures(trainer: Trainer) -> None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.learning.adaptation import PARTS
 from trainers.model_rows.embedding_rows import RowMap, map_rows
 from trainers.model_rows.table_checks import PER_LAYER_SIZE, check_ids, check_tables
 
@@ -239,12 +240,6 @@ class NewRows:
             table.detach()[self._index] = rows.detach()
 
 
-PARTS = ("all", "ends", "embeddings", "new-rows")
-"""Choices for the parts of a model to train. ``all`` is the whole model, ``ends`` is the tables and the first and last
-layer, ``embeddings`` is the tables, and ``new-rows`` is only the new rows.
-"""
-
-
 def parameter_groups(
     model: PreTrainedModel, parts: str, ids: Sequence[int], *, learning_rate: float, rows_learning_rate: float | None = None
 ) -> tuple[list[dict[str, Any]], NewRows | None]:
@@ -252,7 +247,7 @@ def parameter_groups(
     also return a `NewRows` to attach to the optimizer, otherwise None.
 
     Args:
-        parts: One of `PARTS`.
+        parts: One of `hf_sgpe.learning.adaptation.PARTS`.
         ids: Ids of the new rows, used only for ``new-rows`` or with ``rows_learning_rate``.
         rows_learning_rate: Learning rate of the new rows. None for the learning rate of the other parameters.
 

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
+from shlex import quote
 
 import numpy as np
 
@@ -179,7 +180,16 @@ def _check_counts(counts: WordCounts, splitting: Splitting) -> None:
         same = ours.regexes == theirs.regexes
     if not same:
         raise SGPEError(
-            f"the words were counted by the recipe {theirs.recipe} with the scripts {', '.join(theirs.scripts) or 'none'}, "
-            f"pattern {theirs.pattern!r} and normalization {theirs.normalization}, but this extension needs "
-            f"{ours.recipe}, {', '.join(ours.scripts) or 'none'}, {ours.pattern!r} and {ours.normalization}"
+            f"the words were counted with {_count_options(theirs)}, but this extension needs {_count_options(ours)}: count "
+            "the text again with these options of hf-sgpe count"
         )
+
+
+def _count_options(splitting: Splitting) -> str:
+    """Return the options of ``hf-sgpe count`` that split text in this way."""
+    scripts = [f"--script {','.join(splitting.scripts)}"] if splitting.scripts else []
+    patterns = (splitting.pattern,) if isinstance(splitting.pattern, str) else splitting.pattern or ()
+    pattern = [f"--pattern {' '.join(map(quote, patterns))}"] if patterns else []
+    return " ".join(
+        [f"--recipe {splitting.recipe}", *scripts, *pattern, f"--normalization {splitting.normalization or 'none'}"]
+    )

@@ -22,6 +22,22 @@ from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 AUTO = "auto"
 
 
+def parse_new_tokens(text: str) -> int | str:
+    """Return the value of ``--new-tokens``: a number, or `AUTO`.
+
+    Raises:
+        SGPEError: the value is neither.
+
+    >>> parse_new_tokens("16000"), parse_new_tokens("auto")
+    (16000, 'auto')
+    """
+    if text == AUTO:
+        return text
+    if not text.isdecimal() or not int(text):
+        raise SGPEError(f"--new-tokens {text}: give a number above 0, or {AUTO}")
+    return int(text)
+
+
 @dataclass(frozen=True)
 class ExtensionConfig:
     """The settings for extending an existing tokenizer with the words of new scripts.
@@ -166,8 +182,12 @@ class ExtensionConfig:
         """
         before = base.splitting
         if base.by_characters:
-            if self.own_split:
-                raise SGPEError("own_split: a tokenizer converted from SentencePiece has no split: leave own_split out")
+            if self.own_split is not None:
+                option = "--own-split" if self.own_split else "--base-split"
+                raise SGPEError(
+                    f"own_split={self.own_split} ({option}): a tokenizer converted from SentencePiece has no split: leave "
+                    "it out"
+                )
             return before
         if self.own_split or (self.own_split is None and cut_scripts(before, self.scripts)):
             if before.recipe == "sgpe":

@@ -35,6 +35,7 @@ def test_the_health_of_a_vocabulary(workplace, tokenizer):
     for name in ("used", "only_steps", "never_used"):
         assert f" {facts[name]:,} ({facts[name] / facts['tokens']:.1%})" in shown
     assert re.search(rf"^tamil +{facts['scripts']['tamil']['tokens']} +0 +0\.0% ", shown, re.MULTILINE)
+    assert re.search(r"^unreachable .*: '\\xc0' '\\xc1' ", shown, re.MULTILINE)
     drawn = picture.read_text(encoding="utf-8")
     assert drawn.startswith("<svg ")
     assert str(workplace) not in drawn
@@ -69,7 +70,9 @@ def test_the_name_of_a_baseline_may_have_an_equals_sign(workplace):
         ("evaluate tok good.txt --baseline tok", "two tokenizers are called tok"),
         ("evaluate -t tok empty.txt", r"empty\.txt has no text to measure"),
         ("evaluate -t damaged good.txt", "not valid JSON"),
+        ("evaluate good.txt tok", "tok: a tokenizer, not text: name the tokenizer before files of text"),
         ("evaluate --vocabulary tok empty.txt", r"empty\.txt: there is no text to measure"),
+        ("evaluate --vocabulary tok blank.txt", r"blank\.txt: there is no text to measure"),
         (
             "evaluate --vocabulary tok good.txt --baseline damaged",
             "--vocabulary measures one tokenizer: leave out",
@@ -79,5 +82,6 @@ def test_the_name_of_a_baseline_may_have_an_equals_sign(workplace):
         ("evaluate tok good.txt --picture a.svg", "--picture needs --vocabulary: add it, or leave out --picture"),
     ],
 )
-def test_bad_input_is_one_line(refuses, arguments, message):
+def test_bad_input_is_one_line(workplace, refuses, arguments, message):
+    (workplace / "blank.txt").write_text("\n \n")
     refuses(arguments, message)

@@ -69,9 +69,9 @@ def test_extend_and_compare_ids(tmp_path, sample):
     ("arguments", "message"),
     [
         ("", "nothing to learn from: name files of text, or use --dataset or --counts"),
-        ("si.txt --new-tokens many", "--new-tokens many: give a number, or auto"),
-        ("si.txt --new-tokens 0", "new_tokens must be a whole number of at least 1, or 'auto', not 0"),
-        ("si.txt --new-tokens 20", "new_tokens 20 is too small: the 66 characters of these scripts alone need some "),
+        ("si.txt --new-tokens many", "--new-tokens many: give a number above 0, or auto"),
+        ("si.txt --new-tokens 0", "--new-tokens 0: give a number above 0, or auto"),
+        ("si.txt --new-tokens 20", "--new-tokens 20 is too small: the 66 characters of these scripts alone need some "),
         (
             "en.txt",
             r"en\.txt begins with text in latin, which has no syllables or marked letters that could be kept whole: "
@@ -79,8 +79,8 @@ def test_extend_and_compare_ids(tmp_path, sample):
         ),
         ("en.txt --script si", "the text has no word in sinhala: name other scripts, or add text in them"),
         ("si.txt --out base", "--out base is the tokenizer to extend: name another folder"),
-        ("si.txt --reuse-ids", r"base has no config\.json with the model's number of rows: leave out reuse_ids"),
-        ("si.txt --weight x=2", "weights: 'x' matches none of the files: give a file name or a glob"),
+        ("si.txt --reuse-ids", r"base has no config\.json with the model's number of rows: leave out --reuse-ids"),
+        ("si.txt --weight x=2", "--weight: 'x' matches none of the files: give a file name or a glob"),
         ("si.txt --split train", "--split needs a dataset: name one with --dataset"),
         ("--dataset si --weight si=2", "--weight applies to files, and there are none"),
     ],

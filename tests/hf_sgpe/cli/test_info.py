@@ -1,9 +1,13 @@
 """``hf-sgpe info``."""
 
+import json
+import re
 from importlib.metadata import version
 
 import pytest
 from support.command import hf_sgpe
+
+from hf_sgpe import BPETokenizer
 
 
 def test_info_without_a_tokenizer_shows_versions():
@@ -11,11 +15,21 @@ def test_info_without_a_tokenizer_shows_versions():
     assert hf_sgpe("--version").stdout == f"hf-sgpe {version('hf-sgpe')}\n"
 
 
+def test_of_many_added_tokens_the_first_are_shown(tmp_path):
+    names = [f"<|{number}|>" for number in range(6000)]
+    BPETokenizer.train_from_iterator(["low lower"], 6300, pattern="gpt2", special_tokens=names).save(tmp_path)
+    line = next(line for line in hf_sgpe("info", tmp_path).stdout.splitlines() if line.startswith("special tokens"))
+    assert len(line) < 200
+    assert re.search(r' 6,000, from \{"<\|0\|>": \d+, .*"<\|5\|>": \d+, … \(--json has all\)$', line)
+    assert [*json.loads(hf_sgpe("info", tmp_path, "--json").stdout)["special tokens"]] == names
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ("info damaged", r"damaged/tokenizer\.json: not valid JSON"),
         ("info worn", r"tokenizer_config\.json: the entry 'sgpe' is damaged"),
+        ("info good.txt", r"good\.txt: text, not a tokenizer: give the folder of a tokenizer, or its tokenizer\.json"),
         ("info vocab.json", "is an SGPE vocabulary: convert it first with hf-sgpe export"),
         (
             "info x.tiktoken",

@@ -19,3 +19,7 @@ def test_a_playground_names_tokenizers_without_saying_where_they_lie(saved, tmp_
     assert done.stderr.startswith(
         "error: two tokenizers have the same name on the page: name them with --name and --baseline"
     )
+
+
+def test_a_page_is_a_folder(refuses):
+    refuses("playground tok --out a/page.html", r"page\.html: the page is a folder of files: give .* such as a/page$")

@@ -71,7 +71,7 @@ def test_every_format_is_written_and_named_by_the_help(workplace, form):
         ),
         ("si.txt --out out --no-end-token", "the format nanogpt does not record the ends of documents"),
         ("si.txt --out out --shard-tokens 0", "--shard-tokens must be at least 1, not 0"),
-        ("si.txt --out out --workers 0", "workers must be a number from 1 to 1024, not 0"),
+        ("si.txt --out out --workers 0", "--workers must be a number from 1 to 1024, not 0"),
         ("si.txt --out /proc/nothing/out", "/proc/nothing"),
     ],
 )

@@ -100,6 +100,7 @@ def test_weights_of_files(tmp_path):
     ("arguments", "message"),
     [
         ("empty.txt --out out", r"empty\.txt: no words to learn from"),
+        ("blank.txt --out out", r"blank\.txt: no words to learn from"),
         ("empty.txt --out new/folder/out", r"empty\.txt: no words to learn from"),
         ("latin1.txt --out out", r"latin1\.txt is not UTF-8 at byte offset 3"),
         ("bad.jsonl --out out", r"bad\.jsonl, line 2: no field 'text'"),
@@ -119,7 +120,7 @@ def test_weights_of_files(tmp_path):
         ("good.txt --out in-the-way-tokenizer_config.json", r"tokenizer_config\.json is a folder"),
         # Before anything is read.
         ("nowhere.jsonl good.txt --out in-the-way-tokenizer.json", r"tokenizer\.json/tokenizer\.json is a folder"),
-        ("good.txt --out out --vocab-size 260", r"vocab_size 260 is too small for .* at least \d+"),
+        ("good.txt --out out --vocab-size 260", r"--vocab-size 260 is too small for .* at least \d+"),
         ("good.txt --out out --vocab-size many", "--vocab-size must be a whole number, not 'many': see --help$"),
         ("good.txt --out out --recipe x", "--recipe x: choose from auto, hybrid, portable, sgpe, bpe$"),
         ("good.txt --out out --script x", "unknown script 'x': give its name in Unicode"),
@@ -127,10 +128,11 @@ def test_weights_of_files(tmp_path):
         ("aa.txt --out out --pattern (a+)+$ --recipe bpe --vocab-size 300", "takes too long on this text"),
         ("good.txt --out out --special-token Ġt", "special token 'Ġt' is written in tokenizer.json like the ordinary"),
         ("good.txt --out out --pad-token x", "special token 'x' is written in tokenizer.json like the ordinary"),
-        ("good.txt --out out --model-max-length 0", "model_max_length must be a whole number of at least 1, not 0"),
-        (f"good.txt --out out --workers {10**20}", "workers must be a number from 1 to 1024"),
+        ("good.txt --out out --model-max-length 0", "--model-max-length must be a whole number of at least 1, not 0"),
+        (f"good.txt --out out --workers {10**20}", "--workers must be a number from 1 to 1024"),
         (r"good.txt --out out --weight good*=1 --weight good*=2", r"'good\*' already has a number"),
     ],
 )
-def test_bad_input_is_one_line(refuses, arguments, message):
+def test_bad_input_is_one_line(workplace, refuses, arguments, message):
+    (workplace / "blank.txt").write_text("\n \n\n")
     refuses(f"train {arguments}", message)

@@ -134,13 +134,16 @@ def test_trim_by_use(bases, texts, tmp_path, name, scripts):
 
 def test_trim_by_word_counts(bases, texts, tmp_path):
     base = bases / "bytes"
-    counts = tmp_path / "en.parquet"
+    counts, unnamed = tmp_path / "en.parquet", tmp_path / "counts"
     hf_sgpe("count", bases / "en.txt", "--recipe", "bpe", "--pattern", "gpt2", "--out", counts)
-    for name, source in {"by-counts": counts, "by-text": bases / "en.txt"}.items():
+    unnamed.write_bytes(counts.read_bytes())
+    for name, source in {"by-counts": unnamed, "by-text": bases / "en.txt"}.items():
         hf_sgpe("trim", base, "--unused-in", source, "--out", tmp_path / name)
     one, other = (BPETokenizer.from_pretrained(tmp_path / name) for name in ("by-counts", "by-text"))
     assert one.vocab == other.vocab
     assert one.encode(texts["en.txt"]) == BPETokenizer.from_pretrained(base).encode(texts["en.txt"])
+    health = [hf_sgpe("evaluate", "--vocabulary", base, file, "--json").stdout for file in (counts, unnamed)]
+    assert health[0].replace(str(counts), str(unnamed)) == health[1]
 
 
 @pytest.mark.parametrize("name", ["bytes", "characters"])
@@ -169,6 +172,7 @@ def test_a_language_at_the_same_size(bases, texts, tmp_path, name):
     [
         ("", "name the scripts to drop by --drop-script, the scripts to keep by --keep-script, or text by --unused-in"),
         ("--unused-in empty.txt", "--unused-in empty.txt: there is no text"),
+        ("--unused-in blank.txt", "--unused-in blank.txt: there is no text"),
         ("--unused-in nowhere.txt", "nowhere.txt"),
         ("--drop-script han --keep-script latin", "name the scripts to drop by --drop-script, or the scripts to keep by"),
         ("--drop-script thai", "the tokenizer has no tokens of thai: name other scripts"),
@@ -179,6 +183,7 @@ def test_a_language_at_the_same_size(bases, texts, tmp_path, name):
 )
 def test_bad_input_is_one_line(workplace, bases, refuses, arguments, message):
     (workplace / "bytes").symlink_to(bases / "bytes")
+    (workplace / "blank.txt").write_text("\n \n\n")
     refuses(f"trim bytes {arguments} {'' if '--out' in arguments else '--out new'}", re.escape(message))
 
 

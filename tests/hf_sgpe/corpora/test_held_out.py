@@ -55,6 +55,13 @@ def test_names_come_from_the_value_or_from_the_file(tmp_path):
         read_held_out(["si=none.txt"])
 
 
+@pytest.mark.parametrize("value", ["={file}", "a.b={file}", "si=", "="])
+def test_a_value_without_a_name_or_a_file_is_refused(tmp_path, value):
+    (tmp_path / "en.txt").write_text("text\n", encoding="utf-8")
+    with pytest.raises(SGPEError, match=r"=.*: write FILE, or NAME=FILE with a name without \. and /, such as si="):
+        read_held_out([value.format(file=tmp_path / "en.txt")])
+
+
 def test_a_name_that_must_be_a_language_is_said_to_be_none(tmp_path):
     (tmp_path / "text.txt").write_text("text\n", encoding="utf-8")
     with pytest.raises(SGPEError, match="'news' is not a language code: write a code such as si, ta or en"):

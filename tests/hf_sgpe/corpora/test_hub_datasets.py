@@ -152,3 +152,12 @@ def test_a_process_shows_no_log_of_the_library(tmp_path):
     done = process(*command, cwd=tmp_path, code=2, HF_DATASETS_CACHE=str(tmp_path / "cache"))
     assert re.fullmatch(r"error: .*damaged: .*Parquet.*\n", done.stderr)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_hub_that_cannot_be_reached_is_named(monkeypatch):
+    def fails(*arguments, **options):
+        raise RuntimeError("Cannot send a request, as the client has been closed.")
+
+    monkeypatch.setattr(datasets, "load_dataset", fails)
+    with pytest.raises(SGPEError, match=r"^dataset me/name: the connection to the Hub failed$"):
+        read_dataset("me/name")

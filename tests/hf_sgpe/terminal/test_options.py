@@ -9,7 +9,16 @@ from typer.testing import CliRunner
 
 from hf_sgpe import SGPEError, TrainingConfig
 from hf_sgpe.generation import GenerationOptions
-from hf_sgpe.terminal.options import Given, argument, arguments, as_option, option, option_list, with_options
+from hf_sgpe.terminal.options import (
+    Given,
+    argument,
+    arguments,
+    as_option,
+    option,
+    option_list,
+    with_option_names,
+    with_options,
+)
 
 
 @dataclass(frozen=True)
@@ -81,7 +90,7 @@ def test_checks_are_those_of_the_fields(run):
         raise AssertionError
 
     assert run(command, "a").exit_code == 2
-    assert str(run(command, "a", "-o", "x", "--size", "10").exception) == "size must be at most 9, not 10"
+    assert str(run(command, "a", "-o", "x", "--size", "10").exception) == "--size must be at most 9, not 10"
     assert str(run(command, "a", "-o", "x", "--form", "x").exception) == "--form x: choose from plain, fine"
 
 
@@ -101,3 +110,17 @@ def test_defaults_are_those_of_the_classes_but_where_the_command_line_has_its_ow
     assert (defaults["vocab_size"], defaults["whole_syllables"]) == (32_000, True)
     assert defaults["top_p"] == GenerationOptions().top_p
     assert defaults["min_frequency"] == TrainingConfig(999).min_frequency
+
+
+@pytest.mark.parametrize(
+    ("message", "changed"),
+    [
+        ("batch_size must be at least 1: leave min_count out", "--batch-size must be at least 1: leave --few out"),
+        ("weights: 'x' matches no file", "--weight: 'x' matches no file"),
+        ("the weights: damaged", "the weights: damaged"),
+        ("my/batch_size/min_count.txt: 'min_count' and batch_size=1 are names", None),
+    ],
+)
+def test_messages_have_the_names_of_options(message, changed):
+    options = {"batch_size": "--batch-size", "min_count": "--few", "weights": "--weight"}
+    assert with_option_names(message, options) == (changed or message)

@@ -190,6 +190,11 @@ def test_no_other_text_becomes_text_of_a_script_by_normalization(scripts):
     [
         (["ethiopic"], "keep", "the tokenizer has no tokens of ethiopic: name other scripts"),
         ([], "keep", "the tokenizer has no tokens of these scripts"),
+        (
+            ["thai", "lao", "khmer", "hebrew", "ethiopic"],
+            "keep",
+            "no tokens of thai, lao, khmer and 2 more scripts: name other",
+        ),
         (["hann"], "keep", "unknown script 'hann'"),
         (["han"], "none", "ids 'none': choose from keep, compact"),
     ],

@@ -19,11 +19,11 @@ from transformers import (  # noqa: E402
 )
 
 from hf_sgpe import SGPEError, SGPETokenizerFast  # noqa: E402
+from hf_sgpe.learning.adaptation import PARTS  # noqa: E402
 from trainers import TokenizerTrainer, TrainingConfig  # noqa: E402
 from trainers.language_models.language_model import small_llama  # noqa: E402
 from trainers.language_models.scoring import bits_per_byte  # noqa: E402
 from trainers.model_rows.token_tables import (  # noqa: E402
-    PARTS,
     embedding_rows,
     extended_ids,
     fit_embeddings,

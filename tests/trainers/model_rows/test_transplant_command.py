@@ -61,6 +61,7 @@ def test_the_command_line_transplants_and_measures(tokenizer_folders, tmp_path, 
         (["--pad-to-multiple", "0"], "--pad-to-multiple must be from 1 to 4,096, not 0"),
         (["--distil-layer", "5"], "--init mean does not take --distil-layer, which is for --init distil"),
         (["--init", "distil", "--text", "si.txt", "--distil-snippets", "0"], "--distil-snippets must be at least 1, not 0"),
+        (["--init", "distil", "--text", "si.txt", "--distil-layer", "9"], "--distil-layer must be at most 2, the layers of"),
         (["--eval", "none.txt"], "none.txt"),
     ],
 )

@@ -125,12 +125,11 @@ def test_scripts_beyond_the_basic_plane_get_tokens():
     assert new.decode(new.encode(adlam)) == adlam
 
 
-def test_a_split_of_its_own_is_refused():
-    base = base_of()
-    with pytest.raises(
-        SGPEError, match="own_split: a tokenizer converted from SentencePiece has no split: leave own_split out"
-    ):
-        ExtensionConfig(["sinhala"], own_split=True).splitting_for(base)
+@pytest.mark.parametrize(("own_split", "option"), [(True, "--own-split"), (False, "--base-split")])
+def test_options_of_the_split_are_refused(own_split, option):
+    message = rf"own_split={own_split} \({option}\): a tokenizer converted from SentencePiece has no split: leave it out"
+    with pytest.raises(SGPEError, match=message):
+        ExtensionConfig(["sinhala"], own_split=own_split).splitting_for(base_of())
 
 
 def test_the_promise_is_checked():

@@ -263,9 +263,12 @@ def test_counts_of_the_same_words_do_whatever_else_was_cut_otherwise(base):
     ]
     one, other = (extend_from_counts(base.data, counts, config).tokenizer for counts in counted)
     assert (one.vocab, one.merges) == (other.vocab, other.merges)
-    with pytest.raises(SGPEError, match=r"counted by the recipe hybrid.*normalization nfc, but this extension needs"):
+    with pytest.raises(
+        SGPEError,
+        match=r"counted with --recipe hybrid .*--normalization nfc, but this .* needs --recipe hybrid --script",
+    ):
         extend_from_counts(base.data, WordCounts.from_texts([SINHALA], Splitting(scripts=("sinhala",))), config)
-    with pytest.raises(SGPEError, match="counted by the recipe bpe"):
+    with pytest.raises(SGPEError, match="counted with --recipe bpe"):
         extend_from_counts(base.data, WordCounts.from_texts([SINHALA], Splitting("bpe", pattern="gpt2")), config)
 
 
