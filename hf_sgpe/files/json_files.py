@@ -28,10 +28,11 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a JSON object to a file, with one value on each line.
+def optional_json(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file, or an empty one if there is no such file. Errors are those of `read_json`."""
+    return read_json(path) if path.is_file() else {}
 
-    Raises:
-        OSError: see `hf_sgpe.files.atomic.check_file`.
-    """
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a JSON object to a file, with one value on each line."""
     write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")

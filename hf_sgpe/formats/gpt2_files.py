@@ -12,10 +12,11 @@ from typing import Any
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.folder_contents import export_line
-from hf_sgpe.files.json_files import read_json
+from hf_sgpe.files.json_files import optional_json, read_json
 from hf_sgpe.files.unreadable import read_utf8
 from hf_sgpe.formats import model_vocab
-from hf_sgpe.formats.tokenizer_classes import CLASSES, TokenizerClass, class_name_of, settings_in
+from hf_sgpe.formats.pre_tokenizers import BYTE_LEVEL
+from hf_sgpe.formats.tokenizer_classes import CLASSES, TokenizerClass, class_name_of
 from hf_sgpe.formats.tokenizer_config import CONFIG_FILE
 from hf_sgpe.splitting.patterns import SPLIT_PATTERNS
 from hf_sgpe.splitting.splitting import Splitting
@@ -28,7 +29,6 @@ ROLES_FILE, ADDED_FILE = "special_tokens_map.json", "added_tokens.json"
 
 _ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 _FLAGS = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
-_BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
 
 
 def read(
@@ -80,18 +80,18 @@ def translated(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     if kind is None:
         reason = f"is of the class {name}, whose split pattern is not known" if name else "has no split pattern"
         raise SGPEError(f"{merges}: {reason}: name it with {export_line(str(merges), str(folder), 'NAME')}")
-    settings = settings_in(folder / CONFIG_FILE)
+    settings = optional_json(folder / CONFIG_FILE)
     if "added_tokens_decoder" not in settings:
-        settings = {**settings, **settings_in(folder / ROLES_FILE)}
+        settings = {**settings, **optional_json(folder / ROLES_FILE)}
     settings = {**kind.roles, **settings}
-    added = _added_tokens(settings, settings_in(folder / ADDED_FILE), vocab)
+    added = _added_tokens(settings, optional_json(folder / ADDED_FILE), vocab)
     content = {
         "version": "1.0",
         "added_tokens": added,
         "normalizer": {"type": "NFC"} if kind.normalization == "nfc" else None,
         "pre_tokenizer": _pre_tokenizer(kind, bool(settings.get("add_prefix_space"))),
         "post_processor": _post_processor(kind, settings, {token["content"]: token["id"] for token in added}),
-        "decoder": _BYTE_LEVEL,
+        "decoder": BYTE_LEVEL,
         "model": {"type": "BPE", "vocab": vocab, "merges": [list(pair) for pair in _merges(merges)]},
     }
     return content, settings
@@ -120,11 +120,6 @@ def _added_tokens(
 ) -> list[dict[str, Any]]:
     """Return ``added_tokens`` of the equivalent ``tokenizer.json``: first the tokens with ids, then the special tokens
     without an id.
-
-    Args:
-        settings: Content of ``tokenizer_config.json``.
-        added_ids: Content of ``added_tokens.json``.
-        vocab: Content of ``vocab.json``.
     """
     roles = [*_ROLES, *(name for name in settings if name.endswith("_token") and name not in _ROLES)]
     extra = settings.get("extra_special_tokens") or settings.get("additional_special_tokens") or []
@@ -152,10 +147,10 @@ def _added_tokens(
 def _pre_tokenizer(kind: TokenizerClass, add_prefix_space: bool) -> dict[str, Any]:
     """Return the ``pre_tokenizer`` of a tokenizer class."""
     if kind.pattern == "gpt2":
-        return {**_BYTE_LEVEL, "add_prefix_space": add_prefix_space, "trim_offsets": True, "use_regex": True}
+        return {**BYTE_LEVEL, "add_prefix_space": add_prefix_space, "trim_offsets": True, "use_regex": True}
     pattern = {"Regex": SPLIT_PATTERNS[kind.pattern]}
     split = {"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False}
-    byte_level = {**_BYTE_LEVEL, "add_prefix_space": add_prefix_space}
+    byte_level = {**BYTE_LEVEL, "add_prefix_space": add_prefix_space}
     return {"type": "Sequence", "pretokenizers": [split, byte_level]}
 
 
@@ -172,4 +167,4 @@ def _post_processor(kind: TokenizerClass, settings: Mapping[str, Any], ids: Mapp
         return {"type": "RobertaProcessing", **pairs, "trim_offsets": True, "add_prefix_space": False}
     puts_bos, puts_eos = (bool(settings.get(f"add_{role}")) and role in texts for role in ("bos_token", "eos_token"))
     template = bos_eos_template(texts, add_bos_token=puts_bos, add_eos_token=puts_eos)
-    return template.as_post_processor(ids) if template else _BYTE_LEVEL
+    return template.as_post_processor(ids) if template else BYTE_LEVEL

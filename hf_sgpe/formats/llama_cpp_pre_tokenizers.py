@@ -51,9 +51,6 @@ class PreTokenizer:
 def of_patterns(patterns: str | Sequence[str]) -> list[PreTokenizer]:
     """Return the records of all pre-tokenizers for these patterns, the most exact first.
 
-    Raises:
-        SGPEError: as for `hf_sgpe.splitting.patterns.resolve_pattern`.
-
     >>> [record.name for record in of_patterns("o200k")]
     ['granite-embed-multi-97m', 'gpt-4o']
     """

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hf_sgpe import kernels
 from hf_sgpe.corpora.text_files import kind_of
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files import hub
 from hf_sgpe.files.folder_contents import export_line, vocabulary_file, why_no_tokenizer
-from hf_sgpe.files.json_files import read_json
+from hf_sgpe.files.json_files import optional_json
 from hf_sgpe.formats import gguf_tokenizer, gpt2_files, sentencepiece_model, tekken, tiktoken, tokenizer_json
-from hf_sgpe.formats.tokenizer_classes import CLASSES, MODEL_FILE, class_name_of, settings_in
+from hf_sgpe.formats.tokenizer_classes import CLASSES, MODEL_FILE, class_name_of
 from hf_sgpe.formats.tokenizer_config import CONFIG_FILE
 from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, TOKENIZER_FILE
 from hf_sgpe.splitting.splitting import Splitting
@@ -46,6 +46,7 @@ def find(
     token: bool | str | None = None,
     cache_dir: str | Path | None = None,
     also: Iterable[str] = (CONFIG_FILE, CHAT_TEMPLATE_FILE),
+    also_in: str = "",
 ) -> Path:
     """Return the path of the file with the vocabulary in a folder or a Hub repository, or of a file itself.
 
@@ -57,8 +58,8 @@ def find(
         revision: Branch, tag or commit of a repository.
         subfolder: Subfolder of the folder or the repository.
         token: As for huggingface_hub.
-        cache_dir: As for huggingface_hub.
         also: Names of other files to download from a repository.
+        also_in: Name of a folder of the repository to download, too.
 
     Raises:
         SGPEError: there is no tokenizer.
@@ -81,10 +82,13 @@ def find(
     prefix = f"{subfolder}/" if subfolder else ""
 
     def download(name: str, others: Iterable[str]) -> Path:
-        companions = [prefix + other for other in others]
-        return hub.download(
-            repo, prefix + name, also=companions, revision=named or revision, token=token, cache_dir=cache_dir
-        )
+        where: dict[str, Any] = {"revision": named or revision, "token": token, "cache_dir": cache_dir}
+        file = hub.download(repo, prefix + name, also=[prefix + other for other in others], **where)
+        if also_in:  # only now, because without a network the download fails at once
+            listed = hub.names_in(repo, revision=named or revision, token=token)
+            if inside := [path for path in listed if path.startswith(f"{prefix}{also_in}/")]:
+                hub.download(repo, prefix + name, also=inside, **where)
+        return file
 
     try:
         return download(TOKENIZER_FILE, also)
@@ -106,7 +110,7 @@ def read(path: Path) -> TokenizerData:
     """
     if path.suffix.lower() == ".gguf":
         return gguf_tokenizer.read_tokenizer(path)
-    return tokenizer_json.read(path, *contents_of(path))
+    return tokenizer_json.from_contents(path, *contents_of(path))
 
 
 def contents_of(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
@@ -115,9 +119,6 @@ def contents_of(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
     If the tokenizer has no ``tokenizer.json``, its format is translated: the contents are those of the equivalent
     ``tokenizer.json``.
 
-    Args:
-        path: The file with the vocabulary.
-
     Returns:
         Two JSON objects. The second is None if the ``tokenizer.json`` has no settings next to it.
 
@@ -125,34 +126,14 @@ def contents_of(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
         SGPEError: the file is damaged, or its format needs information that is not in the folder.
         FileNotFoundError: there is no such file.
     """
-    if is_translated(path):
-        if path.name == gpt2_files.MERGES_FILE:
-            return gpt2_files.translated(path.parent)
-        if is_sentencepiece(path):
-            return _of_sentencepiece(path)
-        data = tekken.read(path) if tekken.is_one(path) else _of_ranks(path)
-        return tokenizer_json.to_dict(data), {**data.roles, **settings_in(path.with_name(CONFIG_FILE))}
-    if kind_of(path):
+    if kind_of(path) and not is_translated(path):
         raise SGPEError(f"{path}: text, not a tokenizer: give the folder of a tokenizer, or its tokenizer.json")
-    config = path.with_name(CONFIG_FILE)
-    return tokenizer_json.content_of(path), read_json(config) if config.exists() else None
-
-
-def _of_sentencepiece(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return `contents_of` for a model of SentencePiece. If there are no settings, each special token has the role that its
-    name suggests.
-    """
-    settings = settings_in(path.with_name(CONFIG_FILE))
-    if "added_tokens_decoder" not in settings:
-        settings = {**settings, **settings_in(path.with_name(gpt2_files.ROLES_FILE))}
-    content = sentencepiece_model.to_tokenizer_json(path.read_bytes(), path, settings)
-    roles = roles_of(token["content"] for token in content["added_tokens"] if token["special"])
-    return content, {**roles, **settings}
+    return _reader_of(path).contents(path)
 
 
 def is_translated(path: Path) -> bool:
     """Return whether the file with a vocabulary is not a ``tokenizer.json``, so that it must be translated."""
-    return path.name == gpt2_files.MERGES_FILE or path.suffix in (".tiktoken", ".model") or tekken.is_one(path)
+    return _reader_of(path).contents is not tokenizer_json.json_contents
 
 
 def is_sentencepiece(path: Path) -> bool:
@@ -162,13 +143,25 @@ def is_sentencepiece(path: Path) -> bool:
     return path.suffix == ".model" and not tiktoken.holds_ranks(path)
 
 
-def _of_ranks(path: Path) -> TokenizerData:
-    """Return the tokenizer of a file of tiktoken's ranks. The settings in its folder must name a tokenizer class with a
-    known split pattern.
+_Contents = tuple[dict[str, Any], dict[str, Any] | None]
 
-    Raises:
-        SGPEError: there is no such class, or the file is damaged.
-    """
+
+def _of_sentencepiece(path: Path) -> _Contents:
+    # If there are no settings, each special token has the role that its name suggests.
+    settings = optional_json(path.with_name(CONFIG_FILE))
+    if "added_tokens_decoder" not in settings:
+        settings = {**settings, **optional_json(path.with_name(gpt2_files.ROLES_FILE))}
+    content = sentencepiece_model.to_tokenizer_json(path.read_bytes(), path, settings)
+    roles = roles_of(token["content"] for token in content["added_tokens"] if token["special"])
+    return content, {**roles, **settings}
+
+
+def _of_data(path: Path, data: TokenizerData) -> _Contents:
+    return tokenizer_json.to_dict(data), {**data.roles, **optional_json(path.with_name(CONFIG_FILE))}
+
+
+def _of_ranks(path: Path) -> _Contents:
+    # The settings in the folder must name a tokenizer class with a known split pattern.
     kind = CLASSES.get(class_name_of(path.parent) or "")
     if kind is None or not kind.special_tokens:
         pattern = "llama3" if path.suffix == ".model" else "cl100k"
@@ -177,4 +170,24 @@ def _of_ranks(path: Path) -> TokenizerData:
     ranks = tiktoken.read_ranks(path)
     special = {token: max(ranks.values()) + 1 + number for number, token in enumerate(kind.special_tokens)}
     splitting = Splitting("bpe", pattern=kind.pattern, normalization=kind.normalization)
-    return tiktoken.of_ranks(ranks, splitting=splitting, special_tokens=special, roles=kind.roles)
+    return _of_data(path, tiktoken.of_ranks(ranks, splitting=splitting, special_tokens=special, roles=kind.roles))
+
+
+class _Reader(NamedTuple):
+    """A reader of one format, which returns `contents_of` for the files that it recognises."""
+
+    recognises: Callable[[Path], bool]
+    contents: Callable[[Path], _Contents]
+
+
+_READERS = (
+    _Reader(lambda path: path.name == gpt2_files.MERGES_FILE, lambda path: gpt2_files.translated(path.parent)),
+    _Reader(tekken.is_one, lambda path: _of_data(path, tekken.read(path))),
+    _Reader(is_sentencepiece, _of_sentencepiece),
+    _Reader(lambda path: path.suffix in (".tiktoken", ".model"), _of_ranks),
+    _Reader(lambda path: True, tokenizer_json.json_contents),
+)
+
+
+def _reader_of(path: Path) -> _Reader:
+    return next(reader for reader in _READERS if reader.recognises(path))

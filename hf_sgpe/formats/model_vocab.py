@@ -7,11 +7,18 @@ model can produce the bytes that it spells.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from itertools import chain
+from typing import Any
 
-from hf_sgpe.errors import SGPEError
-from hf_sgpe.vocabulary.byte_strings import BYTES_OF_TEXT, bytes_spelled, is_text, string_to_text
+from hf_sgpe.errors import NotByteLevelError, SGPEError
+from hf_sgpe.formats import sentencepiece_json
+from hf_sgpe.kernels import tokenizers_library
+from hf_sgpe.splitting.normalization import prepare
+from hf_sgpe.vocabulary.added_patterns import EXACTLY, Matching
+from hf_sgpe.vocabulary.byte_strings import BYTES_OF_TEXT, bytes_spelled, is_text, string_to_bytes, string_to_text
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 
@@ -29,7 +36,6 @@ def also_ordinary(
 
     Args:
         texts: Texts of added tokens in ``model.vocab``.
-        merges: The merges of the model.
         ignore_merges: Whether a word that is a token becomes this token without merges.
         by_characters: Whether merges join characters. Then the ordinary tokens are single characters instead of single
             bytes.
@@ -59,7 +65,7 @@ def left_out(data: TokenizerData) -> list[str]:
     return [text for text, token in ordinary.items() if token not in data.vocab]
 
 
-def write(data: TokenizerData) -> dict[str, int]:
+def vocab_of(data: TokenizerData) -> dict[str, int]:
     """Return ``model.vocab``: spelling → id. Added tokens are included if possible, because loading renumbers added tokens
     that are left out.
 
@@ -79,6 +85,81 @@ def write(data: TokenizerData) -> dict[str, int]:
             )
         ids.append(id)
     return vocab
+
+
+def read(content: Mapping[str, Any], normalization: str, *, by_characters: bool) -> dict[str, Any]:
+    """Return the arguments of `TokenizerData` in the model and the added tokens of a ``tokenizer.json``.
+
+    Raises:
+        NotByteLevelError: the tokens are not those of a tokenizer that `TokenizerData` can reproduce exactly.
+        SGPEError: an added token would get another id than in the file.
+    """
+    model, vocab = content["model"], content["model"]["vocab"]
+    added = _added_tokens(content, normalization)
+    names = {token["content"] for token in content.get("added_tokens") or ()}
+    if by_characters:
+        spelled, spell = sentencepiece_json.tokens_of(vocab.keys() - names), string_to_text
+    else:
+        spelled, spell = {token: string_to_bytes(token) for token in vocab if token not in names}, string_to_bytes
+
+    def part(token: str) -> bytes:
+        return spelled[token] if token in spelled else spell(token)
+
+    merges = (merge.split(" ", 1) if isinstance(merge, str) else merge for merge in model["merges"])
+    pairs = [(part(left), part(right)) for left, right in merges]
+    ignore_merges = bool(model.get("ignore_merges"))
+    spelled |= also_ordinary(names & vocab.keys(), pairs, ignore_merges=ignore_merges, by_characters=by_characters)
+    if normalization == "metaspace-prefix" and (both := added["normalized_tokens"] & spelled.keys()):
+        raise NotByteLevelError(f"its added token {min(both)!r} is matched in normalized text, and merges make it, too")
+    return {
+        "vocab": {token: vocab[name] for name, token in spelled.items()},
+        "merges": pairs,
+        "byte_tokens": sentencepiece_json.byte_tokens_in(vocab) if by_characters else (),
+        "ignore_merges": ignore_merges,
+        **added,
+    }
+
+
+def _added_tokens(content: Mapping[str, Any], normalization: str) -> dict[str, Any]:
+    """Return the added tokens, with the rules by which they match, as arguments of `TokenizerData`."""
+    vocab = content["model"]["vocab"]
+    name_of: dict[int, str] = {}
+    tokens: dict[str, tuple[int, bool, bool, Matching]] = {}
+    for token in content.get("added_tokens") or ():
+        name, id = token["content"], token["id"]
+        is_normalized = bool(token.get("normalized"))
+        is_changed = normalization not in ("metaspace", "metaspace-prefix") and prepare(name, normalization) != name
+        if is_normalized and is_changed:
+            raise NotByteLevelError(f"its added token {name!r} changes under normalization")
+        loaded = loaded_id(name, vocab, name_of)
+        if id != loaded:
+            raise SGPEError(f"its added token {name!r} has id {id} in the file, but would have id {loaded} after loading")
+        if _knows_the_later_only():
+            tokens.pop(name_of.get(id, name), None)
+        name_of[id] = name
+        tokens[name] = id, bool(token.get("special")), is_normalized, Matching.of(token)
+    return {
+        "special_tokens": {name: id for name, (id, is_special, _, _) in tokens.items() if is_special},
+        "added_tokens": {name: id for name, (id, is_special, _, _) in tokens.items() if not is_special},
+        "normalized_tokens": frozenset(name for name, (_, _, is_normalized, _) in tokens.items() if is_normalized),
+        "matching": {name: matching for name, (_, _, _, matching) in tokens.items() if matching != EXACTLY},
+    }
+
+
+@cache
+def _knows_the_later_only() -> bool:
+    """Return whether the installed version of `tokenizers` finds only the later of two added tokens with the same id.
+
+    Newer versions of the library do so.
+    """
+    model = {"type": "BPE", "vocab": {"a": 0, "<1>": 1, "<2>": 1}, "merges": []}
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    added = [{"id": 1, "content": name, **flags} for name in ("<1>", "<2>")]
+    try:
+        tokenizer = tokenizers_library.load(json.dumps({"version": "1.0", "model": model, "added_tokens": added}))
+    except SGPEError:
+        return True  # the library is not installed
+    return len(tokenizer.encode("<1><2>").ids) < 2
 
 
 def loaded_id(text: str, vocab: Mapping[str, int], added: Iterable[int]) -> int:

@@ -1,4 +1,4 @@
-"""Translation of the pre-tokenizers in a ``tokenizer.json`` into split regexes for `Splitting`."""
+"""Translation of the pre-tokenizers in a ``tokenizer.json`` into split regexes for `Splitting`, and back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,21 @@ from hf_sgpe.kernels import tokenizers_library
 from hf_sgpe.splitting.character_classes import every_character, members
 from hf_sgpe.splitting.patterns import SPLIT_PATTERNS, covers_all, is_name
 from hf_sgpe.splitting.scripts.script import runs
+from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.vocabulary.byte_strings import bytes_to_string
+
+BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
+
+
+def pre_tokenizer_of(splitting: Splitting) -> dict[str, Any]:
+    """Return the entry ``pre_tokenizer`` of a ``tokenizer.json`` that splits text into the same words."""
+    splits: list[dict[str, Any]] = []
+    for step, pattern in enumerate(splitting.regexes):
+        # OpenVINO fuses two Splits with the same options into one that cuts other words.
+        is_alike = bool(splits) and splitting.covers_all(step)
+        options = {"behavior": "Removed", "invert": True} if is_alike else {"behavior": "Isolated", "invert": False}
+        splits.append({"type": "Split", "pattern": {"Regex": pattern}, **options})
+    return {"type": "Sequence", "pretokenizers": [*splits, dict(BYTE_LEVEL)]}
 
 
 def regexes_of(pre_tokenizer: Mapping[str, Any] | None, merges: Iterable[tuple[bytes, bytes]] = ()) -> list[str]:
@@ -21,10 +35,6 @@ def regexes_of(pre_tokenizer: Mapping[str, Any] | None, merges: Iterable[tuple[b
     Falcon splits at digits after ByteLevel. There, some bytes of other characters are spelled ``²`` or ``¼``, which count as
     digits. Such a split is ignored if no merge joins a digit byte with any other byte, because then the split changes no
     token.
-
-    Args:
-        pre_tokenizer: The entry ``pre_tokenizer`` of a ``tokenizer.json``.
-        merges: The merges of the tokenizer.
 
     Raises:
         NotByteLevelError: the pre-tokenizers do something that split regexes cannot express.

@@ -23,10 +23,6 @@ def ids_in(config: Mapping[str, Any]) -> Iterator[int]:
 def moved_config(config: Mapping[str, Any], ids: Mapping[int, int]) -> dict[str, Any]:
     """Return a configuration, such as ``generation_config.json``, with new ids. Ids without a token are removed.
 
-    Args:
-        config: The configuration.
-        ids: Old id → new id.
-
     >>> moved_config({"eos_token_id": [5, 9], "pad_token_id": 9, "top_k": 5}, {5: 3})
     {'eos_token_id': [3], 'pad_token_id': None, 'top_k': 5}
     """

@@ -98,9 +98,7 @@ def of_ranks(ranks: Mapping[bytes, int], *, first_id: int = 0, **parts: Any) -> 
     """Return the tokenizer that has the same tokens for every text as tiktoken with these ranks.
 
     Args:
-        ranks: Token → rank.
         first_id: Id of the token of rank 0.
-        parts: Other arguments of `TokenizerData`.
 
     Raises:
         SGPEError: the parts are not a valid tokenizer.
@@ -206,11 +204,7 @@ def _last_merge(token: bytes, rank_of: Mapping[tuple[bytes, bytes], int], otherw
 
 
 def _check(tokenizer: TokenizerData, ranks: Mapping[bytes, int]) -> None:
-    """Check that tiktoken's rule leads to the same tokens as the merges of this tokenizer.
-
-    Raises:
-        SGPEError: tiktoken's rule leads to other tokens.
-    """
+    """Check that tiktoken's rule leads to the same tokens as the merges of this tokenizer."""
     for byte in sorted(BYTES_OF_TEXT):
         if bytes([byte]) not in ranks:
             raise SGPEError(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hf_sgpe.files.json_files import read_json
+from hf_sgpe.files.json_files import optional_json
 from hf_sgpe.formats.tokenizer_config import CONFIG_FILE
 
 MODEL_FILE = "config.json"
@@ -80,12 +80,7 @@ def class_name_of(folder: Path) -> str | None:
 
     Without a class in ``tokenizer_config.json``, the type of the model in ``config.json`` names it, as in transformers.
     """
-    model = settings_in(folder / MODEL_FILE)
-    name = settings_in(folder / CONFIG_FILE).get("tokenizer_class") or model.get("tokenizer_class")
+    model = optional_json(folder / MODEL_FILE)
+    name = optional_json(folder / CONFIG_FILE).get("tokenizer_class") or model.get("tokenizer_class")
     name = name or _OF_MODELS.get(str(model.get("model_type")), model.get("model_type"))
     return name.removesuffix("Fast") if isinstance(name, str) else None
-
-
-def settings_in(file: Path) -> dict[str, Any]:
-    """Return the content of a JSON file; empty if there is no such file."""
-    return read_json(file) if file.is_file() else {}

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hf_sgpe.errors import SGPEError, optional
-from hf_sgpe.files import hub
+from hf_sgpe.files.json_files import optional_json
 from hf_sgpe.files.unreadable import read_utf8
 from hf_sgpe.formats import (
     loading,
@@ -26,12 +26,13 @@ from hf_sgpe.formats import (
     tokenizer_json,
 )
 from hf_sgpe.formats.gpt2_files import ROLES_FILE
-from hf_sgpe.formats.tokenizer_classes import MODEL_FILE, settings_in
+from hf_sgpe.formats.pre_tokenizers import pre_tokenizer_of
+from hf_sgpe.formats.tokenizer_classes import MODEL_FILE
 from hf_sgpe.formats.tokenizer_config import CONFIG_FILE, config_files
 from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, TOKENIZER_FILE
 from hf_sgpe.terminal.progress import without_remarks
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
-from hf_sgpe.vocabulary.trimming import KEEP, Trimming, rows_in, trimmed
+from hf_sgpe.vocabulary.trimming import KEEP, Trimming, model_ids_in, rows_in, trimmed
 
 logger = logging.getLogger(__name__)
 
@@ -79,18 +80,16 @@ class TokenizerFolder:
             SGPEError: the tokenizer is missing, damaged or not BPE.
         """
         also = (CONFIG_FILE, *_KEPT, ROLES_FILE, MODEL_FILE, sentencepiece_model.MODEL_FILE)
-        path = loading.find(path_or_repo, revision=revision, also=also)
-        if not Path(path_or_repo).exists() and (templates := _templates_of(os.fspath(path_or_repo), revision)):
-            path = loading.find(path_or_repo, revision=revision, also=(*also, *templates))
+        path = loading.find(path_or_repo, revision=revision, also=also, also_in=_MORE_TEMPLATES)
         if path.suffix != ".json" and not loading.is_translated(path):
             raise SGPEError(f"{path}: give the folder of a tokenizer, or its tokenizer.json")
         content, own_settings = loading.contents_of(path)
-        data = tokenizer_json.read(path, content, own_settings)
+        data = tokenizer_json.from_contents(path, content, own_settings)
         folder = path.parent
-        config = settings_in(folder / MODEL_FILE)
+        config = optional_json(folder / MODEL_FILE)
         model = folder / sentencepiece_model.MODEL_FILE
         kept = [folder / name for name in _KEPT] + sorted((folder / _MORE_TEMPLATES).glob("*.jinja"))
-        settings = {**settings_in(folder / ROLES_FILE), **(own_settings or {})}
+        settings = {**optional_json(folder / ROLES_FILE), **(own_settings or {})}
         if not loading.is_translated(path):  # the settings of other formats already have those of the class
             settings = {**_of_its_class(folder, settings, data), **settings}
         data = replace(data, roles={**dict(tokenizer_json.roles_in(settings, data.special_tokens)), **data.roles})
@@ -100,10 +99,24 @@ class TokenizerFolder:
             settings,
             {file.relative_to(folder).as_posix(): read_utf8(file) for file in kept if file.is_file()},
             data,
-            model.read_bytes() if model.is_file() and loading.is_sentencepiece(model) else None,
-            _rows(config) or rows_in(data.metadata),
-            frozenset(renumbering.ids_in(config)).union(_model_ids_in(data.metadata)),
-            _row_size(config),
+            sentencepiece=model.read_bytes() if model.is_file() and loading.is_sentencepiece(model) else None,
+            row_size=_row_size(config),
+            rows=model_rows(config) or rows_in(data.metadata),
+            model_ids=frozenset(renumbering.ids_in(config)).union(model_ids_in(data.metadata)),
+        )
+
+    @classmethod
+    def of(cls, data: TokenizerData) -> TokenizerFolder:
+        """Return the files that a tokenizer is saved in. Its name is that in its metadata."""
+        template = data.chat_template
+        return cls(
+            str(data.metadata.get("name", "")),
+            tokenizer_json.to_dict(data),
+            tokenizer_json.config(data),
+            {} if template is None else {CHAT_TEMPLATE_FILE: template},
+            data,
+            rows=rows_in(data.metadata),
+            model_ids=frozenset(model_ids_in(data.metadata)),
         )
 
     def with_vocabulary_of(self, data: TokenizerData) -> TokenizerFolder:
@@ -112,14 +125,14 @@ class TokenizerFolder:
         """
         model = {
             **self.content["model"],
-            "vocab": model_vocab.write(data),
+            "vocab": model_vocab.vocab_of(data),
             "merges": [[data.string_of(left), data.string_of(right)] for left, right in data.merges],
         }
         gone = self.data.added_ids.keys() - data.added_ids.keys()
         added = [token for token in self.content.get("added_tokens") or () if token["content"] not in gone]
         content = {**self.content, "model": model, "added_tokens": added}
         if data.splitting.regexes != self.data.splitting.regexes:
-            content["pre_tokenizer"] = tokenizer_json.to_dict(data)["pre_tokenizer"]
+            content["pre_tokenizer"] = pre_tokenizer_of(data.splitting)
         settings = {**_without_tokens(self.settings, gone), "sgpe": data.metadata}
         return replace(self, content=content, settings=settings, data=data, sentencepiece=self._sentencepiece_of(data))
 
@@ -181,19 +194,6 @@ class TokenizerFolder:
             (directory / sentencepiece_model.MODEL_FILE).write_bytes(self.sentencepiece)
 
 
-def _templates_of(name: str, revision: str | None) -> list[str]:
-    """Return the paths of the additional chat templates in a repository on the Hub."""
-    from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
-
-    repo, named = hub.split_name(name)
-    try:
-        entries = [entry.path for entry in HfApi().list_repo_tree(repo, _MORE_TEMPLATES, revision=named or revision)]
-    except (HfHubHTTPError, OfflineModeIsEnabled):  # no such folder; offline, the cached files are used
-        return []
-    return [path for path in entries if path.endswith(".jinja")]
-
-
 def _of_its_class(folder: Path, settings: Mapping[str, Any], data: TokenizerData) -> dict[str, Any]:
     """Return the settings that a tokenizer gets from its class in transformers, such as GPT-2's end-of-text token.
 
@@ -230,11 +230,8 @@ def _without_tokens(settings: Mapping[str, Any], gone: Collection[str]) -> dict[
     return kept
 
 
-def _model_ids_in(metadata: Mapping[str, Any]) -> list[int]:
-    return list((metadata.get("trimmed") or [{}])[-1].get("model_ids", ()))
-
-
-def _rows(config: Mapping[str, Any]) -> int | None:
+def model_rows(config: Mapping[str, Any]) -> int | None:
+    """Return the number of rows of a model's embedding by its ``config.json``; None if the file has no such number."""
     sizes = [part.get("vocab_size") for part in (config, config.get("text_config") or {}) if isinstance(part, Mapping)]
     return next((size for size in sizes if isinstance(size, int)), None)
 

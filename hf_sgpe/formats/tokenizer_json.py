@@ -10,26 +10,22 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.files.atomic import atomic_directory, check_directory
 from hf_sgpe.files.json_files import read_json
 from hf_sgpe.files.unreadable import read_utf8
 from hf_sgpe.formats import model_vocab, sentencepiece_json, tutorial_files
-from hf_sgpe.formats.pre_tokenizers import regexes_of
+from hf_sgpe.formats.pre_tokenizers import BYTE_LEVEL, pre_tokenizer_of, regexes_of
 from hf_sgpe.formats.tokenizer_config import AUTO_CLASS_FILE, CONFIG_FILE, config_files, for_every_loader
-from hf_sgpe.kernels import tokenizers_library
-from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.patterns import PATTERNS
 from hf_sgpe.splitting.splitting import Splitting
-from hf_sgpe.vocabulary.added_patterns import EXACTLY, Matching
-from hf_sgpe.vocabulary.byte_strings import string_to_bytes, string_to_text
+from hf_sgpe.vocabulary.added_patterns import EXACTLY
 from hf_sgpe.vocabulary.special_tokens import Template
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
@@ -43,21 +39,14 @@ TOKENIZER_FILE, CHAT_TEMPLATE_FILE = "tokenizer.json", "chat_template.jinja"
 
 def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
     """Return the content of ``tokenizer.json``."""
-    splits: list[dict[str, Any]] = []
-    for step, pattern in enumerate(tokenizer.splitting.regexes):
-        # OpenVINO fuses two Splits with the same options into one that cuts other words.
-        is_alike = bool(splits) and tokenizer.splitting.covers_all(step)
-        options = {"behavior": "Removed", "invert": True} if is_alike else {"behavior": "Isolated", "invert": False}
-        splits.append({"type": "Split", "pattern": {"Regex": pattern}, **options})
-    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
     added = sorted(tokenizer.added_ids.items(), key=lambda item: item[1])
     if len({id for _, id in added}) < len(added):
         raise SGPEError("two added tokens have the same id, and a tokenizer.json can hold only one of them")
     by_characters = tokenizer.by_characters
     parts = {
         "normalizer": {"type": "NFC"} if tokenizer.normalization == "nfc" else None,
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [*splits, byte_level]},
-        "decoder": byte_level,
+        "pre_tokenizer": pre_tokenizer_of(tokenizer.splitting),
+        "decoder": dict(BYTE_LEVEL),
     }
     template = tokenizer.template
     return {
@@ -79,7 +68,7 @@ def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
         if template
         else None
         if by_characters
-        else byte_level,
+        else dict(BYTE_LEVEL),
         "model": {
             "type": "BPE",
             "dropout": None,
@@ -89,7 +78,7 @@ def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
             "fuse_unk": by_characters,
             "byte_fallback": by_characters,
             "ignore_merges": tokenizer.ignore_merges,
-            "vocab": model_vocab.write(tokenizer),
+            "vocab": model_vocab.vocab_of(tokenizer),
             "merges": [[tokenizer.string_of(left), tokenizer.string_of(right)] for left, right in tokenizer.merges],
         },
     }
@@ -161,29 +150,31 @@ def save(tokenizer: TokenizerData, directory: str | os.PathLike[str]) -> None:
 # ---------------------------------------------------------------- reading
 
 
-def read(path: Path, content: Mapping[str, Any] | None = None, settings: Mapping[str, Any] | None = None) -> TokenizerData:
+def read(path: Path) -> TokenizerData:
     """Read a ``tokenizer.json`` with the ``tokenizer_config.json`` and the chat template in the same folder.
-
-    Args:
-        content: Content of the ``tokenizer.json``, if the caller has read the file; None to read it.
-        settings: Content of the ``tokenizer_config.json``, if the caller has read the file; None to read it, if it exists.
 
     Raises:
         SGPEError: the file is damaged or not a tokenizer that can be read exactly.
         FileNotFoundError: there is no such file.
     """
-    content = content_of(path) if content is None else content
-    config_file, template_file = path.with_name(CONFIG_FILE), path.with_name(CHAT_TEMPLATE_FILE)
-    if settings is None and config_file.exists():
-        settings = read_json(config_file)
-    template = {"chat_template": read_utf8(template_file)} if template_file.exists() else {}
-    return from_content(content, path, settings, config_file, **template)
+    return from_contents(path, *json_contents(path))
 
 
-def content_of(path: Path) -> dict[str, Any]:
-    """Return the content of a ``tokenizer.json``. A file of the tutorial is translated into the valid format."""
-    content = read_json(path)
-    return tutorial_files.translated(content, path) if tutorial_files.is_one(content) else content
+def json_contents(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Return the content of a ``tokenizer.json``, and of the ``tokenizer_config.json`` in the same folder; None without one.
+
+    A file of the tutorial is translated into the valid format.
+    """
+    content, config = read_json(path), path.with_name(CONFIG_FILE)
+    content = tutorial_files.translated(content, path) if tutorial_files.is_one(content) else content
+    return content, read_json(config) if config.exists() else None
+
+
+def from_contents(path: Path, content: Mapping[str, Any], settings: Mapping[str, Any] | None) -> TokenizerData:
+    """Return the tokenizer at ``path`` from its `json_contents`, with the chat template in the same folder."""
+    template = path.with_name(CHAT_TEMPLATE_FILE)
+    parts = {"chat_template": read_utf8(template)} if template.exists() else {}
+    return from_content(content, path, settings, path.with_name(CONFIG_FILE), **parts)
 
 
 def from_content(
@@ -226,11 +217,7 @@ def _errors_name(path: Path) -> Iterator[None]:
 def _parts_of_settings(
     settings: Mapping[str, Any], special_tokens: Mapping[str, int], splitting: Splitting, path: Path
 ) -> dict[str, Any]:
-    """Return the arguments of `TokenizerData` in a ``tokenizer_config.json``. ``path`` is only for error messages.
-
-    Raises:
-        SGPEError: the file is damaged.
-    """
+    """Return the arguments of `TokenizerData` in a ``tokenizer_config.json``. ``path`` is only for error messages."""
     metadata = checked_metadata(settings.get("sgpe", {}), str(path))
     # Several names can mean the same pattern: keep the name of the training.
     name = metadata.get("training", {}).get("pattern")
@@ -276,9 +263,6 @@ def checked_length(length: Any) -> int | None:
 
 def checked_metadata(metadata: Any, where: str) -> dict[str, Any]:
     """Return the metadata that `config` wrote under ``sgpe``.
-
-    Args:
-        where: The file, for error messages.
 
     Raises:
         SGPEError: the metadata is damaged.
@@ -332,86 +316,13 @@ def _parts_of(content: Mapping[str, Any]) -> dict[str, Any]:
         raise NotByteLevelError("its decoder is not ByteLevel, and its model has no tokens of bytes (byte_fallback)")
     else:
         normalization = _normalization(content.get("normalizer"))
-    added = _added_tokens(content, normalization)
-    vocab = model["vocab"]
-    merges = [tuple(merge.split(" ", 1)) if isinstance(merge, str) else tuple(merge) for merge in model["merges"]]
-    names = {token["content"] for token in content.get("added_tokens") or ()}
-    if by_characters:
-        spelled, spell = sentencepiece_json.tokens_of(vocab.keys() - names), string_to_text
-    else:
-        spelled, spell = {token: string_to_bytes(token) for token in vocab if token not in names}, string_to_bytes
-
-    def part(token: str) -> bytes:
-        return spelled[token] if token in spelled else spell(token)
-
-    pairs = [(part(left), part(right)) for left, right in merges]
-    spelled |= model_vocab.also_ordinary(
-        names & vocab.keys(), pairs, ignore_merges=bool(model.get("ignore_merges")), by_characters=by_characters
-    )
-    if normalization == "metaspace-prefix" and (both := added.normalized & spelled.keys()):
-        raise NotByteLevelError(f"its added token {min(both)!r} is matched in normalized text, and merges make it, too")
-    regexes = () if by_characters else regexes_of(content["pre_tokenizer"], pairs)
+    tokens = model_vocab.read(content, normalization, by_characters=by_characters)
+    regexes = () if by_characters else regexes_of(content["pre_tokenizer"], tokens["merges"])
     return {
-        "vocab": {token: vocab[name] for name, token in spelled.items()},
-        "merges": pairs,
-        "byte_tokens": sentencepiece_json.byte_tokens_in(vocab) if by_characters else (),
-        "special_tokens": added.special,
-        "added_tokens": added.others,
-        "normalized_tokens": added.normalized,
-        "matching": added.matching,
-        "splitting": Splitting.from_regexes(regexes, normalization, added.special),
-        "ignore_merges": bool(model.get("ignore_merges")),
-        "template": _template_from_dict(content.get("post_processor"), added.special),
+        **tokens,
+        "splitting": Splitting.from_regexes(regexes, normalization, tokens["special_tokens"]),
+        "template": Template.of_post_processor(content.get("post_processor"), tokens["special_tokens"]),
     }
-
-
-class _AddedTokens(NamedTuple):
-    special: dict[str, int]
-    others: dict[str, int]
-    normalized: frozenset[str]
-    matching: dict[str, Matching]
-
-
-def _added_tokens(content: Mapping[str, Any], normalization: str) -> _AddedTokens:
-    """Return the added tokens, with the rules by which they match."""
-    vocab = content["model"]["vocab"]
-    name_of: dict[int, str] = {}
-    tokens: dict[str, tuple[int, bool, bool, Matching]] = {}
-    for token in content.get("added_tokens") or ():
-        name, id = token["content"], token["id"]
-        is_normalized = bool(token.get("normalized"))
-        is_changed = normalization not in ("metaspace", "metaspace-prefix") and prepare(name, normalization) != name
-        if is_normalized and is_changed:
-            raise NotByteLevelError(f"its added token {name!r} changes under normalization")
-        loaded = model_vocab.loaded_id(name, vocab, name_of)
-        if id != loaded:
-            raise SGPEError(f"its added token {name!r} has id {id} in the file, but would have id {loaded} after loading")
-        if _knows_the_later_only():
-            tokens.pop(name_of.get(id, name), None)
-        name_of[id] = name
-        tokens[name] = id, bool(token.get("special")), is_normalized, Matching.of(token)
-    return _AddedTokens(
-        {name: id for name, (id, is_special, _, _) in tokens.items() if is_special},
-        {name: id for name, (id, is_special, _, _) in tokens.items() if not is_special},
-        frozenset(name for name, (_, _, is_normalized, _) in tokens.items() if is_normalized),
-        {name: matching for name, (_, _, _, matching) in tokens.items() if matching != EXACTLY},
-    )
-
-
-@cache
-def _knows_the_later_only() -> bool:
-    """Return whether the installed version of `tokenizers` finds only the later of two added tokens with the same id.
-
-    Newer versions of the library do so.
-    """
-    model = {"type": "BPE", "vocab": {"a": 0, "<1>": 1, "<2>": 1}, "merges": []}
-    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
-    added = [{"id": 1, "content": name, **flags} for name in ("<1>", "<2>")]
-    try:
-        tokenizer = tokenizers_library.load(json.dumps({"version": "1.0", "model": model, "added_tokens": added}))
-    except SGPEError:
-        return True  # the library is not installed
-    return len(tokenizer.encode("<1><2>").ids) < 2
 
 
 def _normalization(normalizer: Mapping[str, Any] | None) -> str:
@@ -422,46 +333,3 @@ def _normalization(normalizer: Mapping[str, Any] | None) -> str:
     if kinds - {"NFC"}:
         raise NotByteLevelError(f"its normalizer {', '.join(sorted(kinds))} is not NFC, the only supported normalizer")
     return "nfc" if kinds else "none"
-
-
-_OLDER_TEMPLATES: dict[str, Callable[[str, str], Template]] = {
-    "RobertaProcessing": Template.as_roberta,
-    "BertProcessing": lambda first, last: Template.around([first], [last]),
-}
-
-
-def _template_from_dict(post_processor: Mapping[str, Any] | None, special_tokens: Mapping[str, int]) -> Template | None:
-    if post_processor is None:
-        return None
-    parts = post_processor["processors"] if post_processor["type"] == "Sequence" else [post_processor]
-    templates = [part for part in parts if part["type"] != "ByteLevel"]
-    if not templates:
-        return None
-    if len(templates) == 1 and templates[0]["type"] in _OLDER_TEMPLATES:
-        make, first, last = _OLDER_TEMPLATES[templates[0]["type"]], *(templates[0][part] for part in ("cls", "sep"))
-        for name, id in (first, last):
-            if special_tokens.get(name) != id:
-                raise SGPEError(f"{name!r} has another id in its template than in its vocabulary")
-        return make(first[0], last[0])
-    if len(templates) > 1 or templates[0]["type"] != "TemplateProcessing":
-        raise NotByteLevelError(f"its post-processor {templates[0]['type']} is not a template")
-
-    def pieces(items: list[Mapping[str, Any]]) -> tuple[tuple[str, int], ...]:
-        named = []
-        for item in items:
-            ((kind, piece),) = item.items()
-            named.append((f"${piece['id']}" if kind == "Sequence" else piece["id"], piece["type_id"]))
-        return tuple(named)
-
-    template = Template(pieces(templates[0]["single"]), pieces(templates[0]["pair"]))
-    for part, texts in ((template.single, ["$A"]), (template.pair, ["$A", "$B"])):
-        if [name for name, _ in part if name in ("$A", "$B")] != texts:
-            raise NotByteLevelError(
-                "its post-processor template does not contain each input text ($A; $A and $B for pairs) exactly once, "
-                "in order"
-            )
-    for name in template.special_tokens():
-        if templates[0]["special_tokens"][name]["ids"] != [special_tokens.get(name)]:
-            raise SGPEError(f"{name!r} has other ids in its template than in its vocabulary")
-    empty = Template.around([], [])
-    return None if template == empty else template

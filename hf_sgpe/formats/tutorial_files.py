@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.formats.pre_tokenizers import BYTE_LEVEL
 from hf_sgpe.splitting.patterns import SPLIT_PATTERNS
 from hf_sgpe.vocabulary.special_tokens import bos_eos_template_of, roles_of
-
-_BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
 
 
 def is_one(content: Mapping[str, Any]) -> bool:
@@ -43,10 +42,8 @@ def translated(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
         "version": "1.0",
         "added_tokens": content.get("added_tokens") or [],
         "normalizer": {"type": "NFC"},
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, _BYTE_LEVEL]},
-        "post_processor": template.as_post_processor({name: id for id, name in special.items()})
-        if template
-        else _BYTE_LEVEL,
-        "decoder": _BYTE_LEVEL,
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, BYTE_LEVEL]},
+        "post_processor": template.as_post_processor({name: id for id, name in special.items()}) if template else BYTE_LEVEL,
+        "decoder": BYTE_LEVEL,
         "model": content["model"],
     }

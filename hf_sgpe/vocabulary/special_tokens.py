@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from hf_sgpe.errors import SGPEError
+from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.vocabulary.byte_strings import bytes_spelled
 
 _ROLES_BY_NAME = {
@@ -149,6 +149,47 @@ class Template:
             "special_tokens": {name: {"id": name, "ids": [ids[name]], "tokens": [name]} for name in self.special_tokens()},
         }
 
+    @classmethod
+    def of_post_processor(cls, content: Mapping[str, Any] | None, ids: Mapping[str, int]) -> Template | None:
+        """Return the template in a ``tokenizer.json``, or None if it puts nothing around a text.
+
+        Raises:
+            NotByteLevelError: the post-processor is not one template with each text once, in order.
+            SGPEError: a special token has another id than in ``ids``.
+        """
+        if content is None:
+            return None
+        parts = content["processors"] if content["type"] == "Sequence" else [content]
+        templates = [part for part in parts if part["type"] != "ByteLevel"]
+        if not templates:
+            return None
+        part = templates[0]
+        if len(templates) > 1 or part["type"] not in ("TemplateProcessing", "RobertaProcessing", "BertProcessing"):
+            raise NotByteLevelError(f"its post-processor {part['type']} is not a template")
+        if part["type"] != "TemplateProcessing":
+            first, last = part["cls"], part["sep"]
+            for name, id in (first, last):
+                if ids.get(name) != id:
+                    raise SGPEError(f"{name!r} has another id in its template than in its vocabulary")
+            is_roberta = part["type"] == "RobertaProcessing"
+            return cls.as_roberta(first[0], last[0]) if is_roberta else cls.around([first[0]], [last[0]])
+
+        def named(item: Mapping[str, Any]) -> tuple[str, int]:
+            ((kind, piece),) = item.items()
+            return f"${piece['id']}" if kind == "Sequence" else piece["id"], piece["type_id"]
+
+        template = cls(tuple(map(named, part["single"])), tuple(map(named, part["pair"])))
+        for pieces, texts in ((template.single, ["$A"]), (template.pair, ["$A", "$B"])):
+            if [name for name, _ in pieces if name in ("$A", "$B")] != texts:
+                raise NotByteLevelError(
+                    "its post-processor template does not contain each input text ($A; $A and $B for pairs) exactly once, "
+                    "in order"
+                )
+        for name in template.special_tokens():
+            if part["special_tokens"][name]["ids"] != [ids.get(name)]:
+                raise SGPEError(f"{name!r} has other ids in its template than in its vocabulary")
+        return None if template == cls.around([], []) else template
+
     def special_tokens(self) -> list[str]:
         """Return the special tokens in the template in order, without duplicates."""
         return list(dict.fromkeys(name for name, _ in self.single + self.pair if name not in ("$A", "$B")))
@@ -163,9 +204,6 @@ class Template:
 
 def bos_eos_template(roles: Mapping[str, str], *, add_bos_token: bool, add_eos_token: bool) -> Template | None:
     """Return the template that puts BOS before each text and EOS after each text, as requested.
-
-    Args:
-        roles: The special tokens of ``bos_token`` and ``eos_token``, if requested.
 
     Returns:
         A template, or None if neither BOS nor EOS is requested.

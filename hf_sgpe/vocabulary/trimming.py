@@ -228,6 +228,11 @@ def rows_in(metadata: Mapping[str, Any]) -> int | None:
     return int(metadata["trimmed"][-1]["rows"]) if keeps_old_ids(metadata) else None
 
 
+def model_ids_in(metadata: Mapping[str, Any]) -> list[int]:
+    """Return the ids that the model of a trimmed tokenizer uses; empty for any other tokenizer."""
+    return list((metadata.get("trimmed") or [{}])[-1].get("model_ids", ()))
+
+
 def _metadata(base: TokenizerData, note: Mapping[str, Any], moved: Mapping[int, int]) -> dict[str, Any]:
     """Return the metadata of a trimmed tokenizer. Records of earlier extensions keep only the new ids that remain."""
     notes = {"trimmed": [*base.metadata.get("trimmed", ()), note]}

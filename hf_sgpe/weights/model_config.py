@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.files.json_files import read_json
+from hf_sgpe.files.json_files import optional_json, read_json
 from hf_sgpe.terminal.command import one_line
 from hf_sgpe.terminal.progress import without_remarks
 
@@ -146,7 +146,7 @@ def transformers_config(folder: Path) -> dict[str, Any]:
 def end_ids(folder: Path, config: Mapping[str, Any]) -> list[int]:
     """Return the ids that end a generated text. They are in ``generation_config.json`` or, if not there, in ``config``."""
     generation = folder / "generation_config.json"
-    own = read_json(generation).get("eos_token_id") if generation.exists() else None
+    own = optional_json(generation).get("eos_token_id")
     return listed(config.get("eos_token_id") if own is None else own)
 
 

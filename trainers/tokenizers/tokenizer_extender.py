@@ -16,16 +16,14 @@ from hf_sgpe.corpora.corpus import Corpus, Files
 from hf_sgpe.corpora.measured_text import normalized, words_of
 from hf_sgpe.counts.count_files import read_info
 from hf_sgpe.counts.word_counts import WordCounts
-from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.atomic import atomic_directory
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
 from hf_sgpe.formats.tokenizer_json import check_folder
-from hf_sgpe.learning.extension.extending import Extension, extend_from_counts, free_ids_of
+from hf_sgpe.learning.extension.extending import Extension, extend_tokenizer
 from hf_sgpe.learning.extension.extension_config import AUTO, ExtensionConfig
 from hf_sgpe.splitting.scripts.script_registry import resolve_script
 from hf_sgpe.tokenizer import BPETokenizer
 from hf_sgpe.vocabulary.codec import make_codec
-from hf_sgpe.vocabulary.reserved_tokens import reserved_ids, with_reserved, without_reserved
 from trainers.counting.parallel_counting import count_corpus
 from trainers.tokenizers.learning_progress import learning_bars
 
@@ -91,37 +89,11 @@ class TokenizerExtender:
         """Extend a tokenizer by learning from counted words, without writing files.
 
         Raises:
-            SGPEError: as in `extend_from_counts`; ``reuse_ids`` is set, but there is no model next to the tokenizer; or
-                ``reuse_reserved`` is set, but the tokenizer has no unused reserved tokens.
+            SGPEError: as in `hf_sgpe.learning.extension.extending.extend_tokenizer`.
         """
-        folder = _folder(base)
-        free: list[int] = []
-        reserved: dict[str, int] = {}
-        if self.config.reuse_reserved:
-            reserved = reserved_ids(folder.data, used=folder.model_ids)
-            if not reserved:
-                raise SGPEError(f"{folder.name} has no unused reserved tokens: leave out reuse_reserved")
-            free += reserved.values()
-        if self.config.reuse_ids:
-            if folder.rows is None:
-                raise SGPEError(f"{folder.name} has no config.json with the model's number of rows: leave out reuse_ids")
-            free += free_ids_of(folder.data, folder.rows)
         total = None if self.config.new_tokens == AUTO else int(self.config.new_tokens)
         with learning_bars(self.progress, "Learning", total) as observer:
-            extension = extend_from_counts(
-                without_reserved(folder.data, reserved),
-                counts,
-                self.config,
-                free_ids=free,
-                used_ids=folder.model_ids,
-                observer=observer,
-            )
-        if not reserved:
-            return extension
-        taken = set(extension.tokenizer.vocab.values())
-        kept = [name for name, id in reserved.items() if id not in taken]
-        base_data, extended = (with_reserved(data, folder.data, kept) for data in (extension.base, extension.tokenizer))
-        return replace(extension, base=base_data, tokenizer=extended)
+            return extend_tokenizer(_folder(base), counts, self.config, observer=observer)
 
     def extend(self, base: Base | BPETokenizer | PreTrainedTokenizerFast, **corpus: Any) -> SGPETokenizerFast:
         """Count the words of a corpus, and add tokens for these words to a tokenizer. The arguments are those of `count`.
@@ -134,15 +106,10 @@ class TokenizerExtender:
         """
         from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
 
-        if isinstance(base, BPETokenizer):
-            base = SGPETokenizerFast.from_bpe(base)
-        if not isinstance(base, (str, os.PathLike, TokenizerFolder)):
-            # transformers converts its tokenizers to files, but only on disk.
-            with TemporaryDirectory() as directory:
-                base.save_pretrained(directory)
-                base = replace(TokenizerFolder.read(directory), name=str(base.name_or_path))
         folder = _folder(base)
-        extended = extended_folder(folder, self.learn(folder, self.count(folder, **corpus)))
+        counts = self.count(folder, **corpus)
+        extension = self.learn(folder, counts)
+        extended = extended_folder(folder, extension)
         with TemporaryDirectory() as directory:
             extended.write(Path(directory))
             tokenizer: SGPETokenizerFast = SGPETokenizerFast.from_pretrained(directory)
@@ -212,10 +179,19 @@ def save_extended(folder: TokenizerFolder, extension: Extension, out: str | os.P
 def _public_name(name: str) -> str:
     """Return the name of a tokenizer for public metadata. For a path, this is only the name of the folder."""
     path = Path(name)
-    if not path.exists():
+    if not name or not path.exists():
         return name
     return (path.resolve().parent if path.is_file() else path.resolve()).name
 
 
-def _folder(base: Base) -> TokenizerFolder:
-    return base if isinstance(base, TokenizerFolder) else TokenizerFolder.read(base)
+def _folder(base: Base | BPETokenizer | PreTrainedTokenizerFast) -> TokenizerFolder:
+    if isinstance(base, TokenizerFolder):
+        return base
+    if isinstance(base, BPETokenizer):
+        return TokenizerFolder.of(base.data)
+    if isinstance(base, (str, os.PathLike)):
+        return TokenizerFolder.read(base)
+    # transformers converts its tokenizers to files, but only on disk.
+    with TemporaryDirectory() as directory:
+        base.save_pretrained(directory)
+        return replace(TokenizerFolder.read(directory), name=str(base.name_or_path))

@@ -19,13 +19,16 @@ import numpy as np
 
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
 from hf_sgpe.learning.extension.character_tiers import CharacterTierLearner
 from hf_sgpe.learning.extension.extension_config import AUTO, ExtensionConfig
-from hf_sgpe.learning.extension.extension_tiers import TierLearner, Words
+from hf_sgpe.learning.extension.extension_tiers import TierLearner
 from hf_sgpe.learning.extension.promise import check_promise, words_of_scripts
+from hf_sgpe.learning.extension.script_words import Words
 from hf_sgpe.learning.observer import NOBODY, Observer
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.vocabulary.codec import make_codec
+from hf_sgpe.vocabulary.reserved_tokens import reserved_ids, with_reserved, without_reserved
 from hf_sgpe.vocabulary.token_parts import without_tokens
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
@@ -96,8 +99,8 @@ def extend_from_counts(
         SGPEError: there are no words of the scripts, the text was split into words in a different way, ``new_tokens`` has no
             room for the characters of the scripts, or the result would break the promise.
     """
-    splitting = config.splitting_for(base)
-    _check_counts(counts, config.counting_splitting(base))
+    splitting, counted = config.splitting_for(base), config.counting_splitting(base)
+    _check_counts(counts, counted)
     words = Words.of(counts, config)
     if not words.words:
         raise SGPEError(f"the text has no word in {', '.join(config.scripts)}: name other scripts, or add text in them")
@@ -151,6 +154,38 @@ def extend_from_counts(
             before,
         )
     return Extension(base, extended, tiers.unit_tokens, (before, after))
+
+
+def extend_tokenizer(
+    folder: TokenizerFolder, counts: WordCounts, config: ExtensionConfig, *, observer: Observer = NOBODY
+) -> Extension:
+    """Extend a tokenizer as `extend_from_counts` does. The model next to it decides which ids are free or in use, and the
+    configuration decides which of the free ids are reused.
+
+    Raises:
+        SGPEError: as in `extend_from_counts`; ``reuse_ids`` is set, but there is no model next to the tokenizer; or
+            ``reuse_reserved`` is set, but the tokenizer has no unused reserved tokens.
+    """
+    data = folder.data
+    reserved = reserved_ids(data, used=folder.model_ids) if config.reuse_reserved else {}
+    if config.reuse_reserved and not reserved:
+        raise SGPEError(f"{folder.name} has no unused reserved tokens: leave out reuse_reserved")
+    if config.reuse_ids and folder.rows is None:
+        raise SGPEError(f"{folder.name} has no config.json with the model's number of rows: leave out reuse_ids")
+    unused = free_ids_of(data, folder.rows) if config.reuse_ids and folder.rows is not None else []
+    extension = extend_from_counts(
+        without_reserved(data, reserved),
+        counts,
+        config,
+        free_ids=[*reserved.values(), *unused],
+        used_ids=folder.model_ids,
+        observer=observer,
+    )
+    taken = set(extension.tokenizer.vocab.values())
+    if not (kept := [name for name, id in reserved.items() if id not in taken]):
+        return extension
+    base, extended = (with_reserved(one, data, kept) for one in (extension.base, extension.tokenizer))
+    return replace(extension, base=base, tokenizer=extended)
 
 
 def _ranges(ids: Sequence[int]) -> list[list[int]]:

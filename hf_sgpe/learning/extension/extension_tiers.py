@@ -5,7 +5,6 @@ learned tokens.
 from __future__ import annotations
 
 import itertools
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain
@@ -17,13 +16,12 @@ import numpy as np
 from hf_sgpe.bpe.merging import MergeTable, Pair, apply_merges, flat, merge_words, spell_tokens
 from hf_sgpe.bpe.trainer import learn_merges
 from hf_sgpe.bpe.unit_tier import BYTES, ChosenUnits, build_unit_tier, order_units
-from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.learning.assembling import warn_of_absent
 from hf_sgpe.learning.extension.extension_config import AUTO, ExtensionConfig
+from hf_sgpe.learning.extension.script_words import Words
 from hf_sgpe.learning.observer import Observer
 from hf_sgpe.learning.unit_choice import choose_units, cover
-from hf_sgpe.splitting.scripts.script import ZWJ, ZWNJ, runs, shared_marks
+from hf_sgpe.splitting.scripts.script import ZWJ, ZWNJ, shared_marks
 from hf_sgpe.splitting.scripts.script_registry import resolve_script
 from hf_sgpe.splitting.syllables import LinguisTrie
 from hf_sgpe.vocabulary.byte_strings import is_text
@@ -34,8 +32,6 @@ BytesPair = tuple[bytes, bytes]
 
 # A cut letter shows in the output; a syllable cut between letters only costs tokens.
 _LETTER_COST = 4
-# Weighted counts are whole multiples of this part of an occurrence.
-_WEIGHT_PARTS = 64
 # The steps of the binary search for the number of letters and syllables, after a first try with all of them.
 _TRIALS = 5
 _MOST_AUTO = 200_000
@@ -43,49 +39,6 @@ _MOST_PIECES = 16
 _STEP = 1000
 # Characters that occur in words of every script.
 _EVERYWHERE = frozenset({ZWNJ, ZWJ, *shared_marks()})
-
-
-class Words(NamedTuple):
-    """The words to learn from, and their weights."""
-
-    words: list[bytes]
-    times: list[int]
-    parts: int  # the greatest weight of one occurrence of a word
-
-    @classmethod
-    def of(cls, counts: WordCounts, config: ExtensionConfig) -> Words:
-        """Return the words with a character of the scripts, including the scripts' own digits and punctuation.
-
-        If there are several scripts, words of scripts with more text get less weight. A script is present if the text has
-        one of its letters.
-        """
-        scripts = {name: resolve_script(name) for name in config.scripts}
-        script_of = {c: name for name, script in scripts.items() for c in script.characters()}
-        of_letter = {c: name for name, script in scripts.items() for c in script.letters_and_marks()}
-        character, letter = map(_any_of, (script_of.keys() | of_letter, of_letter))
-        words: list[tuple[bytes, int, str]] = []
-        running: Counter[str] = Counter()
-        for word, times in counts.items():
-            text = word.decode()
-            if not (first := character.search(text)):
-                continue
-            if match := letter.search(text, first.start()):
-                running[of_letter[match[0]]] += times
-            words.append((word, times, of_letter[match[0]] if match else script_of[first[0]]))
-        words = [word for word in words if word[2] in running]
-        if running:
-            warn_of_absent(config.scripts, running)
-        least = min(running.values(), default=1)
-        parts = _WEIGHT_PARTS if len(running) > 1 and config.balance else 1
-        weight = {script: parts * (least / total) ** config.balance for script, total in running.items()}
-        weighted = [max(round(times * weight[script]), 1) for _, times, script in words]
-        return cls([word for word, _, _ in words], weighted, parts * counts.scale)
-
-
-def _any_of(characters: Iterable[str]) -> re.Pattern[str]:
-    """Return a pattern that matches any one of ``characters``."""
-    ranges = runs(map(ord, characters))
-    return re.compile(f"[{''.join(f'{re.escape(chr(first))}-{re.escape(chr(last))}' for first, last in ranges)}]")
 
 
 class Tiers(NamedTuple):

@@ -1,6 +1,7 @@
 """Extending tokenizers that lie in folders, with everything that lies beside them."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from support.sentencepiece_like import content
@@ -115,6 +116,7 @@ def test_the_same_from_every_kind_of_corpus_and_base(base, corpus, sample, tmp_p
         extender.extend(str(base), text=sample["si"]),
         extender.extend(TokenizerFolder.read(base), counts=[tmp_path / "counts.parquet"]),
         extender.extend(AutoTokenizer.from_pretrained(base), files=str(corpus)),
+        extender.extend(BPETokenizer.from_pretrained(base), files=str(corpus)),
     ):
         assert one.get_vocab() == vocab
         assert one.to_bpe().merges == merges
@@ -122,6 +124,16 @@ def test_the_same_from_every_kind_of_corpus_and_base(base, corpus, sample, tmp_p
     assert AutoTokenizer.from_pretrained(tmp_path / "saved").get_vocab() == vocab
     with pytest.raises(SGPEError, match="give one kind of text: files, an iterator or a text"):
         extender.extend(base, files=[corpus], text="x")
+
+
+def test_a_tokenizer_in_memory_is_named_by_its_metadata(corpus):
+    tokenizer = BPETokenizer.train_from_iterator([ENGLISH * 40], 300)
+    for name in ("", "me/base"):
+        data = replace(tokenizer.data, metadata={"name": name} if name else {}, chat_template="{{ messages }}")
+        new = TokenizerExtender(SI).extend(BPETokenizer.of(data), files=corpus)
+        assert [one["base"] for one in new.to_bpe().metadata["extensions"]] == [name]
+        assert new.chat_template == "{{ messages }}"
+        assert new.encode(ENGLISH) == tokenizer.encode(ENGLISH)
 
 
 def test_what_a_tokenizer_has_from_its_class_alone_stays(corpus, sample, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from hf_sgpe import BPETokenizer, ExtensionConfig, SGPEError, WordCounts
 from hf_sgpe.learning.extension import extension_tiers
 from hf_sgpe.learning.extension.extending import extend_from_counts
-from hf_sgpe.learning.extension.extension_tiers import Words
+from hf_sgpe.learning.extension.script_words import Words
 from hf_sgpe.splitting.scripts.script_registry import resolve_script
 
 ENGLISH = "It's “low”, lower—lowest… 1234 " * 3
