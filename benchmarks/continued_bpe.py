@@ -22,7 +22,8 @@ from typing import Any
 from harness import Records, apart, beginning, command, peak_bytes
 
 from hf_sgpe import BPETokenizer, ExtensionConfig, SGPEError
-from hf_sgpe.evaluation.metrics import Measurable, evaluate, foreign_backend
+from hf_sgpe.evaluation.measurable import Measurable, foreign_backend
+from hf_sgpe.evaluation.metrics import evaluate
 from hf_sgpe.evaluation.same_ids import compare_ids
 from trainers import TokenizerExtender, find_files, read_lines
 

@@ -23,14 +23,15 @@ from hf_sgpe.learning.learn import learn_tokenizer
 from hf_sgpe.learning.observer import NOBODY, Observer
 from hf_sgpe.learning.training_config import TrainingConfig
 from hf_sgpe.package import named_above
-from hf_sgpe.splitting.normalization import aligned, later
+from hf_sgpe.splitting.normalization import later
 from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.splitting.streams import cut_between, cut_stream
-from hf_sgpe.vocabulary.added_patterns import AddedPattern, AddedPatterns, Found, Matching, reaches
+from hf_sgpe.vocabulary.added_patterns import AddedPatterns, Matching, reaches
 from hf_sgpe.vocabulary.batches import Padding, make_batch, results
 from hf_sgpe.vocabulary.codec import CacheInfo, make_codec
-from hf_sgpe.vocabulary.special_tokens import Template, bos_eos_template_of, check_special_tokens, roles_of
+from hf_sgpe.vocabulary.offsets import encode_with_offsets
+from hf_sgpe.vocabulary.special_tokens import Template, bos_eos_template_of
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 if TYPE_CHECKING:
@@ -238,17 +239,7 @@ class BPETokenizer:
         >>> tokenizer.encode("<|end|>", allowed_special="all")
         [300]
         """
-        new = [token for token in special_tokens if self.special_tokens.get(token) is None]
-        free = max(self._ids_of.values()) + 1
-        ids = special_tokens if isinstance(special_tokens, Mapping) else {name: free + n for n, name in enumerate(new)}
-        for token, id in ids.items():
-            if type(id) is not int:
-                raise SGPEError(f"special_tokens maps {token!r} to {id!r}, not to an id: write {{'<s>': 5000}} or ['<s>']")
-            if self.special_tokens.get(token, id) != id:
-                raise SGPEError(f"special token {token!r} already has the id {self.special_tokens[token]}, not {id}")
-        check_special_tokens(new, self.normalization)
-        special = {**self.special_tokens, **ids}
-        return self.of(replace(self.data, special_tokens=special, roles={**roles_of(new), **self.roles}))
+        return self.of(self.data.with_special_tokens(special_tokens))
 
     @classmethod
     def from_pretrained(cls, path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -> BPETokenizer:
@@ -373,60 +364,7 @@ class BPETokenizer:
         """
         if not isinstance(text, str):
             raise TypeError(f"encode_with_offsets needs a str, not {type(text).__name__}")
-        added = self._added_pattern(allowed_special)
-        ids: list[int] = []
-        offsets: list[tuple[int, int]] = []
-        position = 0
-        # Each part between added tokens is normalized by itself.
-        for start, stop, name in added.first.find(text) if added else ():
-            self._add_with_offsets(text, position, start, added, ids, offsets)
-            ids.append(self._codec.added_tokens[name])
-            offsets.append((start, stop))
-            position = stop
-        self._add_with_offsets(text, position, len(text), added, ids, offsets)
-        return ids, offsets
-
-    def _add_with_offsets(
-        self, text: str, start: int, stop: int, added: AddedPatterns | None, ids: list[int], offsets: list[tuple[int, int]]
-    ) -> None:
-        """Append the ids and offsets of one part of a text. The parts are separated by tokens that are matched before
-        normalization.
-        """
-        if start == stop:
-            return
-        import numpy as np
-
-        part = text[start:stop]
-        normalization = later(self.normalization) if start else self.normalization
-        normalized, origins = aligned(part, normalization)
-        if added and added.then and (added.then.matching or self.by_characters):
-            new, places = self._encode_around(normalized, added.then)
-        else:
-            new = self._codec.encode(part, added and added.later, continues=normalization != self.normalization)
-            places = self._codec.offsets(np.array(new, dtype=np.int32), normalized)
-        first, last = places.T
-        if origins is not None:
-            first, last = origins[0][first], origins[1][last - 1]
-        ids += new
-        offsets += zip((first + start).tolist(), (last + start).tolist(), strict=True)
-
-    def _encode_around(self, text: str, added: AddedPattern) -> tuple[list[int], NDArray[np.int32]]:
-        """Return the ids and offsets of a normalized text in which added tokens take white space around them."""
-        import numpy as np
-
-        ids: list[int] = []
-        places = [np.zeros((0, 2), np.int32)]
-        position = 0
-        for start, stop, name in (*added.find(text), Found(len(text), len(text), "")):
-            if between := text[position:start]:
-                new = self._codec.encode(between, None, continues=True)
-                places.append(self._codec.offsets(np.array(new, dtype=np.int32), between) + position)
-                ids += new
-            if name:
-                ids.append(self._codec.added_tokens[name])
-                places.append(np.array([[start, stop]], np.int32))
-            position = stop
-        return ids, np.concatenate(places)
+        return encode_with_offsets(self._codec, text, self._added_pattern(allowed_special))
 
     @overload
     def encode_batch(

@@ -8,7 +8,8 @@ from hf_sgpe.package import lazily
 
 if TYPE_CHECKING:
     from hf_sgpe.evaluation.comparison import compare
-    from hf_sgpe.evaluation.metrics import Evaluation, evaluate, load_measurable
+    from hf_sgpe.evaluation.measurable import load_measurable
+    from hf_sgpe.evaluation.metrics import Evaluation, evaluate
     from hf_sgpe.evaluation.results import Comparison
     from hf_sgpe.evaluation.runtimes import RuntimeCheck, check_runtimes
     from hf_sgpe.evaluation.same_ids import compare_ids
@@ -36,7 +37,8 @@ __getattr__, __dir__ = lazily(
     __name__,
     {
         "hf_sgpe.evaluation.comparison": "compare",
-        "hf_sgpe.evaluation.metrics": "Evaluation evaluate load_measurable",
+        "hf_sgpe.evaluation.measurable": "load_measurable",
+        "hf_sgpe.evaluation.metrics": "Evaluation evaluate",
         "hub_cards.cards.tokenizer_card": "write_card",
         "hub_cards.playground.playground_site": "write_playground",
         "hf_sgpe.evaluation.results": "Comparison",

@@ -26,7 +26,9 @@ from rich.table import Table
 
 from hf_sgpe import BPETokenizer, LinguisTrie, SGPEError
 from hf_sgpe.cli import run_script
-from hf_sgpe.evaluation.metrics import ends_inside, evaluate, load_measurable, syllable_spans
+from hf_sgpe.evaluation.comparison import has_conjunct
+from hf_sgpe.evaluation.measurable import load_measurable
+from hf_sgpe.evaluation.metrics import ends_inside, evaluate, syllable_spans
 from hf_sgpe.files.folder_contents import tokenizer_file
 from hf_sgpe.files.overwriting import check_new_folder
 from hf_sgpe.splitting.normalization import prepare
@@ -175,7 +177,7 @@ def example_words(lines: list[str]) -> list[str]:
         script = trie.script_of(word)
         if script and len(syllables) > 1 and all(map(trie.script_of, syllables)):
             counts.setdefault(script, Counter())[word] += 1
-            if any("CHC" in shape_of(trie, unit) for unit in syllables):
+            if has_conjunct(trie, word):
                 with_conjuncts.setdefault(script, Counter())[word] += 1
         elif word.isascii() and word.isalpha() and len(word) > 6:
             english[word] += 1
@@ -195,11 +197,6 @@ def words_table(words: list[str], tokenizers: dict[str, BPETokenizer]) -> Table:
         tokens = [pieces(tokenizer, word) for tokenizer in tokenizers.values()]
         table.add_row(word, *(" | ".join(parts) for parts in (units, *tokens)))
     return table
-
-
-def shape_of(trie: LinguisTrie, unit: str) -> str:
-    """Return the character classes of a unit, without joiners. The classes of every conjunct then contain CHC."""
-    return trie.shape(unit).replace("J", "")
 
 
 def pieces(tokenizer: BPETokenizer, word: str) -> list[str]:

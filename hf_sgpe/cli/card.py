@@ -52,7 +52,7 @@ def card(given: CardOptions, as_json: Json = False) -> None:
     """
     from hf_sgpe.corpora.zawgyi_files import warn_of_zawgyi
     from hf_sgpe.evaluation.comparison import compare, texts_of
-    from hf_sgpe.evaluation.metrics import load
+    from hf_sgpe.evaluation.measurable import load
     from hf_sgpe.files.hub import check_name, split_name
     from hf_sgpe.tokenizer import BPETokenizer
     from hub_cards.cards.card_of_model import holds_model, write_model_card

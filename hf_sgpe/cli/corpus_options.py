@@ -57,10 +57,6 @@ class CorpusOptions:
     def read(self, counts: Iterable[Path] = (), weight: Iterable[str] = ()) -> Corpus:
         """Return the corpus.
 
-        Args:
-            counts: Files of word counts to include.
-            weight: Values of ``--weight``.
-
         Raises:
             SGPEError: there are dataset options but no dataset, or weights but no files; or `find_files` or `read_dataset`
                 raises an error.

@@ -100,11 +100,7 @@ def export(given: ExportOptions, as_json: Json = False) -> None:
 
 
 def _given(form: Format, kind: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options that have a value.
-
-    Raises:
-        SGPEError: the format does not have an option that has a value.
-    """
+    """Return the options that have a value."""
     given = {name: value for name, value in options.items() if value is not None}
     for name in given:
         if name not in getattr(form, kind):

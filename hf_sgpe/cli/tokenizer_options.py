@@ -27,11 +27,7 @@ class TokenizerFirst:
     older: list[str] = option_list("", "--tokenizer", "-t", hidden=True)
 
     def tokenizer_and_rest(self, rest: list[str]) -> tuple[str, list[str], list[str]]:
-        """Return the first tokenizer, the other arguments, and any further tokenizers from ``--tokenizer``.
-
-        Args:
-            rest: The arguments after the first.
-        """
+        """Return the first tokenizer, the other arguments, and any further tokenizers from ``--tokenizer``."""
         if self.older:
             return self.older[0], rest if self.tokenizer is None else [self.tokenizer, *rest], self.older[1:]
         if self.tokenizer is None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 logger = logging.getLogger(__name__)
+
+Item = TypeVar("Item")
 
 LONGEST_WORD = 1 << 16
 """The greatest length, in bytes, of a word that is counted as a whole."""
@@ -48,13 +50,15 @@ def only_texts(texts: Iterable[str]) -> Iterator[str]:
         yield text
 
 
-def in_batches(texts: Iterable[str], characters: int = 1 << 20) -> Iterator[list[str]]:
-    """Yield the texts in lists of at least ``characters`` characters; the last list can have fewer."""
-    batch: list[str] = []
+def in_batches(texts: Iterable[Item], characters: int = 1 << 20, length: Callable[[Any], int] = len) -> Iterator[list[Item]]:
+    """Yield the texts in lists of at least ``characters`` characters; the last list can have fewer. ``length`` is that of an
+    item that has more than a text.
+    """
+    batch: list[Item] = []
     size = 0
     for text in texts:
         batch.append(text)
-        size += len(text)
+        size += length(text)
         if size >= characters:
             yield batch
             batch, size = [], 0
@@ -91,9 +95,6 @@ class WordCounter:
     """A counter of words, in readable Python. It removes special tokens from texts, and normalizes and splits the rest.
 
     Words of more than `LONGEST_WORD` bytes do not occur in any language. They are counted in pieces of at most this size.
-
-    Args:
-        config: A configuration with the splitting to use.
     """
 
     def __init__(self, config: HasSplitting) -> None:

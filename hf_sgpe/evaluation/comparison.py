@@ -15,12 +15,8 @@ from hf_sgpe.corpora.measured_text import normalized, words_of
 from hf_sgpe.corpora.text_files import CorpusFile
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.evaluation.languages import language, language_in_name
-from hf_sgpe.evaluation.metrics import (
-    Measurable,
-    evaluate,
-    measurable,
-    without_transformers,
-)
+from hf_sgpe.evaluation.measurable import Measurable, measurable, without_transformers
+from hf_sgpe.evaluation.metrics import evaluate
 from hf_sgpe.evaluation.results import REFERENCE as REFERENCE, Comparison, Word
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
 from hf_sgpe.splitting.syllables import LinguisTrie
@@ -65,7 +61,7 @@ def compare(
     Args:
         texts: The lines of each text (a list or a `HeldOut`), keyed by language code. The lines are read several times.
         name: Name of the tokenizer in the result.
-        baselines: Other tokenizers, from `hf_sgpe.evaluation.metrics.load`, keyed by name.
+        baselines: Other tokenizers, from `hf_sgpe.evaluation.measurable.load`, keyed by name.
         progress: See `TokenizerTrainer`.
 
     Raises:
@@ -173,11 +169,12 @@ def frequent_words(lines: Iterable[str], most: int = 3) -> list[str]:
     counts = Counter(word for line in lines for word in words_of(normalized(line)))
     ranked = [word for word, _ in counts.most_common() if len(word) <= _LONGEST_WORD]
     if sum(counts[word] for word in ranked if trie.script_of(word)) > counts.total() / 2:
-        return [word for word in ranked if _has_conjunct(trie, word)][:most]
+        return [word for word in ranked if has_conjunct(trie, word)][:most]
     return [word for word in ranked if word.isalpha() and len(word) > 6][:most]
 
 
-def _has_conjunct(trie: LinguisTrie, word: str) -> bool:
+def has_conjunct(trie: LinguisTrie, word: str) -> bool:
+    """Return whether a word consists of syllables and has a conjunct, in which a virama joins two consonants."""
     units = trie.tokenize(word)
     return all(map(trie.script_of, units)) and any("CHC" in trie.shape(unit).replace("J", "") for unit in units)
 

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from hf_sgpe.evaluation.fairness import gini
 from hf_sgpe.evaluation.languages import language
-from hf_sgpe.evaluation.metrics import Evaluation, Measurable
+from hf_sgpe.evaluation.measurable import Measurable
+from hf_sgpe.evaluation.metrics import Evaluation
 from hf_sgpe.tokenizer import BPETokenizer
 
 # Measures for languages with spaces between words, and for languages without such spaces.

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
 
-from hf_sgpe.evaluation.metrics import Measurable, measurable
+from hf_sgpe.evaluation.measurable import Measurable, measurable
 from hf_sgpe.tokenizer import BPETokenizer
 
 # Number of lines in a batch: enough lines to keep threads busy, but few enough to need little memory.
@@ -62,7 +62,7 @@ def compare_ids(old: BPETokenizer | Measurable, new: BPETokenizer | Measurable, 
     """Encode each line with two tokenizers, and compare the ids. Special tokens are neither added nor recognized.
 
     Args:
-        old: First tokenizer, from `hf_sgpe.evaluation.metrics.load`.
+        old: First tokenizer, from `hf_sgpe.evaluation.measurable.load`.
         new: Second tokenizer.
         lines: Lines of text. They are read once and need not fit into memory.
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from hf_sgpe.corpora.text_files import CorpusFile, Progress, find_files, read_documents
 from hf_sgpe.counts.count_files import is_file_of_counts
+from hf_sgpe.counts.counters import in_batches
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.splitting.normalization import later, prepare
@@ -129,16 +130,7 @@ def parts_without(
 
 def batches_of(parts: Iterable[tuple[str, bool]]) -> Iterator[list[tuple[str, bool]]]:
     """Yield `document_parts` in lists of about a million characters."""
-    batch: list[tuple[str, bool]] = []
-    size = 0
-    for part in parts:
-        batch.append(part)
-        size += len(part[0])
-        if size >= _BATCH_CHARACTERS:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+    return in_batches(parts, _BATCH_CHARACTERS, lambda part: len(part[0]))
 
 
 class PartEncoder:

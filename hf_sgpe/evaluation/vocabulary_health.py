@@ -242,12 +242,7 @@ def _cutoffs(new: int) -> list[int]:
 
 
 def _measured_cutoffs(new: Sequence[int], sizes: Sequence[int], uses: Sequence[NDArray[np.int64]]) -> list[Cutoff]:
-    """Return the measurements at each cut-off.
-
-    Args:
-        new: Ids of the new tokens.
-        uses: Number of occurrences of each id: first without new tokens, then at each cut-off.
-    """
+    """Return the measurements at each cut-off. ``uses`` are those without new tokens, and then those at each cut-off."""
     totals = [int(use.sum()) for use in uses]
     gain = totals[0] - totals[-1]
     return [

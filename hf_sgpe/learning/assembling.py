@@ -68,9 +68,6 @@ def assemble(learned: Learned, config: TrainingConfig, digest: str) -> Tokenizer
     """Return the tokenizer with the learned tokens. Special tokens get the ids that the configuration sets; all other tokens
     get the remaining ids in order.
 
-    Args:
-        digest: Digest of the counts, kept in the metadata.
-
     Raises:
         SGPEError: the id of a special token is not below the number of tokens of the finished tokenizer.
     """

@@ -14,7 +14,7 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.learning.unit_choice import CUT_COST, check_cut_cost
 from hf_sgpe.splitting.normalization import NORMALIZATIONS
 from hf_sgpe.splitting.scripts.script_registry import resolve_scripts
-from hf_sgpe.splitting.splitting import RECIPES, Splitting
+from hf_sgpe.splitting.splitting import RECIPES, Splitting, checked_list
 from hf_sgpe.terminal.options import as_option
 from hf_sgpe.vocabulary.special_tokens import (
     Template,
@@ -211,13 +211,8 @@ class TrainingConfig:
             )
         for name in ("scripts", "special_tokens"):
             value = getattr(self, name)
-            if isinstance(value, Mapping):
-                continue
-            if isinstance(value, str):
-                raise SGPEError(f"{name} must be a list, not the text {value!r}: write [{value!r}]")
-            if not isinstance(value, Iterable):
-                raise SGPEError(f"{name} must be a list, not {value!r}")
-            object.__setattr__(self, name, tuple(value))
+            if not isinstance(value, Mapping):
+                object.__setattr__(self, name, checked_list(name, value))
         object.__setattr__(self, "scripts", resolve_scripts(self.scripts))
         if self.chat_template is not None:
             self._check_chat_template(self.chat_template)

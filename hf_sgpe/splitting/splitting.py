@@ -112,7 +112,7 @@ class Splitting:
         normalization = recipe.normalization if self.normalization is None else self.normalization
         if normalization not in (*NORMALIZATIONS, *METASPACES):
             raise SGPEError(f"unknown normalization {normalization!r}: choose from {', '.join(NORMALIZATIONS)}")
-        named = resolve_scripts(_listed("scripts", self.scripts)) if recipe.uses_scripts else ()
+        named = resolve_scripts(checked_list("scripts", self.scripts)) if recipe.uses_scripts else ()
         if self.recipe == "sgpe" and (without := [name for name in named if not resolve_script(name).document]):
             more = f" and {len(without) - 1} more" if without[1:] else ""
             raise SGPEError(
@@ -125,7 +125,7 @@ class Splitting:
                     f"the split pattern cuts words in {named[0]}: use the recipe portable, or add another script"
                 )
             raise SGPEError(f"the recipe {self.recipe} needs a script: give at least one, or use the recipe bpe")
-        special_tokens = _listed(
+        special_tokens = checked_list(
             "special_tokens", recipe.special_tokens if self.special_tokens is None else self.special_tokens
         )
         for token in special_tokens:
@@ -313,7 +313,12 @@ class Splitting:
         return next((name for name in ours if ours[name] != theirs[name]), "")
 
 
-def _listed(name: str, value: Any) -> tuple[Any, ...]:
+def checked_list(name: str, value: Any) -> tuple[Any, ...]:
+    """Return the items of the setting ``name``.
+
+    Raises:
+        SGPEError: the value is a single text, or is not iterable.
+    """
     if isinstance(value, str):
         raise SGPEError(f"{name} must be a list, not the text {value!r}: write [{value!r}]")
     if not isinstance(value, Iterable):

@@ -60,11 +60,7 @@ class CacheInfo(NamedTuple):
 
 
 class Codec:
-    """A codec in readable Python.
-
-    Args:
-        data: The tokenizer.
-    """
+    """A codec in readable Python."""
 
     def __init__(self, data: TokenizerData) -> None:
         self.vocab = data.vocab

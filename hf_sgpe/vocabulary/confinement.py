@@ -19,9 +19,6 @@ class Confinement:
     BPE applies a merge only where the bytes of its two tokens are adjacent, even across the border of two characters. So if
     the joined bytes are confined to a script's characters, the merge affects no other text, whatever its rank.
 
-    Args:
-        points: Code points of the characters.
-
     >>> sinhala = Confinement(range(0x0D80, 0x0E00))
     >>> sinhala.holds("ක".encode()[:2]), sinhala.holds("ක".encode()[1:]), sinhala.holds(" ක".encode()[:2])
     (True, False, False)

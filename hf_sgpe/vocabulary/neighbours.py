@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 class Neighbours:
     """The pairs of neighbouring characters in the tokens of a vocabulary.
 
-    Args:
-        tokens: Tokens as UTF-8.
-
     >>> neighbours = Neighbours([b" the", b"e."])
     >>> neighbours.cut("the the. the")
     ['the', ' the.', ' the']

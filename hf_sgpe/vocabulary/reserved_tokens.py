@@ -33,7 +33,6 @@ def reserved_ids(tokenizer: TokenizerData, *, used: Container[int] = ()) -> dict
     same id. Fine-tuned models often use a few reserved tokens.
 
     Args:
-        tokenizer: The tokenizer.
         used: Ids that a model uses, such as the ids in its configuration.
     """
     added = tokenizer.added_ids

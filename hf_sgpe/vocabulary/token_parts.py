@@ -14,11 +14,7 @@ from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 
 class TokenParts:
-    """The parts of a tokenizer's tokens.
-
-    Args:
-        data: The tokenizer.
-    """
+    """The parts of a tokenizer's tokens."""
 
     def __init__(self, data: TokenizerData) -> None:
         self._vocab = vocab = data.vocab

@@ -23,7 +23,7 @@ from hf_sgpe.vocabulary.byte_strings import (
     string_to_text,
     text_to_string,
 )
-from hf_sgpe.vocabulary.special_tokens import Template, roles_of
+from hf_sgpe.vocabulary.special_tokens import Template, check_special_tokens, roles_of
 
 # Printable ASCII, and the continuation bytes of multi-byte characters.
 _NEEDED = (*range(0x20, 0x7F), *range(0x80, 0xC0))
@@ -224,6 +224,27 @@ class TokenizerData:
         chat = self.chat_template or ""
         special = (id for text, id in self.special_tokens.items() if text in used or text in chat)
         return 1 + max(*self.vocab.values(), *self.byte_tokens, *self.added_tokens.values(), *special)
+
+    def with_special_tokens(self, special_tokens: Sequence[str] | Mapping[str, int]) -> TokenizerData:
+        """Return the tokenizer with additional special tokens, and with the roles that their spellings suggest.
+
+        Args:
+            special_tokens: Text → id, or texts, which get the next free ids. Existing special tokens keep their ids.
+
+        Raises:
+            SGPEError: an id is in use, or a text cannot be a special token.
+        """
+        new = [token for token in special_tokens if token not in self.special_tokens]
+        free = max(self.get_vocab().values()) + 1
+        ids = special_tokens if isinstance(special_tokens, Mapping) else {name: free + n for n, name in enumerate(new)}
+        for token, id in ids.items():
+            if type(id) is not int:
+                raise SGPEError(f"special_tokens maps {token!r} to {id!r}, not to an id: write {{'<s>': 5000}} or ['<s>']")
+            if self.special_tokens.get(token, id) != id:
+                raise SGPEError(f"special token {token!r} already has the id {self.special_tokens[token]}, not {id}")
+        check_special_tokens(new, self.normalization)
+        special = {**self.special_tokens, **ids}
+        return replace(self, special_tokens=special, roles={**roles_of(new), **self.roles})
 
     def inside_text(self) -> TokenizerData:
         """Return the tokenizer for parts from inside a text. This tokenizer puts no space before a part."""

@@ -11,7 +11,7 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.evaluation.languages import language_in_name
 from hf_sgpe.files.atomic import write_text
 from hf_sgpe.files.hub import check_name, download, split_name
-from hf_sgpe.files.json_files import read_json
+from hf_sgpe.files.json_files import optional_json, read_json
 from hf_sgpe.tokenizer import BPETokenizer
 from hf_sgpe.weights.safetensors_files import INDEX_FILE, WEIGHTS_FILE
 from hub_cards.cards.seal import CARD_FILE, CARD_MARK, seal
@@ -47,13 +47,6 @@ def holds_model(folder: Path) -> bool:
     """Return whether a folder has a model, that is, a configuration and weights in any format."""
     weights = (WEIGHTS_FILE, INDEX_FILE, "*.bin")
     return (folder / MODEL_CONFIG_FILE).is_file() and any(any(folder.glob(name)) for name in weights)
-
-
-def model_rows(config: Mapping[str, Any]) -> int | None:
-    """Return the number of embedding rows in a model's configuration, or None if the configuration has no such number."""
-    text = config.get("text_config")
-    rows = config.get("vocab_size", text.get("vocab_size") if isinstance(text, Mapping) else None)
-    return rows if type(rows) is int else None
 
 
 @dataclass(frozen=True)
@@ -203,7 +196,7 @@ def write_model_card(
     check_metadata(license, languages)
     for repo in (*datasets, *([base_model] if base_model else ())):
         check_name(repo)
-    report = read_json(path / REPORT_FILE) if (path / REPORT_FILE).exists() else {}
+    report = optional_json(path / REPORT_FILE)
     known = inherited_metadata(base_model, report.get("texts", ())) if base_model else report.get("metadata", {})
     chosen = {"license": license, "language": list(languages), "datasets": list(datasets)}
     if license is not None:  # the name and the link belong to the licence of the base model

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.evaluation.metrics import foreign_backend, read_tokenizer
+from hf_sgpe.evaluation.measurable import foreign_backend, read_tokenizer
 from hf_sgpe.files.atomic import atomic_directory
 from hf_sgpe.files.hub import hub_errors
 from hf_sgpe.formats import loading, tokenizer_json

@@ -15,17 +15,18 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.evaluation.metrics import load
+from hf_sgpe.evaluation.measurable import load
 from hf_sgpe.files.folder_contents import why_no_model
 from hf_sgpe.files.hub import PUBLISHED_MODEL_FILES, HubUnreachableError, check_name, hub_errors
 from hf_sgpe.files.json_files import read_json
 from hf_sgpe.formats.tokenizer_config import CONFIG_FILE
+from hf_sgpe.formats.tokenizer_folder import model_rows
 from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, TOKENIZER_FILE
 from hf_sgpe.package import __version__
 from hf_sgpe.terminal.progress import bars_on_terminals_only, somebody_watches
 from hf_sgpe.tokenizer import BPETokenizer
 from hf_sgpe.weights.safetensors_files import weight_files
-from hub_cards.cards.card_of_model import MODEL_CONFIG_FILE, holds_model, model_rows
+from hub_cards.cards.card_of_model import MODEL_CONFIG_FILE, holds_model
 from hub_cards.cards.seal import CARD_FILE, PAGE_FILE, PICTURES, is_generated, is_measured, is_of_another
 
 if TYPE_CHECKING:
@@ -193,13 +194,7 @@ def full_name(repo_id: str, *, token: bool | str | None = None) -> str:
 
 
 def _sort(folder: Path) -> tuple[list[str], tuple[str, ...]]:
-    """Return the files of a folder that belong to its tokenizer and model, and the other entries.
-
-    Raises:
-        SGPEError: the folder has no valid tokenizer, or has the card of another tokenizer; a file of the tokenizer or of the
-            model is missing, or is a link to a file outside the folder; or the model has fewer rows than the tokenizer has
-            ids.
-    """
+    """Return the files of a folder that belong to its tokenizer and model, and the other entries."""
     if not folder.is_dir():
         raise SGPEError(f"{folder}: {'a file: give its folder' if folder.is_file() else 'no such folder'}")
     if adapter := why_no_model(folder):
@@ -240,9 +235,6 @@ def _check_place(folder: Path, name: str) -> None:
 
     Copied and cloned folders keep their links. A link may point to a file with a password on this machine, or to
     ``.git/config``.
-
-    Raises:
-        SGPEError: the file is such a link.
     """
     home = folder.resolve()
     place = (home / name).resolve()
@@ -270,11 +262,7 @@ def _modules(settings: Mapping[str, Any], *classes: str) -> Iterator[str]:
 
 
 def _check_rows(folder: Path, tokenizer: object) -> None:
-    """Check that a model has a row for each id of its tokenizer.
-
-    Raises:
-        SGPEError: the model has fewer rows.
-    """
+    """Check that a model has a row for each id of its tokenizer."""
     rows = model_rows(read_json(folder / MODEL_CONFIG_FILE))
     if rows is None or not isinstance(tokenizer, BPETokenizer):
         return

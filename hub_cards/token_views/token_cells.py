@@ -12,7 +12,8 @@ from weakref import WeakKeyDictionary
 import regex
 
 from hf_sgpe.corpora.measured_text import words_of
-from hf_sgpe.evaluation.metrics import Evaluation, foreign_backend, read_tokenizer
+from hf_sgpe.evaluation.measurable import foreign_backend, read_tokenizer
+from hf_sgpe.evaluation.metrics import Evaluation
 from hf_sgpe.splitting.normalization import well_formed
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
 from hf_sgpe.splitting.syllables import LinguisTrie

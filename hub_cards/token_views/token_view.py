@@ -103,9 +103,6 @@ def tokens_html(text: str, tokenizer: Any) -> str:
 
     For many texts, pass a `BPETokenizer`, because a tokenizer of any other kind is loaded again in each call.
 
-    Args:
-        tokenizer: As in `TokenView`.
-
     >>> from hf_sgpe import BPETokenizer
     >>> tokens_html("a", BPETokenizer.train_from_iterator(["a"], 256)).count("data-tip")
     1

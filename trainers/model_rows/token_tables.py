@@ -72,9 +72,6 @@ def fitting_rows(
     """Return the mapping from rows for ``old`` to rows for ``tokenizer``, in a model that has ``present`` rows.
 
     If all old tokens keep their ids, the model keeps all of its rows, including spare rows.
-
-    Raises:
-        SGPEError: as in `fit_embeddings`.
     """
     if not 1 <= multiple <= MOST_MULTIPLE:
         raise SGPEError(f"the multiple of rows must be from 1 to {MOST_MULTIPLE:,}, not {multiple:,}")
@@ -206,7 +203,6 @@ class NewRows:
 
     Args:
         model: The model, on the device where it is trained.
-        ids: Ids of the rows.
     """
 
     def __init__(self, model: PreTrainedModel, ids: Sequence[int]) -> None:

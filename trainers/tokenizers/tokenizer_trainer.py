@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from hf_sgpe.corpora.corpus import Corpus, Files
 from hf_sgpe.corpora.text_files import read_text_file
 from hf_sgpe.counts.word_counts import WordCounts
-from hf_sgpe.errors import SGPEError
 from hf_sgpe.learning.training_config import TrainingConfig
+from hf_sgpe.splitting.splitting import checked_list
 from hf_sgpe.tokenizer import BPETokenizer, train_from_counts
 from hf_sgpe.vocabulary.special_tokens import any_of, check_special_texts
 from trainers.counting.parallel_counting import count_corpus
@@ -117,8 +117,7 @@ def train_bpe(
 
     Source: the BPE algorithm document, parts 1.1 to 1.4.
     """
-    if isinstance(special_tokens, str):
-        raise SGPEError(f"special_tokens must be a list, not the text {special_tokens!r}: write [{special_tokens!r}]")
+    special_tokens = checked_list("special_tokens", special_tokens)
     check_special_texts(special_tokens)
     # A special token cannot be spelled like an ordinary token, so placeholders replace special tokens in training. The text
     # is cut at the special tokens, so it does not contain the placeholders.

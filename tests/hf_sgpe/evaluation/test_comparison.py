@@ -8,7 +8,7 @@ from hf_sgpe import BPETokenizer, SGPEError
 from hf_sgpe.corpora.held_out import HeldOut
 from hf_sgpe.evaluation.comparison import bytes_per_token, frequent_words, texts_of, with_first_merges
 from hf_sgpe.evaluation.languages import language, language_in_name
-from hf_sgpe.evaluation.metrics import load
+from hf_sgpe.evaluation.measurable import load
 from hf_sgpe.splitting.scripts.script_registry import every_script
 from hub_cards import compare, evaluate
 

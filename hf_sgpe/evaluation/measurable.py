@@ -1,0 +1,185 @@
+"""Tokenizers of any kind in the form in which they are measured: functions from a text to ids and the ends of tokens."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hf_sgpe.errors import NotByteLevelError, NotInstalledError, SGPEError
+from hf_sgpe.formats import loading, tokenizer_json
+from hf_sgpe.kernels import tokenizers_library
+from hf_sgpe.splitting.normalization import prepare
+from hf_sgpe.tokenizer import BPETokenizer
+from hf_sgpe.vocabulary.byte_strings import SPACE_MARK
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+    from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
+
+TokenEnds = Callable[[str], list[int]]
+"""A function that returns the ends of a text's tokens, as byte offsets in the text's UTF-8. A token may end inside a
+character.
+"""
+
+
+@dataclass(frozen=True)
+class Measurable:
+    """A tokenizer in the form that `evaluate` needs. It can be called like a `TokenEnds`.
+
+    Attributes:
+        encode: Function that returns the ids of a text's tokens, and their ends as in `TokenEnds`.
+        vocab_size: Number of tokens, including special tokens.
+    """
+
+    encode: Callable[[str], tuple[list[int], list[int]]]
+    vocab_size: int
+
+    def __call__(self, text: str) -> list[int]:
+        return self.encode(text)[1]
+
+
+def byte_offsets(text: str) -> list[int]:
+    """Return the byte offset of each character of ``text`` in UTF-8, followed by the length in bytes."""
+    return list(accumulate((len(character.encode()) for character in text), initial=0))
+
+
+class ForeignTokenizer(NamedTuple):
+    """A tokenizer that `BPETokenizer` cannot read: the content of its ``tokenizer.json``, and the origin of the file for
+    messages.
+    """
+
+    content: str
+    where: str
+
+
+def read_tokenizer(tokenizer: Any) -> BPETokenizer | ForeignTokenizer:
+    """Read a tokenizer of any kind. Return a `BPETokenizer` if that class can read the tokenizer, otherwise a
+    `ForeignTokenizer`.
+
+    Args:
+        tokenizer: A `BPETokenizer`, a fast tokenizer of transformers, a tokenizer of ``tokenizers``, or a file, folder or
+            Hub repository with a ``tokenizer.json``.
+
+    Raises:
+        SGPEError: the tokenizer does not exist or is damaged.
+        TypeError: the argument is not a tokenizer.
+    """
+    if isinstance(tokenizer, BPETokenizer):
+        return tokenizer
+    if isinstance(tokenizer, (str, os.PathLike)):
+        try:
+            return BPETokenizer.from_pretrained(tokenizer)
+        except NotByteLevelError:
+            path = loading.find(tokenizer)
+            if loading.is_translated(path):
+                return ForeignTokenizer(json.dumps(loading.contents_of(path)[0]), str(path))
+            return ForeignTokenizer(path.read_text(encoding="utf-8"), str(path))
+    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    if not hasattr(backend, "to_str"):
+        raise TypeError(f"expected a tokenizer, or its file, folder or Hub repository, not {type(tokenizer).__name__}")
+    content = backend.to_str()
+    try:
+        return BPETokenizer.of(tokenizer_json.from_dict(json.loads(content)))
+    except NotByteLevelError:
+        return ForeignTokenizer(content, type(tokenizer).__name__)
+
+
+def load(path_or_repo: str | os.PathLike[str]) -> BPETokenizer | Measurable:
+    """Load any tokenizer with a ``tokenizer.json`` (file, folder or Hub repository) for measuring.
+
+    Special tokens are neither added nor recognized. A tokenizer that `BPETokenizer` can read runs in this package. Any other
+    tokenizer runs in ``tokenizers``.
+
+    Raises:
+        SGPEError: the tokenizer does not exist or is damaged.
+    """
+    tokenizer = read_tokenizer(path_or_repo)
+    return tokenizer if isinstance(tokenizer, BPETokenizer) else _foreign(*tokenizer)
+
+
+def load_measurable(path_or_repo: str | os.PathLike[str]) -> Measurable:
+    """Load any tokenizer as `load` does, and return it as a `Measurable`."""
+    return measurable(load(path_or_repo))
+
+
+def without_transformers(tokenizer: Any) -> Any:
+    """Return the `BPETokenizer` of an `SGPETokenizerFast`. Return any other tokenizer unchanged.
+
+    Raises:
+        SGPEError: the tokenizer has any other class from transformers. Such classes do not report token ends in bytes.
+    """
+    if hasattr(tokenizer, "to_bpe"):
+        return tokenizer.to_bpe()
+    if hasattr(tokenizer, "backend_tokenizer"):
+        raise SGPEError(
+            f"a {type(tokenizer).__name__} cannot be measured: save it, and load it with hf_sgpe.evaluation.measurable.load"
+        )
+    return tokenizer
+
+
+def measurable(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast) -> Measurable:
+    """Convert a tokenizer to a `Measurable`. Errors are those of `evaluate`.
+
+    >>> measurable(BPETokenizer.train_from_iterator(["ab"], 257))("abc")
+    [2, 3]
+    """
+    tokenizer = without_transformers(tokenizer)
+    if not isinstance(tokenizer, BPETokenizer):
+        return tokenizer if isinstance(tokenizer, Measurable) else Measurable(lambda text: ([], tokenizer(text)), 0)
+    lengths = {id: len(token) for id, token in tokenizer.data.bytes_by_id().items()}
+
+    def encode(text: str) -> tuple[list[int], list[int]]:
+        ids = tokenizer.encode(text)
+        ends = list(accumulate(map(lengths.__getitem__, ids)))
+        return ids, _places_in(text, tokenizer.normalization, ends) if tokenizer.by_characters else ends
+
+    return Measurable(encode, tokenizer.vocab_size)
+
+
+def _places_in(text: str, normalization: str, ends: Sequence[int]) -> list[int]:
+    """Convert token ends from offsets in prepared text (see `METASPACES`) to byte offsets in the original text."""
+    space = len(prepare(text, normalization)) - len(text)  # 1 if a space is added before the text
+    places: Sequence[int] = range(len(text.encode()) + 1)
+    if SPACE_MARK in text:
+        starts = byte_offsets(text)
+        lengths = (1 if character == SPACE_MARK else len(character.encode()) for character in text)
+        places = [start + byte for start, length in zip(starts, lengths, strict=False) for byte in range(length)]
+        places.append(starts[-1])
+    return [places[max(end - space, 0)] for end in ends]
+
+
+def foreign_backend(content: str, where: str) -> Tokenizer:
+    """Load any ``tokenizer.json`` with the package ``tokenizers``, without truncation, padding or special tokens.
+
+    Raises:
+        SGPEError: the file is damaged; the message begins with ``where``.
+    """
+    try:
+        tokenizer = tokenizers_library.load(json.dumps({**json.loads(content), "padding": None, "truncation": None}))
+    except NotInstalledError:
+        raise
+    except Exception as error:  # the library raises the bare class
+        raise SGPEError(f"{where} is damaged or not a tokenizer.json ({error})") from None
+    tokenizer.encode_special_tokens = True
+    return tokenizer
+
+
+def _foreign(content: str, where: str) -> Measurable:
+    tokenizer = foreign_backend(content, where)
+
+    def encode(text: str) -> tuple[list[int], list[int]]:
+        starts = byte_offsets(text)
+        encoded = tokenizer.encode(text, add_special_tokens=False)
+        spans = encoded.offsets
+        ends: list[int] = []
+        for (_, end), (next_start, _) in zip(spans, [*spans[1:], (len(text), len(text))], strict=False):
+            # If two tokens share a character, the first token ends somewhere inside the character.
+            ends.append(starts[end - 1] + 1 if next_start < end else starts[end])
+        return encoded.ids, ends
+
+    return Measurable(encode, tokenizer.get_vocab_size())
