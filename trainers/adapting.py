@@ -205,11 +205,7 @@ def _before(given: Adaptation, old: PreTrainedTokenizerBase, held_out: Mapping[s
 
 
 def _forecast(given: Adaptation, model: PreTrainedModel, rows: TrainingRows, new_rows: list[int]) -> str:
-    """Return a line about the cost of training: steps, tokens, memory and time. The time is estimated from the first rows.
-
-    Raises:
-        SGPEError: the training does not fit into memory.
-    """
+    """Return a line about the cost of training: steps, tokens, memory and time, which is estimated from the first rows."""
     import torch
 
     rates = {"learning_rate": given.learning_rate, "rows_learning_rate": given.rows_learning_rate}

@@ -88,7 +88,6 @@ def count_in_tasks(
 
     Args:
         corpus: From `corpus_apart_from_work`.
-        out: File to write.
         workers: Number of tasks that run at the same time. None for one task per core on this machine, or for all tasks on a
             cluster.
         memory_limit: Limit on the memory of each task, in bytes.

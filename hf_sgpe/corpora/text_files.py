@@ -347,11 +347,7 @@ def _parquet_texts(path: CorpusFile, field: str, report: Progress) -> Iterator[s
 
 
 def _lines(blocks: Iterable[AnyStr], line_end: AnyStr, where: object, *, keep_ends: bool = False) -> Iterator[AnyStr]:
-    """Yield the lines of a text that is given in blocks. A line end at the end of the text does not start another line.
-
-    Raises:
-        SGPEError: a line is too long; the message begins with ``where``.
-    """
+    """Yield the lines of a text that is given in blocks. A line end at the end of the text does not start another line."""
     rest: list[AnyStr] = []
     for block in blocks:
         lines = block.split(line_end)

@@ -36,9 +36,6 @@ def warn_of_zawgyi(*corpora: Corpus) -> None:
 
     The first million characters of each file are read. For a compressed file, this takes up to 0.1 s. Text without Burmese
     needs no further work.
-
-    Raises:
-        SGPEError: a file cannot be read; see `read_texts`.
     """
     shares = {name: share_in_zawgyi(texts) for corpus in corpora for name, texts in corpus.beginnings()}
     found = {name: share for name, share in shares.items() if share >= _LEAST_SHARE}

@@ -56,9 +56,6 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path. If the block succeeds, the file at this path is renamed to ``path``. Otherwise it is removed.
 
     If ``path`` is a link, its target is replaced and the link stays.
-
-    Raises:
-        OSError: as for `check_file`.
     """
     with _next_to(path, Path.touch) as temporary:
         yield temporary
@@ -66,22 +63,14 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a file in UTF-8, with ``\\n`` as the line end on every system.
-
-    Raises:
-        OSError: as for `check_file`.
-    """
+    """Write a file in UTF-8, with ``\\n`` as the line end on every system."""
     with atomic_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
 @contextmanager
 def scratch_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary folder next to ``path``, for data that does not fit into memory. Remove the folder after the block.
-
-    Raises:
-        OSError: as for `check_file`.
-    """
+    """Yield a temporary folder next to ``path``, for data beyond the memory. Remove the folder after the block."""
     with _next_to(path, _make_folder) as folder:
         yield folder
 

@@ -146,9 +146,6 @@ def write(
 def write_vocabulary(tokenizer: TokenizerData, path: Path, pre_tokenizer: str | None = NEAREST) -> None:
     """Write a GGUF file with a tokenizer and no model. llama.cpp can use it only to tokenize.
 
-    Args:
-        pre_tokenizer: See `write`.
-
     Raises:
         SGPEError: gguf is not installed, or the tokenizer has no merges. `pre_to_write` lists other errors.
     """
@@ -162,11 +159,7 @@ def write_vocabulary(tokenizer: TokenizerData, path: Path, pre_tokenizer: str | 
 
 @contextmanager
 def _numbers_of(config_file: Path) -> Iterator[None]:
-    """Convert errors about numbers of a configuration into an `SGPEError` that names the file.
-
-    Raises:
-        SGPEError: a number has a wrong type, or is too large for the file.
-    """
+    """Convert errors about numbers of a configuration into an `SGPEError` that names the file."""
     try:
         yield
     except SGPEError:

@@ -64,8 +64,6 @@ def word_counts(frame: Any, column: str, config: HasSplitting) -> Any:
     like a file of counts.
 
     Args:
-        frame: A Spark data frame.
-        column: Name of the column with the texts.
         config: A `Splitting`, a `TrainingConfig`, or another object with a ``splitting``.
     """
     from pyspark.sql import functions

@@ -60,11 +60,7 @@ def train_on(
 
 
 def adamw(groups: Any, *, learning_rate: float) -> torch.optim.AdamW:
-    """Return the usual optimizer of language models.
-
-    Args:
-        groups: Parameters, or groups of parameters, as in `torch.optim`.
-    """
+    """Return the usual optimizer of language models."""
     import torch
 
     return torch.optim.AdamW(groups, lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.1)

@@ -30,7 +30,6 @@ def check_tables(model: PreTrainedModel, tables: Sequence[torch.Tensor]) -> None
     """Check that ``tables`` grow with the vocabulary, and that no other tensor of the model has an entry for each token.
 
     Args:
-        model: The model; weights are not read.
         tables: The tensors of the model with a row for each token, the embedding first.
 
     Raises:

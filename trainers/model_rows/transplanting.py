@@ -218,11 +218,7 @@ def check_is_new(out: str | os.PathLike[str], *sources: str | os.PathLike[str], 
 
 
 def _folder_of(model: str | os.PathLike[str]) -> Path:
-    """Return the folder of a model. If the model is not local, download it.
-
-    Raises:
-        SGPEError: there is no model.
-    """
+    """Return the folder of a model. If the model is not local, download it."""
     if not os.fspath(model):
         raise SGPEError("the name of the model is empty: give a folder, or a repository on the Hub")
     folder = Path(model) if Path(model).exists() else download_model(os.fspath(model))
@@ -236,12 +232,6 @@ def _folder_of(model: str | os.PathLike[str]) -> Path:
 def _tables_in(folder: Path, tensors: Mapping[str, Stored], model: PreTrainedModel) -> dict[str, int]:
     """Return the stored tensors that have a row for each token. The embedding is first. The key is the name of the tensor,
     and the value is its position in the result of `tables_of`.
-
-    Args:
-        model: The model, built without weights.
-
-    Raises:
-        SGPEError: a table is missing, or does not match config.json.
     """
     every = [*model.named_parameters(remove_duplicate=False), *model.named_buffers()]
     tables = tables_of(model)
@@ -280,12 +270,7 @@ def _tables_in(folder: Path, tensors: Mapping[str, Stored], model: PreTrainedMod
 
 
 def _drafts_in(tensors: Mapping[str, Stored], tables: Mapping[str, int], model: PreTrainedModel) -> Iterator[str]:
-    """Yield the stored tensors that have the shape of the embedding but are not part of the model's class.
-
-    Raises:
-        SGPEError: a tensor with a different shape is not part of the class, but has as many rows or columns as there are
-            tokens.
-    """
+    """Yield the stored tensors that have the shape of the embedding but are not part of the model's class."""
     embedding = model.get_input_embeddings().weight
     known = {id(table) for table in tables_of(model)}
     shapes = {tuple(tensor.shape) for tensor in model.state_dict(keep_vars=True).values() if id(tensor) not in known}
@@ -349,11 +334,7 @@ def _mapped(table: Stored) -> torch.Tensor:
 
 
 def embedding_of(model: str | os.PathLike[str]) -> torch.Tensor:
-    """Return the input embedding of a model in files (rows × width). Rows are read when they are used.
-
-    Raises:
-        SGPEError: as in `transplant`.
-    """
+    """Return the input embedding of a model in files (rows × width). Rows are read when they are used."""
     folder = _folder_of(model)
     tensors = stored(folder, any_type=True)
     name, *_ = _tables_in(folder, tensors, _empty_model(folder))
