@@ -160,6 +160,8 @@ def read_tokenize(record: Mapping[str, Any], served: Served) -> tuple[list[int],
     Raises:
         RequestError: the request is invalid.
     """
+    if "messages" in record and "prompt" in record:
+        raise RequestError("prompt and messages exclude each other: give only one of them", param="prompt")
     of_texts, of_chats = {"prompt", *PROMPT}, {"messages", "tools", *TEMPLATE}
     given = Parameters(record, {"model", "return_token_strs", *(of_chats if "messages" in record else of_texts)}, {})
     _check_model(given, served)
@@ -270,7 +272,7 @@ def _asked(
     if settings is not None and (not is_streamed or not isinstance(settings, dict)):
         raise RequestError("stream_options must be an object, and needs stream: true", param="stream_options")
     settings = Parameters(settings or {}, {"include_usage"}, {"include_obfuscation": (False,)}, "stream_options.")
-    options = read_stopping(given, options, served.generator.engine)
+    options = read_stopping(given, options, served.generator)
     return Asked(prompts, options, n, is_streamed, settings.flag("include_usage"), has_answers=most > 0)
 
 

@@ -106,7 +106,7 @@ def test_what_is_wrong_is_one_line(model, monkeypatch):
     assert refused("--chat-template-kwargs", "[]") == "error: --chat-template-kwargs must be an object, not a list\n"
     assert "not an origin" in refused("--cors-origin", "example.org")
     assert "no such file" in refused("--api-key-file", "missing")
-    assert refused("--max-choices", 0) == "error: max_choices must be at least 1, not 0\n"
+    assert refused("--max-choices", 0) == "error: --max-choices must be at least 1, not 0\n"
     monkeypatch.delattr(serving, "server")
     monkeypatch.delitem(sys.modules, "hf_sgpe.serving.server")
     monkeypatch.setitem(sys.modules, "uvicorn", None)
