@@ -15,9 +15,9 @@ ROLES = ("system", "developer", "user", "assistant", "tool")
 def read_messages(messages: Any, template: str) -> list[dict[str, Any]]:
     """Return the messages of a request as a chat template expects them.
 
-    The arguments of tool calls become objects, text parts are joined, and fields without a value are left out. Missing content
-    of a message with tool calls has the form that the template expects. The role ``developer``, OpenAI's newer name of
-    ``system``, becomes ``system`` for templates that do not know it.
+    The arguments of tool calls become objects, text parts are joined, and fields without a value are left out. Missing
+    content of a message with tool calls has the form that the template expects. The role ``developer``, OpenAI's newer name
+    of ``system``, becomes ``system`` for templates that do not know it.
 
     Args:
         template: Source of the chat template.

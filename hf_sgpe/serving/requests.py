@@ -119,7 +119,7 @@ def read_completion(record: Mapping[str, Any], served: Served) -> Asked:
         RequestError: the request is invalid, or has an unsupported parameter.
     """
     given = Parameters(record, {*_COMMON, *_COMPLETION}, {**_WITHOUT_EFFECT, "suffix": ("",), "best_of": (1,)})
-    _check_model(given, served)
+    check_name(given.get("model"), [served.name])
     asked = _asked(given, served, read_prompts(given, served), 16, ("max_tokens",), least_tokens=0)
     asked = _with_rule(asked, read_rule(given, served.generator))
     if given.get("logprobs") is not None:
@@ -140,7 +140,7 @@ def read_chat(record: Mapping[str, Any], served: Served) -> Asked:
         RequestError: the request is invalid, or has an unsupported parameter.
     """
     given = Parameters(record, {*_COMMON, *_CHAT}, {**_WITHOUT_EFFECT, **_OF_CHATS})
-    _check_model(given, served)
+    check_name(given.get("model"), [served.name])
     chat = _chat_of(served)
     tool_use = read_tools(given, chat.template, served.generator.tokenizer, served.response_template)
     ids = read_conversation(given, served, tools=tool_use.tools if tool_use else [])
@@ -164,7 +164,7 @@ def read_tokenize(record: Mapping[str, Any], served: Served) -> tuple[list[int],
         raise RequestError("prompt and messages exclude each other: give only one of them", param="prompt")
     of_texts, of_chats = {"prompt", *PROMPT}, {"messages", "tools", *TEMPLATE}
     given = Parameters(record, {"model", "return_token_strs", *(of_chats if "messages" in record else of_texts)}, {})
-    _check_model(given, served)
+    check_name(given.get("model"), [served.name])
     with_spellings = given.flag("return_token_strs")
     if "messages" in record:
         tool_use = read_tools(given, _chat_of(served).template, served.generator.tokenizer)
@@ -182,7 +182,7 @@ def read_detokenize(record: Mapping[str, Any], served: Served) -> str:
         RequestError: the request is invalid.
     """
     given = Parameters(record, {"model", "tokens"}, {})
-    _check_model(given, served)
+    check_name(given.get("model"), [served.name])
     tokens = given.get("tokens")
     if not are_ids(tokens):
         raise RequestError("tokens must be a list of token ids", param="tokens")
@@ -229,10 +229,14 @@ def _with_rule(asked: Asked, rule: Rule | None) -> Asked:
     return replace(asked, rule=rule)
 
 
-def _check_model(given: Parameters, served: Served) -> None:
-    name = given.get("model")
-    if name is not None and name != served.name:
-        message = f"unknown model {str(name)[:200]!r}: this server has {served.name!r}"
+def check_name(name: Any, names: Sequence[str]) -> None:
+    """Check that the name of a model in a request is missing or one of ``names``.
+
+    Raises:
+        RequestError: the name is unknown.
+    """
+    if name is not None and name not in names:
+        message = f"unknown model {str(name)[:200]!r}: this server has {', '.join(map(repr, names))}"
         raise RequestError(message, status=404, param="model", code="model_not_found")
 
 
