@@ -232,7 +232,7 @@ CallPart(number=0, name=None, arguments=': 1}')]
         if mark:
             return self._open(before, opening), after
         # White space is held back, because it is dropped in front of a call.
-        safe = self._held[: len(self._held) - (_begun(self._held, opening) if is_text else 0)].rstrip()
+        safe = self._held[: len(self._held) - (begun(self._held, opening) if is_text else 0)].rstrip()
         self._held = self._held[len(safe) :]
         return iter([safe] if safe else []), ""
 
@@ -354,6 +354,6 @@ _MOST_BEFORE_CALL = 200
 """Maximum number of characters between a mark and a call, or between calls."""
 
 
-def _begun(text: str, mark: str) -> int:
+def begun(text: str, mark: str) -> int:
     """Return the number of characters at the end of ``text`` that are the beginning of ``mark``."""
     return next((size for size in range(min(len(text), len(mark) - 1), 0, -1) if mark.startswith(text[-size:])), 0)

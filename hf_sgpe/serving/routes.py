@@ -209,7 +209,7 @@ def _pieces(served: Served, asked: Asked, ids: list[int], choice: int, ticket: T
         top=asked.top,
         is_over=ticket.is_cancelled,
         is_message=not asked.continues,
-        marks=asked.tool_use.marks if asked.tool_use else None,
+        marks=asked.marks,
         watch=asked.watch(generator),
     )
     return asked.reading(pieces, partial(generator.tokenizer.decode, ids))
