@@ -43,7 +43,7 @@ class TaggedCall(WrittenCall):
             self.has_arguments, self._waiting = True, "{"
         elif self._key is not None:
             text = part[: -len(_END_OF_VALUE)].removeprefix("\n").removesuffix("\n")
-            value = json.dumps(_value(text, self._schema_of(self._key)), ensure_ascii=False)
+            value = json.dumps(typed(text, schema_of(self._parameters, self.name, self._key)), ensure_ascii=False)
             self._waiting += f"{', ' if self._has_values else ''}{json.dumps(self._key, ensure_ascii=False)}: {value}"
             self._key, self._has_values = None, True
         elif part.strip() == _END:
@@ -59,13 +59,15 @@ class TaggedCall(WrittenCall):
     def whole(self) -> tuple[str, str] | None:
         return (self.name, self._waiting) if self.name is not None and self.depth == 0 else None
 
-    def _schema_of(self, key: str) -> Any:
-        schema = self._parameters.get(self.name or "")
-        listed = schema.get("properties") if isinstance(schema, Mapping) else None
-        return listed.get(key) if isinstance(listed, Mapping) else None
+
+def schema_of(parameters: Mapping[str, Any], name: str | None, key: str) -> Any:
+    """Return the JSON schema of a parameter of a tool; None if it is unknown."""
+    schema = parameters.get(name or "")
+    listed = schema.get("properties") if isinstance(schema, Mapping) else None
+    return listed.get(key) if isinstance(listed, Mapping) else None
 
 
-def _value(text: str, schema: Any) -> Any:
+def typed(text: str, schema: Any) -> Any:
     """Return the value of a parameter: the first of the schema's types that the text has, otherwise the text itself."""
     for name in _types(schema):
         if name == "string":

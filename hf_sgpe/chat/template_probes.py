@@ -36,11 +36,12 @@ def fields_without_content(template: str) -> tuple[tuple[str, Any], ...]:
     """
     call = {**_CALL, "function": {"name": _NAME, "arguments": {"a": _ARGUMENT}}}
     result = {"role": "tool", "tool_call_id": _CALL["id"], "name": _NAME, "content": "R"}
-    for fields in ((), (("content", ""),), (("content", None),)):
-        for rest in ([result], []):
-            if _ARGUMENT in _rendered(
-                template, [_QUESTION, {"role": "assistant", **dict(fields), "tool_calls": [call]}, *rest]
-            ):
+    candidates: tuple[tuple[tuple[str, Any], ...], ...] = ((), (("content", ""),), (("content", None),))
+    # A template that never writes calls should at least not fail.
+    for expected, rest in ((_ARGUMENT, [result]), (_ARGUMENT, []), ("Q", [result])):
+        for fields in candidates:
+            message = {"role": "assistant", **dict(fields), "tool_calls": [call]}
+            if expected in _rendered(template, [_QUESTION, message, *rest]):
                 return fields
     return ()
 

@@ -40,7 +40,7 @@ class ToolUse:
     @property
     def has_grammar(self) -> bool:
         """Whether the format of the calls has a `grammar`."""
-        return self.written is not None and self.written.kind != "tagged"
+        return self.written is not None and self.written.kind in ("json", "named")
 
     @property
     def names(self) -> tuple[str, ...]:

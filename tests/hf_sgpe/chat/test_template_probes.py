@@ -19,7 +19,9 @@ def each(written):
         (each("{{ m.content.strip() }}" + CALLS), {"content": ""}),
         (each("{% if m['content'] is none %}" + CALLS + "{% else %}{{ m['content'] + '' }}{% endif %}"), {"content": None}),
         (each("{{ m.content }}"), {}),  # writes no calls
-        *((template, {}) for template in TEMPLATES.values()),
+        (each("{{ m.content + '' }}"), {"content": ""}),  # writes no calls, either
+        (each("{{ m.content if loop.last else m.content + '' }}" + CALLS), {"content": ""}),
+        *((template, {"content": ""} if name == "chatml" else {}) for name, template in TEMPLATES.items()),
     ],
 )
 def test_missing_content_has_the_form_with_which_the_template_writes_calls(template, fields):
