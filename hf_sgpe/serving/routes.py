@@ -22,6 +22,7 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.generation.pieces import Piece
 from hf_sgpe.serving.access import check_key, for_web_pages
 from hf_sgpe.serving.answers import DONE, ChatCompletion, Completion, event, to_json
+from hf_sgpe.serving.embeddings import answer_embeddings, read_embeddings
 from hf_sgpe.serving.monitoring import CONTENT_TYPE, Metrics, Monitor, Observed
 from hf_sgpe.serving.parameters import RequestError, about
 from hf_sgpe.serving.request_queue import Line, LineClosedError, LineFullError, Ticket
@@ -100,6 +101,20 @@ def create_app(
     async def chat_completions(request: Request) -> Response:
         return await answer(request, read_chat, ChatCompletion)
 
+    async def embeddings(request: Request) -> Response:
+        record, models = await read(request), _models_of(request)
+        while True:
+            model = models.pick(record.get("model"))
+            asked = await asyncio.to_thread(read_embeddings, record, model.served)
+            if models.has(model):
+                break
+        observed: Observed = request.state.observed
+        observed.prompt_tokens = asked.tokens
+        try:
+            return _json(await answer_embeddings(request, asked, model))
+        except SGPEError as error:  # also of the line
+            raise _error_of(error) from None
+
     async def tokenize(request: Request) -> Response:
         record = await read(request)
         served = _models_of(request).pick(record.get("model")).served
@@ -133,6 +148,7 @@ def create_app(
         routes=[
             route("/v1/completions", completions),
             route("/v1/chat/completions", chat_completions),
+            route("/v1/embeddings", embeddings),
             route("/v1/models", list_models, "GET"),
             route("/v1/models/{name:path}", show_model, "GET"),
             route("/tokenize", tokenize),
