@@ -55,6 +55,7 @@ class CallFormat:
             ``tagged`` has the arguments as text between tags (`hf_sgpe.chat.tagged_calls`); ``named`` has the name before
             the arguments' JSON (`hf_sgpe.chat.named_calls`); ``keyed`` has the name before marked keys and values
             (`hf_sgpe.chat.keyed_calls`).
+        around: Text before and after the values of a ``tagged`` call.
         also: Other marks, which may be inside calls and have no effect elsewhere.
     """
 
@@ -68,6 +69,7 @@ class CallFormat:
     after: str = ""
     is_repeated: bool = False
     kind: Literal["json", "tagged", "named", "keyed"] = "json"
+    around: str = ""
     also: tuple[str, ...] = ()
 
     @property
@@ -82,9 +84,38 @@ class CallFormat:
 
 
 FORMATS = (
-    CallFormat("qwen3-coder", r"<tool_call>[\s\S]*<function=", opening="<tool_call>", closing="</tool_call>", kind="tagged"),
-    CallFormat("seed", "<seed:tool_call>", opening="<seed:tool_call>", closing="</seed:tool_call>", kind="tagged"),
-    CallFormat("glm", r"<tool_call>[\s\S]*<arg_key>", opening="<tool_call>", kind="keyed", also=KEYED_MARKS),
+    CallFormat(
+        "qwen3-coder",
+        r"<tool_call>[\s\S]*<function=",
+        opening="<tool_call>",
+        closing="</tool_call>",
+        before="\n",
+        between="\n",
+        after="\n",
+        is_repeated=True,
+        kind="tagged",
+        around="\n",
+    ),
+    CallFormat(
+        "seed",
+        "<seed:tool_call>",
+        opening="<seed:tool_call>",
+        closing="</seed:tool_call>",
+        before="\n",
+        between="\n",
+        after="\n",
+        is_repeated=True,
+        kind="tagged",
+    ),
+    CallFormat(
+        "glm",
+        r"<tool_call>[\s\S]*<arg_key>",
+        opening="<tool_call>",
+        between="\n",
+        is_repeated=True,
+        kind="keyed",
+        also=KEYED_MARKS,
+    ),
     CallFormat(
         "apriel",
         r"<tool_calls>\[",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import closing
 from typing import Literal
 
@@ -38,7 +38,7 @@ def answer_pieces(
     is_cut = True
     has_more = True
 
-    def arriving() -> Iterator[int | None]:
+    def arriving() -> Generator[int | None, None, None]:
         nonlocal generated, is_cut
         with closing(tokens):  # type: ignore[type-var]
             while not is_over() and (token := next(tokens, None)) is not None:

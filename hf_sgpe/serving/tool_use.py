@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from hf_sgpe.chat.named_calls import ARGUMENTS
 from hf_sgpe.chat.response_reader import ResponseReader, marks_in, response_parser
 from hf_sgpe.chat.tool_calls import FORMATS, CallFormat, CallReader, format_of, has_tools
-from hf_sgpe.generation.structured_output import embedded, literal
+from hf_sgpe.serving.call_grammar import CallGrammar
 from hf_sgpe.serving.messages import well_formed_json
 from hf_sgpe.serving.parameters import Parameters, RequestError, kind
 from hf_sgpe.tokenizer import BPETokenizer
@@ -40,7 +39,7 @@ class ToolUse:
     @property
     def has_grammar(self) -> bool:
         """Whether the format of the calls has a `grammar`."""
-        return self.written is not None and self.written.kind in ("json", "named")
+        return self.written is not None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -49,35 +48,9 @@ class ToolUse:
 
     def grammar(self) -> list[str]:
         """Return the lines of a Lark grammar whose rule ``calls`` matches tool calls in the model's format."""
-        written, ids = self.written, {mark: id for id, mark in self.marks.items()}
-        assert written is not None
-
-        def mark(text: str) -> str:
-            return f"<[{ids[text]}]>" if text in ids else literal(text)
-
-        def sequence(*texts: str) -> str:
-            return " ".join(mark(text) for text in texts if text)
-
-        opening, closing = sequence(written.opening, written.before), sequence(written.after, written.closing)
-        between = sequence(written.between)
-        tools = [tool["function"] for tool in self.tools if tool["function"]["name"] in (self.required or self.names)]
-        lines = [f"call: {' | '.join(f'call_{number}' for number in range(len(tools)))}"]
-        for number, function in enumerate(tools):
-            if written.kind == "named":
-                before, after = f"{literal(function['name'])} {mark(ARGUMENTS)}", ""
-            else:
-                before, after = literal(f'{{"name": {literal(function["name"])}, "{written.key}": '), literal("}")
-            schema = function.get("parameters") or {"type": "object", "properties": {}, "additionalProperties": False}
-            lines += [
-                f"call_{number}: {before} arguments_{number} {after}",
-                f"arguments_{number}: {embedded(schema)}",
-            ]
-        one = f"{opening} call {closing}"
-        if self.most == 1:
-            return [f"calls: {one}", *lines]
-        if written.is_repeated:
-            return [f"calls: {one} ({between} {one})*", *lines]
-        return [f"calls: {opening} call ({between} call)* {closing}", *lines]
+        assert self.written is not None
+        functions = [tool["function"] for tool in self.tools if tool["function"]["name"] in (self.required or self.names)]
+        return CallGrammar(self.written, {mark: id for id, mark in self.marks.items()}).lines(functions, self.most)
 
     def reader(self, prompt: Callable[[], str]) -> CallReader | ResponseReader:
         """Return the reader that finds tool calls in an answer.
@@ -135,8 +108,10 @@ def read_tools(
     most = None if is_parallel and not isinstance(choice, dict) else 1
     tool_use = ToolUse(read, written, marks, most, required, response_template)
     if required is not None and not tool_use.has_grammar:
-        name = f", {written.name}" if written else ""
-        problem = f"tool_choice: required calls are not supported in this model's format{name}: send auto or none"
+        problem = (
+            "tool_choice: a call cannot be required, because only the tokenizer's response template describes the format of "
+            "this model's calls: send auto or none"
+        )
         raise RequestError(problem, param="tool_choice")
     return tool_use
 

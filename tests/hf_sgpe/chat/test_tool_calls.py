@@ -45,10 +45,11 @@ CALL = '{"name": "add", "arguments": {"a": [1, {"b": "}"}], "c": "\\"é"}}'
 ARGUMENTS = '{"a": [1, {"b": "}"}], "c": "\\"é"}'
 
 TWO = [("add", ARGUMENTS), ("f", "{}")]
-VALUES = {"a": "11", "s": "12", "b": "True", "l": '["x", {}]', "n": "None", "other": "a\n<b> é</b>"}
+TYPES["e"] = {"enum": ["3 ", 3, None]}
+VALUES = {"e": "3", "a": "11", "s": "12", "b": "True", "l": '["x", {}]', "n": "None", "other": "a\n<b> é</b>"}
 TAGGED = "".join(f"<parameter={key}>\n{value}\n</parameter>\n" for key, value in VALUES.items())
 TAGGED = f"<tool_call>\n<function=add>\n{TAGGED}</function>\n</tool_call>"
-TAGGED_ARGUMENTS = '{"a": 11, "s": "12", "b": true, "l": ["x", {}], "n": null, "other": "a\\n<b> é</b>"}'
+TAGGED_ARGUMENTS = '{"e": 3, "a": 11, "s": "12", "b": true, "l": ["x", {}], "n": null, "other": "a\\n<b> é</b>"}'
 
 KEYED = "".join(f"<arg_key>{key}</arg_key>\n<arg_value>{value}</arg_value>\n" for key, value in VALUES.items())
 KEYED = f"<tool_call>add\n{KEYED}</tool_call>"
