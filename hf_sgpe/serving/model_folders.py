@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
@@ -115,8 +116,12 @@ class ModelFolders:
 
     def close(self) -> None:
         """Free the memory of all models."""
-        for one in self._loaded.values():
-            one.served.generator.close()
+        gc.freeze()  # each engine searches for garbage when it is closed, which would delay the end of a server
+        try:
+            for one in self._loaded.values():
+                one.served.generator.close()
+        finally:
+            gc.unfreeze()
         self._loaded = {}
 
     def _load_one(self, path: str, name: str, *, is_more: bool) -> _Loaded:
