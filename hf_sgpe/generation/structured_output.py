@@ -96,7 +96,7 @@ class Constrainer:
         tokens = [tokenizer.token_bytes(id) if id in ids else f"<{id}>".encode() for id in rows]
         wrapped = library.TokenizerWrapper(_Vocabulary(tokenizer, tokens, sorted({*rows} - ids)))
         self._size = vocab_size
-        self._texts = {id: tokens[id] for id in ids}
+        self._texts = {id: tokens[id] for id in ids if id < vocab_size}
         self._tokens = library.LLTokenizer(wrapped, n_vocab=vocab_size + 1, eos_token=vocab_size)
         self._check = lru_cache(64)(self._problem_of)
         self.tokens_across = lru_cache(8)(self._tokens_across)

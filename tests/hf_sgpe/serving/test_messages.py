@@ -27,6 +27,7 @@ def test_messages_of_an_agent_are_those_of_a_template():
             "role": "assistant",
             "reasoning_content": "Hm",
             "tool_calls": [{"id": "call_1", "type": "function", "function": function}],
+            "content": "",  # which this template needs
         },
         {"role": "tool", "content": "3", "tool_call_id": "call_1"},
         {"role": "assistant", "content": "3", "reasoning_content": "So"},
