@@ -1,5 +1,6 @@
 """The program ``hf-sgpe``, which can also be run as ``python -m hf_sgpe``."""
 
+import gc
 import sys
 
 
@@ -10,7 +11,11 @@ def main() -> None:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(130)
-    run()
+    try:
+        run()
+    finally:
+        # Python's end searches all objects for cycles several times; with PyTorch this takes more than a second.
+        gc.freeze()
 
 
 if __name__ == "__main__":

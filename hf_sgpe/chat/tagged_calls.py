@@ -11,7 +11,8 @@ from hf_sgpe.chat.written_call import WrittenCall
 BEGINNING = "<function="
 """The beginning of a call: ``<function=NAME><parameter=KEY>VALUE</parameter>…</function>``."""
 
-_PARAMETER, _END_OF_VALUE, _END = "<parameter=", "</parameter>", "</function>"
+PARAMETER, END_OF_VALUE, END = "<parameter=", "</parameter>", "</function>"
+"""The other parts of a call."""
 
 
 class TaggedCall(WrittenCall):
@@ -34,7 +35,7 @@ class TaggedCall(WrittenCall):
         self._characters.append(character)
         if character != ">":
             return
-        if self._key is not None and "".join(self._characters[-len(_END_OF_VALUE) :]) != _END_OF_VALUE:
+        if self._key is not None and "".join(self._characters[-len(END_OF_VALUE) :]) != END_OF_VALUE:
             return
         part = "".join(self._characters[self._begun :])
         self._begun = len(self._characters)
@@ -42,15 +43,15 @@ class TaggedCall(WrittenCall):
             self.name = part[len(BEGINNING) : -1].strip()
             self.has_arguments, self._waiting = True, "{"
         elif self._key is not None:
-            text = part[: -len(_END_OF_VALUE)].removeprefix("\n").removesuffix("\n")
-            value = json.dumps(_value(text, self._schema_of(self._key)), ensure_ascii=False)
+            text = part[: -len(END_OF_VALUE)].removeprefix("\n").removesuffix("\n")
+            value = json.dumps(typed(text, schema_of(self._parameters, self.name, self._key)), ensure_ascii=False)
             self._waiting += f"{', ' if self._has_values else ''}{json.dumps(self._key, ensure_ascii=False)}: {value}"
             self._key, self._has_values = None, True
-        elif part.strip() == _END:
+        elif part.strip() == END:
             self._waiting += "}"
             self.depth = 0
-        elif part.lstrip().startswith(_PARAMETER):
-            self._key = part.strip()[len(_PARAMETER) : -1].strip()
+        elif part.lstrip().startswith(PARAMETER):
+            self._key = part.strip()[len(PARAMETER) : -1].strip()
 
     def take(self) -> str:
         taken, self._waiting = self._waiting, ""
@@ -59,15 +60,23 @@ class TaggedCall(WrittenCall):
     def whole(self) -> tuple[str, str] | None:
         return (self.name, self._waiting) if self.name is not None and self.depth == 0 else None
 
-    def _schema_of(self, key: str) -> Any:
-        schema = self._parameters.get(self.name or "")
-        listed = schema.get("properties") if isinstance(schema, Mapping) else None
-        return listed.get(key) if isinstance(listed, Mapping) else None
+
+def schema_of(parameters: Mapping[str, Any], name: str | None, key: str) -> Any:
+    """Return the JSON schema of a parameter of a tool; None if it is unknown."""
+    schema = parameters.get(name or "")
+    listed = schema.get("properties") if isinstance(schema, Mapping) else None
+    return listed.get(key) if isinstance(listed, Mapping) else None
 
 
-def _value(text: str, schema: Any) -> Any:
-    """Return the value of a parameter: the first of the schema's types that the text has, otherwise the text itself."""
-    for name in _types(schema):
+def typed(text: str, schema: Any) -> Any:
+    """Return the value of a parameter: one of the schema's values, or the first of its types that the text has, otherwise
+    the text itself.
+    """
+    choices = schema.get("enum", [schema["const"]] if "const" in schema else []) if isinstance(schema, Mapping) else []
+    for choice in choices if isinstance(choices, list) and text not in choices else ():
+        if not isinstance(choice, str) and text.strip() in (json.dumps(choice), str(choice)):
+            return choice
+    for name in types_of(schema):
         if name == "string":
             return text
         try:
@@ -79,7 +88,7 @@ def _value(text: str, schema: Any) -> Any:
     return text
 
 
-def _types(schema: Any) -> Iterator[str]:
+def types_of(schema: Any) -> Iterator[str]:
     """Yield the types that a JSON schema names, in order."""
     if not isinstance(schema, Mapping):
         return
@@ -87,7 +96,7 @@ def _types(schema: Any) -> Iterator[str]:
     yield from (name for name in (named if isinstance(named, list) else [named]) if isinstance(name, str))
     for key in ("anyOf", "oneOf"):
         for inner in schema.get(key) or ():
-            yield from _types(inner)
+            yield from types_of(inner)
     for value in [*(schema.get("enum") or ()), *([schema["const"]] if "const" in schema else ())] if named is None else ():
         yield next((name for name, holds in _IS.items() if holds(value)), "string")
     if "$ref" in schema:  # a reference is nearly always one to an object

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from hf_sgpe.chat.json_calls import JsonCall
+from hf_sgpe.chat.keyed_calls import KEYED_MARKS, KeyedCall
 from hf_sgpe.chat.named_calls import NamedCall
 from hf_sgpe.chat.tagged_calls import BEGINNING, TaggedCall
 from hf_sgpe.chat.written_call import WrittenCall
@@ -52,7 +53,9 @@ class CallFormat:
         is_repeated: Whether the marks are repeated for each call.
         kind: How a call is written: ``json`` is an object with the name and the arguments (`hf_sgpe.chat.json_calls`);
             ``tagged`` has the arguments as text between tags (`hf_sgpe.chat.tagged_calls`); ``named`` has the name before
-            the arguments' JSON (`hf_sgpe.chat.named_calls`).
+            the arguments' JSON (`hf_sgpe.chat.named_calls`); ``keyed`` has the name before marked keys and values
+            (`hf_sgpe.chat.keyed_calls`).
+        around: Text before and after the values of a ``tagged`` call.
         also: Other marks, which may be inside calls and have no effect elsewhere.
     """
 
@@ -65,13 +68,14 @@ class CallFormat:
     between: str = ""
     after: str = ""
     is_repeated: bool = False
-    kind: Literal["json", "tagged", "named"] = "json"
+    kind: Literal["json", "tagged", "named", "keyed"] = "json"
+    around: str = ""
     also: tuple[str, ...] = ()
 
     @property
     def beginning(self) -> str:
         """The first characters of a call, after the mark; empty if a call begins with any character."""
-        return {"json": "{", "tagged": BEGINNING, "named": ""}[self.kind]
+        return {"json": "{", "tagged": BEGINNING}.get(self.kind, "")
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -80,10 +84,62 @@ class CallFormat:
 
 
 FORMATS = (
-    CallFormat("qwen3-coder", r"<tool_call>[\s\S]*<function=", opening="<tool_call>", closing="</tool_call>", kind="tagged"),
+    CallFormat(
+        "qwen3-coder",
+        r"<tool_call>[\s\S]*<function=",
+        opening="<tool_call>",
+        closing="</tool_call>",
+        before="\n",
+        between="\n",
+        after="\n",
+        is_repeated=True,
+        kind="tagged",
+        around="\n",
+    ),
+    CallFormat(
+        "seed",
+        "<seed:tool_call>",
+        opening="<seed:tool_call>",
+        closing="</seed:tool_call>",
+        before="\n",
+        between="\n",
+        after="\n",
+        is_repeated=True,
+        kind="tagged",
+    ),
+    CallFormat(
+        "glm",
+        r"<tool_call>[\s\S]*<arg_key>",
+        opening="<tool_call>",
+        between="\n",
+        is_repeated=True,
+        kind="keyed",
+        also=KEYED_MARKS,
+    ),
+    CallFormat(
+        "apriel",
+        r"<tool_calls>\[",
+        opening="<tool_calls>",
+        closing="</tool_calls>",
+        before="[",
+        between=", ",
+        after="]",
+    ),
+    CallFormat(
+        "minimax-m1",
+        r"<tool_calls>(?:\n|\\n)\{",
+        opening="<tool_calls>",
+        closing="</tool_calls>",
+        before="\n",
+        between="\n",
+        after="\n",
+    ),
+    CallFormat(
+        "nemotron", r"<TOOLCALL>\[", opening="<TOOLCALL>", closing="</TOOLCALL>", before="[", between=", ", after="]"
+    ),
     CallFormat(
         "hermes",
-        r"^(?![\s\S]*(?:<function=|<arg_key>|<tool_sep>))[\s\S]*<tool_call>[\s\S]*arguments",
+        r"^(?![\s\S]*(?:<function=|<tool_sep>|<invoke))[\s\S]*<tool_call>[\s\S]*arguments",
         opening="<tool_call>",
         closing="</tool_call>",
         before="\n",
@@ -109,7 +165,8 @@ FORMATS = (
     ),
     CallFormat("llama3", r"ipython[\s\S]*\"parameters\\?\"", "parameters", between="; ", also=("<|python_tag|>",)),
 )
-"""The supported formats. Hermes is also the format of Qwen 2.5 and Qwen 3, and qwen3-coder that of Qwen 3.5."""
+"""The supported formats. Hermes is also the format of Qwen 2.5 and Qwen 3, and qwen3-coder that of Qwen 3.5.
+The first format that fits a template counts."""
 
 
 def format_of(template: str) -> CallFormat | None:
@@ -141,7 +198,7 @@ class CallReader:
     Attributes:
         calls: The number of calls that have begun.
 
-    >>> reader = CallReader(FORMATS[1], {"add": {}})
+    >>> reader = CallReader(format_of("<tool_call> arguments"), {"add": {}})
     >>> [*reader.read('Wait. <tool_call>{"name": "add", "arguments": {"a"'), *reader.read(": 1}}</tool_call>")]
     ['Wait.', CallPart(number=0, name='add', arguments=''), CallPart(number=0, name=None, arguments='{"a"'), \
 CallPart(number=0, name=None, arguments=': 1}')]
@@ -232,7 +289,7 @@ CallPart(number=0, name=None, arguments=': 1}')]
         if mark:
             return self._open(before, opening), after
         # White space is held back, because it is dropped in front of a call.
-        safe = self._held[: len(self._held) - (_begun(self._held, opening) if is_text else 0)].rstrip()
+        safe = self._held[: len(self._held) - (begun(self._held, opening) if is_text else 0)].rstrip()
         self._held = self._held[len(safe) :]
         return iter([safe] if safe else []), ""
 
@@ -257,8 +314,9 @@ CallPart(number=0, name=None, arguments=': 1}')]
         rest = self._held.strip()
         if rest and beginning.startswith(rest):
             return
-        if closing and closing not in self._tokens and rest.lstrip("];, \n").startswith(closing[: len(rest)] or closing):
-            if rest == closing:
+        end = rest.lstrip("];, \n")
+        if end and closing not in self._tokens and closing.startswith(end):
+            if end == closing:
                 yield from self._closed()
             return
         if rest.strip("[];, \n") or len(self._held) > _MOST_BEFORE_CALL:  # no call
@@ -268,7 +326,9 @@ CallPart(number=0, name=None, arguments=': 1}')]
         kind = self._format.kind
         if kind == "json":
             return JsonCall(self._format.key)
-        return TaggedCall(self._parameters) if kind == "tagged" else NamedCall()
+        if kind == "named":
+            return NamedCall()
+        return TaggedCall(self._parameters) if kind == "tagged" else KeyedCall(self._parameters)
 
     def _in_object(self, character: str) -> Iterator[str | CallPart]:
         assert self._object is not None
@@ -312,7 +372,7 @@ CallPart(number=0, name=None, arguments=': 1}')]
             yield from self._as_text()
             return
         self._opened = self._held = ""
-        self._may_call = self._format.kind != "named"  # such a call has a mark of its own
+        self._may_call = self._format.kind in ("json", "tagged")  # each other call has a mark of its own
         self._is_full = self.calls == self._most
 
     def _closed(self) -> Iterator[str]:
@@ -354,6 +414,6 @@ _MOST_BEFORE_CALL = 200
 """Maximum number of characters between a mark and a call, or between calls."""
 
 
-def _begun(text: str, mark: str) -> int:
+def begun(text: str, mark: str) -> int:
     """Return the number of characters at the end of ``text`` that are the beginning of ``mark``."""
     return next((size for size in range(min(len(text), len(mark) - 1), 0, -1) if mark.startswith(text[-size:])), 0)

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.cli.application import Json, command
 from hf_sgpe.cli.model_options import ModelOptions
-from hf_sgpe.errors import not_installed
+from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.serving.limits import Limits
-from hf_sgpe.terminal.options import option, option_list
+from hf_sgpe.terminal.options import arguments, option, option_list
 from hf_sgpe.terminal.printing import print_json
 from hf_sgpe.terminal.progress import is_quiet
+
+if TYPE_CHECKING:
+    from hf_sgpe.serving.requests import Served
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServeOptions:
-    """The address of the server, and access to it."""
+    """The models of the server, its address, and access to it."""
 
+    others: list[str] = arguments("Other models, or folders with several models; a request names its model.")
     chat_template_kwargs: str | None = option(
         "Variables of the chat template as JSON, such as '{\"enable_thinking\": false}'; those of a request replace them."
     )
@@ -42,47 +49,78 @@ class ServeOptions:
     "--engine llama.cpp --host 0.0.0.0 --port 8080"
 )
 def serve(model: ModelOptions, given: ServeOptions, limits: Limits, as_json: Json = False) -> None:
-    """Serve a model over an OpenAI-compatible API: completions, chat, streaming. Ctrl-C stops the server."""
+    """Serve models over an OpenAI-compatible API: completions, chat, embeddings, streaming. Ctrl-C stops the server; SIGHUP
+    loads new and changed models."""
     try:
         from hf_sgpe.serving import server
         from hf_sgpe.serving.access import check_origins, read_keys
         from hf_sgpe.serving.routes import create_app
     except ModuleNotFoundError:
         raise not_installed("serving needs Starlette and uvicorn", "starlette", "uvicorn", extra="serve") from None
-    from hf_sgpe.chat.response_reader import read_response_template
-    from hf_sgpe.generation.engines.detection import find_model
-    from hf_sgpe.serving.requests import Served
+    from hf_sgpe.serving.model_folders import ModelFolders
     from hf_sgpe.serving.template_parameters import read_variables
 
     variables = read_variables(given.chat_template_kwargs or "{}", "--chat-template-kwargs")
-    keys = [*([given.api_key] if given.api_key else []), *(read_keys(given.api_key_file) if given.api_key_file else [])]
+
+    def all_keys() -> list[str]:
+        return [*([given.api_key] if given.api_key else []), *(read_keys(given.api_key_file) if given.api_key_file else [])]
+
+    keys = all_keys()
     check_origins(given.cors_origin)
     template = model.read_template()
-    with server.bind(given.host, given.port) as bound, model.load() as generator:
+
+    def load(path: str, name: str) -> Served:
+        return _load(replace(model, model=path), name, template, limits, variables)
+
+    def reload() -> list[Served]:
+        try:
+            keys[:] = all_keys()
+        except SGPEError as error:
+            say(f"error: {error}; the keys stay as they were")
+        return folders.reload(say)
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    folders = ModelFolders([model.model, *given.others], load, given.name)
+    for option_name in ("tokenizer", "template"):
+        if getattr(model, option_name) and len(folders.found()) > 1:
+            raise SGPEError(f"--{option_name} is for one model: put it into the folder of each model instead")
+    with server.bind(given.host, given.port) as bound, closing(folders):
+        served = folders.load()
+        url = server.url_of(bound)
+        if server.is_open_to_others(bound) and not keys:
+            say(f"warning: anyone who can reach {url} can use this model: set HF_SGPE_API_KEY to require a key")
+
+        def say_where() -> None:
+            names, engines = [one.name for one in served], [one.generator.engine.name for one in served]
+            if as_json:
+                several = {"models": names} if len(names) > 1 else {}
+                print_json({"model": names[0], "engine": engines[0], "url": url, **several})
+                sys.stdout.flush()
+            elif not is_quiet():
+                listed = ", ".join(f"{name} on {engine}" for name, engine in zip(names, engines, strict=True))
+                say(f"{listed} at {url} (Ctrl-C stops it)")
+
+        app = create_app(*served, api_keys=keys, origins=given.cors_origin, log=say if given.access_log else None)
+        server.server_of(app, say_where, reload).run([bound])
+
+
+def _load(model: ModelOptions, name: str, template: str | None, limits: Limits, variables: Mapping[str, Any]) -> Served:
+    """Load a model with its tokenizer, chat template and response template."""
+    from hf_sgpe.chat.response_reader import read_response_template
+    from hf_sgpe.generation.engines.detection import find_model
+    from hf_sgpe.serving.requests import Served
+
+    generator = model.load()
+    try:
         has_template = template or generator.tokenizer.chat_template
         chat = generator.chat(template=template) if has_template else None
         if chat and (template or variables):
             # If the template has an error, fail now and not in each request.
             chat.encode([{"role": "user", "content": "?"}], variables=variables)
-        called = given.name or (Path(model.model).resolve().name if Path(model.model).exists() else model.model)
-        url = server.url_of(bound)
-        if server.is_open_to_others(bound) and not keys:
-            print(
-                f"warning: anyone who can reach {url} can use this model: set HF_SGPE_API_KEY to require a key",
-                file=sys.stderr,
-            )
-
-        def say_where() -> None:
-            if as_json:
-                print_json({"model": called, "engine": generator.engine.name, "url": url})
-                sys.stdout.flush()
-            elif not is_quiet():
-                print(f"{called} on {generator.engine.name} at {url} (Ctrl-C stops it)", file=sys.stderr, flush=True)
-
-        def log(line: str) -> None:
-            print(line, file=sys.stderr, flush=True)
-
         saved = Path(model.tokenizer) if model.tokenizer else find_model(model.model)
-        served = Served(called, generator, chat, limits, read_response_template(saved), variables)
-        app = create_app(served, api_keys=keys, origins=given.cors_origin, log=log if given.access_log else None)
-        server.server_of(app, say_where).run([bound])
+        return Served(name, generator, chat, limits, read_response_template(saved), variables)
+    except BaseException:
+        generator.close()
+        raise

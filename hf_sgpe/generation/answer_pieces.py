@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import closing
 from typing import Literal
 
@@ -16,7 +16,7 @@ from hf_sgpe.splitting.streams import whole_letters
 
 def answer_pieces(
     tokens: Iterator[int | ScoredToken],
-    decode: Callable[[Iterable[int]], Iterator[str]],
+    decode: Callable[..., Iterator[str]],
     options: GenerationOptions,
     stop_ids: Collection[int],
     is_over: Callable[[], bool],
@@ -27,7 +27,7 @@ def answer_pieces(
 
     Args:
         tokens: The tokens of the answer. A stop token may be the last one; it has no text.
-        decode: Function that yields pieces of text for arriving ids.
+        decode: Function that yields pieces of text for arriving ids. With ``continues=True``, the ids continue a text.
         is_over: Function that is called before each token; the answer ends when it returns True.
         marks: Id → text of tokens that are reported and not shown.
         length: Number of characters before the answer. The places of tokens include them.
@@ -36,8 +36,9 @@ def answer_pieces(
     marked: deque[PlacedMark] = deque()
     generated, shown = 0, length
     is_cut = True
+    has_more = True
 
-    def arriving() -> Iterator[int]:
+    def arriving() -> Generator[int | None, None, None]:
         nonlocal generated, is_cut
         with closing(tokens):  # type: ignore[type-var]
             while not is_over() and (token := next(tokens, None)) is not None:
@@ -48,16 +49,29 @@ def answer_pieces(
                     break
                 generated += 1
                 if token in marks:
+                    yield None
                     marked.append(PlacedMark(marks[token], length))
                 else:
                     yield token
         is_cut = False
 
+    def up_to_mark(ids: Iterator[int | None]) -> Iterator[int]:
+        nonlocal has_more
+        for id in ids:
+            if id is None:
+                return
+            yield id
+        has_more = False
+
     def texts() -> Iterator[str]:
         nonlocal length
-        for text in decode(arriving()):
-            length += len(text)
-            yield text
+        with closing(arriving()) as ids:
+            continued: dict[str, bool] = {}
+            while has_more:  # no character has bytes from before and after a mark
+                for text in decode(up_to_mark(ids), **continued):
+                    length += len(text)
+                    yield text
+                continued = {"continues": True}
 
     answer = until_stop(texts(), options.stop, lambda: generated > options.min_new_tokens)
     for text in whole_letters(answer) if options.whole_syllables else answer:

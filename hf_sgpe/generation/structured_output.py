@@ -96,8 +96,10 @@ class Constrainer:
         tokens = [tokenizer.token_bytes(id) if id in ids else f"<{id}>".encode() for id in rows]
         wrapped = library.TokenizerWrapper(_Vocabulary(tokenizer, tokens, sorted({*rows} - ids)))
         self._size = vocab_size
+        self._texts = {id: tokens[id] for id in ids if id < vocab_size}
         self._tokens = library.LLTokenizer(wrapped, n_vocab=vocab_size + 1, eos_token=vocab_size)
         self._check = lru_cache(64)(self._problem_of)
+        self.tokens_across = lru_cache(8)(self._tokens_across)
 
     def check(self, rule: Rule) -> None:
         """Check that a rule is valid and supported.
@@ -121,6 +123,20 @@ class Constrainer:
         if matcher.is_error():
             raise SGPEError(_in_one_line(matcher.get_error()))
         return Constrained(matcher, stop_ids, self._size)
+
+    def _tokens_across(self, mark: bytes) -> tuple[tuple[int, ...], ...]:
+        """Return the ids of tokens that end after the end of a mark, by the number of bytes of the mark before the token.
+
+        Number 0 has the tokens that contain the whole mark.
+        """
+        across: list[list[int]] = [[] for _ in mark]
+        for id, token in self._texts.items():
+            if mark in token and not token.endswith(mark):
+                across[0].append(id)
+            for place in range(1, len(mark)):
+                if len(token) > len(mark) - place and token.startswith(mark[place:]):
+                    across[place].append(id)
+        return tuple(map(tuple, across))
 
     def _problem_of(self, rule: Rule) -> str:
         return _in_one_line(_library().LLMatcher.validate_grammar(rule.source, self._tokens))

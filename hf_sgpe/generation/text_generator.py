@@ -112,6 +112,10 @@ class TextGenerator:
     def __exit__(self, *error: object) -> None:
         self.close()
 
+    def has_token(self, id: int) -> bool:
+        """Return whether an id is a token of the tokenizer, and not a row that only pads the model's embedding."""
+        return id in self._token_ids
+
     def generate(self, prompt: str, options: GenerationOptions | None = None) -> str:
         """Return the answer to a prompt, without the prompt.
 

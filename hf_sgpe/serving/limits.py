@@ -33,4 +33,5 @@ class Limits:
     def __post_init__(self) -> None:
         for name, least in (("max_body", 1), ("max_new_tokens", 1), ("max_choices", 1), ("max_waiting", 0)):
             if getattr(self, name) < least:
-                raise SGPEError(f"{name} must be at least {least}, not {getattr(self, name)}")
+                option = "--" + name.replace("_", "-")
+                raise SGPEError(f"{option} must be at least {least}, not {getattr(self, name)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from hf_sgpe.chat.template_probes import fields_without_content, knows_developer
 from hf_sgpe.serving.parameters import RequestError, kind
 from hf_sgpe.splitting.normalization import well_formed
 
@@ -14,8 +15,9 @@ ROLES = ("system", "developer", "user", "assistant", "tool")
 def read_messages(messages: Any, template: str) -> list[dict[str, Any]]:
     """Return the messages of a request as a chat template expects them.
 
-    The arguments of tool calls become objects, text parts are joined, and fields without a value are left out. The role
-    ``developer``, OpenAI's newer name of ``system``, becomes ``system`` for templates that do not know it.
+    The arguments of tool calls become objects, text parts are joined, and fields without a value are left out. Missing
+    content of a message with tool calls has the form that the template expects. The role ``developer``, OpenAI's newer name
+    of ``system``, becomes ``system`` for templates that do not know it.
 
     Args:
         template: Source of the chat template.
@@ -27,8 +29,10 @@ def read_messages(messages: Any, template: str) -> list[dict[str, Any]]:
         raise RequestError("messages must be a non-empty list", param="messages")
     read = [_message(message, f"messages[{place}]") for place, message in enumerate(messages)]
     for message in read:
-        if message["role"] == "developer" and "developer" not in template:
+        if message["role"] == "developer" and not ("developer" in template and knows_developer(template)):
             message["role"] = "system"
+        if "content" not in message:
+            message.update(fields_without_content(template))
     return read
 
 

@@ -74,15 +74,9 @@ class _Histogram:
 
 
 class Metrics:
-    """The totals over all requests since the start of the server.
+    """The totals over all requests since the start of the server."""
 
-    Args:
-        model: Name of the served model.
-        engine: Name of its engine.
-    """
-
-    def __init__(self, model: str, engine: str) -> None:
-        self._info = f"model={_quoted(model)},engine={_quoted(engine)}"
+    def __init__(self) -> None:
         self._requests: Counter[tuple[str, int]] = Counter()
         self._seconds: dict[str, _Histogram] = {}
         self._first_seconds = _Histogram()
@@ -97,13 +91,15 @@ class Metrics:
         self._prompt_tokens += observed.prompt_tokens
         self._generated_tokens += observed.generated_tokens
 
-    def text(self, *, running: int, waiting: int) -> str:
+    def text(self, engines: Mapping[str, str], *, running: int, waiting: int) -> str:
         """Return the metrics in the text format.
 
         Args:
-            running: Number of requests that the engine is answering.
-            waiting: Number of requests that wait for the engine.
+            engines: Name of each served model → name of its engine.
+            running: Number of requests that the engines are answering.
+            waiting: Number of requests that wait for an engine.
         """
+        info = {f"model={_quoted(model)},engine={_quoted(engine)}": 1 for model, engine in engines.items()}
         counts = {f'route="{route}",status="{status}"': count for (route, status), count in sorted(self._requests.items())}
         seconds = [
             sample
@@ -113,7 +109,7 @@ class Metrics:
         first_seconds = self._first_seconds.samples("hf_sgpe_first_token_seconds", "")
         return "".join(
             (
-                _metric("info", "gauge", "The served model and its engine.", {self._info: 1}),
+                _metric("info", "gauge", "The served models and their engines.", info),
                 _metric("requests_total", "counter", "Requests that have ended, by route and HTTP status.", counts),
                 _metric("requests_running", "gauge", "Requests that the engine is answering.", {"": running}),
                 _metric("requests_waiting", "gauge", "Requests that wait for the engine.", {"": waiting}),

@@ -106,8 +106,14 @@ class Line:
                     ticket.receive(ticket._next, LineClosedError())
             self._changed.notify()
 
+    def finish(self) -> None:
+        """Accept no more tickets, and serve those in the line. `join` waits for the thread."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
+
     def join(self) -> None:
-        """Wait for the thread to end, after `close`."""
+        """Wait for the thread to end, after `close` or `finish`."""
         self._thread.join()
 
     def _work(self) -> None:

@@ -11,17 +11,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from hf_sgpe.chat.reasoning import AnswerReader
+from hf_sgpe.chat.response_reader import ResponseReader
 from hf_sgpe.generation.conversation import Chat
+from hf_sgpe.generation.engines.engine import Watch
 from hf_sgpe.generation.engines.sampling_options import GenerationOptions
 from hf_sgpe.generation.pieces import Piece
-from hf_sgpe.generation.structured_output import Constrained, Rule
+from hf_sgpe.generation.structured_output import Rule
 from hf_sgpe.generation.text_generator import TextGenerator
+from hf_sgpe.serving.answer_parts import with_parts
 from hf_sgpe.serving.answer_rules import read_rule
 from hf_sgpe.serving.limits import Limits
 from hf_sgpe.serving.messages import read_messages
 from hf_sgpe.serving.parameters import Parameters, RequestError, about, are_ids, kind
 from hf_sgpe.serving.stopping import STOPPING, read_stopping
 from hf_sgpe.serving.template_parameters import PROMPT, TEMPLATE, read_encoder, read_template
+from hf_sgpe.serving.thinking import Thinking, read_thinking
 from hf_sgpe.serving.tool_use import Tool, ToolUse, read_tools
 from hf_sgpe.splitting.normalization import well_formed
 
@@ -58,6 +63,7 @@ class Asked:
         continues: Whether the answers continue a text, instead of being new messages.
         tool_use: The tools that an answer may call, if any.
         rule: The rule that the text of an answer must follow, if any.
+        thinking: The reasoning that an answer may begin with, if any.
     """
 
     prompts: list[list[int]]
@@ -69,6 +75,7 @@ class Asked:
     top: int | None = None
     tool_use: ToolUse | None = None
     rule: Rule | None = None
+    thinking: Thinking | None = None
     has_answers: bool = True
     continues: bool = True
 
@@ -82,11 +89,24 @@ class Asked:
         seed = self.options.seed
         return self.options if seed is None else replace(self.options, seed=(seed + choice) % ((1 << 32) - 1))
 
-    def reading(self, pieces: Iterator[Piece], prompt: Callable[[], str]) -> Iterator[Piece]:
-        """Return the pieces of an answer, with tool calls found by `ToolUse.find_calls`."""
-        return pieces if self.tool_use is None else self.tool_use.find_calls(pieces, prompt)
+    @property
+    def marks(self) -> Mapping[int, str]:
+        """Id → text of the tokens that have a meaning in an answer and are not shown."""
+        return {**(self.tool_use.marks if self.tool_use else {}), **(self.thinking.marks if self.thinking else {})}
 
-    def watch(self, generator: TextGenerator) -> Constrained | None:
+    def reading(self, pieces: Iterator[Piece], prompt: Callable[[], str]) -> Iterator[Piece]:
+        """Return the pieces of an answer, with the reasoning and tool calls in it; see `with_parts`.
+
+        Args:
+            prompt: Function that returns the text of the prompt, with special tokens.
+        """
+        reader: AnswerReader | None = self.tool_use.reader(prompt) if self.tool_use else None
+        if self.thinking is not None and not isinstance(reader, ResponseReader):  # which separates the reasoning itself
+            reader = self.thinking.reader(reader, is_exact=self.rule is not None)
+        has_text = not (self.tool_use and self.tool_use.required)
+        return pieces if reader is None else with_parts(pieces, reader, has_text=has_text)
+
+    def watch(self, generator: TextGenerator) -> Watch | None:
         """Return the watch that makes one answer follow the rule, if there is a rule.
 
         Raises:
@@ -94,7 +114,10 @@ class Asked:
         """
         if self.rule is None:
             return None
-        return generator.constrainer.watch(self.rule, generator.engine.stop_ids.union(self.options.stop_ids))
+        stop_ids = generator.engine.stop_ids.union(self.options.stop_ids)
+        if self.thinking is not None:
+            return self.thinking.watch(self.rule, generator, stop_ids)
+        return generator.constrainer.watch(self.rule, stop_ids)
 
 
 def read_json(body: bytes) -> dict[str, Any]:
@@ -119,7 +142,7 @@ def read_completion(record: Mapping[str, Any], served: Served) -> Asked:
         RequestError: the request is invalid, or has an unsupported parameter.
     """
     given = Parameters(record, {*_COMMON, *_COMPLETION}, {**_WITHOUT_EFFECT, "suffix": ("",), "best_of": (1,)})
-    _check_model(given, served)
+    check_name(given.get("model"), [served.name])
     asked = _asked(given, served, read_prompts(given, served), 16, ("max_tokens",), least_tokens=0)
     asked = _with_rule(asked, read_rule(given, served.generator))
     if given.get("logprobs") is not None:
@@ -140,7 +163,7 @@ def read_chat(record: Mapping[str, Any], served: Served) -> Asked:
         RequestError: the request is invalid, or has an unsupported parameter.
     """
     given = Parameters(record, {*_COMMON, *_CHAT}, {**_WITHOUT_EFFECT, **_OF_CHATS})
-    _check_model(given, served)
+    check_name(given.get("model"), [served.name])
     chat = _chat_of(served)
     tool_use = read_tools(given, chat.template, served.generator.tokenizer, served.response_template)
     ids = read_conversation(given, served, tools=tool_use.tools if tool_use else [])
@@ -150,8 +173,16 @@ def read_chat(record: Mapping[str, Any], served: Served) -> Asked:
     if top and not has_logprobs:
         raise RequestError("top_logprobs needs logprobs: true", param="top_logprobs")
     rule = read_rule(given, served.generator, chat.stop_ids, tool_use)
-    asked = _with_rule(replace(asked, options=chat.ending(asked.options), tool_use=tool_use), rule)
-    return replace(asked, top=top if has_logprobs else None, continues=given.flag("continue_final_message"))
+    continues = given.flag("continue_final_message")
+    thinking = read_thinking(
+        chat.template,
+        served.generator,
+        ids,
+        last=read_messages(given.get("messages"), chat.template)[-1] if continues else None,
+        skips_special=asked.options.skip_special_tokens,
+    )
+    asked = _with_rule(replace(asked, options=chat.ending(asked.options), tool_use=tool_use, thinking=thinking), rule)
+    return replace(asked, top=top if has_logprobs else None, continues=continues)
 
 
 def read_tokenize(record: Mapping[str, Any], served: Served) -> tuple[list[int], bool]:
@@ -160,9 +191,11 @@ def read_tokenize(record: Mapping[str, Any], served: Served) -> tuple[list[int],
     Raises:
         RequestError: the request is invalid.
     """
+    if "messages" in record and "prompt" in record:
+        raise RequestError("prompt and messages exclude each other: give only one of them", param="prompt")
     of_texts, of_chats = {"prompt", *PROMPT}, {"messages", "tools", *TEMPLATE}
     given = Parameters(record, {"model", "return_token_strs", *(of_chats if "messages" in record else of_texts)}, {})
-    _check_model(given, served)
+    check_name(given.get("model"), [served.name])
     with_spellings = given.flag("return_token_strs")
     if "messages" in record:
         tool_use = read_tools(given, _chat_of(served).template, served.generator.tokenizer)
@@ -180,7 +213,7 @@ def read_detokenize(record: Mapping[str, Any], served: Served) -> str:
         RequestError: the request is invalid.
     """
     given = Parameters(record, {"model", "tokens"}, {})
-    _check_model(given, served)
+    check_name(given.get("model"), [served.name])
     tokens = given.get("tokens")
     if not are_ids(tokens):
         raise RequestError("tokens must be a list of token ids", param="tokens")
@@ -227,10 +260,14 @@ def _with_rule(asked: Asked, rule: Rule | None) -> Asked:
     return replace(asked, rule=rule)
 
 
-def _check_model(given: Parameters, served: Served) -> None:
-    name = given.get("model")
-    if name is not None and name != served.name:
-        message = f"unknown model {str(name)[:200]!r}: this server has {served.name!r}"
+def check_name(name: Any, names: Sequence[str]) -> None:
+    """Check that the name of a model in a request is missing or one of ``names``.
+
+    Raises:
+        RequestError: the name is unknown.
+    """
+    if name is not None and name not in names:
+        message = f"unknown model {str(name)[:200]!r}: this server has {', '.join(map(repr, names))}"
         raise RequestError(message, status=404, param="model", code="model_not_found")
 
 
@@ -270,7 +307,7 @@ def _asked(
     if settings is not None and (not is_streamed or not isinstance(settings, dict)):
         raise RequestError("stream_options must be an object, and needs stream: true", param="stream_options")
     settings = Parameters(settings or {}, {"include_usage"}, {"include_obfuscation": (False,)}, "stream_options.")
-    options = read_stopping(given, options, served.generator.engine)
+    options = read_stopping(given, options, served.generator)
     return Asked(prompts, options, n, is_streamed, settings.flag("include_usage"), has_answers=most > 0)
 
 

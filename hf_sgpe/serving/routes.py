@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -23,6 +22,7 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.generation.pieces import Piece
 from hf_sgpe.serving.access import check_key, for_web_pages
 from hf_sgpe.serving.answers import DONE, ChatCompletion, Completion, event, to_json
+from hf_sgpe.serving.embeddings import answer_embeddings, read_embeddings
 from hf_sgpe.serving.monitoring import CONTENT_TYPE, Metrics, Monitor, Observed
 from hf_sgpe.serving.parameters import RequestError, about
 from hf_sgpe.serving.request_queue import Line, LineClosedError, LineFullError, Ticket
@@ -35,6 +35,7 @@ from hf_sgpe.serving.requests import (
     read_json,
     read_tokenize,
 )
+from hf_sgpe.serving.served_models import Model, Models
 
 logger = logging.getLogger(__name__)
 
@@ -42,29 +43,32 @@ _Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def create_app(
-    served: Served,
-    *,
+    *served: Served,
     api_keys: Collection[str] = (),
     body_seconds: float = 60.0,
     origins: Sequence[str] = (),
     log: Callable[[str], None] | None = None,
 ) -> Starlette:
-    """Return the ASGI application that serves a model. While it runs, its queue is ``app.state.line``.
+    """Return the ASGI application that serves models. While it runs, ``app.state.models`` is a
+    `hf_sgpe.serving.served_models.Models`.
 
     Args:
-        api_keys: Keys; clients must send one of them as ``Authorization: Bearer …``. Empty for a server without keys.
+        served: The models. The limit of a body is that of the first.
+        api_keys: Keys; clients must send one of them as ``Authorization: Bearer …``. Empty for a server without keys. The
+            collection may change while the server runs.
         body_seconds: Time limit, in seconds, for the body of a request to arrive.
         origins: Origins of the web pages that may use the server; ``*`` for all.
         log: Function that is called with a log line for each request; None for no log.
     """
-    metrics = Metrics(served.name, served.generator.engine.name)
+    metrics = Metrics()
+    most_in_body = served[0].limits.max_body
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        app.state.line = line = Line(served.limits.max_waiting)
+        app.state.models = models = Models(served)
         yield
-        line.close()
-        await asyncio.to_thread(line.join)
+        models.close()
+        await asyncio.to_thread(models.join)
 
     def route(path: str, endpoint: _Endpoint, method: str = "POST") -> Route:
         async def checked(request: Request) -> Response:
@@ -76,50 +80,64 @@ def create_app(
 
     async def read(request: Request) -> dict[str, Any]:
         try:
-            return read_json(await asyncio.wait_for(_body(request, served.limits.max_body), body_seconds))
+            return read_json(await asyncio.wait_for(_body(request, most_in_body), body_seconds))
         except asyncio.TimeoutError:
             message = f"the body did not arrive within {body_seconds:g} seconds"
             raise RequestError(message, status=408, headers=_CLOSE) from None
 
+    async def answer(request: Request, read_asked: Callable[..., Asked], form: type[Completion]) -> Response:
+        record, models = await read(request), _models_of(request)
+        while True:
+            model = models.pick(record.get("model"))
+            # Encoding a long prompt takes time; the thread leaves the event loop free for other requests.
+            asked = await asyncio.to_thread(read_asked, record, model.served)
+            if models.has(model):
+                return _queue(request, asked, form(asked, model.served), model)
+            # The model was replaced in the meantime: read the request again for the new model.
+
     async def completions(request: Request) -> Response:
-        # Encoding a long prompt takes time; the thread leaves the event loop free for other requests.
-        asked = await asyncio.to_thread(read_completion, await read(request), served)
-        return _queue(request, asked, Completion(asked, served), served)
+        return await answer(request, read_completion, Completion)
 
     async def chat_completions(request: Request) -> Response:
-        asked = await asyncio.to_thread(read_chat, await read(request), served)
-        return _queue(request, asked, ChatCompletion(asked, served), served)
+        return await answer(request, read_chat, ChatCompletion)
+
+    async def embeddings(request: Request) -> Response:
+        record, models = await read(request), _models_of(request)
+        while True:
+            model = models.pick(record.get("model"))
+            asked = await asyncio.to_thread(read_embeddings, record, model.served)
+            if models.has(model):
+                break
+        observed: Observed = request.state.observed
+        observed.prompt_tokens = asked.tokens
+        try:
+            return _json(await answer_embeddings(request, asked, model))
+        except SGPEError as error:  # also of the line
+            raise _error_of(error) from None
 
     async def tokenize(request: Request) -> Response:
-        ids, with_spellings = await asyncio.to_thread(read_tokenize, await read(request), served)
+        record = await read(request)
+        served = _models_of(request).pick(record.get("model")).served
+        ids, with_spellings = await asyncio.to_thread(read_tokenize, record, served)
         spellings = served.generator.tokenizer.convert_ids_to_tokens(ids) if with_spellings else None
         context = served.generator.engine.context_length
         return _json({"count": len(ids), "max_model_len": context, "tokens": ids, "token_strs": spellings})
 
     async def detokenize(request: Request) -> Response:
-        return _json({"prompt": await asyncio.to_thread(read_detokenize, await read(request), served)})
+        record = await read(request)
+        served = _models_of(request).pick(record.get("model")).served
+        return _json({"prompt": await asyncio.to_thread(read_detokenize, record, served)})
 
-    card = {
-        "id": served.name,
-        "object": "model",
-        "created": int(time.time()),
-        "owned_by": "hf_sgpe",
-        "max_model_len": served.generator.engine.context_length,
-    }
+    async def list_models(request: Request) -> Response:
+        return _json({"object": "list", "data": [model.card for model in _models_of(request)]})
 
-    async def models(request: Request) -> Response:
-        return _json({"object": "list", "data": [card]})
-
-    async def model(request: Request) -> Response:
-        if request.path_params["name"] != served.name:
-            message = f"unknown model {request.path_params['name']!r}: this server has {served.name!r}"
-            raise RequestError(message, status=404, param="model", code="model_not_found")
-        return _json(card)
+    async def show_model(request: Request) -> Response:
+        return _json(_models_of(request).pick(request.path_params["name"]).card)
 
     async def show_metrics(request: Request) -> Response:
-        line: Line = request.app.state.line
-        waiting = line.waiting
-        text = metrics.text(running=max(len(line) - waiting, 0), waiting=waiting)
+        models = _models_of(request)
+        engines = {model.served.name: model.served.generator.engine.name for model in models}
+        text = metrics.text(engines, running=models.running, waiting=models.waiting)
         return Response(text, media_type=CONTENT_TYPE)
 
     async def health(request: Request) -> Response:
@@ -130,8 +148,9 @@ def create_app(
         routes=[
             route("/v1/completions", completions),
             route("/v1/chat/completions", chat_completions),
-            route("/v1/models", models, "GET"),
-            route("/v1/models/{name:path}", model, "GET"),
+            route("/v1/embeddings", embeddings),
+            route("/v1/models", list_models, "GET"),
+            route("/v1/models/{name:path}", show_model, "GET"),
             route("/tokenize", tokenize),
             route("/detokenize", detokenize),
             route("/metrics", show_metrics, "GET"),
@@ -146,6 +165,11 @@ def create_app(
         middleware=[Middleware(Monitor, metrics, log), *for_web_pages(origins)],
         lifespan=lifespan,
     )
+
+
+def _models_of(request: Request) -> Models:
+    models: Models = request.app.state.models
+    return models
 
 
 # ---------------------------------------------------------------- requests
@@ -169,21 +193,22 @@ async def _body(request: Request, most: int) -> bytes:
 # ---------------------------------------------------------------- answers
 
 
-def _queue(request: Request, asked: Asked, form: Completion, served: Served) -> Response:
-    """Add a request to the line, and return a response that waits for the request's answers."""
+def _queue(request: Request, asked: Asked, form: Completion, model: Model) -> Response:
+    """Add a request to the line of a model, and return a response that waits for the request's answers."""
     observed: Observed = request.state.observed
     arriving = _Arriving(observed, is_streamed=asked.is_streamed)
     ticket = Ticket(arriving.put)
     is_message = isinstance(form, ChatCompletion)
     with about("messages" if is_message else "prompt"):
-        ticket.texts = [_pieces(served, asked, ids, choice, ticket) for ids in asked.prompts for choice in range(asked.n)]
-    line: Line = request.app.state.line
+        ticket.texts = [
+            _pieces(model.served, asked, ids, choice, ticket) for ids in asked.prompts for choice in range(asked.n)
+        ]
     try:
-        line.add(ticket)
+        model.line.add(ticket)
     except (LineFullError, LineClosedError) as error:
         raise _error_of(error) from None
     observed.prompt_tokens = sum(map(len, asked.prompts))
-    return _Answer(line, ticket, arriving, form)
+    return _Answer(model.line, ticket, arriving, form)
 
 
 def _pieces(served: Served, asked: Asked, ids: list[int], choice: int, ticket: Ticket) -> Iterator[Piece]:
@@ -200,7 +225,7 @@ def _pieces(served: Served, asked: Asked, ids: list[int], choice: int, ticket: T
         top=asked.top,
         is_over=ticket.is_cancelled,
         is_message=not asked.continues,
-        marks=asked.tool_use.marks if asked.tool_use else None,
+        marks=asked.marks,
         watch=asked.watch(generator),
     )
     return asked.reading(pieces, partial(generator.tokenizer.decode, ids))

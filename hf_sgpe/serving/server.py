@@ -6,14 +6,17 @@ import asyncio
 import ipaddress
 import logging
 import os
+import signal
 import socket
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
 
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.serving.requests import Served
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -56,37 +59,65 @@ def is_open_to_others(bound: socket.socket) -> bool:
     return not ipaddress.ip_address(bound.getsockname()[0].partition("%")[0]).is_loopback
 
 
-def server_of(app: Starlette, on_start: Callable[[], None] = lambda: None) -> uvicorn.Server:
+def server_of(
+    app: Starlette, on_start: Callable[[], None] = lambda: None, reload: Callable[[], Sequence[Served]] | None = None
+) -> uvicorn.Server:
     """Return a uvicorn server for an application. On Ctrl-C or SIGTERM, the server ends the generation and answers waiting
     clients.
 
     Args:
         on_start: Function that is called as soon as the server accepts requests.
+        reload: Function that returns the models to serve from now on. It is called in a thread at each SIGHUP, on systems
+            with this signal; None if SIGHUP ends the process.
     """
     # Errors in requests go to the client; only errors of the server are printed.
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
-    return _Server(uvicorn.Config(app, log_config=None, access_log=False, server_header=False, lifespan="on"), on_start)
+    return _Server(
+        uvicorn.Config(app, log_config=None, access_log=False, server_header=False, lifespan="on"), on_start, reload
+    )
 
 
 class _Server(uvicorn.Server):
-    """A uvicorn server that ends all tickets of the line when a signal arrives; uvicorn's own server would wait for the
+    """A uvicorn server that ends all tickets of the lines when a signal arrives; uvicorn's own server would wait for the
     tickets.
     """
 
-    def __init__(self, config: uvicorn.Config, on_start: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, on_start: Callable[[], None], reload: Callable[[], Sequence[Served]] | None
+    ) -> None:
         super().__init__(config)
         self._on_start = on_start
+        self._reload = reload
+        self._reloading: asyncio.Task[None] | None = None
+        self._is_changed = False  # since the current reload began
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
+        # Only the main thread may handle signals.
+        if self._reload is not None and hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
+            self._loop.add_signal_handler(signal.SIGHUP, self.reload)
         self._on_start()
+
+    def reload(self) -> None:
+        """Load changed models while the server runs. A call during a reload starts one more reload after it."""
+        self._is_changed = True
+        if self._reloading is None or self._reloading.done():
+            self._reloading = self._loop.create_task(self._replace_models())
+
+    async def _replace_models(self) -> None:
+        assert self._reload is not None
+        assert isinstance(self.config.app, Starlette)
+        while self._is_changed and not self.should_exit:
+            self._is_changed = False
+            served = await asyncio.to_thread(self._reload)
+            self.config.app.state.models.replace(served)
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         # uvicorn's own method raises the signal again at the end, and the exit code would not be 0.
         self.force_exit = self.should_exit
         self.should_exit = True
         assert isinstance(self.config.app, Starlette)
-        if hasattr(self.config.app.state, "line"):
-            # Close the line later: the interrupted code may hold its lock.
-            self._loop.call_soon_threadsafe(self.config.app.state.line.close)
+        if hasattr(self.config.app.state, "models"):
+            # Close the lines later: the interrupted code may hold a lock.
+            self._loop.call_soon_threadsafe(self.config.app.state.models.close)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hf_sgpe.generation.engines.engine import Engine
 from hf_sgpe.generation.engines.sampling_options import GenerationOptions
+from hf_sgpe.generation.text_generator import TextGenerator
 from hf_sgpe.serving.parameters import Parameters, RequestError, are_ids
 
 STOPPING = ("stop", "stop_token_ids", "ignore_eos", "min_tokens", "skip_special_tokens")
@@ -14,20 +14,22 @@ STOPPING = ("stop", "stop_token_ids", "ignore_eos", "min_tokens", "skip_special_
 _MOST_STOPS = 16
 
 
-def read_stopping(given: Parameters, options: GenerationOptions, engine: Engine) -> GenerationOptions:
+def read_stopping(given: Parameters, options: GenerationOptions, generator: TextGenerator) -> GenerationOptions:
     """Return options with the values of the parameters in `STOPPING`.
 
     Raises:
         RequestError: a parameter is invalid.
     """
-    stop = given.get("stop") or []
-    stops = [stop] if isinstance(stop, str) else stop
+    stop = given.get("stop")
+    stops = [stop] if isinstance(stop, str) else [] if stop is None else stop
     if not isinstance(stops, list) or len(stops) > _MOST_STOPS or not all(isinstance(text, str) and text for text in stops):
         message = f"stop must be a non-empty text, or a list of up to {_MOST_STOPS} non-empty texts"
         raise RequestError(message, param="stop")
     ids = given.get("stop_token_ids") or []
-    if not are_ids(ids) or not all(0 <= id < engine.vocab_size for id in ids):
-        message = f"stop_token_ids must be a list of token ids from 0 to {engine.vocab_size - 1}"
+    if not are_ids(ids):
+        raise RequestError("stop_token_ids must be a list of token ids", param="stop_token_ids")
+    if unknown := [id for id in ids if not generator.has_token(id)]:
+        message = f"stop_token_ids: the tokenizer has no token with the id {unknown[0]}"
         raise RequestError(message, param="stop_token_ids")
     return replace(
         options,

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from hf_sgpe.chat.named_calls import ARGUMENTS
-from hf_sgpe.chat.response_reader import Reasoning, ResponseReader, marks_in, response_parser
-from hf_sgpe.chat.tool_calls import FORMATS, CallFormat, CallPart, CallReader, Mark, format_of, has_tools
-from hf_sgpe.generation.pieces import Piece
-from hf_sgpe.generation.structured_output import embedded, literal
+from hf_sgpe.chat.response_reader import ResponseReader, marks_in, response_parser
+from hf_sgpe.chat.tool_calls import FORMATS, CallFormat, CallReader, format_of, has_tools
+from hf_sgpe.serving.call_grammar import CallGrammar
 from hf_sgpe.serving.messages import well_formed_json
 from hf_sgpe.serving.parameters import Parameters, RequestError, kind
 from hf_sgpe.tokenizer import BPETokenizer
@@ -42,7 +39,7 @@ class ToolUse:
     @property
     def has_grammar(self) -> bool:
         """Whether the format of the calls has a `grammar`."""
-        return self.written is not None and self.written.kind != "tagged"
+        return self.written is not None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -51,74 +48,21 @@ class ToolUse:
 
     def grammar(self) -> list[str]:
         """Return the lines of a Lark grammar whose rule ``calls`` matches tool calls in the model's format."""
-        written, ids = self.written, {mark: id for id, mark in self.marks.items()}
-        assert written is not None
+        assert self.written is not None
+        functions = [tool["function"] for tool in self.tools if tool["function"]["name"] in (self.required or self.names)]
+        return CallGrammar(self.written, {mark: id for id, mark in self.marks.items()}).lines(functions, self.most)
 
-        def mark(text: str) -> str:
-            return f"<[{ids[text]}]>" if text in ids else literal(text)
-
-        def sequence(*texts: str) -> str:
-            return " ".join(mark(text) for text in texts if text)
-
-        opening, closing = sequence(written.opening, written.before), sequence(written.after, written.closing)
-        between = sequence(written.between)
-        tools = [tool["function"] for tool in self.tools if tool["function"]["name"] in (self.required or self.names)]
-        lines = [f"call: {' | '.join(f'call_{number}' for number in range(len(tools)))}"]
-        for number, function in enumerate(tools):
-            if written.kind == "named":
-                before, after = f"{literal(function['name'])} {mark(ARGUMENTS)}", ""
-            else:
-                before, after = literal(f'{{"name": {literal(function["name"])}, "{written.key}": '), literal("}")
-            schema = function.get("parameters") or {"type": "object", "properties": {}, "additionalProperties": False}
-            lines += [
-                f"call_{number}: {before} arguments_{number} {after}",
-                f"arguments_{number}: {embedded(schema)}",
-            ]
-        one = f"{opening} call {closing}"
-        if self.most == 1:
-            return [f"calls: {one}", *lines]
-        if written.is_repeated:
-            return [f"calls: {one} ({between} {one})*", *lines]
-        return [f"calls: {opening} call ({between} call)* {closing}", *lines]
-
-    def find_calls(self, pieces: Iterator[Piece], prompt: Callable[[], str]) -> Iterator[Piece]:
-        """Yield the pieces of an answer, with tool calls in place of their text.
-
-        An answer ends when it has the maximum number of calls.
+    def reader(self, prompt: Callable[[], str]) -> CallReader | ResponseReader:
+        """Return the reader that finds tool calls in an answer.
 
         Args:
             prompt: Function that returns the text of the prompt, with special tokens.
         """
-        reader: CallReader | ResponseReader
         if self.response_template is not None:
-            reader = ResponseReader(self.response_template, prompt(), self.tools, self.most)
-        else:
-            assert self.written is not None
-            parameters = {tool["function"]["name"]: tool["function"].get("parameters") or {} for tool in self.tools}
-            reader = CallReader(self.written, parameters, tokens=self.marks.values(), most=self.most)
-        place = 0
-        with closing(pieces):  # type: ignore[type-var]
-            for piece in pieces:
-                said = [part for text in _split(piece, place) for part in reader.read(text)]
-                place += len(piece.text)
-                finish_reason = "stop" if reader.is_full else piece.finish_reason
-                if finish_reason is not None:
-                    said += reader.end()
-                    if reader.calls and finish_reason == "stop":
-                        finish_reason = "tool_calls"
-                yield from self._said(said, piece, finish_reason)
-                if finish_reason is not None:
-                    return
-
-    def _said(self, parts: list[str | CallPart], piece: Piece, finish_reason: Any) -> Iterator[Piece]:
-        """Yield the piece with the parts that a reader found in it, unless it is empty."""
-        calls = tuple(part for part in parts if isinstance(part, CallPart))
-        reasoning = "".join(part for part in parts if isinstance(part, Reasoning))
-        text = "".join(part for part in parts if isinstance(part, str) and not isinstance(part, Reasoning))
-        if self.required:  # an incomplete required call is not shown as text
-            text = ""
-        if text or reasoning or calls or piece.tokens or finish_reason is not None:
-            yield Piece(text, piece.generated, finish_reason, piece.tokens, calls=calls, reasoning=reasoning)
+            return ResponseReader(self.response_template, prompt(), self.tools, self.most)
+        assert self.written is not None
+        parameters = {tool["function"]["name"]: tool["function"].get("parameters") or {} for tool in self.tools}
+        return CallReader(self.written, parameters, tokens=self.marks.values(), most=self.most)
 
 
 def read_tools(
@@ -164,8 +108,10 @@ def read_tools(
     most = None if is_parallel and not isinstance(choice, dict) else 1
     tool_use = ToolUse(read, written, marks, most, required, response_template)
     if required is not None and not tool_use.has_grammar:
-        name = f", {written.name}" if written else ""
-        problem = f"tool_choice: required calls are not supported in this model's format{name}: send auto or none"
+        problem = (
+            "tool_choice: a call cannot be required, because only the tokenizer's response template describes the format of "
+            "this model's calls: send auto or none"
+        )
         raise RequestError(problem, param="tool_choice")
     return tool_use
 
@@ -199,14 +145,3 @@ def _tool(tool: Any, param: str) -> Tool:
     function.flag("strict")
     fields = {key: value for key, value in function.record.items() if value is not None and key != "strict"}
     return {"type": "function", "function": well_formed_json(fields, param)}
-
-
-def _split(piece: Piece, place: int) -> Iterator[str]:
-    """Yield the text of a piece and its marks, in order. ``place`` is the number of characters before the piece."""
-    done = 0
-    for mark in piece.marks:
-        end = max(mark.place - place, done)
-        yield piece.text[done:end]
-        yield Mark(mark.text)
-        done = end
-    yield piece.text[done:]

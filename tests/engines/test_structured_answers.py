@@ -2,10 +2,12 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
 from hf_sgpe.generation import GenerationOptions, TextGenerator
+from hf_sgpe.generation.reasoning_first import MarkTokens, ReasoningFirst
 from hf_sgpe.generation.structured_output import Rule
 
 pytest.importorskip("torch", reason="the models are trained with PyTorch: pip install torch")
@@ -54,3 +56,21 @@ def test_rules_hold_and_greedy_answers_are_the_same(engine_name, models, prompts
         drawn = [*answers(generator, prompts[:6], temperature=1.0, seed=3)]
     for number, (text, finish_reason) in enumerate([*reference, *drawn]):
         assert finish_reason == "stop" and holds(number, text), text
+
+
+def test_a_rule_applies_after_the_token_that_ends_the_reasoning(engine_name, models, prompts):
+    options = GenerationOptions(max_new_tokens=120, temperature=0)
+    with TextGenerator.load(models["tied"], engine_name, exact=True) as generator:
+        stop_ids = generator.engine.stop_ids
+        for prompt in prompts[:3]:
+            ids = generator.encode(prompt)
+            free = [*generator.engine.generate(ids, replace(options, max_new_tokens=4, stop_ids=(), ignore_eos=True))]
+            if stop_ids.intersection(free):
+                continue
+            end = next(place for place, id in enumerate(free) if id == free[-1])
+            marks = MarkTokens((0,), b"", closing_id=free[end], across=())
+            rule = generator.constrainer.watch(RULES[0], stop_ids)
+            watch = ReasoningFirst(rule, marks, "inside", generator.tokenizer, stop_ids)
+            answer = [*generator.engine.generate(ids, options, watch=watch)]
+            assert answer[: end + 1] == free[: end + 1]
+            assert holds(0, generator.tokenizer.decode(answer[end + 1 :]))

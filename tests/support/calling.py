@@ -39,13 +39,26 @@ NAMED = """{{- bos_token }}
     {%- else %}{{- '[INST]' + message.content + '[/INST]' }}
     {%- endif %}
 {%- endfor %}"""
-TEMPLATES = {**STYLES, "coder": CODER, "named": NAMED}
+GLM = """{%- if tools %}{{- '<|system|>\\n' ~ (tools | tojson) }}
+{{- '<tool_call>{name}\\n<arg_key>{key}</arg_key>\\n<arg_value>{value}</arg_value>\\n</tool_call>' }}{%- endif %}
+{%- for message in messages %}
+    {{- '<|' + ('user' if message.role == 'tool' else message.role) + '|>\\n' + (message.content or '') }}
+    {%- for call in message.tool_calls or [] %}
+        {{- '<tool_call>' + call.function.name + '\\n' }}
+        {%- for name, value in call.function.arguments | items %}
+            {{- '<arg_key>' + name + '</arg_key>\\n<arg_value>' }}
+            {{- (value if value is string else value | tojson) + '</arg_value>\\n' }}
+        {%- endfor %}{{- '</tool_call>' }}
+    {%- endfor %}
+{%- endfor %}{{- '<|assistant|>\\n' }}"""
+TEMPLATES = {**STYLES, "coder": CODER, "named": NAMED, "glm": GLM}
 TAGGED = "<tool_call>\n<function=add>\n<parameter=a>\n1\n</parameter>\n</function>\n</tool_call>"
 ANSWERS = {
     "named": 'Well.[TOOL_CALLS]add[ARGS]{"a": 1}[TOOL_CALLS]add[CALL_ID]123456789[ARGS]{"a": 1}',
     "coder": f"Well.\n{TAGGED}\n{TAGGED}",
     "qwen": f"Well.\n<tool_call>\n{CALL}\n</tool_call>\n<tool_call>\n{CALL}\n</tool_call>",
     "mistral": f"Well.[TOOL_CALLS] [{CALL}, {CALL}]",
+    "glm": "Well.\n" + "<tool_call>add\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n</tool_call>\n" * 2,
     "llama": f"<|python_tag|>{CALL}; {CALL}".replace("arguments", "parameters"),
 }
 

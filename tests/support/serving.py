@@ -16,12 +16,12 @@ from hf_sgpe.serving.requests import Served
 class Running:
     """A running server, until `stop`."""
 
-    def __init__(self, served: Served, **settings: Any) -> None:
+    def __init__(self, *served: Served, **settings: Any) -> None:
         from hf_sgpe.serving import server
         from hf_sgpe.serving.routes import create_app
 
-        self.served = served
-        self.app = create_app(served, **settings)
+        self.served = served[0]
+        self.app = create_app(*served, **settings)
         self._bound = server.bind("127.0.0.1", 0)
         self.host, self.port = self._bound.getsockname()
         self.url = server.url_of(self._bound)
@@ -32,7 +32,7 @@ class Running:
 
     @property
     def line(self) -> Line:
-        line: Line = self.app.state.line
+        line: Line = self.app.state.models.pick(None).line
         return line
 
     def stop(self) -> None:
@@ -43,9 +43,9 @@ class Running:
 
 
 @contextmanager
-def serving(served: Served, **settings: Any) -> Iterator[Running]:
+def serving(*served: Served, **settings: Any) -> Iterator[Running]:
     """Run a server during a block, and yield it."""
-    running = Running(served, **settings)
+    running = Running(*served, **settings)
     try:
         yield running
     finally:

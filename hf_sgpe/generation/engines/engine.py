@@ -66,6 +66,7 @@ class Engine(ABC):
         pip: Command that installs the packages.
         runs: Kinds of models (`hf_sgpe.generation.engines.detection.MODEL_KINDS`) that the engine runs.
         rank: Order of preference: the engine with the lowest rank is chosen.
+        has_embeddings: Whether `embed` works.
         rank_on_gpu: Rank on a machine with a GPU that this engine can use; None if the rank is the same.
         vocab_size: Number of rows of the model's embedding. All ids are below it.
         context_length: Maximum number of tokens in prompt and answer together; None if the model's configuration does not
@@ -80,6 +81,7 @@ class Engine(ABC):
     runs: ClassVar[tuple[str, ...]] = ("transformers",)
     rank: ClassVar[int] = 100
     rank_on_gpu: ClassVar[int | None] = None
+    has_embeddings: ClassVar[bool] = False
     vocab_size: int
     context_length: int | None
     stop_ids: frozenset[int]
@@ -116,6 +118,12 @@ class Engine(ABC):
         """Yield arrays of logits for the token after each id: a row for each of some ids, a column for each row of the
         embedding.
         """
+
+    def _hidden(self, ids: list[int]) -> Generator[Logits, None, None]:
+        """Yield arrays of the last hidden states, after the last normalization: a row for each of some ids. An engine
+        without embeddings has no such method.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def _release(self) -> None:
@@ -208,6 +216,19 @@ class Engine(ABC):
                 scores[done : done + len(logits)] = _log_softmax(logits)[np.arange(len(logits)), following]
                 done += len(logits)
         return scores
+
+    def embed(self, ids: Iterable[int]) -> NDArray[np.float32]:
+        """Return the mean of the last hidden states of a text's tokens.
+
+        Raises:
+            SGPEError: as `logprobs`, or the engine has no embeddings.
+        """
+        if not self.has_embeddings:
+            raise SGPEError(f"{self.name} has no embeddings: use an engine that has them, such as transformers")
+        tokens = self._checked_text(ids)
+        with closing(self._alone(self._hidden(tokens))) as parts:
+            total = sum(part.sum(0, dtype=np.float64) for part in parts)
+        return np.asarray(total / len(tokens), np.float32)
 
     def score(self, ids: Iterable[int], *, top: int = 0, with_next: bool = False) -> Iterator[ScoredToken]:
         """Return an iterator over the tokens of a text with the same log-probabilities as `logprobs`.

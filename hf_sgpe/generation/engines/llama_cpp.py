@@ -49,6 +49,7 @@ class LlamaCppEngine(Engine):
     """
 
     name = "llama.cpp"
+    has_embeddings = True
     imports = ("llama_cpp",)
     packages = ("llama-cpp-python",)
     pip = "pip install llama-cpp-python gguf (or the extra [llama-cpp])"
@@ -139,6 +140,18 @@ class LlamaCppEngine(Engine):
                 last = id
                 if number + 1 < options.max_new_tokens:
                     llm.eval([id])
+
+    def _hidden(self, ids: list[int]) -> Generator[Logits, None, None]:
+        import llama_cpp
+
+        llm, width = self._llm, self._llm.n_embd()
+        llama_cpp.llama_set_embeddings(llm.ctx, True)
+        try:
+            for logits in self._logits(ids):
+                rows = (llama_cpp.llama_get_embeddings_ith(llm.ctx, number) for number in range(len(logits)))
+                yield np.array([np.ctypeslib.as_array(row, shape=(width,)) for row in rows])
+        finally:
+            llama_cpp.llama_set_embeddings(llm.ctx, False)
 
     def _logits(self, ids: list[int]) -> Generator[Logits, None, None]:
         llm = self._llm

@@ -32,6 +32,7 @@ class MLXEngine(Engine):
     """
 
     name = "mlx"
+    has_embeddings = True
     imports = ("mlx.core", "mlx_lm")
     packages = ("mlx-lm", "mlx")
     pip = "pip install mlx-lm 'mlx[cpu]' (or the extra [mlx])"
@@ -111,13 +112,20 @@ class MLXEngine(Engine):
             steps.close()
 
     def _logits(self, ids: list[int]) -> Generator[Logits, None, None]:
+        return self._passes(self._model, ids)
+
+    def _hidden(self, ids: list[int]) -> Generator[Logits, None, None]:
+        return self._passes(self._model.model, ids)
+
+    def _passes(self, model: Any, ids: list[int]) -> Generator[Logits, None, None]:
+        """Yield the outputs of a model, or of its part without the last matrix, for some ids at a time."""
         import mlx.core as mx
         from mlx_lm.models.cache import make_prompt_cache
 
         cache = make_prompt_cache(self._model)
         for start in range(0, len(ids), _TOGETHER):
-            logits = self._model(mx.array(ids[start : start + _TOGETHER])[None], cache=cache)[0]
-            yield np.array(logits.astype(mx.float32))
+            output = model(mx.array(ids[start : start + _TOGETHER])[None], cache=cache)[0]
+            yield np.array(output.astype(mx.float32))
 
 
 # Number of tokens in one pass of `_logits`. The logits of a pass are the largest array in memory.

@@ -37,6 +37,7 @@ class OpenVINOEngine(TransformersEngine):
     """
 
     name = "openvino"
+    has_embeddings = False  # a converted model has only logits
     imports = ("openvino", "optimum.intel")
     packages = ("optimum-intel", "openvino")
     pip = "pip install optimum-intel openvino (or the extra [openvino])"

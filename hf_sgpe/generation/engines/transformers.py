@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -32,6 +32,7 @@ class TransformersEngine(Engine):
     """
 
     name = "transformers"
+    has_embeddings = True
     imports: ClassVar[tuple[str, ...]] = ("transformers", "torch")
     packages: ClassVar[tuple[str, ...]] = ("transformers", "torch")
     pip = "pip install torch transformers"
@@ -116,6 +117,15 @@ class TransformersEngine(Engine):
             thread.join()
 
     def _logits(self, ids: list[int]) -> Generator[Logits, None, None]:
+        for output, first in self._passes(self._model, ids):
+            yield output.logits[0, first:].float().cpu().numpy()
+
+    def _hidden(self, ids: list[int]) -> Generator[Logits, None, None]:
+        for output, first in self._passes(self._model.base_model, ids):
+            yield output.last_hidden_state[0, first:].float().cpu().numpy()
+
+    def _passes(self, model: Any, ids: list[int]) -> Iterator[tuple[Any, int]]:
+        """Yield the outputs of a model for some ids at a time, each with the number of the output's first new row."""
         import torch
 
         cache: Any = None
@@ -125,14 +135,14 @@ class TransformersEngine(Engine):
             stop = start + _TOGETHER if start == 0 or cache is not None else len(ids)
             first = start if cache is not None else 0
             with torch.inference_mode(), without_remarks():
-                output = self._model(
+                output = model(
                     input_ids=torch.tensor([ids[first:stop]], device=self._model.device),
                     attention_mask=torch.ones((1, min(stop, len(ids))), dtype=torch.long, device=self._model.device),
                     past_key_values=cache,
                     use_cache=True,
                 )
             cache = getattr(output, "past_key_values", None)
-            yield output.logits[0, start - first :].float().cpu().numpy()
+            yield output, start - first
             start = stop
 
     def _generate(

@@ -32,7 +32,12 @@ def test_formats_are_known_by_the_template():
     assert format_of("[TOOL_CALLS]f[ARGS]{}").name == "mistral-args"
     spread = "'[TOOL_CALLS]' + name }}\n{%- if id %}{{- '[CALL_ID]' + id }}{% endif %}\n{{- '[ARGS]' + arguments"
     assert format_of(spread).name == "mistral-args"
-    for other in ("<tool_call>{name}\n<arg_key>a</arg_key>", "<|tool_call>call:f{}<tool_call|>"):
+    assert format_of("<tool_call>{name}\n<arg_key>a</arg_key> arguments").name == "glm"
+    assert format_of("'<tool_calls>[' + name + arguments").name == "apriel"
+    assert format_of("'<tool_calls>\\n' or <tool_calls>\n{\"arguments\"").name == "minimax-m1"
+    assert format_of("'<TOOLCALL>[' + arguments <tool_call>").name == "nemotron"
+    assert format_of("<seed:tool_call>\n<function=f>").name == "seed"
+    for other in ("<tool_call><invoke name=", "<|tool_call>call:f{}<tool_call|>"):
         assert format_of(other + '"arguments"') is None
 
 
@@ -40,10 +45,14 @@ CALL = '{"name": "add", "arguments": {"a": [1, {"b": "}"}], "c": "\\"é"}}'
 ARGUMENTS = '{"a": [1, {"b": "}"}], "c": "\\"é"}'
 
 TWO = [("add", ARGUMENTS), ("f", "{}")]
-VALUES = {"a": "11", "s": "12", "b": "True", "l": '["x", {}]', "n": "None", "other": "a\n<b> é</b>"}
+TYPES["e"] = {"enum": ["3 ", 3, None]}
+VALUES = {"e": "3", "a": "11", "s": "12", "b": "True", "l": '["x", {}]', "n": "None", "other": "a\n<b> é</b>"}
 TAGGED = "".join(f"<parameter={key}>\n{value}\n</parameter>\n" for key, value in VALUES.items())
 TAGGED = f"<tool_call>\n<function=add>\n{TAGGED}</function>\n</tool_call>"
-TAGGED_ARGUMENTS = '{"a": 11, "s": "12", "b": true, "l": ["x", {}], "n": null, "other": "a\\n<b> é</b>"}'
+TAGGED_ARGUMENTS = '{"e": 3, "a": 11, "s": "12", "b": true, "l": ["x", {}], "n": null, "other": "a\\n<b> é</b>"}'
+
+KEYED = "".join(f"<arg_key>{key}</arg_key>\n<arg_value>{value}</arg_value>\n" for key, value in VALUES.items())
+KEYED = f"<tool_call>add\n{KEYED}</tool_call>"
 
 
 @pytest.mark.parametrize(
@@ -83,6 +92,17 @@ TAGGED_ARGUMENTS = '{"a": 11, "s": "12", "b": true, "l": ["x", {}], "n": null, "
         ("qwen3-coder", "<tool_call>\n<function=f>\n</function>\n</tool_call>", "", [("f", "{}")]),
         ("qwen3-coder", "<tool_call><function=f><parameter=x>1</parameter></function>", "", [("f", '{"x": "1"}')]),
         ("qwen3-coder", "<tool_call><function=f><parameter=x>1", "", [("f", "{")]),
+        ("seed", f"Well.\n\n{TAGGED}".replace("tool_call>", "seed:tool_call>"), "Well.", [("add", TAGGED_ARGUMENTS)]),
+        ("glm", f"Well.\n{KEYED}\n{KEYED}\n", "Well.", [("add", TAGGED_ARGUMENTS)] * 2),
+        ("glm", KEYED.replace("\n<arg", "<arg"), "", [("add", TAGGED_ARGUMENTS)]),
+        ("glm", "<tool_call>f</tool_call> Done.", " Done.", [("f", "{}")]),
+        ("glm", "<tool_call>f<arg_key>x</arg_key><arg_value>1", "", [("f", "{")]),
+        ("glm", "<tool_call>f and g</tool_call>", "<tool_call>f and g</tool_call>", []),
+        ("glm", "<tool_call>" + "a" * 999, "<tool_call>" + "a" * 999, []),
+        ("glm", "<tool_call>f", "<tool_call>f", []),
+        ("apriel", f"Well.\n<tool_calls>[{CALL}, {CALL}]</tool_calls>\n", "Well.", [("add", ARGUMENTS)] * 2),
+        ("minimax-m1", f"Well.<tool_calls>\n{CALL}\n{CALL}\n</tool_calls>", "Well.", [("add", ARGUMENTS)] * 2),
+        ("nemotron", f"<TOOLCALL>[{CALL}, {CALL}]</TOOLCALL>", "", [("add", ARGUMENTS)] * 2),
         ("qwen3-coder", "<tool_call>\n<func", "<tool_call>\n<func", []),
         ("qwen3-coder", "<tool_call>\n<fun></fun>", "<tool_call>\n<fun></fun>", []),
     ],
@@ -117,6 +137,12 @@ def test_text_like_a_mark_is_text_if_the_mark_is_a_token():
     call = (Mark("[TOOL_CALLS]"), "add", Mark("[CALL_ID]"), "1", Mark("[ARGS]"), '{"a": "[TOOL_CALLS]"}')
     expected = [("add", '{"a": "[TOOL_CALLS]"}')]
     assert read(reader, "[TOOL_CALLS]add[ARGS]{}", *call, *call) == ("[TOOL_CALLS]add[ARGS]{}", expected * 2)
+    written = BY_NAME["glm"]
+    reader = CallReader(written, NAMES, tokens=written.marks)
+    call = ("add\n", Mark("<arg_key>"), "s", Mark("</arg_key>"), Mark("<arg_value>"), "<b>", Mark("</arg_value>"))
+    call = (Mark("<tool_call>"), *call, Mark("</tool_call>"))
+    expected = [("add", '{"s": "<b>"}')]
+    assert read(reader, "<tool_call>add</tool_call>", *call, *call) == ("<tool_call>add</tool_call>", expected * 2)
     reader = CallReader(BY_NAME["llama3"], NAMES, tokens=["<|python_tag|>"])
     assert read(reader, Mark("<|python_tag|>"), '{"name": "add", "parameters": {}}') == ("", [("add", "{}")])
 
@@ -134,7 +160,7 @@ values = st.recursive(
 )
 
 
-@pytest.mark.parametrize("name", [name for name, written in BY_NAME.items() if written.kind != "tagged"])
+@pytest.mark.parametrize("name", [name for name, written in BY_NAME.items() if written.kind in ("json", "named")])
 @given(
     calls=st.lists(
         st.tuples(st.sampled_from([*NAMES]), st.dictionaries(st.text(), values, max_size=3)), min_size=1, max_size=3

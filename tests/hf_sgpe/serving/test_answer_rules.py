@@ -9,6 +9,7 @@ from support.calling import TOKENIZER, served_by
 from support.engines import Bigram
 from support.serving import serving
 
+from hf_sgpe.chat.tool_calls import joined
 from hf_sgpe.serving.parameters import RequestError
 from hf_sgpe.serving.requests import read_chat, read_completion
 
@@ -27,7 +28,7 @@ PARAMETERS = {
 }
 WEATHER = {"type": "function", "function": {"name": "get_weather", "parameters": PARAMETERS}}
 STOP = {"type": "function", "function": {"name": 'ශ්‍රී_"stop"'}}
-STYLES_WITH_CALLS = ("qwen", "mistral", "named", "llama")
+STYLES_WITH_CALLS = ("qwen", "mistral", "named", "llama", "coder", "glm")
 
 
 def random_model(style, stop_ids=None):
@@ -107,6 +108,47 @@ def test_a_required_call_has_valid_arguments(calling, is_parallel):
             is_stop = call.function.name == STOP["function"]["name"]
             assert call.function.arguments == "{}" if is_stop else is_weather(call.function.arguments)
     assert names <= {"get_weather", STOP["function"]["name"]}
+
+
+TYPED = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string", "maxLength": 3},
+        "choice": {"enum": ["a b", 3, None, ""]},
+        "constant": {"const": "<x>"},
+        "number": {"type": "integer", "minimum": 10, "maximum": 99},
+        "maybe": {"anyOf": [{"type": "null"}, {"type": "boolean"}]},
+        "list": {"type": "array", "items": {"$ref": "#/$defs/N"}, "minItems": 1, "maxItems": 2},
+        "free": {"anyOf": [{"type": "string"}, {"type": "null"}], "maxLength": 2},
+        "left out": {"type": "string", "maxLength": 1},
+    },
+    "required": ["text", "choice", "constant", "number", "maybe", "list", "free"],
+    "$defs": {"N": {"enum": [1, 2]}},
+}
+
+
+@pytest.mark.parametrize("style", ["coder", "glm"])
+def test_arguments_between_marks_have_the_types_of_the_schema(style):
+    served = random_model(style)
+    tools = [{"type": "function", "function": {"name": "f", "parameters": TYPED}}]
+    given = {"messages": HELLO, "tools": tools, "tool_choice": "required", "parallel_tool_calls": False, "max_tokens": 900}
+    left_out = set()
+    for seed in range(12):
+        asked = read_chat({**given, "seed": seed, "temperature": 5}, served)
+        pieces = served.generator.pieces(
+            asked.prompts[0], asked.options, marks=asked.marks, watch=asked.watch(served.generator)
+        )
+        pieces = [*asked.reading(pieces, str)]
+        (call,) = joined(part for piece in pieces for part in piece.calls)
+        assert (call["name"], pieces[-1].finish_reason) == ("f", "tool_calls")
+        record = json.loads(call["arguments"])
+        left_out.add("left out" not in record)
+        assert record.keys() - {"left out"} == {*TYPED["required"]}
+        assert len(record["text"]) <= 3 and len(record["free"] or "") <= 2
+        assert record["choice"] in ("a b", 3, None, "") and record["constant"] == "<x>"
+        assert 10 <= record["number"] <= 99 and record["maybe"] in (None, True, False)
+        assert 1 <= len(record["list"]) <= 2 and {*record["list"]} <= {1, 2}
+    assert left_out == {True, False}
 
 
 def test_a_named_function_is_called_once_also_in_streams(calling):
@@ -207,11 +249,6 @@ def test_wrong_choices_of_tools_are_refused_by_name(record, param, problem):
     with pytest.raises(RequestError, match=problem) as refusal:
         read_chat({"messages": HELLO, "tools": [WEATHER], **record}, random_model("qwen"))
     assert refusal.value.body["error"]["param"] == param
-
-
-def test_tools_in_a_format_without_a_grammar_cannot_be_combined_with_a_rule():
-    with pytest.raises(RequestError, match="response_format cannot be used with tools"):
-        read_chat({"messages": HELLO, "tools": [WEATHER], "response_format": {"type": "json_object"}}, random_model("coder"))
 
 
 def test_what_is_missing_is_named(monkeypatch):

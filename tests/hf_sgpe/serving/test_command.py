@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -72,12 +73,61 @@ def test_it_answers_those_with_the_key_until_a_signal_ends_it_in_the_middle_of_a
         assert process.stdout.read() == process.stderr.read() == ""
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGHUP")
+@pytest.mark.slow
+def test_sighup_loads_models_and_keys_again(model, tmp_path):
+    keys, pool = tmp_path / "keys", tmp_path / "pool"
+    keys.write_text("first", encoding="utf-8")
+    shutil.copytree(model, pool / "one")
+    with started(pool, "--api-key-file", str(keys)) as (process, line, url):
+
+        def names(key):
+            with openai.OpenAI(base_url=url, api_key=key, max_retries=0) as client:
+                return [one.id for one in client.models.list()]
+
+        assert line.startswith("one on transformers at ")
+        assert names("first") == ["one"]
+        shutil.copytree(model, pool / "two")
+        (pool / "one" / "config.json").write_text("{", encoding="utf-8")
+        keys.write_text("second", encoding="utf-8")
+        process.send_signal(signal.SIGHUP)
+        assert re.fullmatch(r"error: .*config\.json: not valid JSON .*; one stays as it was\n", process.stderr.readline())
+        assert process.stderr.readline() == "loaded two\n"
+        assert names("second") == ["one", "two"]
+        with pytest.raises(openai.AuthenticationError):
+            names("first")
+        keys.unlink()
+        process.send_signal(signal.SIGHUP)
+        assert process.stderr.readline().endswith("no such file; the keys stay as they were\n")
+        assert names("second") == ["one", "two"]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+
+
+def test_several_models_are_listed_and_have_their_own_tokenizers(model, monkeypatch, tmp_path):
+    from hf_sgpe.serving import server
+
+    def server_of(app, on_start, reload):
+        return SimpleNamespace(run=lambda sockets: on_start())
+
+    monkeypatch.setattr(server, "server_of", server_of)
+    other = shutil.copytree(model, tmp_path / "other")
+    serve = ("serve", model, other, "--engine", "transformers", "--port", 0)
+    assert hf_sgpe(*serve).stderr.startswith("my-model on transformers, other on transformers at http://")
+    assert json.loads(hf_sgpe(*serve, "--json").stdout)["models"] == ["my-model", "other"]
+    for option in ("--tokenizer", "--template"):
+        expected = f"error: {option} is for one model: put it into the folder of each model instead\n"
+        assert hf_sgpe(*serve, option, "llama3", code=2).stderr == expected
+    assert "--name names one model" in hf_sgpe(*serve, "--name", "a", code=2).stderr
+    assert "have the same name, other" in hf_sgpe(*serve, other, code=2).stderr
+
+
 def test_it_warns_of_openness_and_tells_programs_its_address_in_json(model, monkeypatch):
     from hf_sgpe.serving import server
 
     ports = []
 
-    def server_of(app, on_start):
+    def server_of(app, on_start, reload):
         """One that ends as soon as it takes requests."""
         return SimpleNamespace(run=lambda sockets: ports.append(sockets[0].getsockname()[1]) or on_start())
 
@@ -106,7 +156,7 @@ def test_what_is_wrong_is_one_line(model, monkeypatch):
     assert refused("--chat-template-kwargs", "[]") == "error: --chat-template-kwargs must be an object, not a list\n"
     assert "not an origin" in refused("--cors-origin", "example.org")
     assert "no such file" in refused("--api-key-file", "missing")
-    assert refused("--max-choices", 0) == "error: max_choices must be at least 1, not 0\n"
+    assert refused("--max-choices", 0) == "error: --max-choices must be at least 1, not 0\n"
     monkeypatch.delattr(serving, "server")
     monkeypatch.delitem(sys.modules, "hf_sgpe.serving.server")
     monkeypatch.setitem(sys.modules, "uvicorn", None)

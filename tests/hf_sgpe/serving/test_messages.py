@@ -27,11 +27,15 @@ def test_messages_of_an_agent_are_those_of_a_template():
             "role": "assistant",
             "reasoning_content": "Hm",
             "tool_calls": [{"id": "call_1", "type": "function", "function": function}],
+            "content": "",  # which this template needs
         },
         {"role": "tool", "content": "3", "tool_call_id": "call_1"},
         {"role": "assistant", "content": "3", "reasoning_content": "So"},
     ]
-    assert read_messages(sent[:1], "{% if m.role == 'developer' %}") == sent[:1]
+    knowing = "{% for m in messages %}{{ m.role }}: {{ m.content }}{% if m.role == 'developer' %}!{% endif %}{% endfor %}"
+    assert read_messages(sent[:1], knowing) == sent[:1]
+    refusing = knowing.replace("!", "{{ raise_exception('unknown role') }}")
+    assert read_messages(sent[:1], refusing) == [{"role": "system", "content": "Be kind."}]
 
 
 def called(**function):

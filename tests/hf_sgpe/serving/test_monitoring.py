@@ -105,12 +105,12 @@ def test_running_and_waiting_requests_are_shown_and_those_that_go_away_are_count
 
 
 def test_names_are_quoted_and_times_fall_into_buckets():
-    metrics = Metrics('a"b\\c\nd', "engine")
+    metrics = Metrics()
     observed = Observed(route="/r", status=200)
     observed.first = observed.begun + 0.3
     metrics.add(observed)
-    text = metrics.text(running=0, waiting=0)
-    assert r'model="a\"b\\c\nd",engine="engine"' in text
+    text = metrics.text({'a"b\\c\nd': "engine", "e": "other"}, running=0, waiting=0)
+    assert r'model="a\"b\\c\nd",engine="engine"' in text and 'model="e",engine="other"' in text
     samples = read(text)
     buckets = [samples["hf_sgpe_first_token_seconds_bucket", f'le="{bound}"'] for bound in ("0.25", "0.5", "300.0", "+Inf")]
     assert buckets == [0, 1, 1, 1]

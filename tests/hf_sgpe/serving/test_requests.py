@@ -105,8 +105,10 @@ def test_what_asks_for_nothing_may_come(endless):
         ({"prompt": ["a"] * 9, "n": 2}, "n", "18 answers"),
         ({"stop": ["a"] * 17}, "stop", "up to 16"),
         ({"stop": [""]}, "stop", "non-empty text"),
+        ({"stop": ""}, "stop", "stop must be a non-empty text"),
         ({"stop": 3}, "stop", "stop must be a non-empty text"),
-        ({"stop_token_ids": [5000]}, "stop_token_ids", "a list of token ids from 0 to 4999"),
+        ({"stop_token_ids": [5000]}, "stop_token_ids", "the tokenizer has no token with the id 5000"),
+        ({"stop_token_ids": [5, 4999]}, "stop_token_ids", "no token with the id 4999"),  # a row that pads the embedding
         ({"stop_token_ids": 5}, "stop_token_ids", "a list of token ids"),
         ({"min_tokens": 17}, "min_tokens", "from 0 to 16, not 17"),
         ({"min_tokens": -1, "max_tokens": 3}, "min_tokens", "from 0 to 3, not -1"),
@@ -230,6 +232,7 @@ def test_tokens_of_texts_and_of_chats(endless):
     assert read_detokenize({"tokens": ids}, endless) == "ශ්‍රී ලංකාව"
     for read, record, param in (
         (read_tokenize, {"prompt": 3}, "prompt"),
+        (read_tokenize, {"prompt": "a", "messages": HELLO}, "prompt"),
         (read_tokenize, {"prompt": "a", "add_generation_prompt": True}, "add_generation_prompt"),
         (read_detokenize, {"tokens": "a"}, "tokens"),
         (read_detokenize, {"tokens": [10**6]}, "tokens"),
@@ -240,5 +243,5 @@ def test_tokens_of_texts_and_of_chats(endless):
 
 
 def test_limits_are_checked():
-    with pytest.raises(SGPEError, match="max_choices must be at least 1, not 0"):
+    with pytest.raises(SGPEError, match="--max-choices must be at least 1, not 0"):
         Limits(max_choices=0)

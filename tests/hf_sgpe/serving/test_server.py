@@ -301,8 +301,8 @@ def test_texts_become_tokens_and_back(running, generator):
 
 def test_other_paths_and_methods_are_named(running):
     assert get(running, "/health") == (200, {"status": "ok"})
-    status, answer = get(running, "/v1/embeddings")
-    assert (status, answer["error"]["message"]) == (404, "unknown path /v1/embeddings")
+    status, answer = get(running, "/v1/images")
+    assert (status, answer["error"]["message"]) == (404, "unknown path /v1/images")
     status, answer = get(running, "/v1/completions")
     assert (status, answer["error"]["message"]) == (405, "/v1/completions does not accept GET")
 

@@ -87,7 +87,8 @@ def test_the_template_gets_tools_calls_and_results(style):
     ids, _ = read_tokenize({"messages": messages, "tools": [TOOL]}, served)
     assert read_chat({"messages": messages, "tools": [TOOL]}, served).prompts == [ids]
     text = served.generator.tokenizer.decode(ids)
-    written = "<parameter=a>\n11\n</parameter>" if style == "coder" else '{"a": 11}'
+    spelled = {"coder": "<parameter=a>\n11\n</parameter>", "glm": "<arg_value>11</arg_value>"}
+    written = spelled.get(style, '{"a": 11}')
     assert all(part in text for part in ("Adds.", written, "12"))
     assert "Adds." not in served.generator.tokenizer.decode(
         read_chat({"messages": messages, "tools": [TOOL], "tool_choice": "none"}, served).prompts[0]
@@ -151,7 +152,6 @@ def test_no_field_of_a_conversation_forges_a_special_token(style, attack):
         ),
         ({"tools": [TOOL, TOOL]}, "tools", "two functions have the name 'add'"),
         ({"tool_choice": "maybe"}, "tool_choice", "tool_choice must be"),
-        ({"tools": [TOOL], "tool_choice": "required"}, "tool_choice", "not supported in this model's format, qwen3-coder"),
         ({"parallel_tool_calls": 1}, "parallel_tool_calls", "must be true or false"),
     ],
 )
@@ -204,5 +204,9 @@ def test_a_response_template_separates_reasoning_and_finds_calls_in_other_format
         ]
         assert "".join(getattr(delta, "reasoning_content", "") for delta in deltas) == "Hm"
         assert "".join(delta.content or "" for delta in deltas) == "Well."
-    with pytest.raises(RequestError, match="required calls are not supported in this model's format"):
-        read_chat({"messages": HELLO, "tools": [TOOL], "tool_choice": "required"}, served)
+    for rule, problem in (
+        ({"tool_choice": "required"}, "a call cannot be required, because only the tokenizer's response template describes"),
+        ({"response_format": {"type": "json_object"}}, "response_format cannot be used with tools: leave one out"),
+    ):
+        with pytest.raises(RequestError, match=problem):
+            read_chat({"messages": HELLO, "tools": [TOOL], **rule}, served)

@@ -1,0 +1,214 @@
+"""The reasoning of a model before its answer, as text between two marks: ``<think>…</think>``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+from hf_sgpe.chat.tool_calls import CallPart, Mark, begun
+
+
+class Reasoning(str):
+    """A part of a model's reasoning before its answer."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class ReasoningMarks:
+    """The marks of a format of reasoning.
+
+    Args:
+        opening: Mark before the reasoning. Many templates write this mark at the end of the prompt.
+        closing: Mark after the reasoning.
+    """
+
+    opening: str
+    closing: str
+
+
+REASONING_MARKS = (
+    ReasoningMarks("<think>", "</think>"),
+    ReasoningMarks("[THINK]", "[/THINK]"),
+    ReasoningMarks("<seed:think>", "</seed:think>"),
+    ReasoningMarks("<mm:think>", "</mm:think>"),
+    ReasoningMarks("<|START_THINKING|>", "<|END_THINKING|>"),
+)
+"""The supported marks."""
+
+Place: TypeAlias = Literal["before", "inside", "after"]
+"""Where an answer begins: before a possible reasoning, inside the reasoning, or after it."""
+
+
+def reasoning_of(template: str) -> ReasoningMarks | None:
+    """Return the marks of reasoning that a chat template contains, or None."""
+    return next((marks for marks in REASONING_MARKS if marks.opening in template), None)
+
+
+def place_after(prompt: str, marks: ReasoningMarks, *, continued: str = "") -> Place:
+    """Return where an answer begins.
+
+    Args:
+        prompt: The end of the prompt, with special tokens.
+        continued: The beginning of the assistant's message, if the answer continues this message.
+
+    >>> place_after("<|im_start|>assistant\\n<think>\\n", REASONING_MARKS[0])
+    'inside'
+    """
+    if continued:
+        if marks.closing not in continued and marks.opening in continued:
+            return "inside"
+        return "after"
+    if prompt.rstrip().endswith(marks.opening):
+        return "inside"
+    return "after" if prompt.rstrip().endswith(marks.closing) else "before"
+
+
+class AnswerReader(Protocol):
+    """A reader of an answer: `ReasoningReader`, `hf_sgpe.chat.tool_calls.CallReader` or
+    `hf_sgpe.chat.response_reader.ResponseReader`.
+    """
+
+    @property
+    def calls(self) -> int:
+        """The number of tool calls."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the answer has its maximum number of calls."""
+
+    def read(self, text: str) -> Iterator[str | CallPart]:
+        """Read the next part of the answer. Yield the parts that it completes, in order."""
+
+    def end(self) -> Iterator[str | CallPart]:
+        """End the answer, and yield the text that was held back."""
+
+
+class ReasoningReader:
+    """A reader that separates the reasoning at the beginning of an answer. Another reader reads the rest.
+
+    If a mark is a token of the vocabulary, only this token is a mark; it arrives as `Mark`.
+
+    Args:
+        marks: The marks.
+        place: Where the answer begins.
+        tokens: The marks that are tokens of the vocabulary, each with the text that it has in an answer outside of its
+            place.
+        then: Reader of the rest; None if the rest is only text.
+        is_exact: Whether white space after the reasoning belongs to the answer.
+
+    >>> reader = ReasoningReader(REASONING_MARKS[0], "before")
+    >>> [*reader.read("<think>\\nHm"), *reader.read("m.\\n</think>\\n\\nWell.")]
+    ['Hm', 'm.', 'Well.']
+    """
+
+    def __init__(
+        self,
+        marks: ReasoningMarks,
+        place: Place,
+        *,
+        tokens: Mapping[str, str] | None = None,
+        then: AnswerReader | None = None,
+        is_exact: bool = False,
+    ) -> None:
+        self._marks = marks
+        self._place: Place = place
+        self._tokens = tokens or {}
+        self._then = then
+        self._is_exact = is_exact
+        self._held = ""
+        self._is_first = (
+            place != "after" or not is_exact
+        )  # whether no character of the reasoning, or of the answer after it, was yielded
+
+    @property
+    def calls(self) -> int:
+        return self._then.calls if self._then else 0
+
+    @property
+    def is_full(self) -> bool:
+        return self._then is not None and self._then.is_full
+
+    def read(self, text: str) -> Iterator[str | CallPart]:
+        """Read the next part of the answer. Yield reasoning as `Reasoning`, and the parts of the rest."""
+        if isinstance(text, Mark) and self._place == "before" and text == self._marks.opening and not self._held.strip():
+            self._held, self._place = "", "inside"
+        elif isinstance(text, Mark) and self._place == "inside":
+            if text == self._marks.closing:
+                yield from self._close()
+            else:
+                yield from self._inside(str(text))
+        elif isinstance(text, Mark):
+            yield from self._flush()
+            yield from self._rest(Mark(text) if text not in self._tokens else self._tokens[text])
+        elif self._place == "before":
+            yield from self._before(text)
+        elif self._place == "inside":
+            yield from self._inside(text)
+        else:
+            yield from self._rest(text)
+
+    def end(self) -> Iterator[str | CallPart]:
+        """End the answer, and yield the text that was held back."""
+        if self._place == "inside":
+            if self._held.strip():
+                yield Reasoning(self._held.rstrip())
+        else:
+            yield from self._flush()
+        if self._then is not None:
+            yield from self._then.end()
+
+    def _before(self, text: str) -> Iterator[str | CallPart]:
+        self._held += text
+        opening, begun_text = self._marks.opening, self._held.lstrip()
+        is_text = opening not in self._tokens
+        if is_text and begun_text.startswith(opening):
+            self._held, self._place = "", "inside"
+            yield from self._inside(begun_text[len(opening) :])
+        elif begun_text and not (is_text and opening.startswith(begun_text)):
+            yield from self._flush()
+
+    def _flush(self) -> Iterator[str | CallPart]:
+        """Yield the text that may have been the beginning of reasoning, but is the answer."""
+        held, self._held = self._held, ""
+        if self._place == "before":
+            self._place, self._is_first = "after", False
+            if held:
+                yield from self._rest(held)
+
+    def _inside(self, text: str) -> Iterator[str | CallPart]:
+        self._held += text
+        is_text = self._marks.closing not in self._tokens
+        thought, mark, after = self._held.partition(self._marks.closing) if is_text else (self._held, "", "")
+        if mark:
+            self._held = thought
+            yield from self._close()
+            yield from self._rest(after)
+            return
+        # White space is held back, because it is dropped at the end of the reasoning.
+        safe = self._held[: len(self._held) - (begun(self._held, self._marks.closing) if is_text else 0)].rstrip()
+        self._held = self._held[len(safe) :]
+        if self._is_first:
+            safe = safe.lstrip()
+        if safe:
+            self._is_first = False
+            yield Reasoning(safe)
+
+    def _close(self) -> Iterator[str | CallPart]:
+        thought = self._held.rstrip()
+        if self._is_first:
+            thought = thought.lstrip()
+        if thought:
+            yield Reasoning(thought)
+        self._held, self._place, self._is_first = "", "after", not self._is_exact
+
+    def _rest(self, text: str) -> Iterator[str | CallPart]:
+        if self._is_first and self._place == "after" and not isinstance(text, Mark):
+            text = text.lstrip()
+            self._is_first = not text
+        if text:
+            if self._then is not None:
+                yield from self._then.read(text)
+            elif not isinstance(text, Mark):
+                yield text

@@ -1,0 +1,55 @@
+"""Properties of a chat template, found by rendering short conversations with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from hf_sgpe.chat.templates import Message, render
+from hf_sgpe.errors import SGPEError
+
+_TOKENS = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
+_QUESTION = {"role": "user", "content": "Q"}
+_NAME = "probed_function"
+_FUNCTION = {"name": _NAME, "description": "D", "parameters": {"type": "object", "properties": {"a": {"type": "string"}}}}
+_CALL = {"id": "abcdefghi", "type": "function", "function": {"name": _NAME, "arguments": {"a": "b"}}}
+_ARGUMENT = "probed argument"
+
+
+@lru_cache(64)
+def knows_developer(template: str) -> bool:
+    """Return whether a template writes a message with the role ``developer``.
+
+    >>> knows_developer("chatml"), knows_developer("{% if 'developer' == 'user' %}{% endif %}")
+    (True, False)
+    """
+    return _ARGUMENT in _rendered(template, [{"role": "developer", "content": _ARGUMENT}, _QUESTION])
+
+
+@lru_cache(64)
+def fields_without_content(template: str) -> tuple[tuple[str, Any], ...]:
+    """Return the fields that stand for missing content in a message with tool calls.
+
+    Some templates expect no content, others an empty text, and others None. With a wrong value, they fail or do not write
+    the calls.
+    """
+    call = {**_CALL, "function": {"name": _NAME, "arguments": {"a": _ARGUMENT}}}
+    result = {"role": "tool", "tool_call_id": _CALL["id"], "name": _NAME, "content": "R"}
+    candidates: tuple[tuple[tuple[str, Any], ...], ...] = ((), (("content", ""),), (("content", None),))
+    # A template that never writes calls should at least not fail.
+    for expected, rest in ((_ARGUMENT, [result]), (_ARGUMENT, []), ("Q", [result])):
+        for fields in candidates:
+            message = {"role": "assistant", **dict(fields), "tool_calls": [call]}
+            if expected in _rendered(template, [_QUESTION, message, *rest]):
+                return fields
+    return ()
+
+
+def _rendered(template: str, messages: Sequence[Message]) -> str:
+    """Return the text of messages; an empty text if the template rejects the messages."""
+    variables = {"tools": [{"type": "function", "function": _FUNCTION}]}
+    try:
+        return str(render(messages, template, special_tokens=_TOKENS, variables=variables))
+    except SGPEError:
+        return ""

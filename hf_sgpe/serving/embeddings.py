@@ -1,0 +1,146 @@
+"""Embeddings of texts in the format of OpenAI's API."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from starlette.requests import ClientDisconnect, Request
+
+from hf_sgpe.serving.parameters import Parameters, RequestError, about, are_ids
+from hf_sgpe.serving.request_queue import Ticket
+from hf_sgpe.serving.requests import Served, check_name
+from hf_sgpe.serving.served_models import Model
+from hf_sgpe.splitting.normalization import well_formed
+
+Embedding = NDArray[np.float32]
+
+_MOST_INPUTS = 2048
+_FORMATS = ("float", "base64")
+
+
+@dataclass(frozen=True)
+class AskedEmbeddings:
+    """The content of a request for embeddings.
+
+    Args:
+        inputs: Ids of each text.
+        dimensions: Number of dimensions of each embedding; None for all.
+        is_base64: Whether embeddings are base64 of little-endian 32-bit numbers, instead of lists.
+    """
+
+    inputs: list[list[int]]
+    dimensions: int | None
+    is_base64: bool
+
+    @property
+    def tokens(self) -> int:
+        """The number of tokens of all texts."""
+        return sum(map(len, self.inputs))
+
+    def written(self, embedding: Embedding) -> list[float] | str:
+        """Return an embedding in the requested form, scaled to the length 1."""
+        short = embedding[: self.dimensions].astype(np.float64)
+        scaled = (short / (np.linalg.norm(short) or 1.0)).astype("<f4")
+        return base64.b64encode(scaled.tobytes()).decode() if self.is_base64 else [float(number) for number in scaled]
+
+
+def read_embeddings(record: Mapping[str, Any], served: Served) -> AskedEmbeddings:
+    """Read a request for ``/v1/embeddings``.
+
+    Raises:
+        RequestError: the request is invalid, or the engine has no embeddings.
+    """
+    given = Parameters(record, {"model", "input", "dimensions", "encoding_format"}, {})
+    check_name(given.get("model"), [served.name])
+    engine = served.generator.engine
+    if not engine.has_embeddings:
+        message = f"the engine {engine.name} has no embeddings: serve the model with another engine, such as transformers"
+        raise RequestError(message, param="model", code="unsupported_engine")
+    form = given.get("encoding_format") or "float"
+    if form not in _FORMATS:
+        raise RequestError("encoding_format must be float or base64", param="encoding_format")
+    dimensions = None if given.get("dimensions") is None else given.whole_number("dimensions", 1)
+    return AskedEmbeddings(_read_inputs(given, served), dimensions, form == "base64")
+
+
+def _read_inputs(given: Parameters, served: Served) -> list[list[int]]:
+    value, engine = given.get("input"), served.generator.engine
+    parts = [value] if isinstance(value, str) or (are_ids(value) and value) else value
+    is_list = isinstance(parts, list) and 0 < len(parts) <= _MOST_INPUTS
+    if not is_list or not all(isinstance(part, str) or are_ids(part) for part in parts):
+        message = f"input must be a text, token ids, or a list of up to {_MOST_INPUTS:,} of either"
+        raise RequestError(message, param="input")
+    with about("input"):
+        inputs = [served.generator.encode(well_formed(part)) if isinstance(part, str) else part for part in parts]
+    for ids in inputs:
+        if not ids:
+            raise RequestError("input has an empty text: leave it out", param="input")
+        if wrong := [id for id in ids if not 0 <= id < engine.vocab_size]:
+            raise RequestError(f"input has the id {wrong[0]}, which the model does not have", param="input")
+        if engine.context_length is not None and len(ids) > engine.context_length:
+            message = f"a text has {len(ids):,} tokens, and the context of this model has only {engine.context_length:,}"
+            raise RequestError(f"{message}: shorten the text", param="input", code="context_length_exceeded")
+    return inputs
+
+
+async def answer_embeddings(request: Request, asked: AskedEmbeddings, model: Model) -> dict[str, Any]:
+    """Return the answer to a request. Other requests are served between the texts of a request.
+
+    Raises:
+        ClientDisconnect: the client has disconnected.
+        RequestError: the model has fewer dimensions than the request asks for.
+        Exception: as `hf_sgpe.serving.request_queue.Line.add`, or the error of the engine.
+    """
+    loop = asyncio.get_running_loop()
+    found: list[Embedding] = []
+    done: asyncio.Future[None] = loop.create_future()
+
+    def receive(number: int, item: Embedding | Exception) -> None:
+        loop.call_soon_threadsafe(arrived, item)
+
+    def arrived(item: Embedding | Exception) -> None:
+        if done.done():
+            return
+        if isinstance(item, Exception):
+            done.set_exception(item)
+            return
+        found.append(item)
+        if len(found) == len(asked.inputs):
+            done.set_result(None)
+
+    ticket = Ticket(receive)
+    ticket.texts = [_embedding_of(ids, model) for ids in asked.inputs]
+    model.line.add(ticket)
+    gone = asyncio.create_task(_disconnected(request))
+    try:
+        await asyncio.wait({done, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not done.done():
+            raise ClientDisconnect
+        done.result()
+    finally:
+        model.line.cancel(ticket)
+        gone.cancel()
+    if asked.dimensions is not None and asked.dimensions > len(found[0]):
+        message = f"dimensions must be at most {len(found[0]):,}, the number of dimensions of this model"
+        raise RequestError(message, param="dimensions")
+    data = [
+        {"object": "embedding", "index": place, "embedding": asked.written(embedding)}
+        for place, embedding in enumerate(found)
+    ]
+    usage = {"prompt_tokens": asked.tokens, "total_tokens": asked.tokens}
+    return {"object": "list", "data": data, "model": model.served.name, "usage": usage}
+
+
+def _embedding_of(ids: list[int], model: Model) -> Iterator[Embedding]:
+    yield model.served.generator.engine.embed(ids)
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

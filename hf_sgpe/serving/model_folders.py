@@ -1,0 +1,196 @@
+"""The folders of a server's models: finding models in them, loading the models, and loading changed models again."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.generation.engines.detection import find_model
+from hf_sgpe.serving.requests import Served
+
+Load: TypeAlias = Callable[[str, str], Served]
+"""A function from the path and the name of a model to the loaded model."""
+
+Fingerprint: TypeAlias = tuple[tuple[str, int, int], ...]
+"""Name, size and time of change of each file of a model."""
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    path: str
+    fingerprint: Fingerprint
+    served: Served
+
+
+class ModelFolders:
+    """The models of the command line, and what is loaded of them.
+
+    Args:
+        given: Paths of models, folders with several models, or repositories on the Hub.
+        load: Function that loads a model.
+        name: Name of the model in the API; None for the last part of its path.
+
+    Raises:
+        SGPEError: two models have the same name, or there is a ``name`` for several models.
+    """
+
+    def __init__(self, given: Sequence[str], load: Load, name: str | None = None) -> None:
+        self._given = given
+        self._load = load
+        self._name = name
+        self._loaded: dict[str, _Loaded] = {}
+        self.found()
+
+    def found(self) -> dict[str, str]:
+        """Return the paths of all models, keyed by name.
+
+        Raises:
+            SGPEError: as the constructor.
+        """
+        names = {one.path: name for name, one in self._loaded.items()}
+        listed = [path for given in self._given for path in _models_in(given, names)]
+        if self._name is not None and len(listed) > 1:
+            raise SGPEError(f"--name names one model, and there are {len(listed)}: rename the folders of the models instead")
+        paths: dict[str, str] = {}
+        for path in listed:
+            name = self._name or names.get(path) or name_of(path)  # a path that no longer exists keeps its name
+            if name in paths:
+                raise SGPEError(f"{path} and {paths[name]} have the same name, {name}: rename one of them")
+            paths[name] = path
+        return paths
+
+    def load(self) -> list[Served]:
+        """Load all models.
+
+        Raises:
+            SGPEError: a model cannot be loaded, or there is not enough memory for it.
+        """
+        try:
+            for name, path in self.found().items():
+                self._loaded[name] = self._load_one(path, name, is_more=bool(self._loaded))
+        except BaseException:
+            self.close()
+            raise
+        return [one.served for one in self._loaded.values()]
+
+    def reload(self, say: Callable[[str], None]) -> list[Served]:
+        """Load new and changed models, and return all models. Models that are replaced or removed are not closed.
+
+        If a model cannot be loaded, the previous one stays.
+
+        Args:
+            say: Function that is called with a line about each change and each problem.
+        """
+        try:
+            found = self.found()
+        except SGPEError as error:
+            say(f"error: {error}; the models stay as they are")
+            return [one.served for one in self._loaded.values()]
+        loaded: dict[str, _Loaded] = {}
+        for name, path in found.items():
+            before = self._loaded.get(name)
+            if before is not None and before.path == path and before.fingerprint == fingerprint_of(path):
+                loaded[name] = before
+                continue
+            try:
+                loaded[name] = self._load_one(path, name, is_more=True)
+            except Exception as error:
+                reason = " ".join(str(error).split())
+                if before is None:
+                    say(f"error: {reason}; {name} is not served")
+                else:
+                    say(f"error: {reason}; {name} stays as it was")
+                    loaded[name] = before
+            else:
+                say(f"{'loaded' if before is None else 'reloaded'} {name}")
+        for name in self._loaded.keys() - loaded.keys():
+            say(f"removed {name}")
+        self._loaded = loaded or self._loaded
+        return [one.served for one in self._loaded.values()]
+
+    def close(self) -> None:
+        """Free the memory of all models."""
+        gc.freeze()  # each engine searches for garbage when it is closed, which would delay the end of a server
+        try:
+            for one in self._loaded.values():
+                one.served.generator.close()
+        finally:
+            gc.unfreeze()
+        self._loaded = {}
+
+    def _load_one(self, path: str, name: str, *, is_more: bool) -> _Loaded:
+        """Load a model. ``is_more`` means that another model stays in memory."""
+        fingerprint = fingerprint_of(path)
+        if is_more:
+            check_memory(path)
+        return _Loaded(path, fingerprint, self._load(path, name))
+
+
+def name_of(path: str) -> str:
+    """Return the name of a model: the last part of its path, or the whole name of a repository on the Hub."""
+    return Path(path).resolve().name if Path(path).exists() else path
+
+
+def fingerprint_of(path: str) -> Fingerprint:
+    """Return the fingerprint of a local model's files; empty for a repository on the Hub."""
+    return tuple((file.name, status.st_size, status.st_mtime_ns) for file, status in _files_of(path))
+
+
+def check_memory(path: str) -> None:
+    """Check that there is memory for the weights of a model, if the system reports its available memory.
+
+    Raises:
+        SGPEError: there is not enough memory.
+    """
+    needed = sum(status.st_size for file, status in _files_of(os.fspath(find_model(path))) if file.suffix in _WEIGHTS)
+    available = _available_memory()
+    if available is not None and needed > available:
+        raise SGPEError(
+            f"{path}: the weights need {needed / 1e9:,.1f} GB of memory, and {available / 1e9:,.1f} GB are available: serve "
+            "fewer or smaller models"
+        )
+
+
+def _models_in(given: str, known: Collection[str]) -> list[str]:
+    """Return the paths of the models in a folder of models, or ``given`` itself. ``known`` paths that exist count as models,
+    even if their files are broken.
+    """
+    folder = Path(given)
+    if not folder.is_dir() or given in known or _is_model(folder):
+        return [given]
+    return [os.fspath(path) for path in sorted(folder.iterdir()) if os.fspath(path) in known or _is_model(path)] or [given]
+
+
+def _is_model(path: Path) -> bool:
+    if path.is_dir():
+        return any((path / name).is_file() for name in ("config.json", "openvino_model.xml"))
+    return path.suffix.lower() == ".gguf"
+
+
+def _files_of(path: str) -> Iterator[tuple[Path, os.stat_result]]:
+    model = Path(path)
+    for file in sorted(model.iterdir()) if model.is_dir() else [model] if model.exists() else []:
+        with suppress(OSError):  # the file was removed in the meantime
+            if file.is_file():
+                yield file, file.stat()
+
+
+def _available_memory() -> int | None:
+    """Return the bytes of memory that programs can still use; None if the system does not report them."""
+    with suppress(OSError, ValueError, StopIteration):
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        return int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1]) << 10
+    with suppress(ImportError):
+        import psutil
+
+        return int(psutil.virtual_memory().available)
+    return None
+
+
+_WEIGHTS = (".safetensors", ".bin", ".gguf", ".npz", ".pt", ".pth")

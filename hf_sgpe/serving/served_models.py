@@ -1,0 +1,111 @@
+"""The models of a server, each with its own line of requests, and their replacement while requests are answered."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from hf_sgpe.serving.parameters import RequestError
+from hf_sgpe.serving.request_queue import Line
+from hf_sgpe.serving.requests import Served, check_name
+
+
+class Model:
+    """A served model with its line.
+
+    Attributes:
+        served: The model.
+        line: The line of requests for the model.
+    """
+
+    def __init__(self, served: Served) -> None:
+        self.served = served
+        self.line = Line(served.limits.max_waiting)
+        self._created = int(time.time())
+
+    @property
+    def card(self) -> dict[str, Any]:
+        """The model in the format of ``/v1/models``."""
+        return {
+            "id": self.served.name,
+            "object": "model",
+            "created": self._created,
+            "owned_by": "hf_sgpe",
+            "max_model_len": self.served.generator.engine.context_length,
+        }
+
+    def leave(self) -> None:
+        """Answer the requests in the line, and then free the model's memory."""
+        self.line.join()
+        self.served.generator.close()
+
+
+class Models:
+    """The models of a server. All methods except `join` are called in the server's event loop, and return at once.
+
+    Args:
+        served: The models. Their names are different.
+    """
+
+    def __init__(self, served: Iterable[Served]) -> None:
+        self._current = {one.name: Model(one) for one in served}
+        self._leaving: list[tuple[Model, threading.Thread]] = []
+
+    def __iter__(self) -> Iterator[Model]:
+        return iter(self._current.values())
+
+    def pick(self, name: Any) -> Model:
+        """Return the model that a request names. A server with one model needs no name.
+
+        Raises:
+            RequestError: the name is missing or unknown.
+        """
+        names = [*self._current]
+        if name is None and len(names) != 1:
+            raise RequestError(f"model is missing: choose from {', '.join(map(repr, names))}", param="model")
+        check_name(name, names)
+        return self._current[names[0] if name is None else name]
+
+    def has(self, model: Model) -> bool:
+        """Return whether a model was not replaced."""
+        return model in self._current.values()
+
+    def replace(self, served: Iterable[Served]) -> None:
+        """Replace the models. A model that stays keeps its line. One that leaves first answers the requests in its line."""
+        before = self._current
+        kept = {id(model.served): model for model in before.values()}
+        self._current = {one.name: kept[id(one)] if id(one) in kept else Model(one) for one in served}
+        self._leaving = [(model, thread) for model, thread in self._leaving if thread.is_alive()]
+        for model in before.values():
+            if not self.has(model):
+                model.line.finish()
+                thread = threading.Thread(target=model.leave, name="hf_sgpe-leaving", daemon=True)
+                self._leaving.append((model, thread))
+                thread.start()
+
+    @property
+    def running(self) -> int:
+        """The number of requests that are being answered."""
+        return sum(max(len(line) - line.waiting, 0) for line in self._lines())
+
+    @property
+    def waiting(self) -> int:
+        """The number of requests that wait."""
+        return sum(line.waiting for line in self._lines())
+
+    def close(self) -> None:
+        """End all requests. `join` waits for their threads."""
+        for line in self._lines():
+            line.close()
+
+    def join(self) -> None:
+        """Wait for the threads of the lines, after `close`."""
+        for model in self:
+            model.line.join()
+        for _, thread in self._leaving:
+            thread.join()
+
+    def _lines(self) -> list[Line]:
+        return [model.line for model in (*self, *(model for model, _ in self._leaving))]
