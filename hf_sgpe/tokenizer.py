@@ -30,6 +30,7 @@ from hf_sgpe.splitting.streams import cut_between, cut_stream
 from hf_sgpe.vocabulary.added_patterns import AddedPatterns, Matching, reaches
 from hf_sgpe.vocabulary.batches import Padding, make_batch, results
 from hf_sgpe.vocabulary.codec import CacheInfo, make_codec
+from hf_sgpe.vocabulary.growing_text import GrowingText, Restarts
 from hf_sgpe.vocabulary.offsets import encode_with_offsets
 from hf_sgpe.vocabulary.special_tokens import Template, bos_eos_template_of
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
@@ -595,10 +596,34 @@ class BPETokenizer:
                 texts = iter(["".join(_decoded(chunks))])  # a token may look back across any cut
             else:
                 texts = cut_between(_decoded(chunks), self._codec.neighbours.last_cut, find, longest)
-        else:
+        elif self.splitting.allows_cuts:
             texts = cut_stream(_decoded(chunks), (*tokens, *reaches(self.matching)) if pattern else ())
+        else:
+            texts = iter(["".join(_decoded(chunks))])
         for place, text in enumerate(texts):
             yield from self._codec.encode(text, pattern, continues=place > 0)
+
+    def growing_text(self, text: str = "", *, allowed_special: AllowedSpecial = "none") -> GrowingText:
+        """Return a text that can be appended to. After each appended text, only the new part and a short part before it are
+        encoded, and the ids are those of `encode` on the whole text (see `hf_sgpe.vocabulary.growing_text`).
+
+        Args:
+            text: The beginning of the text.
+            allowed_special: As for `encode`.
+
+        >>> tokenizer = BPETokenizer.train_from_iterator(["one two"], 257)
+        >>> growing = tokenizer.growing_text("one t")
+        >>> growing.append("wo")
+        >>> growing.ids == tokenizer.encode("one two")
+        True
+        """
+        pattern = self._added_pattern(allowed_special)
+        growing = GrowingText(self._codec, pattern, self._restarts(pattern))
+        growing.append(text)
+        return growing
+
+    def _restarts(self, pattern: AddedPatterns | None) -> Restarts:
+        return Restarts(self._codec, pattern, (*self.special_tokens, *self.added_tokens), self.matching)
 
     def tokenize(self, text: str, *, allowed_special: AllowedSpecial = "none") -> list[str]:
         """Return the tokens of ``text`` as vocabulary strings (see `get_vocab`), in GPT-2's spelling of bytes."""
