@@ -42,23 +42,10 @@ def last_cut(text: str, start: int = 0) -> int:
     >>> last_cut("one two three"), last_cut("one two th", 6), last_cut("onetwo")
     (7, 7, 0)
     """
-    return _trusted(_SAFE_CUT.search(text, start), text)
-
-
-def first_cut(text: str, start: int = 0) -> int:
-    """Return the first safe cut of a text after ``start``, or 0 if there is none.
-
-    >>> first_cut("one two three"), first_cut("one two three", 4)
-    (3, 7)
-    """
-    return _trusted(_FIRST_CUT.search(text, max(start, 1)), text)
-
-
-def _trusted(match: regex.Match[str] | None, text: str) -> int:
-    """Return the place of a match of a safe cut; 0 without a match, or if engines classify its characters differently."""
+    match = _SAFE_CUT.search(text, start)
     if match is None or not engines_agree(text[max(match.start() - 1, 0) : match.start() + 2], (_SAFE_CUT.pattern,)):
         return 0
-    return match.start()
+    return int(match.start())
 
 
 def cut_stream(chunks: Iterable[str], special_tokens: Iterable[str] = (), *, longest: int | None = None) -> Iterator[str]:

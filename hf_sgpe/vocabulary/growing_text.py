@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from hf_sgpe.splitting.streams import first_cut, last_cut, may_be_cut
+from hf_sgpe.splitting.streams import last_cut, may_be_cut
 from hf_sgpe.vocabulary.added_patterns import AddedPatterns, Matching, reaches
 from hf_sgpe.vocabulary.codec import Codec
 
@@ -42,6 +42,9 @@ class Restarts:
         added: Patterns of the added tokens to recognise; None for none.
         tokens: Texts of the added tokens.
         matching: The rules of the tokens that do not match exactly their own text.
+
+    Attributes:
+        margin: The maximum number of characters after a restart by which the restart is recognized.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class Restarts:
         self._added = added
         names = tokens if added else ()
         self._longest = max(map(len, names), default=0)
+        self.margin = max(self._longest, 2)
         if codec.by_characters:
             rules = added.first.matching.values() if added else ()
             # Such a token looks back across any restart.
@@ -79,23 +83,6 @@ class Restarts:
         cut = self._codec.neighbours.last_cut(text[start : sure + 1])
         # The first half of a surrogate pair belongs to its second half.
         return start + cut if cut and not "\ud800" <= text[start + cut - 1] < "\udc00" else 0
-
-    def first(self, text: str, start: int) -> int:
-        """Return a restart inside a text after ``start``, or 0 if none is found. It is usually the first restart.
-
-        The restart is the same in every text that begins with the text up to a few characters after the restart.
-        """
-        if not self._has_any:
-            return 0
-        if not self._codec.by_characters:
-            return first_cut(text, start)
-        if self._added is not None:  # to find added tokens, the whole text before the restart would have to be searched
-            return 0
-        window = text[start - 1 : start + _LONG_REST]
-        parts = self._codec.words(window, continues=True)
-        # Preparation only changes the length if it joins surrogate pairs.
-        is_found = len(parts) > 1 and sum(map(len, parts)) == len(window)
-        return start - 1 + len(parts[0]) if is_found else 0
 
 
 class GrowingText:

@@ -15,7 +15,6 @@ from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.vocabulary import growing_text
 from hf_sgpe.vocabulary.added_patterns import Matching
 from hf_sgpe.vocabulary.codec import Codec
-from hf_sgpe.vocabulary.growing_text import Restarts
 
 pytestmark = pytest.mark.kernels
 
@@ -199,17 +198,3 @@ def test_a_wrong_type_and_an_unknown_token_are_refused(of_kind):
     assert growing.ids == of_kind("gpt2").encode("a")
     with pytest.raises(SGPEError, match="not a special token"):
         of_kind("gpt2").growing_text(allowed_special=["<x>"])
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@given(text=st.builds("".join, pieces), more=st.text(max_size=3), start=st.integers(1, 100))
-def test_a_first_restart_splits_every_longer_text(of_kind, kind, text, more, start):
-    tokenizer = of_kind(kind)
-    restarts = Restarts(tokenizer._codec, None, (), {})
-    place = restarts.first(text, start)
-    if place:
-        assert start <= place < len(text)
-        for whole in (text, text + more):
-            assert restarts.first(whole, start) == place or tokenizer.by_characters
-            parts = tokenizer._codec.encode(whole[:place]) + tokenizer._codec.encode(whole[place:], continues=True)
-            assert parts == tokenizer._codec.encode(whole)
