@@ -1,6 +1,6 @@
 """Measure the encoding of a conversation that grows: the CPU time of each turn, with and without the cache of recent texts.
 
-In each turn, the whole conversation is rendered and encoded, as a client of a server sends it. The messages are the lines of a
+In each turn, the whole conversation is rendered and encoded, as a client of a server sends it. The messages are lines of a
 file. Prints the time of all turns and of the last ten, and the time of rendering alone.
 
     python benchmarks/conversations.py my-tokenizer si.txt en.txt --turns 100

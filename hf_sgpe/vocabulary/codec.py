@@ -103,7 +103,7 @@ class Codec:
             added: Patterns of the added tokens to recognise; None for none.
             continues: Whether the text continues an earlier text. If so, no space is put before it.
         """
-        prepared = "metaspace" if self.by_characters else "none"  # the normalization of text that is already normalized
+        prepared = "metaspace" if self.by_characters else "none"  # the setting for text that is already normalized
         normalization = self._normalization_of(continues)
         if added is None:
             return self._ordinary(text, normalization)
