@@ -7,13 +7,13 @@ import operator
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from hf_sgpe.chat import templates
-from hf_sgpe.chat.marked_text import Finder, parts
+from hf_sgpe.chat.marked_text import Finder, Written, marks_of, parts
 from hf_sgpe.counts.counters import make_word_counter, only_texts
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError, optional
@@ -29,8 +29,10 @@ from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.splitting.streams import cut_between, cut_stream
 from hf_sgpe.vocabulary.added_patterns import AddedPatterns, Matching, reaches
 from hf_sgpe.vocabulary.batches import Padding, make_batch, results
-from hf_sgpe.vocabulary.codec import CacheInfo, make_codec
+from hf_sgpe.vocabulary.codec import CacheInfo, Codec, make_codec
+from hf_sgpe.vocabulary.growing_text import GrowingText, Restarts
 from hf_sgpe.vocabulary.offsets import encode_with_offsets
+from hf_sgpe.vocabulary.recent_texts import SHORTEST, Beginning, RecentTexts
 from hf_sgpe.vocabulary.special_tokens import Template, bos_eos_template_of
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
@@ -112,6 +114,10 @@ class BPETokenizer:
     def __setstate__(self, data: TokenizerData) -> None:
         self.data = data
         self._codec = make_codec(data)
+        self._recent = RecentTexts()
+        # Prepared once for each set of allowed special tokens, because some tokenizers have thousands of added tokens.
+        self._finder = lru_cache(8)(partial(_finder, data))
+        self._reading = lru_cache(8)(partial(_reading, data, self._codec))
 
     def __len__(self) -> int:
         return len(self.data)
@@ -487,9 +493,18 @@ class BPETokenizer:
         if not tokenize:
             return str.__str__(text)
         needed = templates.SPECIAL_TOKENS.get(template, ()) if allowed_special == "all" else ()
-        special = Finder((*self._allowed(allowed_special), *needed), self.added_tokens, self.matching)
-        ids: list[int] = []
-        for part in parts(text, special):
+        special = self._finder(frozenset(self._allowed(allowed_special)).union(needed))
+        return self._encode_written(text, special, template)
+
+    def _encode_written(self, text: Written, special: Finder, template: str) -> list[int]:
+        """Return the ids of a rendered conversation. Messages that were encoded before are not encoded again."""
+        plain, marks = str.__str__(text), marks_of(text)
+        known = self._recent.find(plain, special.names, marks)
+        ids = known.ids.copy()
+        # At the end of a special token, encoding can begin again, unless a longer token may begin at the same place.
+        margin = special.longest + 1
+        end, count = known.length, len(ids)
+        for part in parts(text, special, known.length):
             if part.is_special and part.text not in self.special_tokens:
                 raise SGPEError(
                     f"this tokenizer lacks the special token {part.text!r} of the chat template {template}: "
@@ -497,10 +512,40 @@ class BPETokenizer:
                 )
             if part.is_special:
                 ids.append(self.special_tokens[part.text])
+                start, stop = part.span
+                if stop - start == len(part.text) and stop + margin <= len(plain):
+                    end, count = stop, len(ids)
             else:
                 is_inside = part.span[0] > 0 and later(self.normalization) != self.normalization
-                ids += self._codec.encode(part.text, self._always_added, continues=is_inside)
+                ids += self._encode_recent(part.text, "none", continues=is_inside)
+        shown = slice(end + margin)
+        self._recent.keep(Beginning(end, ids[:count], plain[shown], marks[shown], special.names), known)
         return ids
+
+    def encode_prompt(self, text: str, *, allowed_special: AllowedSpecial = "none") -> list[int]:
+        """Return the ids of `encode`. A text that begins like a recent text is encoded from where they differ.
+
+        The texts are kept in a cache, whose size in bytes is limited (`hf_sgpe.vocabulary.recent_texts`).
+
+        Args:
+            allowed_special: As for `encode`.
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"encode_prompt needs a str, not {type(text).__name__}")
+        return self._encode_recent(text, allowed_special)
+
+    def _encode_recent(self, text: str, allowed: AllowedSpecial, *, continues: bool = False) -> list[int]:
+        names = frozenset(self._allowed(allowed))
+        added, restarts = self._reading(names)
+        if len(text) < SHORTEST or continues:
+            return self._codec.encode(text, added, continues=continues)
+        known = self._recent.find(text, names)
+        length, ids = known.length, known.ids
+        if cut := restarts.last(text[length:]):
+            ids = ids + self._codec.encode(text[length : length + cut], added, continues=length > 0)
+            length += cut
+            self._recent.keep(Beginning(length, ids, text[: length + restarts.margin], b"", names), known)
+        return ids + self._codec.encode(text[length:], added, continues=length > 0)
 
     def encode_inside(self, text: str) -> list[int]:
         """Return the ids of a text that continues another text, without any special or other added token."""
@@ -595,10 +640,30 @@ class BPETokenizer:
                 texts = iter(["".join(_decoded(chunks))])  # a token may look back across any cut
             else:
                 texts = cut_between(_decoded(chunks), self._codec.neighbours.last_cut, find, longest)
-        else:
+        elif self.splitting.allows_cuts:
             texts = cut_stream(_decoded(chunks), (*tokens, *reaches(self.matching)) if pattern else ())
+        else:
+            texts = iter(["".join(_decoded(chunks))])
         for place, text in enumerate(texts):
             yield from self._codec.encode(text, pattern, continues=place > 0)
+
+    def growing_text(self, text: str = "", *, allowed_special: AllowedSpecial = "none") -> GrowingText:
+        """Return a text that can be appended to. After each appended text, only the new part and a short part before it are
+        encoded, and the ids are those of `encode` on the whole text (see `hf_sgpe.vocabulary.growing_text`).
+
+        Args:
+            text: The beginning of the text.
+            allowed_special: As for `encode`.
+
+        >>> tokenizer = BPETokenizer.train_from_iterator(["one two"], 257)
+        >>> growing = tokenizer.growing_text("one t")
+        >>> growing.append("wo")
+        >>> growing.ids == tokenizer.encode("one two")
+        True
+        """
+        growing = GrowingText(self._codec, *self._reading(frozenset(self._allowed(allowed_special))))
+        growing.append(text)
+        return growing
 
     def tokenize(self, text: str, *, allowed_special: AllowedSpecial = "none") -> list[str]:
         """Return the tokens of ``text`` as vocabulary strings (see `get_vocab`), in GPT-2's spelling of bytes."""
@@ -839,6 +904,16 @@ def _lines_of(path: Path) -> Iterator[str]:
             yield from lines
         except UnicodeDecodeError:
             raise SGPEError(f"{path}: not UTF-8") from None
+
+
+def _finder(data: TokenizerData, special: frozenset[str]) -> Finder:
+    return Finder(special, data.added_tokens, data.matching)
+
+
+def _reading(data: TokenizerData, codec: Codec, allowed: frozenset[str]) -> tuple[AddedPatterns | None, Restarts]:
+    """Return the patterns of added tokens for texts with some allowed special tokens, and the restarts in such texts."""
+    pattern = AddedPatterns.of((*allowed, *data.added_tokens), data.normalized_tokens, data.matching, data.normalization)
+    return pattern, Restarts(codec, pattern, (*data.special_tokens, *data.added_tokens), data.matching)
 
 
 def _decoded(chunks: Iterable[str] | Iterable[bytes]) -> Iterator[str]:

@@ -311,6 +311,10 @@ class Finder:
         others: Texts of added tokens that are not special.
         matching: The rules of tokens that do not match exactly their own text.
 
+    Attributes:
+        names: Texts of the special tokens.
+        longest: Length of the longest token, special or not.
+
     >>> list(Finder(["<s>"], ["a<"]).spans("<s> a<s>"))
     [(0, 3)]
     """
@@ -321,8 +325,10 @@ class Finder:
         others: Iterable[str] = (),
         matching: Mapping[str, Matching] | None = None,
     ) -> None:
-        self._special = frozenset(special)
-        self._added = any_of(self._special.union(others))
+        self.names = frozenset(special)
+        names = self.names.union(others)
+        self.longest = max(map(len, names), default=0)
+        self._added = any_of(names)
         self._matching = matching or {}
 
     def spans(self, text: str, start: int = 0, stop: int = sys.maxsize) -> Iterator[tuple[int, int]]:
@@ -330,7 +336,7 @@ class Finder:
         included.
         """
         for match in self._added.finditer(text, start, stop):
-            if match.group() in self._special:
+            if match.group() in self.names:
                 yield match.span()
 
     def reach(self, text: str, start: int, stop: int, after: int) -> tuple[int, int] | None:
@@ -352,15 +358,18 @@ class Part(NamedTuple):
     span: tuple[int, int]
 
 
-def parts(text: Written, special: Finder) -> Iterator[Part]:
+def parts(text: Written, special: Finder, start: int = 0) -> Iterator[Part]:
     """Split ``text`` at the special tokens that the template wrote. Other special tokens stay ordinary text.
+
+    Args:
+        start: The end of a part, from which to begin.
 
     >>> text = by_template("<s>") + "a <s>"
     >>> [part.text for part in parts(text, Finder(["<s>"]))]
     ['', '<s>', 'a <s>']
     """
-    plain, place = str.__str__(text), 0
-    for token in _template_spans(text, special):
+    plain, place = str.__str__(text), start
+    for token in _template_spans(text, special, start):
         if (reach := special.reach(plain, *token, place)) is not None:
             yield Part(plain[place : reach[0]], False, (place, reach[0]))
             yield Part(plain[slice(*token)], True, reach)
@@ -373,6 +382,6 @@ def is_plain(text: Written, special: Finder) -> bool:
     return list(special.spans(text)) == list(_template_spans(text, special))
 
 
-def _template_spans(text: Written, special: Finder) -> Iterator[tuple[int, int]]:
-    for run in _BY_TEMPLATE.finditer(marks_of(text)):
+def _template_spans(text: Written, special: Finder, start: int = 0) -> Iterator[tuple[int, int]]:
+    for run in _BY_TEMPLATE.finditer(marks_of(text), start):
         yield from special.spans(text, *run.span())

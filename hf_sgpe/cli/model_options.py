@@ -30,6 +30,10 @@ class ModelOptions:
     )
     n_ctx: int | None = option("With llama.cpp: context length in tokens (default: the model's, up to 8192).")
     n_gpu_layers: int | None = option("With llama.cpp: number of layers on the GPU (default: -1, all).")
+    keep_prefixes: int | None = option(
+        "Number of texts whose keys and values are kept in memory, so that a prompt that begins like a kept text is "
+        "answered sooner; 0 or 1 with llama.cpp, not with OpenVINO (default: 1, and 0 with --exact)."
+    )
     exact: bool = option("Compute in 32-bit floating point, so that all engines generate the same tokens.", False)
     template: str | None = option("Chat template: llama3, chatml, alpaca or a .jinja file (default: the tokenizer's).")
 
@@ -37,9 +41,8 @@ class ModelOptions:
         """Load the model and its tokenizer. The engine raises an error for an option that it does not support."""
         from hf_sgpe.generation import TextGenerator
 
-        settings = {
-            name: value for name in ("device", "n_ctx", "n_gpu_layers") if (value := getattr(self, name)) is not None
-        }
+        names = ("device", "n_ctx", "n_gpu_layers", "keep_prefixes")
+        settings = {name: value for name in names if (value := getattr(self, name)) is not None}
         return TextGenerator.load(self.model, self.engine, tokenizer=self.tokenizer, exact=self.exact, **settings)
 
     def read_template(self) -> str | None:

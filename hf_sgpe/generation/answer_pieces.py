@@ -22,6 +22,7 @@ def answer_pieces(
     is_over: Callable[[], bool],
     marks: Mapping[int, str],
     length: int = 0,
+    reused: Callable[[], int] = lambda: 0,
 ) -> Iterator[Piece]:
     """Yield the pieces of an answer; the last piece has the finish reason.
 
@@ -31,6 +32,7 @@ def answer_pieces(
         is_over: Function that is called before each token; the answer ends when it returns True.
         marks: Id → text of tokens that are reported and not shown.
         length: Number of characters before the answer. The places of tokens include them.
+        reused: Function that returns the value of `Piece.reused`; called after the first token.
     """
     placed: deque[PlacedToken] = deque()
     marked: deque[PlacedMark] = deque()
@@ -78,7 +80,8 @@ def answer_pieces(
         shown += len(text)
         begun = [placed.popleft() for _ in range(sum(token.place < shown for token in placed))]
         passed = [marked.popleft() for _ in range(sum(mark.place < shown for mark in marked))]
-        yield Piece(text, generated, tokens=tuple(begun), marks=tuple(passed))
+        yield Piece(text, generated, tokens=tuple(begun), marks=tuple(passed), reused=reused())
     ran_out = not is_cut and generated >= options.max_new_tokens
     finish_reason: Literal["stop", "length"] = "length" if ran_out else "stop"
-    yield Piece("", generated, finish_reason, () if is_cut else tuple(placed), () if is_cut else tuple(marked))
+    rest = ((), ()) if is_cut else (tuple(placed), tuple(marked))
+    yield Piece("", generated, finish_reason, *rest, reused=reused())

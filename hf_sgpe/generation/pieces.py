@@ -69,6 +69,7 @@ class Piece(NamedTuple):
         marks: The tokens in or before this piece that are reported instead of shown.
         calls: Parts of tool calls, if the answer is searched for tool calls.
         reasoning: A part of the model's reasoning before the answer, if the model's response template separates it.
+        reused: Number of tokens of the prompt whose keys and values were kept from an earlier text.
     """
 
     text: str
@@ -78,6 +79,7 @@ class Piece(NamedTuple):
     marks: tuple[PlacedMark, ...] = ()
     calls: tuple[CallPart, ...] = ()
     reasoning: str = ""
+    reused: int = 0
 
 
 @dataclass(frozen=True)

@@ -295,7 +295,8 @@ class TextGenerator:
         length: int = 0,
     ) -> Iterator[Piece]:
         decode = partial(self._pieces, options=options, continues=continues)
-        return answer_pieces(tokens, decode, options, self.engine.stop_ids_of(options), is_over, marks, length)
+        stop_ids = self.engine.stop_ids_of(options)
+        return answer_pieces(tokens, decode, options, stop_ids, is_over, marks, length, lambda: self.engine.reused)
 
     def chat(self, system_prompt: str | None = None, *, template: str | None = None) -> Chat:
         """Return a new conversation, which remembers its messages.
@@ -317,7 +318,7 @@ class TextGenerator:
         """
         if not isinstance(prompt, str):
             raise TypeError(f"the prompt must be a text, not {type(prompt).__name__}")
-        return self._before + self.tokenizer.encode(prompt, allowed_special=allowed_special)
+        return self._before + self.tokenizer.encode_prompt(prompt, allowed_special=allowed_special)
 
     @cached_property
     def constrainer(self) -> Constrainer:

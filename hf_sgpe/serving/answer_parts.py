@@ -41,7 +41,9 @@ def _said(parts: list[str | CallPart], piece: Piece, finish_reason: Any, *, has_
     text = "".join(part for part in parts if isinstance(part, str) and not isinstance(part, Reasoning))
     text = text if has_text else ""
     if text or reasoning or calls or piece.tokens or finish_reason is not None:
-        yield Piece(text, piece.generated, finish_reason, piece.tokens, calls=calls, reasoning=reasoning)
+        yield Piece(
+            text, piece.generated, finish_reason, piece.tokens, calls=calls, reasoning=reasoning, reused=piece.reused
+        )
 
 
 def _split(piece: Piece, place: int) -> Iterator[str]:

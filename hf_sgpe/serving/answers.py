@@ -52,12 +52,13 @@ class Completion:
         self._model = served.name
         self._tokenizer = served.generator.tokenizer
         self._generated = [0] * (len(asked.prompts) * asked.n)
+        self._reused = self._generated.copy()
 
     def whole(self, answers: Sequence[Sequence[Piece]]) -> dict[str, Any]:
         """Return the whole answer, joined from the pieces of each choice."""
         choices = []
         for number, pieces in enumerate(answers):
-            self._generated[number] = pieces[-1].generated
+            self._generated[number], self._reused[number] = pieces[-1].generated, pieces[-1].reused
             text = self._echo(number) + "".join(piece.text for piece in pieces)
             tokens = [token for piece in pieces for token in piece.tokens]
             logprobs = None if self.asked.top is None else self._logprobs(tokens)
@@ -74,7 +75,7 @@ class Completion:
 
     def part(self, number: int, piece: Piece) -> dict[str, Any]:
         """Return the event for a piece of a choice."""
-        self._generated[number] = piece.generated
+        self._generated[number], self._reused[number] = piece.generated, piece.reused
         logprobs = self._logprobs(piece.tokens) if piece.tokens else None
         return self._part(self._choice(number, self._said_next(piece), logprobs, piece.finish_reason))
 
@@ -141,9 +142,11 @@ class Completion:
         head = {"id": self._id, "object": kind, "created": self._created, "model": self._model}
         return {**head, "choices": choices, **more}
 
-    def _usage(self) -> dict[str, int]:
+    def _usage(self) -> dict[str, Any]:
         prompts, answers = sum(map(len, self.asked.prompts)), sum(self._generated)
-        return {"prompt_tokens": prompts, "completion_tokens": answers, "total_tokens": prompts + answers}
+        counts = {"prompt_tokens": prompts, "completion_tokens": answers, "total_tokens": prompts + answers}
+        # A prompt counts once, however many answers it has.
+        return {**counts, "prompt_tokens_details": {"cached_tokens": sum(self._reused[:: self.asked.n])}}
 
 
 def _call_delta(number: int, parts: Sequence[CallPart]) -> dict[str, Any]:

@@ -27,6 +27,7 @@ class Observed:
         status: HTTP status of the response.
         prompt_tokens: Number of tokens in the prompts of an accepted request.
         generated: Number of generated tokens of each choice.
+        reused: Number of tokens of the prompt of each choice that were kept from an earlier text.
         begun: Time at which the request arrived, in seconds of `time.perf_counter`.
         first: Time at which the first part of an answer was ready; None before that.
     """
@@ -35,17 +36,20 @@ class Observed:
     status: int = _CLIENT_GONE
     prompt_tokens: int = 0
     generated: dict[int, int] = field(default_factory=dict)
+    reused: dict[int, int] = field(default_factory=dict)
     begun: float = field(default_factory=time.perf_counter)
     first: float | None = None
 
-    def arrived(self, number: int, generated: int) -> None:
+    def arrived(self, number: int, generated: int, reused: int = 0) -> None:
         """Record that a piece of a choice has arrived.
 
         Args:
             number: Number of the choice.
             generated: Number of tokens generated so far for this choice.
+            reused: Number of tokens of its prompt that were not computed again.
         """
         self.generated[number] = generated
+        self.reused[number] = reused
         if self.first is None:
             self.first = time.perf_counter()
 
@@ -80,7 +84,7 @@ class Metrics:
         self._requests: Counter[tuple[str, int]] = Counter()
         self._seconds: dict[str, _Histogram] = {}
         self._first_seconds = _Histogram()
-        self._prompt_tokens = self._generated_tokens = 0
+        self._prompt_tokens = self._generated_tokens = self._reused_tokens = 0
 
     def add(self, observed: Observed) -> None:
         """Add a request that has ended."""
@@ -89,6 +93,7 @@ class Metrics:
         if observed.first is not None:
             self._first_seconds.add(observed.first - observed.begun)
         self._prompt_tokens += observed.prompt_tokens
+        self._reused_tokens += sum(observed.reused.values())
         self._generated_tokens += observed.generated_tokens
 
     def text(self, engines: Mapping[str, str], *, running: int, waiting: int) -> str:
@@ -114,6 +119,7 @@ class Metrics:
                 _metric("requests_running", "gauge", "Requests that the engine is answering.", {"": running}),
                 _metric("requests_waiting", "gauge", "Requests that wait for the engine.", {"": waiting}),
                 _metric("prompt_tokens_total", "counter", "Tokens in prompts.", {"": self._prompt_tokens}),
+                _metric("reused_tokens_total", "counter", "Tokens in prompts that were kept.", {"": self._reused_tokens}),
                 _metric("generated_tokens_total", "counter", "Generated tokens.", {"": self._generated_tokens}),
                 _described("request_seconds", "histogram", "Seconds to the end of a response.", seconds),
                 _described("first_token_seconds", "histogram", "Seconds to the first part of an answer.", first_seconds),

@@ -252,7 +252,7 @@ class _Arriving:
     def put(self, number: int, item: Piece | Exception) -> None:
         self._items.append((number, item))
         if isinstance(item, Piece):
-            self._observed.arrived(number, item.generated)
+            self._observed.arrived(number, item.generated, item.reused)
         # If the answer is sent as a whole, the event loop is not woken up for each token.
         if self._is_streamed or isinstance(item, Exception) or item.finish_reason is not None:
             self._loop.call_soon_threadsafe(self._has_items.set)

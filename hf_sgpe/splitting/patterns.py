@@ -31,6 +31,10 @@ class SplitPattern:
     scanner: str | None = None
 
 
+CUT_MARKS = ".,!?()…。，、۔،"
+"""Marks that every pattern of the package separates from a letter before them. The danda is missing: SGPE's words may have
+it."""
+
 PATTERNS: dict[str, SplitPattern] = {}
 """The patterns, keyed by name. `add_pattern` adds a pattern."""
 

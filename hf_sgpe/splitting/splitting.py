@@ -16,8 +16,9 @@ import regex
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.kernels import tokenizers_library
+from hf_sgpe.splitting.character_classes import runs_of_class
 from hf_sgpe.splitting.normalization import METASPACES, NORMALIZATIONS
-from hf_sgpe.splitting.patterns import PATTERNS, SplitPattern, covers_all, is_name, patterns_of, resolve_pattern
+from hf_sgpe.splitting.patterns import CUT_MARKS, PATTERNS, SplitPattern, covers_all, is_name, patterns_of, resolve_pattern
 from hf_sgpe.splitting.scripts.script import ZWJ, ZWNJ, ZWSP, Ranges, Script, runs, shared_marks
 from hf_sgpe.splitting.scripts.script_registry import every_script, resolve_script, resolve_scripts
 from hf_sgpe.splitting.scripts.script_tables import TEN
@@ -272,8 +273,16 @@ class Splitting:
 
     @property
     def allows_cuts(self) -> bool:
-        """Whether text can be cut at the safe cuts of `hf_sgpe.splitting.streams`. With an unnamed pattern, it cannot."""
-        return self.recipe == "sgpe" or self.base is not None
+        """Whether text can be cut at the safe cuts of `hf_sgpe.splitting.streams`. It can if the last pattern is one of the
+        package's own, and each pattern before it matches runs of a class that has no characters on both sides of a cut.
+        """
+        if self.recipe == "sgpe":
+            return True
+        *steps, last = self.patterns or ("",)
+        if not any(record.scanner for record in patterns_of(last)):
+            return False
+        classes = map(runs_of_class, steps)
+        return all(found is not None and found[0].isdisjoint(map(ord, (*CUT_MARKS, " ", "\n"))) for found in classes)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values. The regexes are included, because they distinguish counts made with different versions

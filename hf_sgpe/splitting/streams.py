@@ -2,11 +2,13 @@ r"""Cutting a stream of text at safe places: between words, for every pattern, o
 
 A *safe cut* is one of two places:
 
-- after a letter or digit, and before a punctuation mark or a single space with a letter or digit after it;
+- after a letter or digit, and before a punctuation mark;
+- after a letter, a digit or a combining mark, and before a single space with a letter or digit after it;
 - after a line end that follows a character other than white space, and before a letter or digit.
 
 Every named pattern has a word boundary at a safe cut. No pattern looks across a safe cut, and normalization does not change
-characters across it. So the words of the parts are the words of the whole text.
+characters across it. So the words of the parts are the words of the whole text. A safe cut is recognized by at most two
+characters after it. So text that is appended later cannot remove a safe cut, and cannot change the words before it.
 """
 
 from __future__ import annotations
@@ -15,17 +17,35 @@ from collections.abc import Callable, Iterable, Iterator
 
 import regex
 
+from hf_sgpe.splitting.patterns import CUT_MARKS
 from hf_sgpe.splitting.regex_pre_tokenizer import engines_agree
 from hf_sgpe.splitting.scripts.script_registry import resolve_script, resolve_scripts
 from hf_sgpe.splitting.syllables import Walk, script_of_characters
 
 _WORD = r"[\p{L}\p{N}]"
-# Marks that every named pattern separates from the letter before them. The danda is missing: SGPE's words may contain it.
-_MARK = "[.,!?()…。，、۔،]"
-# The search starts at the right, so the time to find the last cut does not depend on the text before it.
-_SAFE_CUT = regex.compile(rf"(?r)(?:(?<={_WORD})(?=(?:{_MARK}| {_WORD}))|(?<=\S\n)(?={_WORD}))")
+_WORD_OR_COMBINING = r"[\p{L}\p{N}\p{M}]"
+_MARK = f"[{CUT_MARKS}]"
+# Searched from the right, so that the time to find the last cut does not depend on the text before it.
+_SAFE_CUT = regex.compile(rf"(?r)(?:(?<={_WORD})(?={_MARK})|(?<={_WORD_OR_COMBINING})(?= {_WORD})|(?<=\S\n)(?={_WORD}))")
 _FIRST_CUT = regex.compile(_SAFE_CUT.pattern.removeprefix("(?r)"))
-_CUT_INSIDE = regex.compile(rf"{_WORD}(?:{_MARK}| )|\n{_WORD}")
+_CUT_INSIDE = regex.compile(rf"{_WORD}{_MARK}|{_WORD_OR_COMBINING} |\n{_WORD}")
+
+
+def may_be_cut(special_tokens: Iterable[str]) -> bool:
+    """Return whether no safe cut can be inside a special token."""
+    return not any(map(_CUT_INSIDE.search, special_tokens))
+
+
+def last_cut(text: str, start: int = 0) -> int:
+    """Return the last safe cut of a text after ``start``, or 0 if there is none.
+
+    >>> last_cut("one two three"), last_cut("one two th", 6), last_cut("onetwo")
+    (7, 7, 0)
+    """
+    match = _SAFE_CUT.search(text, start)
+    if match is None or not engines_agree(text[max(match.start() - 1, 0) : match.start() + 2], (_SAFE_CUT.pattern,)):
+        return 0
+    return int(match.start())
 
 
 def cut_stream(chunks: Iterable[str], special_tokens: Iterable[str] = (), *, longest: int | None = None) -> Iterator[str]:
@@ -41,7 +61,7 @@ def cut_stream(chunks: Iterable[str], special_tokens: Iterable[str] = (), *, lon
     >>> list(cut_stream(["The qui", "ck brown fo", "x"]))
     ['The', ' quick brown', ' fox']
     """
-    if any(map(_CUT_INSIDE.search, special_tokens)):
+    if not may_be_cut(special_tokens):
         yield "".join(chunks)
         return
     held: list[str] = []
@@ -55,9 +75,9 @@ def cut_stream(chunks: Iterable[str], special_tokens: Iterable[str] = (), *, lon
         held.append(chunk)
         size += len(chunk)
         before = size - len(window)
-        match = _SAFE_CUT.search(window)
-        cut = before + match.start() if match else 0
-        if cut > 0 and match and engines_agree(window[max(match.start() - 1, 0) : match.start() + 2], (_SAFE_CUT.pattern,)):
+        found = last_cut(window)
+        cut = before + found
+        if cut > 0 and found:
             text, start = "".join(held), 0
             if longest is not None and size > longest:
                 first = _FIRST_CUT.search(window, max(1 - before, 0))

@@ -104,7 +104,7 @@ class Codec:
             continues: Whether the text continues an earlier text. If so, no space is put before it.
         """
         prepared = "metaspace" if self.by_characters else "none"  # the setting for text that is already normalized
-        normalization = prepared if continues and self.by_characters else self.normalization
+        normalization = self._normalization_of(continues)
         if added is None:
             return self._ordinary(text, normalization)
         normalizations = (normalization, later(self.normalization))
@@ -116,6 +116,21 @@ class Codec:
             return self._around(then, prepare(part, normalization), self._ordinary, (prepared, prepared))
 
         return self._around(added.first, text, between, normalizations)
+
+    def _normalization_of(self, continues: bool) -> str:
+        return "metaspace" if continues and self.by_characters else self.normalization
+
+    def words(self, text: str, *, continues: bool = False) -> list[str]:
+        """Return the words of a normalized text without added tokens. Merges never cross the ends of words.
+
+        Args:
+            continues: As for `encode`.
+        """
+        return self._cut(prepare(text, self._normalization_of(continues)))
+
+    def encode_words(self, words: Iterable[str]) -> list[int]:
+        """Return the ids of words from `words`."""
+        return self._words(words)
 
     def _around(
         self, added: AddedPattern, text: str, between: Callable[[str, str], list[int]], normalizations: tuple[str, str]

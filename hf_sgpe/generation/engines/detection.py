@@ -127,7 +127,8 @@ def load_engine(model: str | os.PathLike[str], engine: str | None = None, *, exa
         engine: One of `hf_sgpe.generation.engines.engine_registry.ENGINES`; None for `best_engine`.
         exact: Compute in 32 bits, so that all engines generate the same tokens, except where rounding decides between two
             tokens.
-        settings: ``device`` for transformers and OpenVINO; ``n_ctx`` and ``n_gpu_layers`` for llama.cpp.
+        settings: ``device`` for transformers and OpenVINO; ``n_ctx`` and ``n_gpu_layers`` for llama.cpp;
+            ``keep_prefixes`` for all engines except OpenVINO.
 
     Raises:
         SGPEError: there is no such model or engine, or the engine is not installed, cannot run this model, or does not have

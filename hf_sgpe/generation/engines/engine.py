@@ -72,6 +72,7 @@ class Engine(ABC):
         context_length: Maximum number of tokens in prompt and answer together; None if the model's configuration does not
             state the maximum.
         stop_ids: Tokens that end an answer according to the model's configuration.
+        reused: Number of tokens of the last prompt whose keys and values were kept from an earlier text.
     """
 
     name: ClassVar[str]
@@ -85,6 +86,7 @@ class Engine(ABC):
     vocab_size: int
     context_length: int | None
     stop_ids: frozenset[int]
+    reused: int = 0
 
     def __init__(self) -> None:
         self._running: Generator[Any, None, None] | None = None
@@ -356,6 +358,7 @@ class Engine(ABC):
     def _alone(self, steps: Generator[Step, None, None]) -> Generator[Step, None, None]:
         """End the previous text, then yield ``steps``; raise an error once another text is started."""
         self._end()
+        self.reused = 0
         with closing(steps):
             self._running = steps
             for step in self._in_one_line(steps):

@@ -6,7 +6,6 @@ import secrets
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
-from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.unreadable import check_no_pointer
 from hf_sgpe.generation.engines.conversion import load_converted
 from hf_sgpe.generation.engines.engine import Engine, Logits, Watch
+from hf_sgpe.generation.engines.kept_prefixes import common_length, number_of_prefixes
 from hf_sgpe.generation.engines.sampling_options import GenerationOptions
 from hf_sgpe.weights import gguf, gguf_models
 from hf_sgpe.weights.llama_log import last_lines, silence
@@ -44,6 +44,9 @@ class LlamaCppEngine(Engine):
         exact: Cache keys and values in 32 bits, and convert a folder's weights to 32 bits. The weights of a GGUF file keep
             their type. For GPT-2, llama.cpp still looks up gelu in a 16-bit table.
 
+        keep_prefixes: Whether the keys and values of the last text are kept, so that a prompt that begins like this text
+            is computed from where they differ: 0 or 1; None for 1, or 0 with ``exact``.
+
     Raises:
         SGPEError: llama-cpp-python is missing, or it cannot load the model.
     """
@@ -56,9 +59,21 @@ class LlamaCppEngine(Engine):
     runs = ("gguf", "transformers")
     rank = 13
 
-    def __init__(self, path: Path, *, n_ctx: int | None = None, n_gpu_layers: int = -1, exact: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        n_ctx: int | None = None,
+        n_gpu_layers: int = -1,
+        exact: bool = False,
+        keep_prefixes: int | None = None,
+    ) -> None:
         super().__init__()
         import llama_cpp
+
+        prefixes = number_of_prefixes(keep_prefixes, exact=exact)
+        if prefixes > 1:
+            raise SGPEError(f"keep_prefixes must be 0 or 1 with llama.cpp, which has one context, not {prefixes}")
 
         silence()
         for name, value, least in (("n_ctx", n_ctx, 1), ("n_gpu_layers", n_gpu_layers, -1)):
@@ -95,7 +110,7 @@ class LlamaCppEngine(Engine):
         self.vocab_size = self._llm.n_vocab()
         ends = (metadata.get(f"tokenizer.ggml.{role}_token_id") for role in ("eos", "eot"))
         self.stop_ids = frozenset(int(id) for id in ends if id is not None)
-        self._reuses = not exact
+        self._reuses = prefixes > 0
 
     @classmethod
     def devices(cls) -> tuple[str, ...]:
@@ -181,10 +196,10 @@ class LlamaCppEngine(Engine):
         llm = self._llm
         cached = llm.input_ids[: llm.n_tokens].tolist() if self._reuses else []
         # The last token is always computed, because its logits are needed.
-        pairs = zip(cached, ids[:-1], strict=False)
-        common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        common = common_length(cached, ids[:-1])
+        self.reused = 0
         if common and llama_cpp.llama_memory_seq_rm(llama_cpp.llama_get_memory(llm.ctx), -1, common, -1):
-            llm.n_tokens = common
+            llm.n_tokens = self.reused = common
             ids = ids[common:]
         else:
             llm.reset()

@@ -12,6 +12,7 @@ import numpy as np
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.json_files import read_json
 from hf_sgpe.generation.engines.engine import Engine, Logits, Watch, loading
+from hf_sgpe.generation.engines.kept_prefixes import KeptPrefixes, number_of_prefixes
 from hf_sgpe.generation.engines.sampling_options import GenerationOptions
 from hf_sgpe.weights.model_config import Compared, Like, end_ids, rope, transformers_config, uncompared
 from hf_sgpe.weights.safetensors_files import check_head, stored, weight_files
@@ -26,6 +27,9 @@ class MLXEngine(Engine):
     Args:
         path: Folder of the model.
         exact: Compute in 32 bits, including the cache of keys and values; otherwise in the type of the weights.
+        keep_prefixes: Number of texts whose keys and values are kept in memory. A prompt that begins like a kept text is
+            computed from where they differ. None for 1, or 0 with ``exact``. Nothing is kept for models with a sliding
+            window.
 
     Raises:
         SGPEError: mlx-lm is missing, or the folder has no such model.
@@ -40,8 +44,9 @@ class MLXEngine(Engine):
     rank = 11
     rank_on_gpu = 0
 
-    def __init__(self, path: Path, *, exact: bool = False) -> None:
+    def __init__(self, path: Path, *, exact: bool = False, keep_prefixes: int | None = None) -> None:
         super().__init__()
+        self._prefixes: KeptPrefixes[list[Any]] = KeptPrefixes(number_of_prefixes(keep_prefixes, exact=exact), _crop)
         import mlx.core as mx
         from mlx_lm.utils import load_model
 
@@ -88,6 +93,7 @@ class MLXEngine(Engine):
         import mlx.core as mx
 
         self._model = None
+        self._prefixes.clear()
         mx.clear_cache()
 
     def _go_on(
@@ -95,21 +101,30 @@ class MLXEngine(Engine):
     ) -> Generator[int, None, None]:
         import mlx.core as mx
         from mlx_lm.generate import generate_step
+        from mlx_lm.models.cache import make_prompt_cache
 
+        cache, self.reused = self._prefixes.take(ids) if self._prefixes.most else (None, 0)
+        if cache is None:
+            cache = make_prompt_cache(self._model)
         if options.seed is not None:
             mx.random.seed(options.seed)
         steps = generate_step(
-            mx.array(ids),
+            mx.array(ids[self.reused :]),
             self._model,
+            prompt_cache=cache,
             max_tokens=options.max_new_tokens,
             sampler=_sampler(options, self.vocab_size),
             logits_processors=[*([_show(watch)] if watch else []), *_penalty(options, ids)],
         )
+        tokens = ids.copy()
         try:
             for token, _ in steps:
-                yield int(token)
+                tokens.append(int(token))
+                yield tokens[-1]
         finally:
             steps.close()
+            if self._prefixes.most and _can_crop(cache):
+                self._prefixes.keep(tokens[: cache[0].offset], cache)
 
     def _logits(self, ids: list[int]) -> Generator[Logits, None, None]:
         return self._passes(self._model, ids)
@@ -126,6 +141,20 @@ class MLXEngine(Engine):
         for start in range(0, len(ids), _TOGETHER):
             output = model(mx.array(ids[start : start + _TOGETHER])[None], cache=cache)[0]
             yield np.array(output.astype(mx.float32))
+
+
+def _can_crop(cache: list[Any]) -> bool:
+    """Return whether a cache has all keys and values of all layers, so that it can be cropped."""
+    from mlx_lm.models.cache import KVCache
+
+    return all(type(layer) is KVCache for layer in cache)
+
+
+def _crop(cache: list[Any], length: int) -> bool:
+    from mlx_lm.models.cache import trim_prompt_cache
+
+    surplus = cache[0].offset - length
+    return bool(trim_prompt_cache(cache, surplus) == surplus)
 
 
 # Number of tokens in one pass of `_logits`. The logits of a pass are the largest array in memory.

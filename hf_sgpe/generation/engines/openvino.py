@@ -25,7 +25,8 @@ MODEL_FILE = "openvino_model.xml"
 class OpenVINOEngine(TransformersEngine):
     """A causal language model that OpenVINO runs. optimum-intel gives it the generation methods of transformers.
 
-    On first load, a folder of transformers is converted without quantization. The conversion is cached.
+    On first load, a folder of transformers is converted without quantization. The conversion is cached. No prefixes of texts
+    are kept, because OpenVINO has the keys and values inside the model, where they cannot be cropped.
 
     Args:
         path: Folder of the model, in the format of OpenVINO or transformers.
@@ -44,6 +45,9 @@ class OpenVINOEngine(TransformersEngine):
     runs = ("openvino", "transformers")
     rank = 12
     rank_on_gpu = 2
+
+    def __init__(self, path: Path, *, device: str | None = None, exact: bool = False) -> None:
+        super().__init__(path, device=device, exact=exact, keep_prefixes=0)
 
     @classmethod
     def devices(cls) -> tuple[str, ...]:

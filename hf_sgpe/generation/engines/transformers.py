@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.generation.engines.engine import Engine, Logits, Watch, loading
+from hf_sgpe.generation.engines.kept_prefixes import KeptPrefixes, number_of_prefixes
 from hf_sgpe.generation.engines.sampling_options import GenerationOptions
 from hf_sgpe.terminal.progress import without_remarks
 from hf_sgpe.weights.model_config import listed, transformers_config
@@ -26,6 +27,9 @@ class TransformersEngine(Engine):
         device: PyTorch's name of the device: ``cpu``, ``cuda`` (also for AMD GPUs), ``cuda:1``, ``mps``; None for a GPU if
             there is one.
         exact: Compute in 32 bits; otherwise in the type of the stored weights.
+        keep_prefixes: Number of texts whose keys and values are kept in memory. A prompt that begins like a kept text is
+            computed from where they differ. None for 1, or 0 with ``exact``. Nothing is kept for models with a sliding
+            window, a recurrent state, or positions that depend on the length of the text.
 
     Raises:
         SGPEError: PyTorch is missing, or the folder has no such model.
@@ -39,8 +43,11 @@ class TransformersEngine(Engine):
     rank = 10
     rank_on_gpu = 1
 
-    def __init__(self, path: Path, *, device: str | None = None, exact: bool = False) -> None:
+    def __init__(
+        self, path: Path, *, device: str | None = None, exact: bool = False, keep_prefixes: int | None = None
+    ) -> None:
         super().__init__()
+        self._prefixes: KeptPrefixes[Any] = KeptPrefixes(number_of_prefixes(keep_prefixes, exact=exact), _crop)
         self._model = self._load(path, device, exact)
         config, generation = self._model.config, self._model.generation_config
         self.vocab_size = config.get_text_config().vocab_size
@@ -51,6 +58,8 @@ class TransformersEngine(Engine):
         from transformers import GenerationConfig
 
         self._model.generation_config = GenerationConfig()
+        if self._prefixes.most and not _can_crop(self._new_cache()):
+            self._prefixes.most = 0
 
     @classmethod
     def devices(cls) -> tuple[str, ...]:
@@ -74,6 +83,7 @@ class TransformersEngine(Engine):
         import torch
 
         self._model = None
+        self._prefixes.clear()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
@@ -85,6 +95,8 @@ class TransformersEngine(Engine):
         is_over = threading.Event()
         # The thread computes at most this many tokens ahead, because a watch may keep the large arrays of logits.
         places = threading.Semaphore(_AHEAD)
+        cache, self.reused = self._prefixes.take(ids) if self._prefixes.most else (None, 0)
+        cache = self._new_cache() if cache is None and self._prefixes.most else cache
 
         def show(rows: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
             import torch
@@ -97,10 +109,14 @@ class TransformersEngine(Engine):
 
         def run() -> None:
             try:
-                self._generate([ids], options, stop_ids, streamer=_Streamer(arrived), is_over=is_over, show=watch and show)
+                rows = self._generate(
+                    [ids], options, stop_ids, streamer=_Streamer(arrived), is_over=is_over, show=watch and show, cache=cache
+                )
             except BaseException as error:
                 arrived.put(error)
             else:
+                if cache is not None:
+                    self._prefixes.keep(rows[0, : cache.get_seq_length()].tolist(), cache)
                 arrived.put(None)
 
         thread = threading.Thread(target=run, name="hf_sgpe-generate", daemon=True)
@@ -115,6 +131,19 @@ class TransformersEngine(Engine):
             is_over.set()
             places.release()
             thread.join()
+
+    def _new_cache(self) -> Any:
+        """Return an empty cache; None if the model's positions depend on the length of the text, or have no cache."""
+        from transformers import DynamicCache
+
+        config = self._model.config.get_text_config()
+        positions = [getattr(config, name, None) for name in ("rope_parameters", "rope_scaling")]
+        if any(kind in str(positions) for kind in ("dynamic", "longrope")):
+            return None
+        try:
+            return DynamicCache(config=config)
+        except TypeError:  # an older transformers cannot make a cache for a model
+            return None
 
     def _logits(self, ids: list[int]) -> Generator[Logits, None, None]:
         for output, first in self._passes(self._model, ids):
@@ -154,8 +183,13 @@ class TransformersEngine(Engine):
         streamer: _Streamer | None = None,
         is_over: threading.Event | None = None,
         show: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
+        cache: Any = None,
     ) -> torch.Tensor:
-        """Return the prompts with their answers, one row each; shorter prompts are padded on the left."""
+        """Return the prompts with their answers, one row each; shorter prompts are padded on the left.
+
+        Args:
+            cache: The keys and values of the beginning of the only prompt; those of the other tokens are added.
+        """
         import torch
         from transformers import GenerationConfig, RepetitionPenaltyLogitsProcessor
 
@@ -189,6 +223,7 @@ class TransformersEngine(Engine):
                 streamer=streamer,
                 logits_processor=processors,
                 stopping_criteria=[broken_off],
+                **({} if cache is None else {"past_key_values": cache}),
             )
         return answers
 
@@ -233,6 +268,20 @@ def load_whole(path: Path, **options: Any) -> Any:
             first = min(key if isinstance(key, str) else key[0] for key in keys)
             raise SGPEError(f"{path}: {problem.format(first)}")
     return model
+
+
+def _can_crop(cache: Any) -> bool:
+    """Return whether a cache has all keys and values of all layers, so that it can be cropped."""
+    from transformers import cache_utils
+
+    layers = getattr(cache, "layers", [])
+    return bool(layers) and all(type(layer) is cache_utils.DynamicLayer for layer in layers)
+
+
+def _crop(cache: Any, length: int) -> bool:
+    if (surplus := cache.get_seq_length() - length) > 0:
+        cache.crop(-surplus)  # new versions of transformers do not take a length
+    return bool(cache.get_seq_length() == length)
 
 
 # Padding is always masked, so any id works.

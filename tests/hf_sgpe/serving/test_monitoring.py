@@ -115,3 +115,23 @@ def test_names_are_quoted_and_times_fall_into_buckets():
     buckets = [samples["hf_sgpe_first_token_seconds_bucket", f'le="{bound}"'] for bound in ("0.25", "0.5", "300.0", "+Inf")]
     assert buckets == [0, 1, 1, 1]
     assert samples["hf_sgpe_first_token_seconds_sum", ""] == pytest.approx(0.3, abs=1e-6)
+
+
+class Keeping(Parrot):
+    """A parrot that says that it has kept all but one token of the prompt."""
+
+    def _go_on(self, ids, *arguments):
+        self.reused = len(ids) - 1
+        yield from super()._go_on(ids, *arguments)
+
+
+def test_tokens_that_were_kept_are_counted(chatty):
+    served = Served("says", TextGenerator(chatty, Keeping(chatty.encode("Yes."))), None)
+    with serving(served) as running:
+        answer = json.loads(ask(running, "/v1/completions", {"prompt": [[65, 66, 67], [65]], "n": 2}))
+        assert answer["usage"]["prompt_tokens_details"] == {"cached_tokens": 2}
+        record = {"prompt": [65, 66], "stream": True, "stream_options": {"include_usage": True}}
+        events = ask(running, "/v1/completions", record).split("\n\n")
+        assert json.loads(events[-3].removeprefix("data: "))["usage"]["prompt_tokens_details"] == {"cached_tokens": 1}
+        samples = read(ask(running, "/metrics"))
+        assert samples["hf_sgpe_reused_tokens_total", ""] == 2 * 2 + 1  # once for each answer

@@ -1,0 +1,233 @@
+"""Texts that grow: the ids of a text that is appended to, and the places at which encoding can begin again.
+
+A text is encoded from its last *restart*: a place where no later text can change the tokens before it.
+
+- With one of the package's split patterns, a restart is a safe cut of `hf_sgpe.splitting.streams`.
+- For a tokenizer whose merges join characters, a restart is a place between two characters that are neighbours in no token,
+  outside of all added tokens (`hf_sgpe.vocabulary.neighbours`).
+- With any other pattern, and with an added token in which there may be a safe cut, there is no restart.
+
+The text after the last restart is the *rest*. The rest is encoded again whenever ids are read. If it has long words, it is
+only cut into words again, and its changed words are encoded. In a long word, merges begin again a few tokens before the old
+end, by this theorem: a sequence of tokens is the encoding of a word if and only if each pair of neighbouring tokens is the
+encoding of the pair's text. (Consider, in the encoding of the word, the first merge across the end of a token of the
+sequence. All merges before it were inside tokens. The encoding of the pair's text alone makes those of them that are in the
+pair, in the same order, and then this merge.) If the new tokens begin with the same token as the old tokens that they
+replace, every pair of neighbours is from one of two encodings, so the sequence is the encoding of the word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from hf_sgpe.splitting.streams import last_cut, may_be_cut
+from hf_sgpe.vocabulary.added_patterns import AddedPatterns, Matching, reaches
+from hf_sgpe.vocabulary.codec import Codec
+
+# A longer rest is kept as words. For a shorter rest, encoding it takes no longer.
+_LONG_REST = 1024
+# The words at the end of a rest whose ids are kept one by one. Text that is appended rarely changes an earlier word.
+_RECENT_WORDS = 8
+# In a longer word, only the end is encoded again.
+_LONG_WORD = 256
+# The number of tokens at the end of a long word that are encoded again first. It doubles until the first of them stays.
+_FIRST_TOKENS = 8
+
+
+class Restarts:
+    """The places in texts at which encoding can begin again.
+
+    Args:
+        codec: The codec of the tokenizer.
+        added: Patterns of the added tokens to recognise; None for none.
+        tokens: Texts of the added tokens.
+        matching: The rules of the tokens that do not match exactly their own text.
+
+    Attributes:
+        margin: The maximum number of characters after a restart by which the restart is recognized.
+    """
+
+    def __init__(
+        self, codec: Codec, added: AddedPatterns | None, tokens: Collection[str], matching: Mapping[str, Matching]
+    ) -> None:
+        self._codec = codec
+        self._added = added
+        names = tokens if added else ()
+        self._longest = max(map(len, names), default=0)
+        self.margin = max(self._longest, 2)
+        if codec.by_characters:
+            rules = added.first.matching.values() if added else ()
+            # Such a token looks back across any restart.
+            looks_back = bool(added and added.then) or any(one.lstrip or one.single_word for one in rules)
+            self._has_any = not looks_back
+        else:
+            allows_cuts = codec.pre_tokenizer.splitting.allows_cuts
+            self._has_any = allows_cuts and (not names or may_be_cut((*names, *reaches(matching))))
+
+    def last(self, text: str, searched: int = 0) -> int:
+        """Return the last restart inside a text, or 0 if there is none.
+
+        Args:
+            searched: Length of the beginning of the text in which there was no restart when it was the whole text.
+        """
+        if not self._has_any:
+            return 0
+        if not self._codec.by_characters:
+            return last_cut(text, max(searched - 2, 0))
+        # An added token that begins before this place is complete.
+        sure = len(text) - self._longest
+        if sure <= 0:
+            return 0
+        ends = [stop for start, stop, _ in self._added.first.find(text) if start < sure] if self._added else []
+        start = max(ends[-1] if ends else 0, searched - self._longest - 1)
+        cut = self._codec.neighbours.last_cut(text[start : sure + 1])
+        # The first half of a surrogate pair belongs to its second half.
+        return start + cut if cut and not "\ud800" <= text[start + cut - 1] < "\udc00" else 0
+
+
+class GrowingText:
+    """A text that is appended to, with its ids. The ids are those of `hf_sgpe.tokenizer.BPETokenizer.encode` on the whole
+    text.
+
+    Use `hf_sgpe.tokenizer.BPETokenizer.growing_text` to make one. Only one thread may use it at a time.
+
+    Args:
+        codec: The codec of the tokenizer.
+        added: Patterns of the added tokens to recognise; None for none.
+        restarts: The places at which encoding can begin again.
+    """
+
+    def __init__(self, codec: Codec, added: AddedPatterns | None, restarts: Restarts) -> None:
+        self._codec = codec
+        self._added = added
+        self._restarts = restarts
+        self._settled: list[str] = []  # the text before the last restart
+        self._ids: list[int] = []  # the ids of that text
+        self._rest = ""
+        self._rest_ids: list[int] = []
+        self._new: list[str] = []  # text that was appended, and is not encoded yet
+        self._words = _Words(codec)
+
+    def append(self, text: str) -> None:
+        """Append a text. It is encoded when ids are read.
+
+        Raises:
+            TypeError: ``text`` is not a string.
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"append needs a str, not {type(text).__name__}")
+        if text:
+            self._new.append(text)
+
+    @property
+    def text(self) -> str:
+        """The whole text."""
+        return "".join([*self._settled, self._rest, *self._new])
+
+    @property
+    def ids(self) -> list[int]:
+        """The ids of the whole text, as a new list."""
+        self._encode()
+        return self._ids + self._rest_ids
+
+    @property
+    def settled(self) -> int:
+        """The number of ids at the beginning that no text can change any more."""
+        self._encode()
+        return len(self._ids)
+
+    def __len__(self) -> int:
+        """Return the number of ids."""
+        self._encode()
+        return len(self._ids) + len(self._rest_ids)
+
+    def _encode(self) -> None:
+        if not self._new:
+            return
+        text = "".join([self._rest, *self._new])
+        cut = self._restarts.last(text, len(self._rest))
+        settled = self._codec.encode(text[:cut], self._added, continues=bool(self._settled)) if cut else []
+        rest, is_inside = text[cut:], bool(self._settled) or cut > 0
+        if cut:
+            self._words = _Words(self._codec)
+        rest_ids = None
+        if len(rest) >= _LONG_REST and not self._has_added(rest):
+            rest_ids = self._words.encode(rest, is_inside)
+        if rest_ids is None:
+            rest_ids = self._codec.encode(rest, self._added, continues=is_inside)
+        # Nothing has changed if an error occurred above.
+        if cut:
+            self._settled.append(text[:cut])
+            self._ids += settled
+        self._rest, self._rest_ids, self._new = rest, rest_ids, []
+
+    def _has_added(self, text: str) -> bool:
+        """Return whether added tokens may be in a text."""
+        if self._added is None:
+            return False
+        return self._added.then is not None or any(True for _ in self._added.first.find(text))
+
+
+class _Words:
+    """The words of a growing rest with their ids. Its methods compare words, so the words of every call may be others."""
+
+    def __init__(self, codec: Codec) -> None:
+        self._codec = codec
+        self._early: list[str] = []
+        self._early_ids: list[int] = []
+        self._recent: dict[str, list[int]] = {}
+        self._least = 0
+
+    def encode(self, rest: str, is_inside: bool) -> list[int] | None:
+        """Return the ids of a rest; None if all its words are short, so that encoding it as a whole takes no longer.
+
+        Args:
+            is_inside: Whether there is text before the rest.
+        """
+        if len(rest) < self._least:
+            return None
+        words = self._codec.words(rest, continues=is_inside)
+        if max(map(len, words)) < _LONG_WORD:
+            self._least = 2 * len(rest)  # so that such a rest is rarely cut
+            return None
+        count = max(len(words) - _RECENT_WORDS, 0)
+        same = len(self._early)
+        if same > count or words[:same] != self._early:
+            same, self._early_ids = 0, []
+        self._early_ids += self._codec.encode_words(words[same:count])
+        self._early = words[:count]
+        self._recent = {word: self._ids_of(word) for word in words[count:]}
+        ids = self._early_ids.copy()
+        for word in words[count:]:
+            ids += self._recent[word]
+        return ids
+
+    def _ids_of(self, word: str) -> list[int]:
+        known = self._recent.get(word)
+        if known is not None:
+            return known
+        beginnings = (old for old in self._recent if len(old) >= _LONG_WORD and word.startswith(old))
+        longest = max(beginnings, key=len, default=None)
+        if longest is not None and (ids := self._continued(word, longest, self._recent[longest])) is not None:
+            return ids
+        return self._codec.encode_words([word])
+
+    def _continued(self, word: str, beginning: str, ids: list[int]) -> list[int] | None:
+        """Return the ids of a word from the ids of its beginning, by the theorem above; None if most of the beginning would
+        have to be encoded again.
+        """
+        count = _FIRST_TOKENS
+        while 2 * count < len(ids):
+            # The first token must begin a character.
+            pieces = list(self._codec.pieces(ids[-count:]))
+            if pieces[0][0] & 0xC0 == 0x80:
+                count += 1
+                continue
+            end = b"".join(pieces).decode(errors="replace")
+            start = len(beginning) - len(end)
+            if beginning.startswith(end, start):  # no byte is left out
+                new = self._codec.encode_words([word[start:]])
+                if new[0] == ids[-count]:
+                    return ids[:-count] + new
+            count *= 2
+        return None

@@ -1,0 +1,92 @@
+"""A cache of the beginnings of recent texts with their ids, so that a text that begins like a recent text costs its new part
+only.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import NamedTuple
+
+MOST_BYTES = 32 << 20
+"""The maximum size of the cache; the beginnings that were not used for the longest time are removed."""
+
+SHORTEST = 2048
+"""The least number of characters of a beginning. A shorter text is encoded as fast as it is looked up."""
+
+# More beginnings would take long to compare.
+_MOST_BEGINNINGS = 256
+# The size of a beginning apart from its text, its marks and its ids.
+_OVERHEAD = 500
+
+
+class Beginning(NamedTuple):
+    """The beginning of a text with its ids.
+
+    Attributes:
+        length: Number of characters of the beginning. 0 for an empty beginning.
+        ids: Ids of these characters.
+        text: The beginning, and the characters after it on which its ids depend.
+        marks: The marks of these characters; empty for a text without marks.
+        kind: The allowed special tokens.
+    """
+
+    length: int
+    ids: list[int]
+    text: str = ""
+    marks: bytes = b""
+    kind: frozenset[str] = frozenset()
+
+    @property
+    def size(self) -> int:
+        """The size in bytes."""
+        return sys.getsizeof(self.text) + sys.getsizeof(self.marks) + sys.getsizeof(self.ids) + _OVERHEAD
+
+
+class RecentTexts:
+    """A cache of the beginnings of recent texts. Several threads may use it.
+
+    Args:
+        most_bytes: The maximum size of the cache.
+
+    Attributes:
+        bytes: Size of the cache.
+    """
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._beginnings: list[Beginning] = []  # the one that was used last is the last
+        self._lock = threading.Lock()
+        self.bytes = 0
+
+    def find(self, text: str, kind: frozenset[str], marks: bytes = b"") -> Beginning:
+        """Return the longest known beginning of a text; an empty one if none is known.
+
+        Args:
+            kind: The allowed special tokens.
+            marks: A mark for each character; empty for a text without marks.
+        """
+        best = Beginning(0, [])
+        if len(text) < SHORTEST:
+            return best
+        with self._lock:
+            for one in self._beginnings:
+                is_longer = one.length > best.length and one.kind == kind and bool(one.marks) == bool(marks)
+                if is_longer and text.startswith(one.text) and marks.startswith(one.marks):
+                    best = one
+            if best.length:
+                self._beginnings = [one for one in self._beginnings if one is not best]
+                self._beginnings.append(best)
+        return best
+
+    def keep(self, new: Beginning, old: Beginning) -> None:
+        """Keep a beginning instead of a shorter beginning of the same text."""
+        if new.length < SHORTEST or new.length <= old.length or new.size > self._most_bytes:
+            return
+        with self._lock:
+            kept = [one for one in self._beginnings if one is not old]
+            self.bytes += new.size - (old.size if len(kept) < len(self._beginnings) else 0)
+            kept.append(new)
+            while self.bytes > self._most_bytes or len(kept) > _MOST_BEGINNINGS:
+                self.bytes -= kept.pop(0).size
+            self._beginnings = kept
