@@ -120,6 +120,7 @@ BASES = {
 """The bases, keyed by name, in the order of the tables."""
 MORE = {
     "deepseek3": Base.of_npm("DeepSeek V3", "deepseek_v3"),
+    "command_r_plus": Base.of_npm("Command R+", "command_r_plus"),
     "gemma2": Base.of_npm("Gemma 1 and 2", "gemma2", "GemmaForCausalLM", "Gemma2ForCausalLM", kind=_CHARACTERS),
 }
 """More vocabularies. They are read, and extended for Sinhala."""

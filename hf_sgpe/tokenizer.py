@@ -34,7 +34,7 @@ from hf_sgpe.vocabulary.growing_text import GrowingText, Restarts
 from hf_sgpe.vocabulary.offsets import encode_with_offsets
 from hf_sgpe.vocabulary.recent_texts import SHORTEST, Beginning, RecentTexts
 from hf_sgpe.vocabulary.special_tokens import Template, bos_eos_template_of
-from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
+from hf_sgpe.vocabulary.tokenizer_data import TokenizerData, Unknown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,8 +55,8 @@ class BPETokenizer:
     """Text ↔ token ids by BPE: split into words, then merge each word's bytes by rank.
 
     A tokenizer converted from SentencePiece merges characters instead (see `TokenizerData`). Any text round-trips (after
-    normalization). Ids equal those of every other runtime that loads the saved ``tokenizer.json``. A tokenizer consists of
-    ``data``, a frozen `TokenizerData`, and a codec.
+    normalization), unless a tokenizer of characters has no tokens for bytes. Ids equal those of every other runtime that
+    loads the saved ``tokenizer.json``. A tokenizer consists of ``data``, a frozen `TokenizerData`, and a codec.
 
     Arguments and errors are those of `TokenizerData`.
 
@@ -70,6 +70,9 @@ class BPETokenizer:
     vocab: Mapping[bytes, int] = _part("vocab")
     merges: Sequence[tuple[bytes, bytes]] = _part("merges")
     byte_tokens: Sequence[int] = _part("byte_tokens")
+    unknown: Unknown | None = _part("unknown")
+    unmade_tokens: Mapping[str, int] = _part("unmade_tokens")
+    stripping: str = _part("stripping")
     by_characters: bool = _part("by_characters")
     string_of: Callable[[bytes], str] = _part("string_of")
     spelled_by: Callable[[str], bytes | None] = _part("spelled_by")
@@ -86,6 +89,7 @@ class BPETokenizer:
     chat_template: str | None = _part("chat_template")
     model_max_length: int | None = _part("model_max_length")
     added_ids: Mapping[str, int] = _part("added_ids")
+    ids: Set[int] = _part("ids")
     normalization: str = _part("normalization")
     vocab_size: int = _part("vocab_size")
     rows_needed: int = _part("rows_needed")
@@ -636,8 +640,9 @@ class BPETokenizer:
             longest = max(map(len, tokens), default=0)
             find = pattern.first.find if pattern else None
             rules = pattern.first.matching.values() if pattern else ()
-            if (pattern and pattern.then) or any(one.lstrip or one.single_word for one in rules):
-                texts = iter(["".join(_decoded(chunks))])  # a token may look back across any cut
+            looks_back = (pattern and pattern.then) or any(one.lstrip or one.single_word for one in rules)
+            if looks_back or self._codec.is_changed_first:
+                texts = iter(["".join(_decoded(chunks))])  # a token or a normalizer may look across any cut
             else:
                 texts = cut_between(_decoded(chunks), self._codec.neighbours.last_cut, find, longest)
         elif self.splitting.allows_cuts:
@@ -738,7 +743,7 @@ class BPETokenizer:
     def _add_template(self, ids: list[int]) -> list[int]:
         if self.template is None:
             return ids
-        parts = (ids if name == "$A" else [self.special_tokens[name]] for name, _ in self.template.single)
+        parts = (ids if name == "$A" else [self.added_ids[name]] for name, _ in self.template.single)
         return [id for part in parts for id in part]
 
     # ---------------------------------------------------------------- decoding

@@ -129,23 +129,40 @@ def merge_words(
     return [apply_merges(symbols(word, characters), table) for word in words]
 
 
-def symbols(word: bytes, characters: Mapping[bytes, int] | None, byte_ids: Sequence[int] = range(256)) -> list[int]:
+def symbols(
+    word: bytes,
+    characters: Mapping[bytes, int] | None,
+    byte_ids: Sequence[int] = range(256),
+    unknown: tuple[int, bool] | None = None,
+) -> list[int]:
     """Return the tokens of a word before any merge: its bytes or, with ``characters``, its characters.
 
     Args:
         word: A word as UTF-8. If ``characters`` is None, any bytes are allowed.
         characters: See `merge_words`. Longer tokens are ignored.
         byte_ids: The token of each byte.
+        unknown: The token of characters without a token, instead of the tokens of their bytes, and whether a run of such
+            characters becomes one token.
 
     >>> symbols("aé".encode(), {"é".encode(): 300})
     [97, 300]
+    >>> symbols("éab".encode(), {"é".encode(): 300}, unknown=(0, True))
+    [300, 0]
     """
     if not characters:
         return [byte_ids[byte] for byte in word]
     ids: list[int] = []
+    was_known = True
     for character in word.decode():
         encoded = character.encode()
-        ids += [characters[encoded]] if encoded in characters else [byte_ids[byte] for byte in encoded]
+        is_known = encoded in characters
+        if is_known:
+            ids.append(characters[encoded])
+        elif unknown is None:
+            ids += [byte_ids[byte] for byte in encoded]
+        elif was_known or not unknown[1]:
+            ids.append(unknown[0])
+        was_known = is_known
     return ids
 
 

@@ -14,6 +14,7 @@ from hf_sgpe.cli.input_lines import well_formed
 from hf_sgpe.cli.tokenizer_options import TokenizerFirst
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.package import __version__
+from hf_sgpe.splitting.normalization import shown
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
 from hf_sgpe.terminal.options import option
 from hf_sgpe.terminal.printing import print_facts, print_json
@@ -81,7 +82,7 @@ def _facts(tokenizer: str, sample_text: str | None) -> dict[str, Any]:
         **({"added tokens": loaded.added_tokens} if loaded.added_tokens else {}),
         "roles": loaded.roles,
         "model max length": loaded.model_max_length or "any",
-        "normalization": loaded.normalization,
+        "normalization": shown(loaded.normalization),
     }
     splitting, training = loaded.splitting, loaded.metadata.get("training", {})
     # The splitting of portable is that of bpe.
@@ -91,8 +92,8 @@ def _facts(tokenizer: str, sample_text: str | None) -> dict[str, Any]:
     facts |= {"pattern": splitting.pattern} if splitting.pattern else {}
     coverages = ("min_unit_frequency",) if training.get("min_unit_frequency") else ("letter_coverage", "syllable_coverage")
     # The rest of the configuration repeats the facts above.
-    shown = ("min_frequency", *(("cut_cost", *coverages) if scripts else ()), "tie_break", "weights")
-    facts |= {name.replace("_", " "): training[name] for name in shown if training.get(name) not in (None, {})}
+    listed = ("min_frequency", *(("cut_cost", *coverages) if scripts else ()), "tie_break", "weights")
+    facts |= {name.replace("_", " "): training[name] for name in listed if training.get(name) not in (None, {})}
     if "balance" in loaded.metadata:
         facts["balance"] = loaded.metadata["balance"]
     if training:

@@ -115,12 +115,20 @@ class Encoder {
     if (character_ids_.size() <= point) character_ids_.resize(point + 1, -1);
     character_ids_[point] = id;
   }
+  // Sets the token of a character without a token, which else begins as the tokens of its bytes. `fused`: whether a run of
+  // such characters becomes one token.
+  void set_unknown(Id id, bool fused) {
+    check(id, "the unknown token");
+    unknown_ = id;
+    fuses_unknown_ = fused;
+  }
   // Adds a word that becomes this token regardless of the merges.
   void add_whole(std::string word, Id id) { whole_.emplace(std::move(word), id); }
   // Must be called after the last merge is added.
   void finish() {
     if (by_characters()) {
-      for (const Id id : byte_ids_) check(id, "a byte");
+      for (const Id id : byte_ids_)
+        if (id != -1) check(id, "a byte");
       for (const auto& [left, right, result] : merges_) table_.add(left, right, result);
       merges_ = {};
       return;
@@ -366,14 +374,26 @@ class Encoder {
   // The ids of the characters of a word of well-formed UTF-8, before any merge.
   size_t characters(const uint8_t* data, size_t size, Id* ids) const {
     const Id* const first = ids;
+    bool known = true;
     for (const uint8_t *p = data, *const end = data + size; p < end;) {
       const uint8_t* start = p;
       const uint32_t point = decode(p);
-      if (point < character_ids_.size() && character_ids_[point] >= 0)
+      const bool before = std::exchange(known, point < character_ids_.size() && character_ids_[point] >= 0);
+      if (known)
         *ids++ = character_ids_[point];
-      else
-        while (start < p) *ids++ = byte_ids_[*start++];
+      else if (unknown_ < 0)
+        ids += bytes_in_ids(start, p, ids);
+      else if (before || !fuses_unknown_)
+        *ids++ = unknown_;
     }
+    return static_cast<size_t>(ids - first);
+  }
+
+  // The ids of the bytes of a character, without those that have none.
+  size_t bytes_in_ids(const uint8_t* data, const uint8_t* end, Id* ids) const {
+    const Id* const first = ids;
+    for (; data < end; ++data)
+      if (byte_ids_[*data] >= 0) *ids++ = byte_ids_[*data];
     return static_cast<size_t>(ids - first);
   }
 
@@ -437,6 +457,8 @@ class Encoder {
   std::unordered_map<std::string, Id, Hash, std::equal_to<>> whole_;
   std::vector<Id> byte_ids_;
   size_t memory_bytes_;
+  Id unknown_ = -1;
+  bool fuses_unknown_ = false;
   int32_t within_characters_ = 0;  // number of first merges within characters
 };
 

@@ -14,8 +14,18 @@ namespace hf_sgpe {
 
 class Neighbours {
  public:
-  // `pairs`: the code points that are neighbours in any token.
-  explicit Neighbours(const std::vector<std::pair<uint32_t, uint32_t>>& pairs) : apart_(kRows * kRow, 1) {
+  // `pairs`: the code points that are neighbours in any token. `keeps_unknown`: whether no text is cut between two code
+  // points that are not in `known`.
+  explicit Neighbours(const std::vector<std::pair<uint32_t, uint32_t>>& pairs, const std::vector<uint32_t>& known = {},
+                      bool keeps_unknown = false)
+      : apart_(kRows * kRow, 1), known_(keeps_unknown ? kCodePoints : 0) {
+    for (const uint32_t point : known) {
+      if (point >= kCodePoints) throw std::invalid_argument("a neighbour is not a code point");
+      if (keeps_unknown) known_[point] = true;
+    }
+    for (uint32_t left = 0; keeps_unknown && left < kRows; ++left)
+      for (uint32_t right = left / kRow * kRow; right < left / kRow * kRow + kRow; ++right)
+        apart_[place_of(left, right)] = known_[left] || known_[right];
     for (const auto& [left, right] : pairs) {
       if (std::max(left, right) >= kCodePoints) throw std::invalid_argument("a neighbour is not a code point");
       if (in_rows(left, right)) apart_[place_of(left, right)] = 0;
@@ -67,10 +77,12 @@ class Neighbours {
 
   HF_SGPE_INLINE bool are_apart(uint32_t left, uint32_t right) const {
     if (in_rows(left, right)) return apart_[place_of(left, right)];
+    if (!known_.empty() && !known_[left] && !known_[right]) return false;
     return pairs_.find(static_cast<Id>(left), static_cast<Id>(right)) == MergeTable::kNone;
   }
 
   std::vector<uint8_t> apart_;  // by row
+  std::vector<bool> known_;     // by code point; empty unless unknown ones are kept together
   MergeTable pairs_;            // of characters that share no row
 };
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hf_sgpe.errors import NotByteLevelError, NotInstalledError, SGPEError
 from hf_sgpe.formats import loading, tokenizer_json
 from hf_sgpe.kernels import tokenizers_library
-from hf_sgpe.splitting.normalization import prepare
+from hf_sgpe.splitting.normalization import prepare, steps_of
 from hf_sgpe.tokenizer import BPETokenizer
 from hf_sgpe.vocabulary.byte_strings import SPACE_MARK
 
@@ -132,8 +132,13 @@ def measurable(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast) -> Measu
     if not isinstance(tokenizer, BPETokenizer):
         return tokenizer if isinstance(tokenizer, Measurable) else Measurable(lambda text: ([], tokenizer(text)), 0)
     lengths = {id: len(token) for id, token in tokenizer.data.bytes_by_id().items()}
+    is_changed = tokenizer.by_characters and bool(steps_of(tokenizer.normalization) or not tokenizer.byte_tokens)
 
     def encode(text: str) -> tuple[list[int], list[int]]:
+        if is_changed:  # tokens need not have the bytes of the text
+            ids, places = tokenizer.encode_with_offsets(text)
+            starts = byte_offsets(text)
+            return ids, [starts[end] for _, end in places]
         ids = tokenizer.encode(text)
         ends = list(accumulate(map(lengths.__getitem__, ids)))
         return ids, _places_in(text, tokenizer.normalization, ends) if tokenizer.by_characters else ends

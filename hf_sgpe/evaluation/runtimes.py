@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats import llama_cpp_characters, model_vocab, tiktoken
 from hf_sgpe.formats.llama_cpp_pre_tokenizers import PreTokenizer, of_patterns
-from hf_sgpe.splitting.normalization import METASPACES, prepare, well_formed
+from hf_sgpe.splitting.normalization import is_metaspace, prepare, scheme_of, well_formed
 from hf_sgpe.splitting.patterns import PATTERNS
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
 from hf_sgpe.splitting.splitting import Splitting
@@ -260,7 +260,7 @@ def _knowing(*names: str) -> Callable[[TokenizerData | Splitting], Verdict]:
 
     def rule(what: TokenizerData | Splitting) -> Verdict:
         splitting = _split_of(what)
-        if splitting.normalization in METASPACES:  # has no pattern
+        if is_metaspace(splitting.normalization):  # has no pattern
             return Verdict(EXACT)
         if splitting.recipe == "bpe" and splitting.base is not None and splitting.base.name in names:
             return Verdict(EXACT)
@@ -270,7 +270,7 @@ def _knowing(*names: str) -> Callable[[TokenizerData | Splitting], Verdict]:
 
 
 def _of_fastokens(what: TokenizerData | Splitting) -> Verdict:
-    if _split_of(what).normalization in ("metaspace-always", "metaspace-first"):
+    if scheme_of(_split_of(what).normalization or "") in ("metaspace-always", "metaspace-first"):
         return Verdict(REFUSED, "it does not support the pre-tokenizer Metaspace")
     return Verdict(EXACT)
 
@@ -285,8 +285,8 @@ def _of_tiktoken(what: TokenizerData | Splitting) -> Verdict:
 
 def _of_llama_cpp(what: TokenizerData | Splitting) -> Verdict:
     pre_tokenizer: PreTokenizer | None
-    if isinstance(what, Splitting) and what.normalization in METASPACES:
-        differs = llama_cpp_characters.space_differs(what.normalization)
+    if isinstance(what, Splitting) and is_metaspace(what.normalization):
+        differs = llama_cpp_characters.text_differs(what.normalization or "")
         pre_tokenizer = PreTokenizer(llama_cpp_characters.KIND, (), differs=differs)
     elif isinstance(what, Splitting):
         pre_tokenizer = next(iter(of_patterns(what.patterns)), None) if what.recipe == "bpe" else None

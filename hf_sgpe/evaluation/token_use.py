@@ -14,9 +14,9 @@ from hf_sgpe.counts.count_files import is_file_of_counts
 from hf_sgpe.counts.counters import in_batches
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.splitting.normalization import later, prepare
+from hf_sgpe.splitting.normalization import later, prepare, puts_space, steps_of
 from hf_sgpe.tokenizer import BPETokenizer
-from hf_sgpe.vocabulary.neighbours import Neighbours
+from hf_sgpe.vocabulary.codec import make_codec
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 if TYPE_CHECKING:
@@ -92,10 +92,12 @@ def document_parts(
 
     The tokens of the parts are the tokens of the whole document.
     """
-    whole = not data.by_characters and not data.splitting.allows_cuts
-    if data.by_characters and data.added_tokens and later(data.normalization) != "metaspace":
+    whole = not data.splitting.allows_cuts
+    if data.by_characters:
+        whole = bool(steps_of(data.normalization))
+    if data.by_characters and data.added_tokens and puts_space(later(data.normalization)):
         whole = True  # a space is added after each added token, even inside a document
-    cuts = Neighbours(data.vocab).last_cut if data.by_characters else lambda text: 1
+    cuts = make_codec(data).neighbours.last_cut if data.by_characters else lambda text: 1
     held, begins = "", True
     for text, ends in read_documents(
         file,

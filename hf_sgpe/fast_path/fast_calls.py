@@ -147,8 +147,8 @@ class _Lane:
         if bpe is not None and bpe.template is not None:
             names = [name for name, _ in bpe.template.single]
             place = names.index("$A")
-            self.prefix = [bpe.special_tokens[name] for name in names[:place]]
-            self.suffix = [bpe.special_tokens[name] for name in names[place + 1 :]]
+            self.prefix = [bpe.added_ids[name] for name in names[:place]]
+            self.suffix = [bpe.added_ids[name] for name in names[place + 1 :]]
             # The backend handles templates with more than one token type id.
             self.is_open &= {type_id for _, type_id in bpe.template.single} == {0}
 
@@ -186,7 +186,8 @@ class _Lane:
         allowed = "none" if split_special else "all"
         offsets: list[Offsets] | None = None
         if get(_OFFSETS):
-            # The backend computes different offsets for characters that normalization changed.
+            # The backend computes different offsets for characters that normalization changed. (A lane is open only if no
+            # normalizer comes before a Metaspace.)
             normalization = "none" if self.bpe.by_characters else self.bpe.normalization
             if any(prepare(text, normalization) != text for text in texts):
                 return None

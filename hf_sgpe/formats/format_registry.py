@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.splitting.normalization import shown
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 
@@ -114,10 +115,10 @@ def _write_tiktoken(tokenizer: TokenizerData, out: Path) -> Written:
         around = " ".join("TEXT" if name == "$A" else name for name, _ in tokenizer.template.single)
         left_out.append(f"template ({around})")
     if tokenizer.normalization != "none":
-        left_out.append(f"normalization ({tokenizer.normalization})")
+        left_out.append(f"normalization ({shown(tokenizer.normalization)})")
     return Written(
         f"{len(tokenizer.vocab):,} tokens. Not in the file: {', '.join(left_out)}",
-        {"patterns": list(tokenizer.splitting.regexes), "normalization": tokenizer.normalization},
+        {"patterns": list(tokenizer.splitting.regexes), "normalization": shown(tokenizer.normalization)},
     )
 
 
@@ -149,7 +150,7 @@ def _write_gguf(
     else:
         where = f"for {fitting.differs}" if fitting and name == fitting.name else "than this tokenizer"
         own = f"llama.cpp's own tokenizer ({kind}) returns other ids {where}: pass ids to llama.cpp, as hf-sgpe chat does"
-    facts = {"bytes": size, "pre_tokenizer": name, "exact": exact, "normalization": tokenizer.normalization}
+    facts = {"bytes": size, "pre_tokenizer": name, "exact": exact, "normalization": shown(tokenizer.normalization)}
     return Written(f"{size / 1e6:,.1f} MB. {own}", facts)
 
 

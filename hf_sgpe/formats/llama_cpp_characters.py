@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 
 from hf_sgpe.formats.llama_cpp_pre_tokenizers import PreTokenizer
+from hf_sgpe.splitting.normalization import steps_of
 from hf_sgpe.vocabulary.byte_strings import SPACE_MARK, byte_token
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
@@ -27,12 +28,14 @@ _SPACE_DIFFERS = {
 def record_of(data: TokenizerData) -> PreTokenizer:
     """Return what llama.cpp does with a tokenizer's tokens, as the record of a pre-tokenizer without regexes."""
     tokens = {token.decode() for token in data.vocab}
-    differs = space_differs(data.normalization) or _differs(data, tokens)
+    differs = text_differs(data.normalization) or _differs(data, tokens)
     return PreTokenizer(KIND, (), differs=differs, rarely=_rarely(data, tokens))
 
 
-def space_differs(normalization: str) -> str:
-    """Return a text before which llama.cpp and the normalization put different numbers of spaces; empty if there is none."""
+def text_differs(normalization: str) -> str:
+    """Return a text that llama.cpp and the normalization change differently; empty if there is none."""
+    if steps := steps_of(normalization):
+        return f"text that the normalizer {steps[0]['type']} changes"
     return _SPACE_DIFFERS.get(normalization, "")
 
 
@@ -54,8 +57,12 @@ def is_ordinary(data: TokenizerData, text: str) -> bool:
 
 def _differs(data: TokenizerData, tokens: Set[str]) -> str:
     """Return the kind of ordinary text for which llama.cpp returns different ids; empty if there is none."""
+    if not data.byte_tokens:
+        return "characters without a token"
     if data.ignore_merges:
         return "words that are a token and that merges do not make"
+    if data.splitting.cuts_at_spaces and (right := next((right for _, right in data.merges if right[:1] == b" "), None)):
+        return f"text with {right.decode()!r}, before which the tokenizer cuts"
     if data.normalized_tokens and data.normalization != "metaspace":
         return f"text after the added token {min(data.normalized_tokens)}"
     for text in data.added_tokens:

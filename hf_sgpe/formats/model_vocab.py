@@ -16,7 +16,7 @@ from typing import Any
 from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.formats import sentencepiece_json
 from hf_sgpe.kernels import tokenizers_library
-from hf_sgpe.splitting.normalization import prepare
+from hf_sgpe.splitting.normalization import after, is_metaspace, prepare, scheme_of, steps_of
 from hf_sgpe.vocabulary.added_patterns import EXACTLY, Matching
 from hf_sgpe.vocabulary.byte_strings import BYTES_OF_TEXT, bytes_spelled, is_text, string_to_bytes, string_to_text
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
@@ -87,8 +87,11 @@ def vocab_of(data: TokenizerData) -> dict[str, int]:
     return vocab
 
 
-def read(content: Mapping[str, Any], normalization: str, *, by_characters: bool) -> dict[str, Any]:
+def read(content: Mapping[str, Any], normalization: str, *, by_characters: bool, has_bytes: bool) -> dict[str, Any]:
     """Return the arguments of `TokenizerData` in the model and the added tokens of a ``tokenizer.json``.
+
+    Args:
+        has_bytes: Whether strings such as ``<0x0A>`` are tokens of bytes.
 
     Raises:
         NotByteLevelError: the tokens are not those of a tokenizer that `TokenizerData` can reproduce exactly.
@@ -97,10 +100,13 @@ def read(content: Mapping[str, Any], normalization: str, *, by_characters: bool)
     model, vocab = content["model"], content["model"]["vocab"]
     added = _added_tokens(content, normalization)
     names = {token["content"] for token in content.get("added_tokens") or ()}
+    unmade: dict[str, int] = {}
     if by_characters:
-        spelled, spell = sentencepiece_json.tokens_of(vocab.keys() - names), string_to_text
+        spelled, spell = sentencepiece_json.tokens_of(vocab.keys() - names, has_bytes=has_bytes), string_to_text
     else:
-        spelled, spell = {token: string_to_bytes(token) for token in vocab if token not in names}, string_to_bytes
+        spellings = {token: bytes_spelled(token) for token in vocab if token not in names}
+        spelled, spell = {token: bytes_ for token, bytes_ in spellings.items() if bytes_ is not None}, string_to_bytes
+        unmade = {token: vocab[token] for token, bytes_ in spellings.items() if bytes_ is None}
 
     def part(token: str) -> bytes:
         return spelled[token] if token in spelled else spell(token)
@@ -109,12 +115,14 @@ def read(content: Mapping[str, Any], normalization: str, *, by_characters: bool)
     pairs = [(part(left), part(right)) for left, right in merges]
     ignore_merges = bool(model.get("ignore_merges"))
     spelled |= also_ordinary(names & vocab.keys(), pairs, ignore_merges=ignore_merges, by_characters=by_characters)
-    if normalization == "metaspace-prefix" and (both := added["normalized_tokens"] & spelled.keys()):
+    if by_characters and ignore_merges:
+        sentencepiece_json.check_whole_words(spelled.values(), pairs)
+    if scheme_of(normalization) == "metaspace-prefix" and (both := added["normalized_tokens"] & spelled.keys()):
         raise NotByteLevelError(f"its added token {min(both)!r} is matched in normalized text, and merges make it, too")
     return {
         "vocab": {token: vocab[name] for name, token in spelled.items()},
         "merges": pairs,
-        "byte_tokens": sentencepiece_json.byte_tokens_in(vocab) if by_characters else (),
+        "unmade_tokens": unmade,
         "ignore_merges": ignore_merges,
         **added,
     }
@@ -128,7 +136,9 @@ def _added_tokens(content: Mapping[str, Any], normalization: str) -> dict[str, A
     for token in content.get("added_tokens") or ():
         name, id = token["content"], token["id"]
         is_normalized = bool(token.get("normalized"))
-        is_changed = normalization not in ("metaspace", "metaspace-prefix") and prepare(name, normalization) != name
+        # A Metaspace changes a token as it changes the text in which the token is matched.
+        matched = after("none", steps_of(normalization)) if is_metaspace(normalization) else normalization
+        is_changed = prepare(name, matched) != name
         if is_normalized and is_changed:
             raise NotByteLevelError(f"its added token {name!r} changes under normalization")
         loaded = loaded_id(name, vocab, name_of)

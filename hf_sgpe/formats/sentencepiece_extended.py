@@ -52,6 +52,8 @@ def extended(base: bytes, path: Path, tokenizer: TokenizerData) -> bytes:
     model = parsed(base, path)
     pieces = _pieces(model, tokenizer)
     _check_texts(pieces)
+    if tokenizer.splitting.cuts_at_spaces and (right := next((b for _, b in tokenizer.merges if b[:1] == b" "), None)):
+        raise SGPEError(f"SentencePiece would join text before {right.decode()!r}, where the tokenizer.json cuts")
     merges = _joined(pieces, tokenizer.merges)
     return _written(model, _scored(pieces, merges))
 

@@ -2,17 +2,23 @@
 
 Merges join characters, a space is written as U+2581, and a character without a token becomes the tokens of its bytes.
 
-Converters have written the same rules in several forms. `normalization_of` reads all of these forms, and `parts_of` writes
-one of them.
+Without tokens of bytes, such a character becomes the unknown token. Converters have written the same rules in several forms.
+`parts_in` reads all of these forms, and `as_content` writes one of them.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from hf_sgpe.errors import NotByteLevelError
+from hf_sgpe.bpe.merging import merge_words
+from hf_sgpe.errors import NotByteLevelError, SGPEError
+from hf_sgpe.kernels import sentencepiece_library
+from hf_sgpe.splitting.normalization import after, scheme_of, steps_of
 from hf_sgpe.vocabulary.byte_strings import SPACE_MARK, byte_token, string_to_text
+from hf_sgpe.vocabulary.neighbours import is_character
+from hf_sgpe.vocabulary.tokenizer_data import Unknown
 
 _REPLACE: Mapping[str, Any] = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE_MARK}
 _PREPEND = {"type": "Prepend", "prepend": SPACE_MARK}
@@ -27,42 +33,81 @@ _WITHOUT_EFFECT = {"type": "Split", "pattern": {"String": " "}, "behavior": "Mer
 _BY_SCHEME = {"never": "metaspace", "always": "metaspace-always", "first": "metaspace-first"}
 
 
+class Parts(NamedTuple):
+    """The rules of a ``tokenizer.json`` around its model.
+
+    Attributes:
+        normalization: One of `hf_sgpe.splitting.normalization.METASPACES`, perhaps with steps before.
+        cuts_at_spaces: Whether each space begins a word.
+        stripping: The spaces that decoding removes, one of `hf_sgpe.vocabulary.tokenizer_data.STRIPPINGS`.
+        has_bytes: Whether the decoder joins the tokens of bytes to characters.
+    """
+
+    normalization: str
+    cuts_at_spaces: bool
+    stripping: str
+    has_bytes: bool
+
+
 def is_one(content: Mapping[str, Any]) -> bool:
-    """Return whether the content of a ``tokenizer.json`` is BPE that was converted from SentencePiece."""
+    """Return whether the content of a ``tokenizer.json`` is BPE that joins characters in SentencePiece's manner."""
     model = content["model"]
-    return model.get("type", "BPE") == "BPE" and bool(model.get("byte_fallback"))
+    around = [content.get(name) for name in ("normalizer", "pre_tokenizer", "decoder")]
+    marks = model.get("byte_fallback") or SPACE_MARK in json.dumps(around, ensure_ascii=False)
+    return model.get("type", "BPE") == "BPE" and bool(marks)
 
 
-def normalization_of(content: Mapping[str, Any]) -> str:
-    """Return the normalization, one of `hf_sgpe.splitting.normalization.METASPACES`, of a ``tokenizer.json``.
+def parts_in(content: Mapping[str, Any]) -> Parts:
+    """Return the rules of a ``tokenizer.json`` around its model.
 
     Raises:
-        NotByteLevelError: a normalizer, pre-tokenizer or decoder does something that none of these normalizations does.
+        NotByteLevelError: a pre-tokenizer or decoder does something that no SentencePiece model does.
     """
     normalizers = _members(content.get("normalizer"), "normalizers")
     pre_tokenizers = _members(content.get("pre_tokenizer"), "pretokenizers")
-    decoders = _members(content.get("decoder"), "decoders")
-    if normalizers in ([_REPLACE], [_PREPEND, _REPLACE]) and pre_tokenizers in ([], [_WITHOUT_EFFECT]):
-        normalization = "metaspace-prefix" if normalizers[0] == _PREPEND else "metaspace"
-    elif normalizers:
-        raise NotByteLevelError(f"its normalizer {_names(normalizers)} is not one that SentencePiece models have")
+    cuts_at_spaces = False
+    if normalizers[-1:] == [_REPLACE] and pre_tokenizers in ([], [_WITHOUT_EFFECT]):
+        has_prefix = normalizers[-2:-1] == [_PREPEND]
+        steps = normalizers[: -2 if has_prefix else -1]
+        scheme = "metaspace-prefix" if has_prefix else "metaspace"
     else:
-        normalization = _of_metaspace(pre_tokenizers)
-    expected = [*_DECODERS] if normalization == "metaspace" else [*_DECODERS, _STRIP]
-    if decoders != expected:
-        raise NotByteLevelError(f"its decoder {_names(decoders)} does not undo its normalizer: expected {_names(expected)}")
-    return normalization
+        steps = normalizers
+        scheme, cuts_at_spaces = _of_metaspace(pre_tokenizers)
+    decoders = _members(content.get("decoder"), "decoders")
+    return Parts(after(scheme, steps), cuts_at_spaces, *_of_decoders(decoders, scheme))
 
 
-def _of_metaspace(pre_tokenizers: list[Mapping[str, Any]]) -> str:
-    """Return the normalization of a single ``Metaspace``, which replaces spaces and may put one before the text."""
+def _of_metaspace(pre_tokenizers: list[Mapping[str, Any]]) -> tuple[str, bool]:
+    """Return the normalization of a single ``Metaspace``, which replaces spaces and may put one before the text, and whether
+    it splits text at spaces.
+    """
     if len(pre_tokenizers) != 1 or pre_tokenizers[0]["type"] != "Metaspace":
         raise NotByteLevelError(f"its pre-tokenizer {_names(pre_tokenizers)} is not one that SentencePiece models have")
     metaspace = pre_tokenizers[0]
-    scheme = metaspace.get("prepend_scheme", "always" if metaspace.get("add_prefix_space", True) else "never")
-    if metaspace.get("replacement") != SPACE_MARK or metaspace.get("split", True) or scheme not in _BY_SCHEME:
-        raise NotByteLevelError("its Metaspace splits the text at spaces, which hf_sgpe does not support")
-    return _BY_SCHEME[scheme]
+    scheme = _scheme(metaspace)
+    if metaspace.get("replacement") != SPACE_MARK or scheme not in _BY_SCHEME:
+        raise NotByteLevelError("its Metaspace does not replace spaces by U+2581, which hf_sgpe requires")
+    return _BY_SCHEME[scheme], bool(metaspace.get("split", True))
+
+
+def _scheme(metaspace: Mapping[str, Any]) -> str:
+    return str(metaspace.get("prepend_scheme", "always" if metaspace.get("add_prefix_space", True) else "never"))
+
+
+def _of_decoders(decoders: list[Mapping[str, Any]], scheme: str) -> tuple[str, bool]:
+    """Return the spaces that decoders remove, and whether they join the tokens of bytes to characters."""
+    if len(decoders) == 1 and decoders[0]["type"] == "Metaspace" and decoders[0].get("replacement") == SPACE_MARK:
+        return "none" if _scheme(decoders[0]) == "never" else "all", False
+    for stripping, has_bytes in (("none", True), ("one", True), ("none", False), ("one", False)):
+        if decoders == _decoders(stripping, has_bytes=has_bytes):
+            return stripping, has_bytes
+    expected = _decoders("none" if scheme == "metaspace" else "one", has_bytes=True)
+    raise NotByteLevelError(f"its decoder {_names(decoders)} does not undo its normalizer: expected {_names(expected)}")
+
+
+def _decoders(stripping: str, *, has_bytes: bool) -> list[Mapping[str, Any]]:
+    decoders = [decoder for decoder in _DECODERS if has_bytes or decoder["type"] != "ByteFallback"]
+    return [*decoders, _STRIP] if stripping == "one" else decoders
 
 
 def _members(part: Mapping[str, Any] | None, name: str) -> list[Mapping[str, Any]]:
@@ -75,45 +120,113 @@ def _names(parts: Iterable[Mapping[str, Any]]) -> str:
     return " + ".join(part["type"] for part in parts) or "(none)"
 
 
-def parts_of(normalization: str) -> dict[str, Any]:
-    """Return the normalizer, pre-tokenizer and decoder of a ``tokenizer.json`` with a normalization."""
+def as_content(parts: Parts) -> dict[str, Any]:
+    """Return the normalizer, pre-tokenizer and decoder of a ``tokenizer.json`` with these rules."""
+    scheme, steps = scheme_of(parts.normalization), steps_of(parts.normalization)
     metaspace: dict[str, Any] | None = None
-    normalizer: dict[str, Any] | None = None
-    if normalization in ("metaspace", "metaspace-prefix"):
-        members = [_PREPEND, _REPLACE] if normalization == "metaspace-prefix" else [_REPLACE]
-        normalizer = {"type": "Sequence", "normalizers": members}
+    if scheme in ("metaspace", "metaspace-prefix") and not parts.cuts_at_spaces:
+        steps += map(dict, [_PREPEND, _REPLACE] if scheme == "metaspace-prefix" else [_REPLACE])
     else:
-        scheme = next(scheme for scheme, name in _BY_SCHEME.items() if name == normalization)
-        metaspace = {"type": "Metaspace", "replacement": SPACE_MARK, "prepend_scheme": scheme, "split": False}
-    decoders = _DECODERS if normalization == "metaspace" else [*_DECODERS, _STRIP]
+        prepended = next(name for name, meaning in _BY_SCHEME.items() if meaning == scheme)
+        metaspace = {"type": "Metaspace", "replacement": SPACE_MARK, "prepend_scheme": prepended}
+        metaspace["split"] = parts.cuts_at_spaces
+    if parts.stripping == "all":
+        decoder: Mapping[str, Any] = {
+            "type": "Metaspace",
+            "replacement": SPACE_MARK,
+            "prepend_scheme": "always",
+            "split": True,
+        }
+    else:
+        decoder = {"type": "Sequence", "decoders": _decoders(parts.stripping, has_bytes=parts.has_bytes)}
     return {
-        "normalizer": normalizer,
+        "normalizer": {"type": "Sequence", "normalizers": steps} if steps else None,
         "pre_tokenizer": metaspace,
-        "decoder": {"type": "Sequence", "decoders": decoders},
+        "decoder": decoder,
     }
 
 
+def check_writable(content: Mapping[str, Any]) -> None:
+    """Check that a ``tokenizer.json`` can have the normalizers of ``content``.
+
+    Raises:
+        NotByteLevelError: one of them is SentencePiece's own.
+    """
+    if any(step["type"] == sentencepiece_library.KIND for step in _members(content.get("normalizer"), "normalizers")):
+        raise NotByteLevelError(
+            "its tokenizer.model changes characters by SentencePiece's own normalizer, which no tokenizer.json can have: "
+            "save the tokenizer with transformers, which writes a tokenizer.json with a similar normalizer, and use that "
+            "folder"
+        )
+
+
+def parts_of_model(model: Mapping[str, Any], rules: Parts) -> dict[str, Any]:
+    """Return the arguments of `TokenizerData` that only tokenizers of characters have.
+
+    Args:
+        model: The entry ``model`` of the ``tokenizer.json``.
+        rules: The rules around it.
+
+    Raises:
+        SGPEError: the parts of the model do not fit together.
+    """
+    byte_tokens = byte_tokens_in(model["vocab"]) if model.get("byte_fallback") else ()
+    if bool(byte_tokens) != rules.has_bytes and byte_tokens_in(model["vocab"]):
+        raise NotByteLevelError("only one of its model and its decoder joins tokens of bytes to characters")
+    name = None if byte_tokens else model.get("unk_token")
+    if name is not None and name not in model["vocab"]:
+        raise SGPEError(f"its unk_token {name!r} is not in its vocabulary")
+    return {
+        "byte_tokens": byte_tokens,
+        "unknown": None if name is None else Unknown(name, bool(model.get("fuse_unk"))),
+        "stripping": rules.stripping,
+    }
+
+
+def check_whole_words(tokens: Iterable[bytes], merges: Sequence[tuple[bytes, bytes]]) -> None:
+    """Check that merges make all tokens, so that ``ignore_merges`` has no effect.
+
+    Raises:
+        NotByteLevelError: merges do not make a token. Text is cut into smaller parts than words, so whole words that are
+            tokens would not be found.
+    """
+    numbers = {token: 256 + place for place, token in enumerate(tokens)}
+    words = [token for token in numbers if not is_character(token)]
+    pairs = [(numbers[left], numbers[right]) for left, right in merges]
+    results = [numbers[left + right] for left, right in merges]
+    alphabet = {token: number for token, number in numbers.items() if is_character(token)}
+    for word, ids in zip(words, merge_words(words, pairs, results, alphabet), strict=True):
+        if len(ids) > 1:
+            raise NotByteLevelError(f"its model has ignore_merges, and its merges do not make the token {word.decode()!r}")
+
+
 def byte_tokens_in(vocab: Mapping[str, int]) -> tuple[int, ...]:
-    """Return the ids of the tokens of the 256 bytes. For a byte without a token, this is the id of its ASCII character, such
-    as the tab in Gemma 1 and 2; the byte occurs in no other character.
+    """Return the ids of the tokens of the 256 bytes; none if the vocabulary has none of these tokens. For a byte without a
+    token, this is the id of its ASCII character, such as the tab in Gemma 1 and 2; the byte occurs in no other character.
 
     Raises:
         NotByteLevelError: a byte has no token, so some characters could not be encoded.
     """
     names = {byte: byte_token(byte) for byte in range(256)}
+    if vocab.keys().isdisjoint(names.values()):
+        return ()
     names |= {byte: chr(byte) for byte in range(0x80) if names[byte] not in vocab and chr(byte) in vocab}
     if missing := [name for name in names.values() if name not in vocab]:
         raise NotByteLevelError(f"its model has byte_fallback, but no token {missing[0]}")
     return tuple(vocab[name] for name in names.values())
 
 
-def tokens_of(texts: set[str]) -> dict[str, bytes]:
+def tokens_of(texts: set[str], *, has_bytes: bool) -> dict[str, bytes]:
     """Return vocabulary string → token (bytes), for all vocabulary strings that are ordinary tokens.
+
+    Args:
+        texts: The vocabulary strings.
+        has_bytes: Whether strings such as ``<0x0A>`` are tokens of bytes.
 
     Raises:
         NotByteLevelError: two strings are the same token, because one has a space where the other has U+2581.
     """
-    names = texts.difference(map(byte_token, range(256)))
+    names = texts.difference(map(byte_token, range(256))) if has_bytes else texts
     spelled = {name: string_to_text(name) for name in names}
     if len(set(spelled.values())) < len(spelled):
         twice = next(name for name in sorted(names) if " " in name and name.replace(" ", SPACE_MARK) in names)

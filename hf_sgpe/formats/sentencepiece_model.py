@@ -8,6 +8,8 @@ model that no ``tokenizer.json`` could reproduce exactly is refused. SentencePie
   in which U+2581 already replaces spaces; the leftmost match counts, and of matches at the same place the longest.
   User-defined runs of U+2581 do not become added tokens but the first merges, with the longest run first.
 - Special tokens: control pieces. SentencePiece never finds them in text, but all loaders do.
+- SentencePiece's own normalizer: a table such as NFKC. A ``tokenizer.json`` has no such type, so this content can be encoded
+  with, but not saved (`hf_sgpe.kernels.sentencepiece_library`).
 - Prepend: the dummy prefix, a space that SentencePiece puts before a text, even if the text begins with a space. If the text
   has added tokens, Prepend and the dummy prefix differ. Prepend is applied to each part between added tokens, as in
   transformers' converter and in llama.cpp. The dummy prefix comes only before the first part, even if this part is a
@@ -29,6 +31,8 @@ from hf_sgpe.bpe.closed_pairs import pairs_of
 from hf_sgpe.errors import NotByteLevelError, SGPEError, optional
 from hf_sgpe.files.unreadable import check_no_pointer
 from hf_sgpe.formats import sentencepiece_json
+from hf_sgpe.kernels import sentencepiece_library
+from hf_sgpe.splitting.normalization import after, puts_space
 from hf_sgpe.vocabulary.byte_strings import SPACE_MARK
 
 MODEL_FILE = "tokenizer.model"
@@ -133,6 +137,7 @@ def _content(model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
         can_grow=SPACE_MARK in vocab,
         with_prefix=prefix,
         removes_spaces=model.normalizer_spec.remove_extra_whitespaces,
+        changes_characters=bool(model.normalizer_spec.precompiled_charsmap),
     )
     added = {
         piece: _added_token(id, piece, normalized=found.get(piece, False), special=kind != USER_DEFINED)
@@ -186,19 +191,12 @@ def _more_added(settings: Mapping[str, Any], names: Sequence[str]) -> dict[str, 
 
 
 def _check_normalizer(model: Any) -> None:
-    """Check that the normalizer changes only spaces.
+    """Check that text is normalized before encoding only, with spaces as U+2581 before words.
 
     Raises:
-        NotByteLevelError: the normalizer changes other characters, too.
+        NotByteLevelError: hf_sgpe does not support the normalizer.
     """
     spec = model.normalizer_spec
-    if spec.precompiled_charsmap:
-        # With SentencePiece's table of NFKC, the normalizer Precompiled drops combining marks (e + U+0301 + U+0323), and the
-        # normalizer NFKC changes 171 other characters, so neither is exact.
-        raise NotByteLevelError(
-            f"its normalizer {spec.name or 'is a table that'} changes characters, and only the normalizer identity is "
-            "supported: choose a base with the normalizer identity, such as Gemma, Llama 2 or Mistral"
-        )
     if model.denormalizer_spec.precompiled_charsmap:
         raise NotByteLevelError("its decoder changes characters, which hf_sgpe does not support")
     if model.trainer_spec.treat_whitespace_as_suffix:
@@ -208,7 +206,7 @@ def _check_normalizer(model: Any) -> None:
 
 
 def _user_defined(
-    pieces: Sequence[str], *, can_grow: bool, with_prefix: bool, removes_spaces: bool
+    pieces: Sequence[str], *, can_grow: bool, with_prefix: bool, removes_spaces: bool, changes_characters: bool
 ) -> tuple[list[str], dict[str, bool]]:
     """Return the user-defined pieces that are runs of U+2581, and, for each other user-defined piece, whether it is found
     after normalization.
@@ -222,6 +220,11 @@ def _user_defined(
     pieces = [piece for piece in pieces if " " not in piece]
     marked = [piece for piece in pieces if SPACE_MARK in piece]
     runs = sorted((piece for piece in marked if set(piece) == {SPACE_MARK} and len(piece) > 1), key=len)
+    if pieces and changes_characters:
+        raise NotByteLevelError(
+            f"it has the user-defined piece {pieces[0]!r}, which its normalizer does not change, and a normalizer that "
+            "changes characters around it"
+        )
     if pieces and with_prefix and removes_spaces:
         raise NotByteLevelError(
             f"it has the user-defined piece {pieces[0]!r}, a dummy prefix, and removes extra spaces: no tokenizer.json can "
@@ -303,20 +306,21 @@ def _around(model: Any, normalization: str) -> dict[str, Any]:
     """Return the normalizer, pre-tokenizer and decoder. They remove extra spaces if the model does, and omit the tokens for
     bytes if the model has none.
     """
-    parts = sentencepiece_json.parts_of(normalization)
-    if model.normalizer_spec.remove_extra_whitespaces:
+    table = model.normalizer_spec.precompiled_charsmap
+    # Of the normalizers of a tokenizer.json, Precompiled and NFKC differ from SentencePiece's table, so neither is exact.
+    steps: list[Mapping[str, Any]] = [sentencepiece_library.normalizer(table)] if table else []
+    removes_spaces = model.normalizer_spec.remove_extra_whitespaces
+    if removes_spaces:
         # SentencePiece removes spaces at the beginning; at the end, where they are written as marks, it removes marks, too.
-        steps: list[Mapping[str, Any]] = [
-            {"type": "Replace", "pattern": {"Regex": rf"\A +|[ {SPACE_MARK}]+\z"}, "content": ""},
+        # The regex looks for the end only once in a run, so its time is linear.
+        steps += [
+            {"type": "Replace", "pattern": {"Regex": rf"(?<![ {SPACE_MARK}])[ {SPACE_MARK}]+\z|\A +"}, "content": ""},
             {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "},
         ]
-        parts["normalizer"] = {"type": "Sequence", "normalizers": [*steps, *filter(None, [parts["normalizer"]])]}
-        # Text has no space at the beginning then, so decoding removes one, also without a dummy prefix.
-        parts["decoder"] = sentencepiece_json.parts_of("metaspace-prefix")["decoder"]
-    if not model.trainer_spec.byte_fallback:
-        decoders = [part for part in parts["decoder"]["decoders"] if part["type"] != "ByteFallback"]
-        parts["decoder"] = {"type": "Sequence", "decoders": decoders}
-    return parts
+    # If extra spaces are removed, text has no space at the beginning, so decoding removes one, also without a dummy prefix.
+    stripping = "one" if removes_spaces or puts_space(normalization) else "none"
+    parts = sentencepiece_json.Parts(after(normalization, steps), False, stripping, model.trainer_spec.byte_fallback)
+    return sentencepiece_json.as_content(parts)
 
 
 def _template(model: Any, vocab: Mapping[str, int], settings: Mapping[str, Any]) -> dict[str, Any] | None:

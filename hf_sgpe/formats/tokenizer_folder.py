@@ -22,6 +22,7 @@ from hf_sgpe.formats import (
     model_vocab,
     renumbering,
     sentencepiece_extended,
+    sentencepiece_json,
     sentencepiece_model,
     tokenizer_json,
 )
@@ -77,13 +78,15 @@ class TokenizerFolder:
         """Read a folder, the file with its vocabulary, or a repository on the Hub.
 
         Raises:
-            SGPEError: the tokenizer is missing, damaged or not BPE.
+            SGPEError: the tokenizer is missing, damaged, not BPE, or no ``tokenizer.json`` can have its normalizer.
         """
         also = (CONFIG_FILE, *_KEPT, ROLES_FILE, MODEL_FILE, sentencepiece_model.MODEL_FILE)
         path = loading.find(path_or_repo, revision=revision, also=also, also_in=_MORE_TEMPLATES)
         if path.suffix != ".json" and not loading.is_translated(path):
             raise SGPEError(f"{path}: give the folder of a tokenizer, or its tokenizer.json")
         content, own_settings = loading.contents_of(path)
+        with tokenizer_json.errors_name(path):
+            sentencepiece_json.check_writable(content)
         data = tokenizer_json.from_contents(path, content, own_settings)
         folder = path.parent
         config = optional_json(folder / MODEL_FILE)
@@ -152,7 +155,7 @@ class TokenizerFolder:
 
     def _with_ids(self, ids: Mapping[int, int]) -> TokenizerFolder:
         """Return this folder with new ids in all parts but the vocabulary: old id → new id."""
-        taken = {*self.data.vocab.values(), *self.data.byte_tokens, *self.data.added_ids.values()}
+        taken = self.data.ids
         for id in sorted(self.model_ids):
             if id >= 0 and id not in taken:
                 raise SGPEError(f"{self.name}: config.json names the id {id}, which has no token: use --ids keep")

@@ -24,7 +24,7 @@ from hf_sgpe.formats import model_vocab, sentencepiece_json, tutorial_files
 from hf_sgpe.formats.pre_tokenizers import BYTE_LEVEL, pre_tokenizer_of, regexes_of
 from hf_sgpe.formats.tokenizer_config import AUTO_CLASS_FILE, CONFIG_FILE, config_files, for_every_loader
 from hf_sgpe.splitting.patterns import PATTERNS
-from hf_sgpe.splitting.splitting import Splitting
+from hf_sgpe.splitting.splitting import BEFORE_SPACES, Splitting
 from hf_sgpe.vocabulary.added_patterns import EXACTLY
 from hf_sgpe.vocabulary.special_tokens import Template
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
@@ -42,12 +42,18 @@ def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
     added = sorted(tokenizer.added_ids.items(), key=lambda item: item[1])
     if len({id for _, id in added}) < len(added):
         raise SGPEError("two added tokens have the same id, and a tokenizer.json can hold only one of them")
-    by_characters = tokenizer.by_characters
-    parts = {
-        "normalizer": {"type": "NFC"} if tokenizer.normalization == "nfc" else None,
-        "pre_tokenizer": pre_tokenizer_of(tokenizer.splitting),
-        "decoder": dict(BYTE_LEVEL),
-    }
+    by_characters, unknown = tokenizer.by_characters, tokenizer.unknown
+    if by_characters:
+        cuts, has_bytes = tokenizer.splitting.cuts_at_spaces, bool(tokenizer.byte_tokens)
+        rules = sentencepiece_json.Parts(tokenizer.normalization, cuts, tokenizer.stripping, has_bytes)
+        parts = sentencepiece_json.as_content(rules)
+        sentencepiece_json.check_writable(parts)
+    else:
+        parts = {
+            "normalizer": {"type": "NFC"} if tokenizer.normalization == "nfc" else None,
+            "pre_tokenizer": pre_tokenizer_of(tokenizer.splitting),
+            "decoder": dict(BYTE_LEVEL),
+        }
     template = tokenizer.template
     return {
         "version": "1.0",
@@ -63,8 +69,8 @@ def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
             }
             for token, id in added
         ],
-        **(sentencepiece_json.parts_of(tokenizer.normalization) if by_characters else parts),
-        "post_processor": template.as_post_processor(tokenizer.special_tokens)
+        **parts,
+        "post_processor": template.as_post_processor(tokenizer.added_ids)
         if template
         else None
         if by_characters
@@ -72,11 +78,11 @@ def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
         "model": {
             "type": "BPE",
             "dropout": None,
-            "unk_token": None,
+            "unk_token": unknown.token if unknown else None,
             "continuing_subword_prefix": None,
             "end_of_word_suffix": None,
-            "fuse_unk": by_characters,
-            "byte_fallback": by_characters,
+            "fuse_unk": unknown.is_fused if unknown else by_characters,
+            "byte_fallback": bool(tokenizer.byte_tokens),
             "ignore_merges": tokenizer.ignore_merges,
             "vocab": model_vocab.vocab_of(tokenizer),
             "merges": [[tokenizer.string_of(left), tokenizer.string_of(right)] for left, right in tokenizer.merges],
@@ -196,16 +202,17 @@ def from_content(
     """
     if "merges" in content and "model" not in content:
         raise SGPEError(f"{path} is an SGPE vocabulary: convert it first with hf-sgpe export")
-    with _errors_name(path):
+    with errors_name(path):
         read = _parts_of(content)
     if settings is not None:
         read |= _parts_of_settings(settings, read["special_tokens"], read["splitting"], settings_path or path)
-    with _errors_name(path):
+    with errors_name(path):
         return TokenizerData(**{**read, **parts})
 
 
 @contextmanager
-def _errors_name(path: Path) -> Iterator[None]:
+def errors_name(path: Path) -> Iterator[None]:
+    """Name the file in the errors of its content."""
     try:
         yield
     except SGPEError as error:
@@ -310,18 +317,26 @@ def _parts_of(content: Mapping[str, Any]) -> dict[str, Any]:
         if model.get(option):
             raise NotByteLevelError(f"its model uses {option}, which hf_sgpe does not support")
     by_characters = sentencepiece_json.is_one(content)
+    more: dict[str, Any] = {}
     if by_characters:
-        normalization = sentencepiece_json.normalization_of(content)
+        rules = sentencepiece_json.parts_in(content)
+        normalization, more = rules.normalization, sentencepiece_json.parts_of_model(model, rules)
     elif (content.get("decoder") or {}).get("type") != "ByteLevel":
         raise NotByteLevelError("its decoder is not ByteLevel, and its model has no tokens of bytes (byte_fallback)")
     else:
         normalization = _normalization(content.get("normalizer"))
-    tokens = model_vocab.read(content, normalization, by_characters=by_characters)
-    regexes = () if by_characters else regexes_of(content["pre_tokenizer"], tokens["merges"])
+    has_bytes = bool(more.get("byte_tokens"))
+    tokens = model_vocab.read(content, normalization, by_characters=by_characters, has_bytes=has_bytes)
+    if by_characters:
+        regexes = [BEFORE_SPACES] if rules.cuts_at_spaces else []
+    else:
+        regexes = regexes_of(content["pre_tokenizer"], tokens["merges"])
+    added = {**tokens["special_tokens"], **tokens["added_tokens"]}
     return {
         **tokens,
+        **more,
         "splitting": Splitting.from_regexes(regexes, normalization, tokens["special_tokens"]),
-        "template": Template.of_post_processor(content.get("post_processor"), tokens["special_tokens"]),
+        "template": Template.of_post_processor(content.get("post_processor"), added),
     }
 
 

@@ -334,7 +334,7 @@ class TextGenerator:
         """The ids of the special tokens that the tokenizer puts before a text."""
         tokenizer = self.tokenizer
         names = [name for name, _ in tokenizer.template.single] if tokenizer.template else ["$A"]
-        return [tokenizer.special_tokens[name] for name in names[: names.index("$A")]]
+        return [tokenizer.added_ids[name] for name in names[: names.index("$A")]]
 
     @cached_property
     def _healer(self) -> Healer:

@@ -7,6 +7,7 @@ not installed, or does not expose these parts to Python (version 1.0 and later).
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from collections.abc import Sequence
 from functools import cache, lru_cache
@@ -19,6 +20,8 @@ import regex
 from hf_sgpe.errors import SGPEError, not_installed, optional
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from tokenizers import Tokenizer
     from tokenizers.pre_tokenizers import PreTokenizer
 
@@ -134,6 +137,51 @@ def is_word(character: str) -> bool:
 
 
 _WORD = regex.compile(r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]")
+
+
+def normalized(text: str, steps: str) -> str:
+    """Return a text to which the library has applied normalizers.
+
+    Args:
+        steps: The normalizers, as JSON: a list of those in a ``tokenizer.json``.
+
+    Raises:
+        SGPEError: the library is not installed, does not give access to its parts, or lacks a normalizer.
+    """
+    result: str = _with_normalizers(steps).normalizer.normalize_str(text)
+    return result
+
+
+def normalized_with_places(text: str, steps: str) -> tuple[str, NDArray[np.int32], NDArray[np.int32]]:
+    """Return the text of `normalized` and, for each of its characters, the start and the end of its span in ``text``. A
+    character that has no span of its own gets that of the next character of ``text``.
+    """
+    import numpy as np
+
+    changed = normalized(text, steps)
+    offsets = np.array(_with_normalizers(steps).encode(text).offsets, np.int32).reshape(-1, 2)
+    starts = np.minimum(offsets[:, 0], max(len(text) - 1, 0))
+    return changed, starts, np.maximum(offsets[:, 1], starts + 1)
+
+
+@lru_cache(8)
+def _with_normalizers(steps: str) -> Any:
+    """Return a tokenizer of the library with these normalizers, whose tokens are the single characters of a text."""
+    content = {
+        "version": "1.0",
+        "normalizer": {"type": "Sequence", "normalizers": json.loads(steps)},
+        "pre_tokenizer": {"type": "Split", "pattern": {"Regex": r"[\s\S]"}, "behavior": "Isolated", "invert": False},
+        "model": {"type": "WordLevel", "vocab": {"?": 0}, "unk_token": "?"},
+    }
+    try:
+        tokenizer = load(json.dumps(content))
+    except SGPEError:
+        raise
+    except Exception as error:  # the library raises exactly this class
+        raise SGPEError(f"its normalizer is damaged ({error})") from None
+    if not hasattr(tokenizer, "normalizer"):
+        raise not_installed("the library's normalizers need tokenizers before 1.0", "'tokenizers<1'")
+    return tokenizer
 
 
 def nfc(text: str) -> str:

@@ -1,18 +1,22 @@
 """Preparation of text for splitting: replacement of lone surrogates, and optional normalization.
 
 A tokenizer converted from SentencePiece has one of `METASPACES`. All of these replace U+2581 by a space: such a tokenizer
-writes a space as U+2581, so it cannot distinguish U+2581 from a space. Some also put a space before the text.
+writes a space as U+2581, so it cannot distinguish U+2581 from a space. Some also put a space before the text. Some
+tokenizers have further normalizers before that, such as NFKC. The name of their normalization includes them (`after`).
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
 import regex
 
 from hf_sgpe import kernels
-from hf_sgpe.kernels import tokenizers_library
+from hf_sgpe.kernels import sentencepiece_library, tokenizers_library
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,6 +31,72 @@ METASPACES = ("metaspace", "metaspace-prefix", "metaspace-always", "metaspace-fi
 ``metaspace`` puts no space before a text (Gemma). ``metaspace-prefix`` puts a space before each part between added tokens
 (Llama 2). ``metaspace-always`` is the same, but puts no space before parts that begin with a space. ``metaspace-first`` is
 like ``metaspace-always``, but only for the first part."""
+
+
+_AFTER = " after "
+
+
+def after(scheme: str, steps: Sequence[Mapping[str, Any]]) -> str:
+    """Return the normalization that first applies normalizers of a ``tokenizer.json``, and then one of `METASPACES`.
+
+    >>> after("metaspace", [{"type": "NFKC"}])
+    'metaspace after [{"type":"NFKC"}]'
+    """
+    return scheme + (_AFTER + json.dumps(list(steps), separators=(",", ":")) if steps else "")
+
+
+@lru_cache(64)
+def _split(normalization: str) -> tuple[str, str]:
+    """Return the name of a normalization, and its first steps as JSON. The JSON of a table has 300,000 characters, so it is
+    copied only once.
+    """
+    scheme, _, steps = normalization.partition(_AFTER)
+    return scheme, steps
+
+
+def scheme_of(normalization: str) -> str:
+    """Return the name of a normalization without its first steps.
+
+    >>> scheme_of('metaspace after [{"type":"NFKC"}]'), scheme_of("nfc")
+    ('metaspace', 'nfc')
+    """
+    return _split(normalization)[0]
+
+
+def steps_of(normalization: str) -> list[dict[str, Any]]:
+    """Return the normalizers that a normalization applies before one of `METASPACES`, as a ``tokenizer.json`` has them."""
+    steps = _split(normalization)[1]
+    return json.loads(steps) if steps else []
+
+
+def is_metaspace(normalization: str | None) -> bool:
+    """Return whether a normalization is that of a tokenizer converted from SentencePiece."""
+    return scheme_of(normalization or "") in METASPACES
+
+
+def shown(normalization: str) -> str:
+    """Return a normalization with only the types of its first steps, for messages.
+
+    >>> shown('metaspace after [{"type":"NFKC"}]')
+    'metaspace after NFKC'
+    """
+    steps = steps_of(normalization)
+    return scheme_of(normalization) + (_AFTER + ", ".join(step["type"] for step in steps) if steps else "")
+
+
+def puts_space(normalization: str) -> bool:
+    """Return whether a normalization puts a space before text."""
+    return is_metaspace(normalization) and scheme_of(normalization) != "metaspace"
+
+
+@lru_cache(64)
+def inside(normalization: str) -> str:
+    """Return the normalization of a part from inside a text, before which no space is put.
+
+    >>> inside("metaspace-prefix"), inside("nfc")
+    ('metaspace', 'nfc')
+    """
+    return normalization.replace(scheme_of(normalization), "metaspace", 1) if is_metaspace(normalization) else normalization
 
 
 def well_formed(text: str) -> str:
@@ -48,15 +118,22 @@ def prepare(text: str, normalization: str) -> str:
     NFC follows the Unicode version of the ``tokenizers`` library, which differs from Python's.
 
     Args:
-        normalization: One of `NORMALIZATIONS` or `METASPACES`.
+        normalization: One of `NORMALIZATIONS` or `METASPACES`, perhaps with steps before (`after`).
 
     >>> prepare("e\u0301 \ud800", "nfc")
     'é �'
     >>> prepare("a\u2581b", "metaspace-prefix")
     ' a b'
     """
-    if normalization in METASPACES:
-        return _space_before(text, normalization) + well_formed(text).replace("\u2581", " ")
+    scheme, steps = _split(normalization)
+    if steps:
+        changed = well_formed(text)
+        for table, others in _parsed(steps):
+            apply = sentencepiece_library if table else tokenizers_library
+            changed = apply.normalized(changed, table or others)
+        return prepare(changed, scheme) or (" " if text and _keeps_prefix(scheme, steps) else "")
+    if scheme in METASPACES:
+        return _space_before(text, scheme) + well_formed(text).replace("\u2581", " ")
     if text.isascii():
         return text
     if normalization == "none":
@@ -87,8 +164,11 @@ def aligned(text: str, normalization: str) -> tuple[str, tuple[NDArray[np.int32]
     """
     import numpy as np
 
-    if normalization in METASPACES:
-        return _aligned_to_metaspace(text, normalization)
+    scheme, steps = _split(normalization)
+    if steps:
+        return _aligned_to_steps(text, scheme, steps)
+    if scheme in METASPACES:
+        return _aligned_to_metaspace(text, scheme)
     prepared = prepare(text, normalization)
     if prepared == text:
         return text, None
@@ -126,7 +206,22 @@ def aligned(text: str, normalization: str) -> tuple[str, tuple[NDArray[np.int32]
 
 def later(normalization: str) -> str:
     """Return the normalization for all parts of a text except the first part."""
-    return "metaspace" if normalization == "metaspace-first" else normalization
+    return inside(normalization) if scheme_of(normalization) == "metaspace-first" else normalization
+
+
+@lru_cache(64)
+def in_two(normalization: str) -> tuple[str, str]:
+    """Return the normalization of the text in which normalized added tokens are matched, and that of the parts between them.
+
+    A Metaspace puts its spaces before these parts.
+
+    >>> in_two("metaspace-prefix"), in_two("metaspace-first")
+    (('metaspace-prefix', 'metaspace'), ('none', 'metaspace-first'))
+    """
+    scheme = scheme_of(normalization)
+    if scheme in ("metaspace-always", "metaspace-first"):
+        return normalization.replace(scheme, "none", 1), scheme
+    return normalization, "metaspace" if scheme in METASPACES else "none"
 
 
 def _space_before(text: str, normalization: str) -> str:
@@ -135,12 +230,47 @@ def _space_before(text: str, normalization: str) -> str:
     return " " if normalization == "metaspace-prefix" or text[0] not in " \u2581" else ""
 
 
+def _aligned_to_steps(text: str, scheme: str, steps: str) -> tuple[str, tuple[NDArray[np.int32], NDArray[np.int32]] | None]:
+    import numpy as np
+
+    whole = text
+    text, origins = aligned(text, "none")
+    first, last = origins or (places := np.arange(len(text), dtype=np.int32), places + 1)
+    for table, others in _parsed(steps):
+        apply = sentencepiece_library if table else tokenizers_library
+        text, starts, ends = apply.normalized_with_places(text, table or others)
+        first, last = first[starts], last[ends - 1]
+    if not text and whole and _keeps_prefix(scheme, steps):
+        return " ", (np.zeros(1, np.int32), np.full(1, len(whole), np.int32))
+    prepared, spaced = aligned(text, scheme)
+    if spaced is not None:
+        first, last = first[spaced[0]], last[spaced[1] - 1]
+    return prepared, (first, last)
+
+
+def _keeps_prefix(scheme: str, steps: str) -> bool:
+    """Return whether a text of which nothing is left becomes a space, as in SentencePiece if it keeps all spaces."""
+    return scheme == "metaspace-prefix" and all(table for table, _ in _parsed(steps))
+
+
+@lru_cache(8)
+def _parsed(steps: str) -> list[tuple[str, str]]:
+    """Return the first steps of a normalization, by library: tables of SentencePiece, and JSON for `tokenizers`."""
+    parsed: list[tuple[str, str]] = []
+    for is_table, group in groupby(json.loads(steps), lambda step: step["type"] == sentencepiece_library.KIND):
+        if is_table:
+            parsed += [(step["precompiled_charsmap"], "") for step in group]
+        else:
+            parsed.append(("", json.dumps(list(group))))
+    return parsed
+
+
 def _aligned_to_metaspace(text: str, normalization: str) -> tuple[str, tuple[NDArray[np.int32], NDArray[np.int32]] | None]:
     import numpy as np
 
     same, origins = aligned(text, "none")
     first, last = origins or (places := np.arange(len(same), dtype=np.int32), places + 1)
-    space = _space_before(text, normalization)
+    space = _space_before(same, normalization)
     prepared = space + same.replace("\u2581", " ")
     if not space:
         return prepared, origins

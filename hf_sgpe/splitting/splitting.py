@@ -17,11 +17,14 @@ import regex
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.kernels import tokenizers_library
 from hf_sgpe.splitting.character_classes import runs_of_class
-from hf_sgpe.splitting.normalization import METASPACES, NORMALIZATIONS
+from hf_sgpe.splitting.normalization import NORMALIZATIONS, is_metaspace
 from hf_sgpe.splitting.patterns import CUT_MARKS, PATTERNS, SplitPattern, covers_all, is_name, patterns_of, resolve_pattern
 from hf_sgpe.splitting.scripts.script import ZWJ, ZWNJ, ZWSP, Ranges, Script, runs, shared_marks
 from hf_sgpe.splitting.scripts.script_registry import every_script, resolve_script, resolve_scripts
 from hf_sgpe.splitting.scripts.script_tables import TEN
+
+BEFORE_SPACES = " [^ ]*|[^ ]+"
+"""The regex of the words of a Metaspace with ``split``: each space begins a word."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,8 @@ class Splitting:
         scripts: Scripts whose words consist of syllables, or ``("all",)``; empty for ``bpe``.
         pattern: Name of one of `SPLIT_PATTERNS`, or a regex, for all other text. Some existing tokenizers (StarCoder,
             DeepSeek) have several patterns, which are applied one after another. ``sgpe`` has no pattern. With an empty
-            tuple, the whole text is one word, and the normalization must be one of `METASPACES`.
+            tuple, the whole text is one word, and the normalization must be one of `METASPACES`. With one of these, the only
+            other pattern is `BEFORE_SPACES`.
         normalization: ``none``, ``nfc`` or one of `METASPACES`; None for the recipe's default.
         special_tokens: Special tokens. They are removed from the text before it is split. None for the recipe's default.
         letters: For each script, the characters of its words as code point ranges. Needed for tokenizers that were saved
@@ -111,7 +115,7 @@ class Splitting:
         object.__setattr__(self, "recipe", RECIPES[self.recipe].words_of or self.recipe)
         recipe = RECIPES[self.recipe]
         normalization = recipe.normalization if self.normalization is None else self.normalization
-        if normalization not in (*NORMALIZATIONS, *METASPACES):
+        if normalization not in NORMALIZATIONS and not is_metaspace(normalization):
             raise SGPEError(f"unknown normalization {normalization!r}: choose from {', '.join(NORMALIZATIONS)}")
         named = resolve_scripts(checked_list("scripts", self.scripts)) if recipe.uses_scripts else ()
         if self.recipe == "sgpe" and (without := [name for name in named if not resolve_script(name).document]):
@@ -150,7 +154,7 @@ class Splitting:
 
     def _checked_pattern(self) -> str | tuple[str, ...]:
         patterns = tuple(self.pattern) if isinstance(self.pattern, (tuple, list)) else (self.pattern,)
-        has_any = patterns or self.normalization in METASPACES
+        has_any = patterns or is_metaspace(self.normalization)
         if not has_any or not all(isinstance(pattern, str) for pattern in patterns):
             raise SGPEError(f"pattern must be a name or a regex, not {self.pattern!r}")
         return patterns[0] if len(patterns) == 1 else patterns
@@ -262,6 +266,11 @@ class Splitting:
     def covers_all(self, step: int) -> bool:
         """Return whether the regex of a step is known to match every character, without gaps between matches."""
         return self.recipe == "sgpe" or covers_all(self.regexes[step])
+
+    @property
+    def cuts_at_spaces(self) -> bool:
+        """Whether text whose merges join characters is cut before each space (a Metaspace with ``split``)."""
+        return is_metaspace(self.normalization) and bool(self.patterns)
 
     @property
     def base(self) -> SplitPattern | None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import regex
 
 from hf_sgpe.kernels.tokenizers_library import is_word
-from hf_sgpe.splitting.normalization import prepare
+from hf_sgpe.splitting.normalization import in_two, prepare
 from hf_sgpe.vocabulary.special_tokens import any_of
 
 _SPACE = regex.compile(r"\p{White_Space}*")
@@ -130,7 +130,7 @@ class AddedPatterns(NamedTuple):
         if not names:
             return None
         then = frozenset(name for name in names if name in normalized)
-        texts = {prepare(name, normalization): name for name in then}
+        texts = {prepare(name, in_two(normalization)[0]): name for name in then}
 
         def pattern(some: frozenset[str]) -> AddedPattern:
             return AddedPattern(any_of(some), {name: rules for name, rules in (matching or {}).items() if name in some})

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from hf_sgpe import kernels
 from hf_sgpe.bpe.merging import MergeTable, apply_merges, symbols
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.splitting.normalization import METASPACES, later, prepare
+from hf_sgpe.splitting.normalization import METASPACES, in_two, inside, later, prepare, puts_space, scheme_of, steps_of
 from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer
 from hf_sgpe.vocabulary.added_patterns import AddedPattern, AddedPatterns
 from hf_sgpe.vocabulary.neighbours import Neighbours, is_character
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
+from hf_sgpe.vocabulary.unknown_characters import UnknownCharacters
 
 if TYPE_CHECKING:
     import numpy as np
@@ -73,8 +74,16 @@ class Codec:
         self.normalization = data.normalization
         self.ignore_merges = data.ignore_merges
         self.by_characters = data.by_characters
-        self.puts_space = data.normalization in METASPACES and data.normalization != "metaspace"
-        self.byte_ids = data.byte_tokens or tuple(data.vocab.get(bytes([byte]), _NO_ID) for byte in range(256))
+        self.puts_space = puts_space(data.normalization)
+        self.stripping = data.stripping
+        self.unknown = (data.unknown_id, data.unknown.is_fused) if data.unknown and data.unknown_id is not None else None
+        no_bytes = data.by_characters and not data.byte_tokens
+        of_bytes = (_NO_ID if no_bytes else data.vocab.get(bytes([byte]), _NO_ID) for byte in range(256))
+        self.byte_ids = data.byte_tokens or tuple(of_bytes)
+        self._cuts_at_spaces = data.splitting.cuts_at_spaces
+        self._unknown_characters = UnknownCharacters(data) if no_bytes else None
+        # Whether text is changed in Python before it is encoded, in ways that depend on more than each single character.
+        self.is_changed_first = bool(steps_of(data.normalization)) or (no_bytes and self.unknown is None)
         self.bytes_of = data.bytes_by_id()
         self._memory: dict[str, tuple[int, ...]] = {}
         self._memory_bytes = self._hits = self._misses = 0
@@ -87,7 +96,8 @@ class Codec:
     @cached_property
     def neighbours(self) -> Neighbours:
         """The pairs of neighbours that determine where text is cut. Used if merges join characters."""
-        return Neighbours(self.vocab)
+        is_fused = self.unknown is not None and self.unknown[1]
+        return Neighbours(self.vocab, cuts_at_spaces=self._cuts_at_spaces, keeps_unknown=is_fused)
 
     @cached_property
     def _table(self) -> MergeTable:
@@ -103,7 +113,6 @@ class Codec:
             added: Patterns of the added tokens to recognise; None for none.
             continues: Whether the text continues an earlier text. If so, no space is put before it.
         """
-        prepared = "metaspace" if self.by_characters else "none"  # the setting for text that is already normalized
         normalization = self._normalization_of(continues)
         if added is None:
             return self._ordinary(text, normalization)
@@ -113,12 +122,13 @@ class Codec:
             return self._around(added.first, text, self._ordinary, normalizations)
 
         def between(part: str, normalization: str) -> list[int]:
-            return self._around(then, prepare(part, normalization), self._ordinary, (prepared, prepared))
+            matched, rest = in_two(normalization)
+            return self._around(then, prepare(part, matched), self._ordinary, (rest, later(rest)))
 
         return self._around(added.first, text, between, normalizations)
 
     def _normalization_of(self, continues: bool) -> str:
-        return "metaspace" if continues and self.by_characters else self.normalization
+        return inside(self.normalization) if continues else self.normalization
 
     def words(self, text: str, *, continues: bool = False) -> list[str]:
         """Return the words of a normalized text without added tokens. Merges never cross the ends of words.
@@ -126,11 +136,15 @@ class Codec:
         Args:
             continues: As for `encode`.
         """
-        return self._cut(prepare(text, self._normalization_of(continues)))
+        return self._cut(self._prepare(text, self._normalization_of(continues)))
 
     def encode_words(self, words: Iterable[str]) -> list[int]:
         """Return the ids of words from `words`."""
         return self._words(words)
+
+    def encode_normalized(self, text: str) -> list[int]:
+        """Return the ids of a text that is already normalized, without any added token."""
+        return self._ordinary(text, "metaspace" if self.by_characters else "none")
 
     def _around(
         self, added: AddedPattern, text: str, between: Callable[[str, str], list[int]], normalizations: tuple[str, str]
@@ -175,7 +189,12 @@ class Codec:
 
     def _ordinary(self, text: str, normalization: str) -> list[int]:
         kernels.note_slow_use(len(text))
-        return self._words(self._cut(prepare(text, normalization)))
+        return self._words(self._cut(self._prepare(text, normalization)))
+
+    def _prepare(self, text: str, normalization: str) -> str:
+        """Return a text as it is cut: normalized, and without the characters that encoding leaves out."""
+        prepared = prepare(text, normalization)
+        return self._unknown_characters.without(prepared) if self._unknown_characters else prepared
 
     def _cut(self, text: str) -> list[str]:
         return self.neighbours.cut(text) if self.by_characters else self.pre_tokenizer.split(text)
@@ -198,7 +217,7 @@ class Codec:
         encoded = word.encode()
         if self.ignore_merges and encoded in self.vocab:
             return (self.vocab[encoded],)
-        ids = symbols(encoded, self.vocab if self.by_characters else None, self.byte_ids)
+        ids = symbols(encoded, self.vocab if self.by_characters else None, self.byte_ids, self.unknown)
         return tuple(apply_merges([id for id in ids if id != _NO_ID], self._table))
 
     def _remember(self, word: str, ids: tuple[int, ...]) -> None:
@@ -225,8 +244,9 @@ class Codec:
     def pieces_of_text(self, ids: Iterable[int], skip_special_tokens: bool = False) -> Iterator[bytes]:
         """Yield the pieces of `decode`, one for each id."""
         pieces = iter(self.pieces(ids, skip_special_tokens))
-        if self.puts_space:
-            yield next(pieces, b"").removeprefix(b" ")
+        if self.stripping != "none":
+            first = next(pieces, b"")
+            yield first.lstrip(b" ") if self.stripping == "all" else first.removeprefix(b" ")
         yield from pieces
 
     def pieces(self, ids: Iterable[int], skip_special_tokens: bool = False) -> Iterator[bytes]:
@@ -247,6 +267,8 @@ class Codec:
         """
         import numpy as np
 
+        if self._unknown_characters:
+            return self._unknown_characters.offsets(ids, text, self.bytes_of.__getitem__)
         lengths = [len(piece) for piece in self.pieces(ids.tolist())]
         ends = np.cumsum(lengths, dtype=np.int64)
         encoded = np.frombuffer(text.encode(), np.uint8)
@@ -290,7 +312,9 @@ class NativeCodec(Codec):
             MEMORY_BYTES,
             characters=[(token, id) for token, id in vocab.items() if is_character(token)] if self.by_characters else [],
             added_tokens=[(token.encode(), id) for token, id in self._found_by_kernels.items()],
-            prefix=METASPACES.index(self.normalization) if self.by_characters else 0,
+            # Text that is changed first has its spaces already.
+            prefix=METASPACES.index(scheme_of(self.normalization)) if self.puts_space and self.encodes_natively else 0,
+            unknown=self.unknown,
         )
 
     @cached_property
@@ -303,7 +327,7 @@ class NativeCodec(Codec):
     @cached_property
     def encodes_natively(self) -> bool:
         """Whether the kernels encode whole texts, not only words."""
-        return self.by_characters or self.pre_tokenizer.scanner is not None
+        return not self.is_changed_first if self.by_characters else self.pre_tokenizer.scanner is not None
 
     @cached_property
     def _nfc(self) -> bool:
@@ -359,9 +383,10 @@ class NativeCodec(Codec):
         return np.array(super().encode(text, added), dtype=np.int32)
 
     def _ordinary(self, text: str, normalization: str) -> list[int]:
-        if self.by_characters or not self.encodes_natively:
+        # If the encoder encodes whole texts of characters, it would put a further space before this text.
+        if self.encodes_natively if self.by_characters else not self.encodes_natively:
             return super()._ordinary(text, normalization)
-        ids = self._encoder.encode(prepare(text, normalization), False, False)
+        ids = self._encoder.encode(self._prepare(text, normalization), False, False)
         assert ids is not None
         return ids
 
@@ -378,10 +403,15 @@ class NativeCodec(Codec):
         decoded = self._decoder.decode(ids, skip_special_tokens)
         if decoded is None:
             return super().decode(ids, skip_special_tokens)
-        return decoded.removeprefix(b" ") if self.puts_space else decoded
+        if self.stripping == "all":
+            first = next(iter(self.pieces(ids, skip_special_tokens)), b"")
+            return decoded[len(first) - len(first.lstrip(b" ")) :]
+        return decoded.removeprefix(b" ") if self.stripping == "one" else decoded
 
     def offsets(self, ids: NDArray[np.int32], text: str) -> NDArray[np.int32]:
         """Return the range of characters that each id of a text covers; see `Codec.offsets`."""
+        if self._unknown_characters:
+            return self._unknown_characters.offsets(ids, text, self.bytes_of.__getitem__)
         return self._decoder.offsets(ids, text).reshape(-1, 2)
 
     def cache_info(self) -> CacheInfo:
@@ -397,8 +427,7 @@ class NativeCodec(Codec):
 
 def make_codec(data: TokenizerData) -> Codec:
     """Return a codec for the tokenizer, with the kernel in use."""
-    ids = (*data.vocab.values(), *data.added_ids.values())
-    has_room = max(*ids, len(data.merges)) < _MOST_IDS
+    has_room = max(*data.ids, len(data.merges)) < _MOST_IDS
     return NativeCodec(data) if kernels.is_native() and has_room else Codec(data)
 
 

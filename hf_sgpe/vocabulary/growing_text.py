@@ -5,7 +5,8 @@ A text is encoded from its last *restart*: a place where no later text can chang
 - With one of the package's split patterns, a restart is a safe cut of `hf_sgpe.splitting.streams`.
 - For a tokenizer whose merges join characters, a restart is a place between two characters that are neighbours in no token,
   outside of all added tokens (`hf_sgpe.vocabulary.neighbours`).
-- With any other pattern, and with an added token in which there may be a safe cut, there is no restart.
+- With any other pattern, with an added token in which there may be a safe cut, and with a normalizer such as NFKC before
+  merges of characters, there is no restart.
 
 The text after the last restart is the *rest*. The rest is encoded again whenever ids are read. If it has long words, it is
 only cut into words again, and its changed words are encoded. In a long word, merges begin again a few tokens before the old
@@ -59,7 +60,7 @@ class Restarts:
             rules = added.first.matching.values() if added else ()
             # Such a token looks back across any restart.
             looks_back = bool(added and added.then) or any(one.lstrip or one.single_word for one in rules)
-            self._has_any = not looks_back
+            self._has_any = not looks_back and not codec.is_changed_first
         else:
             allows_cuts = codec.pre_tokenizer.splitting.allows_cuts
             self._has_any = allows_cuts and (not names or may_be_cut((*names, *reaches(matching))))

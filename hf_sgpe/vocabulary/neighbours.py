@@ -7,7 +7,7 @@ same. Gemma 3's tokens have 34,012 pairs of neighbours, and Mistral 7B's have 3,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -23,19 +23,30 @@ if TYPE_CHECKING:
 class Neighbours:
     """The pairs of neighbouring characters in the tokens of a vocabulary.
 
+    Args:
+        tokens: Tokens as UTF-8.
+        cuts_at_spaces: Whether to cut before each space, even if it is inside a token.
+        keeps_unknown: Whether to cut between no two characters that have no token, because a run of such characters becomes
+            one token.
+
     >>> neighbours = Neighbours([b" the", b"e."])
     >>> neighbours.cut("the the. the")
     ['the', ' the.', ' the']
     """
 
-    def __init__(self, tokens: Iterable[bytes]) -> None:
+    def __init__(self, tokens: Collection[bytes], *, cuts_at_spaces: bool = False, keeps_unknown: bool = False) -> None:
         # A lone surrogate occurs in no token, so it separates the tokens.
         joined = "\ud800".join(token.decode() for token in tokens)
         points = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.int64)
         keys = np.unique(points[:-1] << 32 | points[1:])
         left, right = keys >> 32, keys & 0xFFFFFFFF
         inside = (left != 0xD800) & (right != 0xD800)
+        if cuts_at_spaces:
+            inside &= right != ord(" ")
         self.pairs: list[tuple[int, int]] = list(zip(left[inside].tolist(), right[inside].tolist(), strict=True))
+        known = {token.decode() for token in tokens if is_character(token)} if keeps_unknown else set()
+        self._known = frozenset({*known, " "} if keeps_unknown and cuts_at_spaces else known)
+        self._keeps_unknown = keeps_unknown
 
     @cached_property
     def _texts(self) -> frozenset[str]:
@@ -45,7 +56,7 @@ class Neighbours:
         """Cut a text wherever two adjacent characters are not adjacent in any token, and return the parts."""
         parts, start = [], 0
         for place, (left, right) in enumerate(pairwise(text), 1):
-            if left + right not in self._texts:
+            if self._are_apart(left, right):
                 parts.append(text[start:place])
                 start = place
         return [*parts, text[start:]] if text else []
@@ -55,14 +66,19 @@ class Neighbours:
         not.
         """
         text = text.replace(SPACE_MARK, " ")
-        return next((place for place in range(len(text) - 1, 0, -1) if text[place - 1 : place + 1] not in self._texts), 0)
+        return next((place for place in range(len(text) - 1, 0, -1) if self._are_apart(*text[place - 1 : place + 1])), 0)
+
+    def _are_apart(self, left: str, right: str) -> bool:
+        if left + right in self._texts:
+            return False
+        return not self._keeps_unknown or left in self._known or right in self._known
 
     @cached_property
     def native(self) -> NativeNeighbours:
         """A native kernel that cuts text at the same places."""
         import hf_sgpe._native as _native
 
-        return _native.Neighbours(self.pairs)
+        return _native.Neighbours(self.pairs, list(map(ord, self._known)), self._keeps_unknown)
 
 
 def is_character(token: bytes) -> bool:

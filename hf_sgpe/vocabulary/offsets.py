@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hf_sgpe.splitting.normalization import aligned, later
+from hf_sgpe.splitting.normalization import aligned, in_two, later
 from hf_sgpe.vocabulary.added_patterns import AddedPattern, AddedPatterns, Found
 from hf_sgpe.vocabulary.codec import Codec
 
@@ -36,30 +36,40 @@ def _encode_part(
     codec: Codec, text: str, added: AddedPatterns | None, *, is_first: bool
 ) -> tuple[list[int], NDArray[np.int32]]:
     normalization = codec.normalization if is_first else later(codec.normalization)
-    normalized, origins = aligned(text, normalization)
     if added and added.then and (added.then.matching or codec.by_characters):
-        ids, places = _encode_around(codec, normalized, added.then)
+        matched, rest = in_two(normalization)
+        normalized, origins = aligned(text, matched)
+        ids, places = _encode_around(codec, normalized, added.then, rest)
     else:
+        normalized, origins = aligned(text, normalization)
         ids = codec.encode(text, added and added.later, continues=normalization != codec.normalization)
         places = codec.offsets(np.array(ids, dtype=np.int32), normalized)
-    if origins is not None:
-        first, last = places.T
-        places = np.stack([origins[0][first], origins[1][last - 1]], axis=1)
-    return ids, places
+    return ids, _in_origin(places, origins)
 
 
-def _encode_around(codec: Codec, text: str, added: AddedPattern) -> tuple[list[int], NDArray[np.int32]]:
-    """Return the ids and offsets of a normalized text in which added tokens take white space around them."""
+def _encode_around(codec: Codec, text: str, added: AddedPattern, normalization: str) -> tuple[list[int], NDArray[np.int32]]:
+    """Return the ids and offsets of a text in which added tokens take white space around them, or spaces are put before the
+    parts between them. ``normalization`` is that of these parts.
+    """
     ids: list[int] = []
     places = [np.zeros((0, 2), np.int32)]
     position = 0
     for start, stop, name in (*added.find(text), Found(len(text), len(text), "")):
-        if between := text[position:start]:
-            new = codec.encode(between, None, continues=True)
-            places.append(codec.offsets(np.array(new, dtype=np.int32), between) + position)
+        if position < start:
+            part, origins = aligned(text[position:start], later(normalization) if position else normalization)
+            new = codec.encode_normalized(part)
+            places.append(_in_origin(codec.offsets(np.array(new, dtype=np.int32), part), origins) + position)
             ids += new
         if name:
             ids.append(codec.added_tokens[name])
             places.append(np.array([[start, stop]], np.int32))
         position = stop
     return ids, np.concatenate(places)
+
+
+def _in_origin(places: NDArray[np.int32], origins: tuple[NDArray[np.int32], NDArray[np.int32]] | None) -> NDArray[np.int32]:
+    """Return the ranges in the original text of ranges in a normalized text, given the alignment of `aligned`."""
+    if origins is None:
+        return places
+    first, last = places.T
+    return np.stack([origins[0][first], origins[1][last - 1]], axis=1)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.splitting.normalization import METASPACES, prepare
+from hf_sgpe.splitting.normalization import METASPACES, in_two, is_metaspace, prepare, puts_space, shown
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.vocabulary.added_patterns import EXACTLY, Matching
 from hf_sgpe.vocabulary.byte_strings import (
@@ -38,6 +38,23 @@ def _role(name: str) -> tuple[Any, Any]:
     return token, id
 
 
+STRIPPINGS = ("none", "one", "all")
+"""Which spaces decoding removes from the beginning of a text: none, one, or all of the first token (the decoder
+Metaspace)."""
+
+
+class Unknown(NamedTuple):
+    """The token of characters without a token, in a tokenizer that joins characters and has no tokens for bytes.
+
+    Attributes:
+        token: Its vocabulary string, such as ``<unk>``.
+        is_fused: Whether a run of such characters becomes one token, instead of one for each character.
+    """
+
+    token: str
+    is_fused: bool
+
+
 @dataclass(frozen=True, repr=False)
 class TokenizerData:
     """The parts of a BPE tokenizer, as one immutable value: `dataclasses.replace` makes a changed copy.
@@ -50,8 +67,15 @@ class TokenizerData:
             bytes, as every runtime does (SmolLM2 has 235 of the 256 bytes).
         merges: Pairs of tokens in the order of their ranks.
         byte_tokens: For a tokenizer that joins characters as SentencePiece does, the ids of the tokens for the 256 bytes. In
-            this case ``vocab`` has only tokens of whole characters. Empty for byte-level BPE. A byte may have the id of its
-            ASCII character (the tab of Gemma 1 and 2).
+            this case ``vocab`` has only tokens of whole characters. Empty for byte-level BPE, and for a tokenizer that
+            encodes characters without a token as ``unknown``. A byte may have the id of its ASCII character (the tab of
+            Gemma 1 and 2).
+        unknown: The token of characters without a token, for a tokenizer that joins characters and has no ``byte_tokens``.
+            Without both, encoding leaves out such characters.
+        unmade_tokens: Ids of tokens that no text is encoded as, keyed by vocabulary string. They are spelled in characters
+            that stand for no byte (Command R+'s emoji), and decode to their own text.
+        stripping: The spaces that decoding removes from the beginning of a text, one of `STRIPPINGS`. None for ``one`` if
+            the normalization puts a space there, else ``none``.
         splitting: The rules that split text into words. ``special_tokens`` replaces the special tokens of the splitting.
             None for plain BPE with the pattern ``cl100k``.
         special_tokens: Ids of special tokens, keyed by text. Two special tokens may share an id (o200k_harmony). Decoding
@@ -70,6 +94,7 @@ class TokenizerData:
         metadata: JSON values that are saved with the tokenizer. Training stores its configuration here.
         chat_template: Jinja source of the chat template, or None.
         model_max_length: The maximum number of ids that the model accepts. This is the default length of truncation.
+
     Raises:
         SGPEError: the parts are not a valid tokenizer. The message names the first error.
     """
@@ -78,6 +103,9 @@ class TokenizerData:
     merges: Sequence[tuple[bytes, bytes]]
     _: KW_ONLY
     byte_tokens: Sequence[int] = ()
+    unknown: Unknown | None = None
+    unmade_tokens: Mapping[str, int] = field(default_factory=dict)
+    stripping: str = None  # type: ignore[assignment]  # filled in
     splitting: Splitting = None  # type: ignore[assignment]  # filled in
     special_tokens: Mapping[str, int] = field(default_factory=dict)
     added_tokens: Mapping[str, int] = field(default_factory=dict)
@@ -96,6 +124,8 @@ class TokenizerData:
             "vocab": dict(self.vocab),
             "merges": list(self.merges),
             "byte_tokens": tuple(self.byte_tokens),
+            "unmade_tokens": dict(self.unmade_tokens),
+            "stripping": self.stripping or ("one" if puts_space(splitting.normalization or "none") else "none"),
             "special_tokens": dict(self.special_tokens or {}),
             "added_tokens": dict(self.added_tokens or {}),
             "normalized_tokens": frozenset(self.normalized_tokens),
@@ -113,13 +143,17 @@ class TokenizerData:
         for byte in () if self.by_characters else _NEEDED:
             if bytes([byte]) not in vocab:
                 raise SGPEError(f"the vocabulary lacks the byte 0x{byte:02X}, which every byte-level tokenizer has")
-        if self.by_characters and len(self.byte_tokens) != 256:
+        if self.byte_tokens and len(self.byte_tokens) != 256:
             raise SGPEError(f"byte_tokens must have the ids of 256 bytes, not {len(self.byte_tokens)}")
-        if self.by_characters != (self.normalization in METASPACES):
-            raise SGPEError(
-                f"byte_tokens and one of the normalizations {', '.join(METASPACES)} must be given together: give both, or "
-                "neither"
-            )
+        if self.stripping not in STRIPPINGS:
+            raise SGPEError(f"unknown stripping {self.stripping!r}: choose from {', '.join(STRIPPINGS)}")
+        given = {"byte_tokens": self.byte_tokens, "unknown": self.unknown, "stripping": self.stripping != "none"}
+        if not self.by_characters and (part := next((name for name, value in given.items() if value), None)):
+            raise SGPEError(f"{part} needs one of the normalizations {', '.join(METASPACES)}: give one of them")
+        if self.unknown and self.byte_tokens:
+            raise SGPEError("byte_tokens and unknown cannot be given together: with tokens for bytes, no text is unknown")
+        if self.unknown and self.unknown_id is None:
+            raise SGPEError(f"the token of unknown characters {self.unknown.token!r} is not in the vocabulary")
         for rank, (left, right) in enumerate(self.merges):
             if left not in vocab or right not in vocab or left + right not in vocab:
                 missing = next(token for token in (left, right, left + right) if token not in vocab)
@@ -137,7 +171,8 @@ class TokenizerData:
                     "another text"
                 )
         taken: dict[int, bytes | str] = {}
-        named: list[tuple[bytes | str, int]] = [*vocab.items(), *self.named_bytes.items(), *added]
+        unmade = self.unmade_tokens.items()
+        named: list[tuple[bytes | str, int]] = [*vocab.items(), *self.named_bytes.items(), *added, *unmade]
         for name, id in named:
             if not isinstance(id, int) or not 0 <= id < 1 << 31:
                 raise SGPEError(f"token {name!r} has the id {id!r}: an id must be a whole number from 0 to 2**31 - 1")
@@ -145,8 +180,8 @@ class TokenizerData:
                 raise SGPEError(f"tokens {taken[id]!r} and {name!r} have the same id {id}")
             taken[id] = name
         for special in self.template.special_tokens() if self.template else ():
-            if special not in self.special_tokens:
-                raise SGPEError(f"the template names {special!r}, which is not among the special tokens")
+            if special not in self.added_ids:
+                raise SGPEError(f"the template names {special!r}, which is not among the special or added tokens")
         for role, special in self.roles.items():
             if special not in self.special_tokens:
                 raise SGPEError(f"the {role} {special!r} is not among the special tokens")
@@ -179,9 +214,22 @@ class TokenizerData:
         return {**self.special_tokens, **self.added_tokens}
 
     @property
+    def ids(self) -> set[int]:
+        """The ids of all tokens."""
+        return {*self.vocab.values(), *self.byte_tokens, *self.added_ids.values(), *self.unmade_tokens.values()}
+
+    @property
+    def unknown_id(self) -> int | None:
+        """Id of the token of characters without a token; None without such a token."""
+        if self.unknown is None:
+            return None
+        name = self.unknown.token
+        return self.added_ids.get(name, self.vocab.get(string_to_text(name)))
+
+    @property
     def by_characters(self) -> bool:
         """Whether merges join characters, as in SentencePiece, and not bytes."""
-        return bool(self.byte_tokens)
+        return is_metaspace(self.normalization)
 
     @property
     def named_bytes(self) -> dict[str, int]:
@@ -193,7 +241,7 @@ class TokenizerData:
 
     @property
     def normalization(self) -> str:
-        """``none``, ``nfc`` or one of `hf_sgpe.splitting.normalization.METASPACES`."""
+        """``none``, ``nfc`` or one of `hf_sgpe.splitting.normalization.METASPACES`, perhaps with steps before."""
         return self.splitting.normalization or "none"
 
     @property
@@ -201,16 +249,17 @@ class TokenizerData:
         """Number of tokens, including special tokens. An added token that is also an ordinary token counts once."""
         added = [*self.special_tokens.items(), *self.added_tokens.items()]
         own = sum(self.vocab.get(self.bytes_of_added(text)) != id for text, id in added)
-        return len(self.vocab) + len(self.named_bytes) + own
+        return len(self.vocab) + len(self.named_bytes) + len(self.unmade_tokens) + own
 
     def bytes_by_id(self) -> dict[int, bytes]:
         """Return the bytes to which each id decodes, keyed by id. Added and special tokens are included."""
         bytes_of = {id: bytes([byte]) for byte, id in enumerate(self.byte_tokens)}
+        bytes_of |= {id: text.encode() for text, id in self.unmade_tokens.items()}
         bytes_of |= {id: token for token, id in self.vocab.items()}
         bytes_of |= {id: self.bytes_of_added(text) for text, id in self.added_ids.items()}
         # As in the library, a normalized token decodes to its normalized text, which may begin with a space.
         return bytes_of | {
-            self.added_ids[text]: prepare(text, self.normalization).encode() for text in self.normalized_tokens
+            self.added_ids[text]: prepare(text, in_two(self.normalization)[0]).encode() for text in self.normalized_tokens
         }
 
     @property
@@ -223,7 +272,8 @@ class TokenizerData:
         used = {*self.roles.values(), *(self.template.special_tokens() if self.template else ())}
         chat = self.chat_template or ""
         special = (id for text, id in self.special_tokens.items() if text in used or text in chat)
-        return 1 + max(*self.vocab.values(), *self.byte_tokens, *self.added_tokens.values(), *special)
+        others = self.unmade_tokens.values()
+        return 1 + max(*self.vocab.values(), *self.byte_tokens, *self.added_tokens.values(), *others, *special)
 
     def with_special_tokens(self, special_tokens: Sequence[str] | Mapping[str, int]) -> TokenizerData:
         """Return the tokenizer with additional special tokens, and with the roles that their spellings suggest.
@@ -247,7 +297,7 @@ class TokenizerData:
         return replace(self, special_tokens=special, roles={**roles_of(new), **self.roles})
 
     def inside_text(self) -> TokenizerData:
-        """Return the tokenizer for parts from inside a text. This tokenizer puts no space before a part."""
+        """Return the tokenizer for parts from inside a normalized text. This tokenizer puts no space before a part."""
         if not self.by_characters:
             return self
         return replace(self, splitting=replace(self.splitting, normalization="metaspace"))
@@ -257,7 +307,7 @@ class TokenizerData:
 
     def __repr__(self) -> str:
         size = f"{self.vocab_size:,} tokens, {len(self.merges):,} merges"
-        return f"{type(self).__name__}({size}, normalization={self.normalization})"
+        return f"{type(self).__name__}({size}, normalization={shown(self.normalization)})"
 
     def get_vocab(self) -> dict[str, int]:
         """Return the ids of all tokens, including special tokens, keyed by vocabulary string, in the order of ids.
@@ -266,7 +316,7 @@ class TokenizerData:
         `hf_sgpe.vocabulary.byte_strings`).
         """
         tokens = {self.string_of(token): id for token, id in self.vocab.items()}
-        tokens |= self.named_bytes | self.added_ids
+        tokens |= {**self.unmade_tokens, **self.named_bytes, **self.added_ids}
         return dict(sorted(tokens.items(), key=lambda item: item[1]))
 
     def string_of(self, token: bytes) -> str:

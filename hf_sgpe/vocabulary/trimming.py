@@ -97,6 +97,10 @@ def trimmed(
     """
     if ids not in IDS:
         raise SGPEError(f"ids {ids!r}: choose from {', '.join(IDS)}")
+    if base.by_characters and not base.byte_tokens:
+        raise SGPEError(
+            "the tokenizer has no tokens for bytes, so it would lose text in the dropped tokens: trim another one"
+        )
     names = resolve_scripts(scripts)
     confinement = confined_to(names, base.normalization)
     fixed = {*base.added_ids.values()}
@@ -112,7 +116,7 @@ def trimmed(
         few = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED:,} more scripts" if len(names) > _NAMED else "")
         raise SGPEError(f"the tokenizer has no tokens of {few or 'these scripts'}: name other scripts")
     smaller = without_tokens(base, gone | unused)
-    left = sorted({*smaller.vocab.values(), *base.byte_tokens, *fixed})
+    left = sorted(smaller.ids)
     moved = dict(zip(left, range(len(left)) if ids == COMPACT else left, strict=True))
     model = {"rows": rows or base.rows_needed, "model_ids": sorted(model_ids)} if ids == KEEP else {}
     by_use = {} if use is None else {"unused": len(unused)}
@@ -120,6 +124,7 @@ def trimmed(
         smaller,
         vocab={token: moved[id] for token, id in smaller.vocab.items()},
         byte_tokens=[moved[id] for id in base.byte_tokens],
+        unmade_tokens={text: moved[id] for text, id in base.unmade_tokens.items()},
         special_tokens={text: moved[id] for text, id in base.special_tokens.items()},
         added_tokens={text: moved[id] for text, id in base.added_tokens.items()},
         metadata=_metadata(base, {"scripts": list(names), "ids": ids, **model, **by_use}, moved),
@@ -179,13 +184,15 @@ def check_trimmed(
         SGPEError: the tokenizers differ in other text. The message names the first difference.
     """
     confinement = confined_to(scripts, base.normalization)
-    parts = "normalized_tokens matching ignore_merges splitting template roles chat_template model_max_length"
+    parts = (
+        "normalized_tokens matching unknown stripping ignore_merges splitting template roles chat_template model_max_length"
+    )
     for part in parts.split():
         if getattr(base, part) != getattr(tokenizer, part):
             raise SGPEError(f"the trimmed tokenizer and its base differ in {part.replace('_', ' ')}")
     if len(set(ids.values())) < len(ids):
         raise SGPEError("two tokens of the base have the same id in the trimmed tokenizer")
-    for part in ("special_tokens", "added_tokens"):
+    for part in ("special_tokens", "added_tokens", "unmade_tokens"):
         before, after = getattr(base, part), getattr(tokenizer, part)
         if [(text, ids.get(id)) for text, id in before.items()] != [*after.items()]:
             raise SGPEError(f"the trimmed tokenizer and its base differ in {part.replace('_', ' ')}")

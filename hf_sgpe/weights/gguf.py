@@ -25,6 +25,7 @@ from hf_sgpe.files.atomic import atomic_file, scratch_directory
 from hf_sgpe.files.folder_contents import why_no_model
 from hf_sgpe.formats import gguf_tokenizer, llama_cpp_characters, loading, model_vocab, tokenizer_json
 from hf_sgpe.formats.llama_cpp_pre_tokenizers import PRE_TOKENIZERS, PreTokenizer, called, of_patterns
+from hf_sgpe.splitting.normalization import puts_space
 from hf_sgpe.terminal.progress import somebody_watches
 from hf_sgpe.vocabulary.byte_strings import byte_token, bytes_to_string
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
@@ -189,6 +190,11 @@ def pre_to_write(tokenizer: TokenizerData, name: str | None = None) -> str:
     Raises:
         SGPEError: llama.cpp has no pre-tokenizer with this name, or no pre-tokenizer with the tokenizer's split.
     """
+    if tokenizer.by_characters and not tokenizer.byte_tokens:
+        raise SGPEError(
+            "llama.cpp encodes a character without a token as its bytes, and this tokenizer has no tokens for bytes: run "
+            "the model in transformers"
+        )
     fitting = pre_tokenizer_of(tokenizer)
     if name is None:
         if fitting is None:
@@ -249,6 +255,8 @@ def _add_tokenizer(writer: GGUFWriter, tokenizer: TokenizerData, pre: str, confi
     types = [TokenType.UNUSED] * rows
     for token, id in tokenizer.vocab.items():
         tokens[id], types[id] = tokenizer.string_of(token), TokenType.NORMAL
+    for text, id in tokenizer.unmade_tokens.items():
+        tokens[id] = text
     for byte, id in enumerate(tokenizer.byte_tokens):
         tokens[id], types[id] = byte_token(byte), TokenType.BYTE
     for text, id in tokenizer.added_ids.items():
@@ -295,4 +303,4 @@ def _add_scores(writer: GGUFWriter, tokenizer: TokenizerData, rows: int) -> None
     least = float(-len(tokenizer.merges))
     writer.add_tokenizer_pre("default")
     writer.add_token_scores([made.get(id, least) for id in range(rows)])
-    writer.add_add_space_prefix(tokenizer.normalization != "metaspace")
+    writer.add_add_space_prefix(puts_space(tokenizer.normalization))

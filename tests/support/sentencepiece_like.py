@@ -12,8 +12,13 @@ DECODERS = [
 ]
 
 
-def metaspace(scheme):
-    return {"type": "Metaspace", "replacement": SPACE_MARK, "prepend_scheme": scheme, "split": False}
+def metaspace(scheme, split=False):
+    return {"type": "Metaspace", "replacement": SPACE_MARK, "prepend_scheme": scheme, "split": split}
+
+
+def unknown(token, *, fused=False):
+    """Return the options of a model without tokens for bytes."""
+    return {"byte_fallback": False, "unk_token": token, "fuse_unk": fused}
 
 
 KINDS = {
@@ -23,6 +28,41 @@ KINDS = {
     "metaspace-first": {"pre_tokenizer": metaspace("first")},
 }
 """Normalization → the parts of a tokenizer.json that have it. All but the first one take the space away again."""
+
+WITHOUT_BYTES = {"type": "Sequence", "decoders": [decoder for decoder in DECODERS if decoder["type"] != "ByteFallback"]}
+NFKC, LOWERCASE = {"type": "NFKC"}, {"type": "Lowercase"}
+SINGLE_SPACES = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
+
+
+def steps(*normalizers):
+    return {"type": "Sequence", "normalizers": list(normalizers)}
+
+
+RARER_KINDS = {
+    "cut at spaces": {"pre_tokenizer": metaspace("always", split=True)},
+    "cut at spaces, first": {
+        "pre_tokenizer": metaspace("first", split=True),
+        "decoder": metaspace("first", split=True),
+        "model": unknown("<unk>"),
+    },
+    "cut at spaces, never": {
+        "pre_tokenizer": metaspace("never", split=True),
+        "decoder": metaspace("never", split=True),
+        "model": unknown("<unk>", fused=True),
+    },
+    "unknown": {"normalizer": REPLACE, "decoder": WITHOUT_BYTES, "model": unknown("<unk>")},
+    "unknown, fused": {"normalizer": REPLACE, "decoder": WITHOUT_BYTES, "model": unknown("<unk>", fused=True)},
+    "unknown left out": {"normalizer": REPLACE, "decoder": WITHOUT_BYTES, "model": unknown(None)},
+    "NFKC": {"normalizer": steps(NFKC, SINGLE_SPACES, PREPEND, REPLACE)},
+    "NFKC, cut": {
+        "normalizer": NFKC,
+        "pre_tokenizer": metaspace("always", split=True),
+        "decoder": metaspace("always"),
+        "model": unknown("<unk>", fused=True),
+    },
+    "lower case": {"normalizer": LOWERCASE, "pre_tokenizer": metaspace("first")},
+}
+"""Name → the parts of a tokenizer.json that cuts text at spaces, has no tokens for bytes, or has further normalizers."""
 
 
 def pieces_of(texts, number):
@@ -42,12 +82,15 @@ def content(texts, number=200, normalization="metaspace", added=(), normalized=(
 
     Args:
         number: Number of tokens of two characters or more.
+        normalization: One of `KINDS` or `RARER_KINDS`.
         added: Further added tokens, text → whether it is special; ``<unk>``, ``<s>`` and ``</s>`` are always there.
         normalized: The added tokens that are matched in normalized text.
     """
     characters, strings = pieces_of(texts, number)
     added = {"<unk>": True, "<s>": True, "</s>": True, **dict(added)}
-    names = dict.fromkeys([*added, *map(byte_token, range(256)), *characters, *strings])
+    parts = KINDS.get(normalization) or RARER_KINDS[normalization]
+    of_bytes = map(byte_token, range(256)) if parts.get("model", {}).get("byte_fallback", True) else ()
+    names = dict.fromkeys([*added, *of_bytes, *characters, *strings])
     vocab = {name: id for id, name in enumerate(names)}
     pairs = [
         [string[:end], string[end:]]
@@ -68,7 +111,7 @@ def content(texts, number=200, normalization="metaspace", added=(), normalized=(
         "pre_tokenizer": None,
         "post_processor": None,
         "decoder": {"type": "Sequence", "decoders": [*DECODERS, STRIP]},
-        **KINDS[normalization],
+        **parts,
         "model": {
             "type": "BPE",
             "dropout": None,
@@ -79,5 +122,6 @@ def content(texts, number=200, normalization="metaspace", added=(), normalized=(
             "byte_fallback": True,
             "vocab": vocab,
             "merges": pairs,
+            **parts.get("model", {}),
         },
     }

@@ -109,6 +109,8 @@ class Fuzzer:
         self.added = {token: 256 + len(tokens) + place for place, token in enumerate(sorted(added))}
         self.prefix = bool(source.getrandbits(1))
         self.neighbours = native.Neighbours([(ord(a), ord(b)) for token in tokens for a, b in pairwise(token)])
+        known = [source.randrange(0x110000) for _ in range(source.randint(0, 99))]
+        self.keeping = native.Neighbours([], known, True)
         ids = self.characters
         triples = [(ids[left], ids[right], ids[left + right]) for left, right in pairs]
         self.character_table = MergeTable(((left, right), result) for left, right, result in triples)
@@ -163,6 +165,7 @@ class Fuzzer:
         """Encodes one text whose words begin as characters."""
         encoder = self.character_encoder
         assert "".join(self.neighbours.split(text)) == text
+        assert "".join(self.keeping.split(text)) == text
         ids = encoder.encode(text, False, True)
         assert encoder.encode_batch([text, text], False, True, self.source.randint(1, 2)) == [ids, ids]
         if not compare:
@@ -215,8 +218,9 @@ class Fuzzer:
             lambda: native.Encoder(range(256), (), (), None, [], 0, added_tokens=[(b"", 1)]),
             lambda: native.Encoder(range(256), (), (), None, [], 0, characters=[(b"\xe0\xb6", 1)]),
             lambda: native.Encoder(range(256), (), (), None, [], 0, characters=[(b"ab", 1)]),
-            lambda: native.Encoder([-1] * 256, (), (), None, [], 0, characters=[(b"a", 1)]),
+            lambda: native.Encoder([-2] * 256, (), (), None, [], 0, characters=[(b"a", 1)]),
             lambda: native.Neighbours([(0x110000, 97)]),
+            lambda: native.Neighbours([], [0x110000], True),
             lambda: native.Encoder(range(256), (), (), None, (), 0).encode("x", False, False),
             lambda: native.Decoder([(1, b"a"), (0, b"b")], [], 2),
             lambda: native.Decoder([(5, b"a")], [], 2),

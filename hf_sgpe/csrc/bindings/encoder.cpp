@@ -12,11 +12,11 @@ using Tokens = std::vector<std::pair<nb::bytes, Id>>;
 
 class PyEncoder {
  public:
-  // `byte_ids`: the token of each byte. `wholes`: words that become one token regardless of the merges.
+  // `byte_ids`: the token of each byte. `unknown`: see Encoder::set_unknown. `wholes`: words that become one token regardless of the merges.
   PyEncoder(std::vector<Id> byte_ids, const Merges& merges, const Tokens& wholes, std::optional<TextEncoder::Cutter> scanner,
             const std::vector<nb::bytes>& special_tokens, size_t memory_bytes, const Tokens& characters,
-            const Tokens& added_tokens, int prefix)
-      : encoder_(words_of(std::move(byte_ids), merges, wholes, characters, memory_bytes),
+            const Tokens& added_tokens, int prefix, std::optional<std::pair<Id, bool>> unknown)
+      : encoder_(words_of(std::move(byte_ids), merges, wholes, characters, memory_bytes, unknown),
                  scanner.value_or(TextEncoder::Cutter()), tokens_of(special_tokens), tokens_of(added_tokens),
                  static_cast<Space>(prefix)) {
     if (prefix < 0 || prefix > 3) throw std::invalid_argument("prefix must be 0, 1, 2 or 3");
@@ -164,8 +164,9 @@ class PyEncoder {
   };
 
   static Encoder words_of(std::vector<Id> byte_ids, const Merges& merges, const Tokens& wholes, const Tokens& characters,
-                          size_t memory_bytes) {
+                          size_t memory_bytes, std::optional<std::pair<Id, bool>> unknown) {
     Encoder words(std::move(byte_ids), memory_bytes);
+    if (unknown) words.set_unknown(unknown->first, unknown->second);
     for (const auto& [left, right, result] : merges) words.add_merge(left, right, result);
     for (const auto& [word, id] : wholes) words.add_whole(string_of(word), id);
     for (const auto& [character, id] : characters) {
@@ -228,10 +229,11 @@ class PyEncoder {
 void bind_encoder(nb::module_& m) {
   nb::class_<PyEncoder>(m, "Encoder")
       .def(nb::init<std::vector<Id>, const Merges&, const Tokens&, std::optional<TextEncoder::Cutter>,
-                    const std::vector<nb::bytes>&, size_t, const Tokens&, const Tokens&, int>(),
+                    const std::vector<nb::bytes>&, size_t, const Tokens&, const Tokens&, int,
+                    std::optional<std::pair<Id, bool>>>(),
            nb::arg("byte_ids"), nb::arg("merges"), nb::arg("wholes"), nb::arg("scanner").none(), nb::arg("special_tokens"),
            nb::arg("memory_bytes"), nb::kw_only(), nb::arg("characters") = Tokens(), nb::arg("added_tokens") = Tokens(),
-           nb::arg("prefix") = 0, nb::keep_alive<1, 5>())
+           nb::arg("prefix") = 0, nb::arg("unknown") = std::nullopt, nb::keep_alive<1, 5>())
       .def("encode", &PyEncoder::encode, nb::arg("text"), nb::arg("nfc"), nb::arg("find_special"))
       .def("encode_to_numpy", &PyEncoder::encode_to_numpy, nb::arg("text"), nb::arg("nfc"), nb::arg("find_special"))
       .def("encode_batch", &PyEncoder::encode_batch, nb::arg("texts"), nb::arg("nfc"), nb::arg("find_special"),

@@ -27,7 +27,8 @@ void bind_scanner(nb::module_& m) {
            nb::arg("steps") = std::vector<std::pair<Ranges, size_t>>())
       .def("split", &split<Scanner>, nb::arg("text"));
   nb::class_<Neighbours>(m, "Neighbours")
-      .def(nb::init<const std::vector<std::pair<uint32_t, uint32_t>>&>(), nb::arg("pairs"))
+      .def(nb::init<const std::vector<std::pair<uint32_t, uint32_t>>&, const std::vector<uint32_t>&, bool>(), nb::arg("pairs"),
+           nb::arg("known") = std::vector<uint32_t>(), nb::arg("keeps_unknown") = false)
       .def("split", &split<Neighbours>, nb::arg("text"));
 }
 

@@ -111,7 +111,7 @@ def extend_from_counts(
     tiers = learner(base, words, config, observer=observer).tiers(reach_all=reach_all)
     merges = tiers.merges
     ids = dict(base.vocab)
-    taken = {*ids.values(), *base.byte_tokens, *base.added_ids.values()}
+    taken = base.ids
     used = set(used_ids)
     first = sorted(set(free_ids) - taken - used)
     free = chain(first, (id for id in itertools.count(max(*taken, *first) + 1) if id not in used))
@@ -146,7 +146,8 @@ def extend_from_counts(
     ours = set(words.words)
     times = [count for word, count in counts.items() if word in ours]
     before, after = (_tokens_per_piece(data, words.words, times) for data in (base, extended))
-    if after >= before and tiers.untaught < _WARN_SHARE:
+    loses_text = base.by_characters and not base.byte_tokens  # it encodes unknown text in few tokens, or none
+    if after >= before and tiers.untaught < _WARN_SHARE and not loses_text:
         logger.warning(
             "a piece of %s takes %.3f tokens with the new tokens and %.3f without them, so none is saved: raise new_tokens",
             ", ".join(config.scripts),
@@ -201,7 +202,7 @@ def _tokens_per_piece(data: TokenizerData, words: Sequence[bytes], times: Sequen
 
 def free_ids_of(tokenizer: TokenizerData, rows: int) -> list[int]:
     """Return the ids below ``rows``, the number of rows of a model's embedding, that no token uses."""
-    taken = {*tokenizer.vocab.values(), *tokenizer.byte_tokens, *tokenizer.added_ids.values()}
+    taken = tokenizer.ids
     return [id for id in range(rows) if id not in taken]
 
 

@@ -12,6 +12,7 @@ from hf_sgpe.bpe.trainer import TIE_BREAKS
 from hf_sgpe.corpora.corpus_weights import checked_weights
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.learning.unit_choice import check_cut_cost
+from hf_sgpe.splitting.normalization import steps_of
 from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer
 from hf_sgpe.splitting.scripts.script import Script
 from hf_sgpe.splitting.scripts.script_registry import resolve_script, resolve_scripts
@@ -20,6 +21,7 @@ from hf_sgpe.terminal.options import as_option
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 AUTO = "auto"
+_COMPOSING = ("NFC", "NFKC", "Precompiled")
 
 
 def parse_new_tokens(text: str) -> int | str:
@@ -211,7 +213,10 @@ class ExtensionConfig:
         splitting = self.splitting_for(base)
         if not base.by_characters:
             return splitting
-        return Splitting("hybrid", tuple(self.scripts), normalization="none", special_tokens=splitting.special_tokens)
+        # Normalizers such as NFKC compose letters, so the words to learn from must have composed letters.
+        composes = any(step["type"] in _COMPOSING for step in steps_of(base.normalization))
+        normalization = "nfc" if composes else "none"
+        return Splitting("hybrid", tuple(self.scripts), normalization=normalization, special_tokens=splitting.special_tokens)
 
 
 def cut_scripts(splitting: Splitting, scripts: Iterable[str]) -> list[str]:

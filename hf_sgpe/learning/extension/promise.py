@@ -25,8 +25,8 @@ def check_promise(base: TokenizerData, extended: TokenizerData, scripts: Iterabl
         SGPEError: the tokenizers differ; the message names the first difference.
     """
     confinement = Confinement.to_scripts(scripts)
-    parts = "special_tokens added_tokens normalized_tokens matching byte_tokens ignore_merges normalization template"
-    for part in parts.split():
+    tokens = "special_tokens added_tokens normalized_tokens matching byte_tokens unmade_tokens unknown"
+    for part in f"{tokens} stripping ignore_merges normalization template".split():
         if getattr(base, part) != getattr(extended, part):
             raise SGPEError(f"the extended tokenizer and its base differ in {part.replace('_', ' ')}")
     before, after = base.splitting, extended.splitting

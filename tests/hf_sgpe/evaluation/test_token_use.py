@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from support.sentencepiece_like import KINDS, content
+from support.sentencepiece_like import KINDS, RARER_KINDS, content
 
 from hf_sgpe import BPETokenizer, SGPEError, WordCounts
 from hf_sgpe.evaluation import token_use
@@ -18,12 +18,12 @@ LINES = ["the low lower lowest", "newer \U0001f600 x", "", "ලංකාව ල�
 
 @cache
 def base_of(kind):
-    if kind in KINDS:
+    if kind in KINDS | RARER_KINDS:
         return tokenizer_json.from_dict(content(LINES * 3, 90, kind, {"<b>": False}))
     return BPETokenizer.train_from_iterator(LINES * 5, 300, pattern=kind).data
 
 
-@pytest.fixture(params=["gpt2", r"\S+|\s+", *KINDS])
+@pytest.fixture(params=["gpt2", r"\S+|\s+", *KINDS, *RARER_KINDS])
 def base(request):
     return base_of(request.param)
 

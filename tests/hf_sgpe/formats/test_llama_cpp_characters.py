@@ -8,6 +8,7 @@ from support.character_tokenizers import character_tokenizer
 from hf_sgpe import SGPEError
 from hf_sgpe.evaluation.runtimes import DIFFERS, verdict_of
 from hf_sgpe.formats.llama_cpp_characters import record_of, scores
+from hf_sgpe.vocabulary.tokenizer_data import Unknown
 from hf_sgpe.weights import gguf
 
 RUNS = ["▁▁", "▁▁▁", "▁▁▁▁", "\n\n", "\n\n\n"]
@@ -35,6 +36,16 @@ def test_all_merges_of_each_token_in_a_row_are_exact(data):
     assert gguf.is_exact(data, "llama")
     with pytest.raises(SGPEError, match=r"--pre-tokenizer gpt-2: llama\.cpp applies no pre-tokenizer .* omit the option"):
         gguf.pre_to_write(data, "gpt-2")
+
+
+def test_without_tokens_for_bytes_no_file_is_written(data):
+    without = replace(data, byte_tokens=(), unknown=Unknown("<unk>", True))
+    assert record_of(without).differs == "characters without a token"
+    for name in (None, gguf.NEAREST):
+        with pytest.raises(
+            SGPEError, match=r"^llama\.cpp encodes a character without a token as its bytes, and this tokenizer"
+        ):
+            gguf.pre_to_write(without, name)
 
 
 def test_a_missing_merge_is_named(data):

@@ -4,12 +4,17 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from support import sentencepiece_models as models
 from support.data import DATA, needs_data
+from support.other_scripts import TEXT
 from support.sentencepiece_models import BYTE, CONTROL, NORMAL, PATH, UNUSED, USER_DEFINED
 from support.texts import texts
+from tokenizers import Tokenizer
 
-from hf_sgpe import BPETokenizer, SGPEError
+from hf_sgpe import BPETokenizer, ExtensionConfig, SGPEError
+from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import NotInstalledError
 from hf_sgpe.formats import sentencepiece_model, tokenizer_json
+from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
+from hf_sgpe.learning.extension.extending import extend_from_counts
 
 SPACES = st.text(st.sampled_from("  \u2581\n\tab.x<>"), max_size=40)
 KINDS = {
@@ -174,6 +179,75 @@ def test_user_defined_pieces_that_a_tokenizer_json_cannot_find():
         models.loaded(models.model_of([("x", 0.0, USER_DEFINED), *CHARACTERS], prefix=True, removes_spaces=True))
 
 
+TABLES = {
+    "nfkc": {"normalization_rule_name": "nfkc", "byte_fallback": False},
+    "nmt_nfkc": {"normalization_rule_name": "nmt_nfkc"},
+    "nmt_nfkc, spaces removed": {
+        "normalization_rule_name": "nmt_nfkc",
+        "remove_extra_whitespaces": True,
+        "add_dummy_prefix": False,
+    },
+}
+CHANGED = st.text(st.sampled_from("e\u0301\u0323\u1025\u102e½①ﬁ\r\n \x01\u200bｶﾞ"), max_size=20)
+
+
+@pytest.fixture(scope="module", params=TABLES.values(), ids=TABLES)
+def tabled(request, lines):
+    """A model with a table of NFKC, here and in SentencePiece."""
+    data = models.trained(lines, **request.param)
+    content = sentencepiece_model.to_tokenizer_json(data, PATH)
+    return BPETokenizer.of(tokenizer_json.from_dict(content)), models.processor(data)
+
+
+@given(text=texts | SPACES | CHANGED)
+def test_text_is_changed_as_by_a_table(tabled, text):
+    tokenizer, own = tabled
+    text = text.encode(errors="replace").decode()
+    ids, offsets = tokenizer.encode_with_offsets(text)
+    assert tokenizer.encode(text) == ids == own.encode(text)
+    assert all(0 <= start < stop <= len(text) for start, stop in offsets)
+
+
+def test_long_runs_take_little_time(tabled):
+    for text in (" " * 100_000 + "x", "e\u0301" * 50_000, "x" + "\u0301" * 100_000, "½ " * 50_000):
+        assert tabled[0].encode(text) == tabled[1].encode(text)
+
+
+def test_real_text_is_changed_as_by_a_table(tabled, sample):
+    tokenizer, own = tabled
+    for text in sample.values():
+        some = text[:20_000].splitlines(keepends=True)
+        assert tokenizer.encode_batch(some) == own.encode(some)
+
+
+def test_no_tokenizer_json_is_written_for_a_table(tabled, lines, tmp_path):
+    with pytest.raises(SGPEError, match=r"no tokenizer\.json can have: save the tokenizer with transformers"):
+        tabled[0].save(tmp_path / "saved")
+    assert not (tmp_path / "saved").exists()
+    (tmp_path / "tokenizer.model").write_bytes(models.trained(lines, normalization_rule_name="nfkc"))
+    assert BPETokenizer.from_pretrained(tmp_path).encode("ﬁ½") == BPETokenizer.from_pretrained(tmp_path).encode("fi1⁄2")
+    with pytest.raises(SGPEError, match=r"tokenizer\.model: its tokenizer\.model changes characters by SentencePiece's own"):
+        TokenizerFolder.read(tmp_path)
+
+
+def test_both_files_of_a_table_are_extended(lines, tmp_path):
+    """The files that transformers writes, with the normalizer Precompiled."""
+    data = models.trained(lines, normalization_rule_name="nmt_nfkc", byte_fallback=False)
+    made = sentencepiece_model.to_tokenizer_json(data, PATH)
+    made["normalizer"]["normalizers"][0]["type"] = "Precompiled"
+    (tmp_path / "tokenizer.model").write_bytes(data)
+    (tmp_path / "tokenizer.json").write_text(json.dumps(made), encoding="utf-8")
+    folder = TokenizerFolder.read(tmp_path)
+    config = ExtensionConfig(scripts=["cyrillic"], new_tokens=100)
+    counts = WordCounts.from_texts([TEXT], config.counting_splitting(folder.data))
+    larger = folder.with_vocabulary_of(extend_from_counts(folder.data, counts, config).tokenizer)
+    library, own = Tokenizer.from_str(json.dumps(larger.content)), models.processor(larger.sentencepiece)
+    tokenizer = BPETokenizer.of(tokenizer_json.from_dict(larger.content))
+    for text in (*TEXT.splitlines(), *lines[:50], "ﬁ ½①  x"):
+        ids = library.encode(text, add_special_tokens=False).ids
+        assert tokenizer.encode(text) == ids == own.encode(text)
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
@@ -183,8 +257,6 @@ def test_user_defined_pieces_that_a_tokenizer_json_cannot_find():
         ),
         ({"model_type": "char"}, "its model is character"),
         ({"model_type": "word"}, "its model is word"),
-        ({"normalization_rule_name": "nfkc"}, "its normalizer nfkc changes characters"),
-        ({"normalization_rule_name": "nmt_nfkc"}, "its normalizer nmt_nfkc changes characters"),
         ({"treat_whitespace_as_suffix": True}, "it writes spaces after words"),
     ],
 )

@@ -11,7 +11,8 @@ from hypothesis import given, strategies as st
 from support.kernels import needs_native
 from tokenizers import AddedToken, Tokenizer, models, normalizers
 
-from hf_sgpe.bpe.merging import MergeTable, apply_merges_by_rescan
+from hf_sgpe.bpe.merging import MergeTable, apply_merges_by_rescan, symbols
+from hf_sgpe.vocabulary.neighbours import Neighbours
 from hf_sgpe.vocabulary.special_tokens import any_of
 
 pytestmark = [pytest.mark.kernels, needs_native]
@@ -192,6 +193,23 @@ def test_a_word_of_a_million_characters_is_encoded_in_a_moment():
     assert time.perf_counter() - start < 10
 
 
+@given(st.sets(st.sampled_from(LETTERS)), st.sets(st.text(LETTERS, min_size=2, max_size=2)), st.text(LETTERS, max_size=99))
+def test_characters_without_a_token_stay_together(known, tokens, text):
+    import hf_sgpe._native as _native
+
+    some = [*(letter.encode() for letter in known), *(token.encode() for token in tokens)]
+    for cuts_at_spaces in (False, True):
+        neighbours = Neighbours(some, cuts_at_spaces=cuts_at_spaces, keeps_unknown=True)
+        assert neighbours.native.split(text) == neighbours.cut(text)
+    ids = {letter.encode(): 300 + ord(letter) for letter in known}
+    for unknown in (None, (7, False), (7, True)):
+        encoder = _native.Encoder(
+            [-1] * 256, [], [], None, [], 0, characters=list({**ids, b"\x00": 1}.items()), unknown=unknown
+        )
+        expected = symbols(text.encode(), {**ids, b"\x00": 1}, [-1] * 256, unknown)
+        assert list(encoder.merge_words([text.encode()])) == [[id for id in expected if id >= 0]]
+
+
 def test_wrong_arguments_are_refused():
     import hf_sgpe._native as _native
 
@@ -203,10 +221,13 @@ def test_wrong_arguments_are_refused():
     refused("must be the UTF-8 of one code point", characters=[(b"ab", 1)])
     refused("can't decode byte 0xff", characters=[(b"\xff", 1)])
     refused("a character has an id that is not between", characters=[(b"a", -1)])
-    refused("a byte has an id that is not between", byte_ids=[-1] * 256, characters=[(b"a", 1)])
+    refused("a byte has an id that is not between", byte_ids=[-2] * 256, characters=[(b"a", 1)])
     refused("a merge has an id that is not between", merges=[(1, 2, (1 << 21) - 1)])
     refused("must not be empty", added_tokens=[(b"", 1)])
     with pytest.raises(ValueError, match="is not a code point"):
         _native.Neighbours([(97, 0x110000)])
+    with pytest.raises(ValueError, match="is not a code point"):
+        _native.Neighbours([], [0x110000], True)
+    refused("the unknown token has an id that is not between", characters=[(b"a", 1)], unknown=(-1, True))
     with pytest.raises(TypeError):
         _native.Neighbours([(97, -1)])

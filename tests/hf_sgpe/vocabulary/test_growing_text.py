@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given, strategies as st
 from support.character_tokenizers import NORMALIZATIONS, character_tokenizer
 from support.data import DATA, needs_data
+from support.sentencepiece_like import RARER_KINDS, content
 from support.small_tokenizers import SPECIALS, with_parts
 from support.texts import chunked, texts
 
 from hf_sgpe import SPLIT_PATTERNS, BPETokenizer, SGPEError, TrainingConfig, WordCounts, train_from_counts
+from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.vocabulary import growing_text
 from hf_sgpe.vocabulary.added_patterns import Matching
@@ -31,7 +33,7 @@ OTHERS = (
     "characters and tokens",
     "characters and rules",
 )
-KINDS = [*SPLIT_PATTERNS, *OTHERS, *NORMALIZATIONS]
+KINDS = [*SPLIT_PATTERNS, *OTHERS, *NORMALIZATIONS, *RARER_KINDS]
 TOKENS = {"<m>": Matching(lstrip=True), "<r>": Matching(rstrip=True), ".net": Matching(single_word=True), "a b": Matching()}
 
 seams = st.sampled_from(
@@ -77,6 +79,8 @@ def of_kind(sample, tokenizer):
             return with_tokens(of_kind("o200k"), TOKENS, matching=TOKENS)
         if kind == "normalized":
             return with_tokens(of_kind("gpt2"), ["   ", "<é>"], normalized_tokens={"   ", "<é>"})
+        if kind in RARER_KINDS:
+            return BPETokenizer.of(tokenizer_json.from_dict(content(learned, 700, kind, {"<|a|>": True, "\n\n": False})))
         if kind in NORMALIZATIONS:
             return character_tokenizer(learned, kind, runs=("  ", "    "))
         if kind == "characters and tokens":

@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 from hypothesis import given, strategies as st
-from support.sentencepiece_like import KINDS, content
+from support.sentencepiece_like import KINDS, RARER_KINDS, content
 
 from hf_sgpe import BPETokenizer
 from hf_sgpe.formats import tokenizer_json
@@ -17,7 +17,7 @@ strings = st.lists(st.sampled_from(SOME), max_size=12).map("".join)
 
 @cache
 def base_of(kind):
-    if kind in KINDS:
+    if kind in KINDS | RARER_KINDS:
         return tokenizer_json.from_dict(content(TEXTS, 150, kind))
     return BPETokenizer.train_from_iterator([text * 9 for text in TEXTS], 420, pattern=kind).data
 
@@ -27,7 +27,7 @@ def parts_of(kind):
     return TokenParts(base_of(kind))
 
 
-@pytest.fixture(scope="module", params=["gpt2", "o200k", *KINDS])
+@pytest.fixture(scope="module", params=["gpt2", "o200k", *KINDS, *RARER_KINDS])
 def kind(request):
     return request.param
 

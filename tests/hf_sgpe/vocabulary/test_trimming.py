@@ -49,9 +49,14 @@ def trimming_of(kind, ids, **parts):
     return trimmed(base_of(kind, **parts), DROPPED, ids=ids)
 
 
-@pytest.fixture(scope="module", params=[*PATTERNS, *KINDS])
+@pytest.fixture(scope="module", params=[*PATTERNS, *KINDS, "cut at spaces", "NFKC", "lower case"])
 def kind(request):
     return request.param
+
+
+def test_a_tokenizer_that_would_lose_text_is_refused():
+    with pytest.raises(SGPEError, match="has no tokens for bytes, so it would lose text in the dropped tokens"):
+        trimming_of("unknown, fused", "keep")
 
 
 @pytest.mark.parametrize("ids", ["keep", "compact"])

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given, strategies as st
-from support.sentencepiece_like import KINDS, content
+from support.sentencepiece_like import KINDS, RARER_KINDS, content
 from tokenizers import Tokenizer
 
 from hf_sgpe import BPETokenizer, ExtensionConfig, SGPEError, WordCounts
@@ -32,7 +32,7 @@ def extended(base, number=60, scripts=("sinhala",), text=SINHALA):
     return extend_from_counts(base, WordCounts.from_texts([text], config.counting_splitting(base)), config)
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=(*KINDS, *RARER_KINDS))
 def extension(request):
     return extended(base_of(request.param))
 
@@ -43,7 +43,8 @@ def test_ids_are_those_of_the_library_and_other_text_keeps_its_ids(extension, te
     library = Tokenizer.from_str(json.dumps(tokenizer_json.to_dict(new.data)))
     ids = new.encode(text)
     assert ids == library.encode(text, add_special_tokens=False).ids
-    assert new.decode(ids) == old.decode(old.encode(text))
+    if new.data.byte_tokens:  # without them, the base loses some characters
+        assert new.decode(ids) == old.decode(old.encode(text))
     if not any("\u0d80" <= character < "\u0e00" for character in text):
         assert ids == old.encode(text)
 
