@@ -75,6 +75,7 @@ HF_SGPE_TARGET_AVX2 inline void classify_by_avx2(const uint8_t* text, size_t n, 
            static_cast<uint64_t>(static_cast<uint32_t>(_mm256_movemask_epi8(high))) << 32;
   };
   for (size_t i = 0; i < n; ++i, text += kBlock) {
+    prefetch_line(text + kAhead);
     const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(text));
     const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(text + 32));
     Block& block = blocks[i];

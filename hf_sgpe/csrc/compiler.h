@@ -2,8 +2,14 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <new>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 
 #if defined(_MSC_VER)
 #include <intrin.h>
@@ -53,6 +59,33 @@ HF_SGPE_INLINE void prefetch_line(const void* address) {
   (void)address;
 #endif
 }
+
+// An allocator that asks the system for large pages, because a look-up in a large table often needs a new page. The alignment
+// is that of a cache line at least.
+template <class T>
+struct LargePages {
+  using value_type = T;
+
+  LargePages() = default;
+  template <class Other>
+  LargePages(const LargePages<Other>&) {}
+
+  T* allocate(size_t n) {
+    void* const memory = ::operator new(n * sizeof(T), alignment(n));
+#if defined(__linux__)
+    if (n * sizeof(T) >= kPage) madvise(memory, n * sizeof(T), MADV_HUGEPAGE);
+#endif
+    return static_cast<T*>(memory);
+  }
+  template <class U>
+  void construct(U* place) { ::new (static_cast<void*>(place)) U; }  // without clearing numbers
+  void deallocate(T* memory, size_t n) { ::operator delete(memory, alignment(n)); }
+  bool operator==(const LargePages&) const { return true; }
+
+ private:
+  static constexpr size_t kPage = size_t{1} << 21;
+  static std::align_val_t alignment(size_t n) { return std::align_val_t{n * sizeof(T) >= kPage ? kPage : 64}; }
+};
 
 #if HF_SGPE_AVX2
 inline bool has_avx2() {

@@ -19,18 +19,18 @@ namespace hf_sgpe {
 // An array of ids that grows without clearing the new memory.
 class Ids {
  public:
-  const Id* data() const { return ids_.get(); }
+  const Id* data() const { return ids_.data(); }
   size_t size() const { return size_; }
-  size_t capacity() const { return capacity_; }
+  size_t capacity() const { return ids_.size(); }
   void clear() { size_ = 0; }
 
   // Room for the next n ids. Call `grown` with the number of ids written.
   HF_SGPE_INLINE Id* room(size_t n) {
-    if (capacity_ - size_ < n) grow(n);
-    return ids_.get() + size_;
+    if (ids_.size() - size_ < n) ids_.resize(std::max(ids_.size() * 2, std::max(size_ + n, size_t{256})));
+    return ids_.data() + size_;
   }
   void grown(size_t n) { size_ += n; }
-  Id* at(size_t place) { return ids_.get() + place; }
+  Id* at(size_t place) { return ids_.data() + place; }
   void shrink(size_t size) { size_ = size; }
 
   void append(const Id* ids, size_t n) {
@@ -39,15 +39,8 @@ class Ids {
   }
 
  private:
-  void grow(size_t n) {
-    const size_t capacity = std::max(capacity_ * 2, std::max(size_ + n, size_t{256}));
-    std::unique_ptr<Id[]> ids(new Id[capacity]);
-    if (size_) std::memcpy(ids.get(), ids_.get(), size_ * sizeof(Id));
-    ids_ = std::move(ids);
-    capacity_ = capacity;
-  }
-  std::unique_ptr<Id[]> ids_;
-  size_t size_ = 0, capacity_ = 0;
+  std::vector<Id, LargePages<Id>> ids_;
+  size_t size_ = 0;
 };
 
 // A cache of the ids of words, and buffers for encoding. Only one thread may use it at a time.
@@ -180,7 +173,7 @@ class Encoder {
         : encoder_(encoder), memory_(memory), out_(out), limit_(limit), seed_(hash_seed()) {}
 
     HF_SGPE_INLINE void operator()(const uint8_t* word, size_t size) {
-      Waiting& waiting = waiting_[count_++];
+      Waiting& waiting = *next_;
       waiting.start = word;
       waiting.size = size;
       if (size <= Memory::Short::kLongest) {
@@ -195,30 +188,30 @@ class Encoder {
         waiting.hash = hash_bytes(word, size, seed_);
         memory_.words.prefetch_slot(waiting.hash);
       }
-      if (count_ == kWaiting) flush();
+      if (++next_ == waiting_ + kWaiting) flush();
     }
 
     // Appends the id of a token that is not made of words.
     void token(Id id) {
-      waiting_[count_].hash = static_cast<uint64_t>(id);
-      waiting_[count_].size = kToken;
-      if (++count_ == kWaiting) flush();
+      next_->hash = static_cast<uint64_t>(id);
+      next_->size = kToken;
+      if (++next_ == waiting_ + kWaiting) flush();
     }
 
     void flush() {
-      const size_t count = std::exchange(count_, 0);  // reset first, because memory can run out below
-      for (size_t i = 0; i < count; ++i) {
-        const Waiting& word = waiting_[i];
-        if (word.size <= Memory::Short::kLongest)
-          append(memory_.short_words, word, word.short_key);
-        else if (word.size <= Memory::Middle::kLongest)
-          append(memory_.middle_words, word, word.middle_key);
-        else if (word.size == kToken)
-          *out_.room(1) = static_cast<Id>(word.hash), out_.grown(1), --memory_.look_ups;
-        else
-          encoder_.append_long(word.hash, word.start, word.size, memory_, out_);
+      const Waiting* const end = std::exchange(next_, waiting_);  // reset first, because memory can run out below
+      memory_.look_ups += static_cast<size_t>(end - waiting_);
+      Id* ids = out_.room(kMost * kWaiting);
+      for (const Waiting* word = waiting_; word < end; ++word) {
+        if (word->size <= Memory::Short::kLongest && copy(memory_.short_words.find(word->hash, word->short_key), ids)) continue;
+        if (word->size > Memory::Short::kLongest && word->size <= Memory::Middle::kLongest &&
+            copy(memory_.middle_words.find(word->hash, word->middle_key), ids))
+          continue;
+        out_.shrink(static_cast<size_t>(ids - out_.at(0)));
+        append(*word);
+        ids = out_.room(kMost * kWaiting);
       }
-      memory_.look_ups += count;
+      out_.shrink(static_cast<size_t>(ids - out_.at(0)));
     }
 
     // Must be called after the last word.
@@ -228,22 +221,46 @@ class Encoder {
     }
 
    private:
-    struct Waiting {
-      Memory::Short short_key;  // at most one of the two is set
-      Memory::Middle middle_key;
+    struct alignas(64) Waiting {
+      union {
+        Memory::Short short_key;
+        Memory::Middle middle_key;
+      };
       uint64_t hash;
       const uint8_t* start;
       size_t size;
     };
 
-    template <class Key, int most>
-    HF_SGPE_INLINE void append(ShortTable<Key, Memory::Few<most>>& table, const Waiting& word, const Key& key) {
-      const Memory::Few<most>* few = table.find(word.hash, key);
-      if (!few) [[unlikely]] return miss(word);
-      if (few->n > most) [[unlikely]]
-        return out_.append(memory_.more_ids.data() + few->ids[0], static_cast<size_t>(few->n));
-      std::memcpy(out_.room(most + 1), few, sizeof *few);  // copy all, without a branch on the number of ids
-      out_.grown(static_cast<size_t>(few->n));
+    // Copies the ids of a word if they are few: all of `few`, without a branch on their number.
+    template <int most>
+    static HF_SGPE_INLINE bool copy(const Memory::Few<most>* few, Id*& ids) {
+      if (!few || few->n > most) [[unlikely]] return false;
+      std::memcpy(ids, few, sizeof *few);
+      ids += few->n;
+      return true;
+    }
+
+    // Appends the ids of any other word.
+    void append(const Waiting& word) {
+      const auto append_more = [&](const auto* few) {
+        if (few) out_.append(memory_.more_ids.data() + few->ids[0], static_cast<size_t>(few->n));
+        else miss(word);
+      };
+      if (word.size <= Memory::Short::kLongest) return append_more(memory_.short_words.find(word.hash, word.short_key));
+      if (word.size <= Memory::Middle::kLongest) return append_more(memory_.middle_words.find(word.hash, word.middle_key));
+      if (word.size == kToken) {
+        --memory_.look_ups;
+        *out_.room(1) = static_cast<Id>(word.hash);
+        out_.grown(1);
+      } else if (word.size > kLongest) {
+        encoder_.make_room(memory_);
+        encoder_.merge(word.start, word.size, memory_);
+        out_.append(memory_.ids.data(), memory_.ids.size());
+      } else if (WordTable::Record* const record = memory_.words.find(word.hash, word.start, word.size)) {
+        out_.append(reinterpret_cast<const Id*>(record->payload()), record->payload_size / sizeof(Id));
+      } else {
+        miss(word);
+      }
     }
 
     // Leaves room for the ids of a word that is not in the cache, because many such words are merged faster together.
@@ -258,34 +275,35 @@ class Encoder {
     // Fills in the ids of these words, closes the gaps behind them, and puts them into the cache.
     void merge_missed() {
       const size_t count = std::exchange(missed_count_, 0), size = out_.size();
-      Merger::Strand strands[Merger::kTogether];
-      size_t numbers[Merger::kTogether], together = 0, end = places_[0];
+      Merger::Strand<Merger::kFew> few[Merger::kTogether];
+      Merger::Strand<Merger::kSome> some[Merger::kTogether];
+      size_t numbers[Merger::kTogether], end = places_[0], number_of_few = 0, number_of_some = 0;
       bool whole[Merger::kTogether];
       size_t* number_of[Merger::kTogether];
       for (size_t i = 0; i < count; ++i) {
         Id* const ids = out_.at(places_[i]);
         size_t& n = numbers[i] = encoder_.start(missed_[i].start, missed_[i].size, memory_, ids, whole[i]);
-        number_of[i] = &n;
-        if (whole[i] || n < 2) continue;
-        if (n > Merger::Strand::kFew) {
-          n = memory_.merger.merge(ids, n, encoder_.table_);
-        } else {
-          Merger::Strand& strand = strands[together++];
+        const auto put_into = [&](auto& strand) {
           strand.ids = ids, strand.n = n;
           number_of[i] = &strand.n;
-        }
+        };
+        number_of[i] = &n;
+        if (whole[i] || n < 2) continue;
+        if (n <= Merger::kFew) put_into(few[number_of_few++]);
+        else if (n <= Merger::kSome) put_into(some[number_of_some++]);
+        else n = memory_.merger.merge(ids, n, encoder_.table_);
       }
-      Merger::merge_together(strands, together, encoder_.table_);
+      Merger::merge_together(few, number_of_few, encoder_.table_);
+      Merger::merge_together(some, number_of_some, encoder_.table_);
       for (size_t i = 0; i < count; ++i) {
         const Waiting& word = missed_[i];
         const size_t n = *number_of[i], next = places_[i] + word.size, last = i + 1 < count ? places_[i + 1] : size;
         Id* const ids = out_.at(end);
         std::memmove(ids, out_.at(places_[i]), n * sizeof(Id));
         if (!whole[i]) encoder_.finish_ids(ids, n);
-        if (word.size <= Memory::Short::kLongest)
-          remember(memory_.short_words, word, word.short_key, ids, n);
-        else
-          remember(memory_.middle_words, word, word.middle_key, ids, n);
+        if (word.size <= Memory::Short::kLongest) remember(memory_.short_words, word, word.short_key, ids, n);
+        else if (word.size <= Memory::Middle::kLongest) remember(memory_.middle_words, word, word.middle_key, ids, n);
+        else remember_long(word, ids, n);
         std::memmove(ids + n, out_.at(next), (last - next) * sizeof(Id));
         end += n + last - next;
       }
@@ -306,7 +324,15 @@ class Encoder {
       table.insert(word.hash, key, seed_) = few;
     }
 
-    static constexpr size_t kWaiting = 64, kToken = SIZE_MAX;
+    void remember_long(const Waiting& word, const Id* ids, size_t n) {
+      if (memory_.words.find(word.hash, word.start, word.size)) return;
+      encoder_.make_room(memory_);
+      WordTable::Record* const record = memory_.words.insert(word.hash, word.start, word.size, n * sizeof(Id));
+      std::memcpy(record->payload(), ids, n * sizeof(Id));
+    }
+
+    static constexpr size_t kWaiting = 128, kToken = SIZE_MAX;
+    static constexpr size_t kMost = 8;  // ids that are copied for a word
     const Encoder& encoder_;
     Memory& memory_;
     Ids& out_;
@@ -314,7 +340,8 @@ class Encoder {
     const uint64_t seed_;
     Waiting waiting_[kWaiting], missed_[Merger::kTogether];
     size_t places_[Merger::kTogether];  // of the missed words among the ids
-    size_t count_ = 0, missed_count_ = 0;
+    Waiting* next_ = waiting_;
+    size_t missed_count_ = 0;
   };
 
  private:
@@ -340,19 +367,6 @@ class Encoder {
   void finish_ids(Id* ids, size_t n) const {
     if (by_characters()) return;  // the table's numbers are the ids
     for (Id* id = ids; id < ids + n; ++id) *id = ids_[static_cast<size_t>(*id)];
-  }
-
-  // Appends the ids of a word that is too long for the tables of short words.
-  void append_long(uint64_t hash, const uint8_t* word, size_t size, Memory& memory, Ids& out) const {
-    if (WordTable::Record* record = size <= kLongest ? memory.words.find(hash, word, size) : nullptr)
-      return out.append(reinterpret_cast<const Id*>(record->payload()), record->payload_size / sizeof(Id));
-    merge(word, size, memory);
-    const std::vector<Id>& ids = memory.ids;
-    out.append(ids.data(), ids.size());
-    make_room(memory);
-    if (size > kLongest) return;
-    WordTable::Record* record = memory.words.insert(hash, word, size, ids.size() * sizeof(Id));
-    std::memcpy(record->payload(), ids.data(), ids.size() * sizeof(Id));
   }
 
   // Called for each word that is not in the cache. A full cache is emptied: the words of the current text return at once, and
@@ -433,7 +447,7 @@ class Encoder {
       Memory::Character& known = memory.characters[point];
       if (!known.n) {
         const size_t n = bytes(start, static_cast<size_t>(p - start), known.ids);
-        known.n = static_cast<int32_t>(memory.merger.merge_short(known.ids, n, table_, within_characters_));
+        known.n = static_cast<int32_t>(Merger::merge_below(known.ids, n, table_, within_characters_));
       }
       out = std::copy(known.ids, known.ids + known.n, out);
     }

@@ -109,102 +109,84 @@ class Merger {
  public:
   // Merges `ids` in place and returns their new number. O(n log n); for short words a faster method with O(n²).
   size_t merge(Id* ids, size_t n, const MergeTable& table) {
-    if (n < 2 || n > Strand::kFew) return n <= kShort ? merge_short(ids, n, table) : merge_long(ids, n, table);
-    Strand strand;
-    strand.ids = ids, strand.n = n;
-    merge_together(&strand, 1, table);
-    return strand.n;
-  }
-
-  // The same for n <= kShort, with only the merges of ranks below `limit`. Tokens keep their places. When a token is merged
-  // into the one before it, its place leaves the set of places.
-  static size_t merge_short(Id* ids, size_t n, const MergeTable& table, int32_t limit = MergeTable::kNone) {
-    if (n < 2) return n;
-    // Rank and place in one number: the smallest is the leftmost pair of the lowest rank. Comparisons are in groups of eight.
-    alignas(32) int32_t keys[kShort];
-    constexpr int32_t none = MergeTable::kNone << 6;
-    const auto key = [&](size_t left, size_t right) HF_SGPE_INLINE_LAMBDA {
-      const int32_t rank = table.find(ids[left], ids[right]);
-      return (rank < limit ? rank << 6 : none) | static_cast<int32_t>(left);
+    const auto merge_one = [&]<size_t most>(Strand<most>&& strand) {
+      strand.ids = ids, strand.n = n;
+      merge_together(&strand, 1, table);
+      return strand.n;
     };
-    const size_t eights = (n + 7) & ~size_t{7};
-    for (size_t i = 0; i + 1 < n; ++i) keys[i] = key(i, i + 1);
-    for (size_t i = n - 1; i < eights; ++i) keys[i] = none;
-    uint64_t places = ~uint64_t{0} >> (64 - n);
-    for (;;) {
-      int32_t best = none;
-      for (size_t eight = 0; eight < eights; eight += 8)
-        for (size_t i = eight; i < eight + 8; ++i) best = keys[i] < best ? keys[i] : best;
-      if (best >= none) break;
-      const size_t place = best & 63;
-      const size_t right = after(places, place);
-      ids[place] = table.result(best >> 6);
-      places &= ~(uint64_t{1} << right);
-      keys[right] = none;
-      const size_t next = after(places, place);
-      keys[place] = next < 64 ? key(place, next) : none;
-      if (const uint64_t before = places & ((uint64_t{1} << place) - 1)) {
-        const size_t previous = static_cast<size_t>(std::bit_width(before)) - 1;
-        keys[previous] = key(previous, place);
-      }
-    }
-    size_t kept = 0;
-    for (uint64_t left = places; left; left &= left - 1) ids[kept++] = ids[std::countr_zero(left)];
-    return kept;
+    return n < 2 ? n : n <= kFew ? merge_one(Strand<kFew>()) : n <= kSome ? merge_one(Strand<kSome>()) : merge_long(ids, n, table);
   }
 
-  // A word of 2 to kFew ids while it is merged. The number of its ids changes in the end. Places are one later than in `ids`,
+  // The same for few ids, with only the merges of ranks below `limit`.
+  static size_t merge_below(Id* ids, size_t n, const MergeTable& table, int32_t limit) {
+    for (;;) {
+      int32_t best = limit;
+      size_t place = 0;
+      for (size_t i = 0; i + 1 < n; ++i)
+        if (const int32_t rank = table.find(ids[i], ids[i + 1]); rank < best) best = rank, place = i;
+      if (best == limit) return n;
+      ids[place] = table.result(best);
+      std::copy(ids + place + 2, ids + n--, ids + place + 1);
+    }
+  }
+
+  // A word of 2 to `most` ids while it is merged. The number of its ids changes in the end. Places are one later than in `ids`,
   // and a token without merges is beyond each end.
+  template <size_t most>
   struct Strand {
-    static constexpr size_t kFew = 16;
     Id* ids;
     size_t n;
-    uint32_t places;
+    uint64_t places;
     size_t previous, place, next;  // places of the last result and of its neighbours, whose pairs are being fetched
-    Id token[kFew + 2];            // by place
-    alignas(32) int32_t keys[kFew];
+    Id token[most + 2];            // by place
+    alignas(32) int32_t keys[(most + 7) / 8 * 8];
   };
+  static constexpr size_t kFew = 16, kSome = 62;  // ids of strands
 
   // Merges up to kTogether words, of which `ids` and `n` are set, in turns: while pairs of one are fetched, others merge.
-  static void merge_together(Strand* strands, size_t count, const MergeTable& table) {
+  template <size_t most>
+  static void merge_together(Strand<most>* strands, size_t count, const MergeTable& table) {
 #if HF_SGPE_AVX2
     if (kVectors) return merge_together_by_avx2(strands, count, table);
 #endif
     merge_in_turns(strands, count, table);
   }
 
-  static constexpr size_t kShort = 64, kTogether = 16;
+  static constexpr size_t kTogether = 16;
   static_assert(MergeTable::kNone > MergeTable::kMerges);
 
  private:
 #if HF_SGPE_AVX2
-  HF_SGPE_TARGET_AVX2 static void merge_together_by_avx2(Strand* strands, size_t count, const MergeTable& table) {
+  template <size_t most>
+  HF_SGPE_TARGET_AVX2 static void merge_together_by_avx2(Strand<most>* strands, size_t count, const MergeTable& table) {
     merge_in_turns(strands, count, table);
   }
 #endif
 
-  // As merge_short.
-  static HF_SGPE_INLINE void merge_in_turns(Strand* strands, size_t count, const MergeTable& table) {
+  // Rank and place are one number: the smallest is the leftmost pair of the lowest rank. When a token is merged into the one
+  // before it, its place leaves the set of places.
+  template <size_t most>
+  static HF_SGPE_INLINE void merge_in_turns(Strand<most>* strands, size_t count, const MergeTable& table) {
     constexpr int32_t none = MergeTable::kNone << 6;
-    const auto key = [&](const Strand& strand, size_t left, size_t right, size_t place) HF_SGPE_INLINE_LAMBDA {
+    const auto key = [&](const Strand<most>& strand, size_t left, size_t right, size_t place) HF_SGPE_INLINE_LAMBDA {
       const int32_t rank = table.find(strand.token[left], strand.token[right]);
       table.prefetch_result(rank);
       return rank << 6 | static_cast<int32_t>(place);
     };
-    for (Strand* strand = strands; strand < strands + count; ++strand) {
+    for (Strand<most>* strand = strands; strand < strands + count; ++strand) {
       const size_t n = strand->n;
       std::memcpy(strand->token + 1, strand->ids, n * sizeof(Id));
       strand->token[0] = strand->token[n + 1] = MergeTable::kNoId;
-      strand->places = ~(~uint32_t{0} << 1 << (n + 1));
+      strand->places = ~(~uint64_t{0} << 1 << (n + 1));
       for (size_t i = 0; i + 1 < n; ++i) strand->keys[i] = key(*strand, i + 1, i + 2, i);
-      for (size_t i = n - 1; i < Strand::kFew; ++i) strand->keys[i] = none;
+      for (size_t i = n - 1; i < std::size(strand->keys); ++i) strand->keys[i] = none;
       strand->previous = 0, strand->place = 1, strand->next = 2;
     }
-    Strand* active[kTogether];
+    Strand<most>* active[kTogether];
     for (size_t i = 0; i < count; ++i) active[i] = strands + i;
     while (count) {
       for (size_t i = 0; i < count;) {
-        Strand& strand = *active[i];
+        Strand<most>& strand = *active[i];
         const int32_t before = key(strand, strand.previous, strand.place, strand.previous - 1);
         strand.keys[strand.place - 1] = key(strand, strand.place, strand.next, strand.place - 1);
         if (strand.previous) strand.keys[strand.previous - 1] = before;
@@ -212,19 +194,19 @@ class Merger {
         for (const int32_t other : strand.keys) best = other < best ? other : best;
         if (best >= none) {
           size_t kept = 0;
-          for (uint32_t left = strand.places & ~(uint32_t{1} | uint32_t{2} << strand.n); left; left &= left - 1)
+          for (uint64_t left = strand.places & ~(uint64_t{1} | uint64_t{2} << strand.n); left; left &= left - 1)
             strand.ids[kept++] = strand.token[std::countr_zero(left)];
           strand.n = kept;
           active[i] = active[--count];
           continue;
         }
         const size_t place = static_cast<size_t>(best & 63) + 1;
-        const uint32_t later = strand.places & ~uint32_t{0} << 1 << place;
+        const uint64_t later = strand.places & ~uint64_t{0} << 1 << place;
         const auto right = static_cast<size_t>(std::countr_zero(later));
         const auto next = static_cast<size_t>(std::countr_zero(later & (later - 1)));
-        const auto previous = static_cast<size_t>(std::bit_width(strand.places & ((uint32_t{1} << place) - 1))) - 1;
+        const auto previous = static_cast<size_t>(std::bit_width(strand.places & ((uint64_t{1} << place) - 1))) - 1;
         strand.token[place] = table.result(best >> 6);
-        strand.places &= ~(uint32_t{1} << right);
+        strand.places &= ~(uint64_t{1} << right);
         strand.keys[right - 1] = none;
         table.prefetch(strand.token[previous], strand.token[place]);
         table.prefetch(strand.token[place], strand.token[next]);
@@ -232,12 +214,6 @@ class Merger {
         ++i;
       }
     }
-  }
-
-  // The next of `places` after `place`; 64 if there is none.
-  static HF_SGPE_INLINE size_t after(uint64_t places, size_t place) {
-    const uint64_t later = place == 63 ? 0 : places >> (place + 1);
-    return later ? place + 1 + static_cast<size_t>(std::countr_zero(later)) : 64;
   }
 
   size_t merge_long(Id* ids, size_t n, const MergeTable& table) {

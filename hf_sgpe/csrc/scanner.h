@@ -102,25 +102,15 @@ class Scanner {
     for (auto [first, last] : ranges) {
       if (last >= kCodePoints || first < 0x80)
         throw std::invalid_argument("the characters of a script must be between U+0080 and U+10FFFF");
-      for (uint32_t point = first; point <= last; ++point) scripts_[point] = value;
+      if (pages_.empty()) pages_.resize(512);
       for (uint32_t point = first; point <= last; ++point) {
-        uint8_t bytes[4];
-        encode(point, bytes);
-        lead_[bytes[0]] = true;
-      }
-    }
-    if (pages_.empty()) pages_.resize(512);
-    for (auto [first, last] : ranges) {
-      for (uint32_t point = first; point <= last; ++point) {
+        scripts_[point] = value;
         if (point < 0x800 || point > 0xFFFF) continue;
         Page& page = pages_[point >> 7];
         page.add(point);
         page.script = page.script == 0 || page.script == value ? value : kSeveral;
       }
     }
-    leads_ = 0;
-    for (int byte = 0; byte < 256; ++byte)
-      if (lead_[byte]) ++leads_, only_lead_ = byte;
   }
 
   template <Base base, class Emit>
@@ -392,16 +382,8 @@ class Scanner {
 
   // The place of the next character of a script, or the end.
   Pointer next_letter(Pointer p, Pointer end) const {
-    for (; p < end; ++p) {
-      if (leads_ == 1) {
-        p = static_cast<Pointer>(std::memchr(p, only_lead_, static_cast<size_t>(end - p)));
-        if (!p) return end;
-      } else {
-        while (p < end && !lead_[*p]) ++p;
-        if (p == end) return end;
-      }
-      Pointer after = p;
-      const uint8_t value = scripts_[decode(after)];
+    for (Pointer after = p; p < end; p = after) {
+      const uint8_t value = *after < 0x80 ? (++after, uint8_t{0}) : scripts_[decode(after)];
       if (value != 0 && !is_joiner(value)) return p;
     }
     return end;
@@ -433,8 +415,6 @@ class Scanner {
   std::vector<Page> pages_;        // 128 code points each, unused below U+0800; empty without scripts
   std::vector<uint8_t> in_steps_;  // by code point: a bit for each step with this character
   std::vector<size_t> most_;       // by step: the longest run to cut out
-  bool lead_[256] = {};           // first bytes of the characters of the scripts
-  int leads_ = 0, only_lead_ = 0;
 };
 
 }  // namespace hf_sgpe

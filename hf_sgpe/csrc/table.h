@@ -24,29 +24,13 @@ inline uint64_t hash_seed() {
 
 HF_SGPE_INLINE uint64_t hash_bytes(const uint8_t* p, size_t n, uint64_t seed) {
   constexpr uint64_t k1 = 0xA0761D6478BD642Fu, k2 = 0xE7037ED1A0B428DBu;
-  uint64_t a, b, state = seed;
-  if (n > 16) {
-    size_t left = n;
-    for (; left > 16; left -= 16, p += 16) state = mix(load8(p) ^ k1, load8(p + 8) ^ state);
-    a = load8(p + left - 16);
-    b = load8(p + left - 8);
-  } else if (n >= 8) {
-    a = load8(p);
-    b = load8(p + n - 8);
-  } else if (n >= 4) {
-    a = load4(p);
-    b = load4(p + n - 4);
-  } else {
-    a = n ? static_cast<uint64_t>(p[0]) << 16 | static_cast<uint64_t>(p[n >> 1]) << 8 | p[n - 1] : 0;
-    b = 0;
-  }
-  return mix(k2 ^ n, mix(a ^ k1, b ^ state));
-}
-
-HF_SGPE_INLINE bool same_bytes(const uint8_t* a, const uint8_t* b, size_t n) {
-  if (n >= 8 && n <= 16) return ((load8(a) ^ load8(b)) | (load8(a + n - 8) ^ load8(b + n - 8))) == 0;
-  if (n >= 4 && n < 8) return ((load4(a) ^ load4(b)) | (load4(a + n - 4) ^ load4(b + n - 4))) == 0;
-  return std::memcmp(a, b, n) == 0;
+  uint64_t state = seed;
+  uint8_t few[16] = {};
+  size_t left = n;
+  for (; left > 16; left -= 16, p += 16) state = mix(load8(p) ^ k1, load8(p + 8) ^ state);
+  if (n < 16) std::memcpy(few, p, n);
+  const uint8_t* const last = n < 16 ? few : p + left - 16;
+  return mix(k2 ^ n, mix(load8(last) ^ k1, load8(last + 8) ^ state));
 }
 
 // A string of 1 to 8 * words - 1 bytes in registers: the bytes, padded with zeros, and their number in the last byte.
@@ -116,21 +100,24 @@ class ShortTable {
 
   // The peak memory in bytes while `more` keys are added.
   size_t peak(size_t more) const { return peak_slots(slots_.size(), size_ + more) * sizeof(Slot); }
-  void prefetch(uint64_t hash) const { prefetch_line(&slots_[hash & mask()]); }
+  void prefetch(uint64_t hash) const { prefetch_line(&slots_[hash & mask_]); }
 
   // Returns the value of a key, or null.
   HF_SGPE_INLINE Value* find(uint64_t hash, const Key& key) {
-    for (size_t i = hash & mask();; i = (i + 1) & mask()) {
-      if (slots_[i].key == key) return &slots_[i].value;
-      if (slots_[i].key.size() == 0) return nullptr;
+    const size_t mask = mask_;
+    Slot* const slots = slots_.data();
+    for (size_t i = hash & mask;; i = (i + 1) & mask) {
+      if (slots[i].key == key) return &slots[i].value;
+      if (slots[i].key.size() == 0) return nullptr;
     }
   }
 
   // Adds a new key. Other values move.
   Value& insert(uint64_t hash, const Key& key, uint64_t seed) {
     if (++size_ * 2 > slots_.size()) {
-      std::vector<Slot> old(slots_.size() * 2);
+      Slots old(slots_.size() * 2);
       old.swap(slots_);
+      mask_ = slots_.size() - 1;
       for (const Slot& slot : old)
         if (slot.key.size()) *empty(slot.key.hash(seed)) = slot;
     }
@@ -142,6 +129,7 @@ class ShortTable {
   void clear() {
     slots_.assign(kFirst, {});
     slots_.shrink_to_fit();
+    mask_ = kFirst - 1;
     size_ = 0;
   }
 
@@ -154,18 +142,18 @@ class ShortTable {
 
  private:
   struct alignas(sizeof(Key) + sizeof(Value) > 32 ? 64 : 32) Slot {
-    Key key;
+    Key key{};
     Value value{};
   };
+  using Slots = std::vector<Slot, LargePages<Slot>>;
   static constexpr size_t kFirst = 1 << 10;
-  size_t mask() const { return slots_.size() - 1; }
   Slot* empty(uint64_t hash) {
-    size_t i = hash & mask();
-    while (slots_[i].key.size()) i = (i + 1) & mask();
+    size_t i = hash & mask_;
+    while (slots_[i].key.size()) i = (i + 1) & mask_;
     return &slots_[i];
   }
-  std::vector<Slot> slots_;
-  size_t size_ = 0;
+  Slots slots_;
+  size_t mask_ = kFirst - 1, size_ = 0;
 };
 
 // Open addressing over records in one array: {key length, payload length, payload, key}, each padded to 8 bytes. A look-up
@@ -205,7 +193,7 @@ class WordTable {
       if (!slot.place) return nullptr;
       if (slot.hash != static_cast<uint32_t>(hash >> 32)) continue;
       Record* record = at(slot.place);
-      if (record->key_size == n && same_bytes(record->key(), key, n)) return record;
+      if (record->key_size == n && std::memcmp(record->key(), key, n) == 0) return record;
     }
   }
 
@@ -242,6 +230,7 @@ class WordTable {
     uint32_t hash = 0;
     uint32_t low = 0;
   };
+  using Slots = std::vector<Slot, LargePages<Slot>>;
 
   static constexpr size_t padded(size_t n) { return (n + 7) & ~size_t{7}; }
   size_t mask() const { return slots_.size() - 1; }
@@ -254,14 +243,14 @@ class WordTable {
   }
 
   void grow() {
-    std::vector<Slot> old(slots_.size() * 2);
+    Slots old(slots_.size() * 2);
     old.swap(slots_);
     for (const Slot& slot : old)
       if (slot.place) put(uint64_t{slot.hash} << 32 | slot.low, slot.place);
   }
 
-  std::vector<Slot> slots_;
-  std::vector<uint64_t> arena_;
+  Slots slots_;
+  std::vector<uint64_t, LargePages<uint64_t>> arena_;
   size_t size_ = 0;
 };
 

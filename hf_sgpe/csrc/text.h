@@ -20,11 +20,6 @@ inline uint64_t load8(const uint8_t* p) {
   std::memcpy(&value, p, 8);
   return value;
 }
-inline uint32_t load4(const uint8_t* p) {
-  uint32_t value;
-  std::memcpy(&value, p, 4);
-  return value;
-}
 
 // A buffer that grows without clearing the new bytes.
 class Scratch {
@@ -87,6 +82,12 @@ class Text {
       case 2: return function(static_cast<const uint16_t*>(characters_));
       default: return function(static_cast<const uint32_t*>(characters_));
     }
+  }
+
+  // Prefetches the beginning, because the processor itself prefetches only where it has been reading for a while.
+  void prefetch() const {
+    const auto* const bytes = static_cast<const uint8_t*>(characters_);
+    for (size_t i = 0; i < std::min<size_t>(length_ * static_cast<size_t>(width_), 512); i += 64) prefetch_line(bytes + i);
   }
 
   // The text as UTF-8, in `scratch` unless it is ASCII.

@@ -120,6 +120,7 @@ class TextEncoder {
       part.thread = thread;
       part.start = ids.size();
       for (size_t place = part.first; place < part.last; ++place) {
+        if (place + 1 < part.last) texts[place + 1].prefetch();
         const size_t before = ids.size();
         const bool encoded = text(texts[place], nfc, find_special, memory_of(thread), ids);
         part.texts.emplace_back(ids.size() - before, encoded);
