@@ -1,4 +1,4 @@
-"""``compare-ids``: compare the ids of a text in two tokenizers."""
+"""``compare-ids``: compare the ids that two tokenizers produce for a text."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def _facts(tokenizer: str, sample_text: str | None) -> dict[str, Any]:
         "normalization": loaded.normalization,
     }
     splitting, training = loaded.splitting, loaded.metadata.get("training", {})
-    # The splitting of portable is that of bpe.
+    # The recipe portable splits text as bpe does.
     recipe = "portable" if training.get("recipe") == "portable" and splitting.recipe == "bpe" else splitting.recipe
     scripts = list(training.get("scripts", ())) if recipe == "portable" else list(splitting.scripts)
     facts |= {"recipe": recipe, "scripts": scripts}

@@ -22,13 +22,15 @@ class ModelOptions:
     model: str = argument("The model: a folder for transformers, OpenVINO or MLX, a GGUF file, or a Hub repository.")
     tokenizer: str | None = option(f"{TOKENIZER_HELP.rstrip('.')} (default: the model's).", None, "-t")
     engine: str | None = option(
-        "Engine that runs the model, from the list of hf-sgpe engines (default: the best installed engine)."
+        "Engine that runs the model (default: the best installed engine). To list the engines, run hf-sgpe engines."
     )
     device: str | None = option(
         "Device that runs the model: cpu, cuda or another PyTorch device for transformers; CPU, GPU, NPU or AUTO for "
         "OpenVINO."
     )
-    n_ctx: int | None = option("With llama.cpp: context length in tokens (default: the model's, up to 8192).")
+    n_ctx: int | None = option(
+        "With llama.cpp: context length in tokens (default: the model's context length, but at most 8192)."
+    )
     n_gpu_layers: int | None = option("With llama.cpp: number of layers on the GPU (default: -1, all).")
     keep_prefixes: int | None = option(
         "Number of texts whose keys and values are kept in memory, so that a prompt that begins like a kept text is "
@@ -51,7 +53,7 @@ class ModelOptions:
 
 
 def read_chat_template(name: str, option: str = "--chat-template") -> str:
-    """Return the template of an option: the name of a built-in template, or the content of a file."""
+    """Return the template that an option names: the name of a built-in template, or the content of a file."""
     from hf_sgpe.chat.templates import SPECIAL_TOKENS, check_template
 
     if name in SPECIAL_TOKENS:

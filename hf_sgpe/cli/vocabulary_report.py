@@ -32,7 +32,9 @@ def report_vocabulary(
     overwrite: bool = False,
     as_json: bool = False,
 ) -> None:
-    """Measure a vocabulary on text, and print tables or JSON. Arguments are those of ``hf-sgpe evaluate --vocabulary``."""
+    """Measure a vocabulary on text, and print tables or JSON. The arguments are the options of ``hf-sgpe evaluate
+    --vocabulary``.
+    """
     from hf_sgpe.corpora.text_files import size_of
     from hf_sgpe.evaluation.token_use import find_counted, holds_text
     from hf_sgpe.evaluation.vocabulary_health import health_of, unreachable_ids

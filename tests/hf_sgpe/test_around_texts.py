@@ -72,7 +72,8 @@ def test_a_token_that_is_not_there_is_asked_for():
         with pytest.raises(SGPEError, match=f"^{name} must be True or False, not 'yes'"):
             TrainingConfig(vocab_size=300, **SPECIAL, **{name: "yes"})
         with pytest.raises(
-            SGPEError, match=rf"^{name} cannot be used with the recipe sgpe, which puts \[CLS\] and \[SEP\] around a text"
+            SGPEError,
+            match=rf"^{name} cannot be used with the recipe sgpe, because this recipe puts \[CLS\] and \[SEP\] around a text",
         ):
             TrainingConfig(vocab_size=300, recipe="sgpe", **SPECIAL, **{name: True})
 

@@ -82,7 +82,7 @@ def test_extend_and_compare_ids(tmp_path, sample):
         ("si.txt --reuse-ids", r"base has no config\.json with the model's number of rows: leave out --reuse-ids"),
         ("si.txt --weight x=2", "--weight: 'x' matches none of the files: give a file name or a glob"),
         ("si.txt --split train", "--split needs a dataset: name one with --dataset"),
-        ("--dataset si --weight si=2", "--weight applies to files, and there are none"),
+        ("--dataset si --weight si=2", "--weight applies only to files, but no file is named"),
     ],
 )
 def test_bad_input_is_one_line(workplace, english, refuses, arguments, message):
