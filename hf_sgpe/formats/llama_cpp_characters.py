@@ -100,8 +100,8 @@ def _splits(text: str, tokens: Set[str]) -> Iterator[tuple[str, str]]:
 
 
 def _token_with_two_ranks(merges: _Pairs) -> str:
-    """Return a token whose merges are not next to each other: between two of them is the merge of another token. Return only
-    a token for which this can change ids.
+    """Return a token with the merge of another token between two of its own merges, if that can change ids. Return an empty
+    text if there is none.
     """
     ranks: dict[str, list[int]] = {}
     for rank, (left, right) in enumerate(merges):

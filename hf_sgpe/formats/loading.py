@@ -72,7 +72,7 @@ def find(
         name = vocabulary_file(names)
         if name is None:
             reason = why_no_tokenizer(names, str(path / subfolder))
-            raise SGPEError(f"{path / subfolder}: the folder contains no {TOKENIZER_FILE}{reason}")
+            raise SGPEError(f"{path / subfolder}: the folder holds no {TOKENIZER_FILE}{reason}")
         return path / subfolder / name
     if path.exists():
         return path

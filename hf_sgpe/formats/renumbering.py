@@ -80,8 +80,8 @@ def moved_settings(settings: Mapping[str, Any], ids: Mapping[int, int]) -> dict[
         for id, token in tokens.items():
             if int(id) not in ids:
                 raise SGPEError(
-                    f"tokenizer_config.json has the added token {token.get('content')!r} with the id {id}, but tokenizer.json "
-                    "does not have this id: keep the ids"
+                    f"tokenizer_config.json has the added token {token.get('content')!r} with the id {id}, but "
+                    "tokenizer.json lacks this id: keep the ids"
                 )
         moved["added_tokens_decoder"] = {str(ids[int(id)]): token for id, token in tokens.items()}
     return moved

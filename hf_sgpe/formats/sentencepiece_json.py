@@ -1,6 +1,6 @@
 """The parts of a ``tokenizer.json`` that was converted from SentencePiece (Llama 2, Mistral 7B, Gemma).
 
-Merges join characters, a space is written as U+2581, and a character without a token becomes the tokens of its bytes.
+Merges join characters, spaces are written as U+2581, and a character without a token is encoded as the tokens of its bytes.
 
 Converters have written the same rules in several forms. `normalization_of` reads all of these forms, and `parts_of` writes
 one of them.
@@ -22,22 +22,22 @@ _DECODERS: Sequence[Mapping[str, Any]] = [
     {"type": "Fuse"},
 ]
 _STRIP: Mapping[str, Any] = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
-# Gemma's files have this pre-tokenizer, which finds nothing, because the normalizer leaves no space.
+# Gemma's files have this pre-tokenizer. It matches nothing, because no space is left after the normalizer.
 _WITHOUT_EFFECT = {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False}
 _BY_SCHEME = {"never": "metaspace", "always": "metaspace-always", "first": "metaspace-first"}
 
 
 def is_one(content: Mapping[str, Any]) -> bool:
-    """Return whether the content of a ``tokenizer.json`` is BPE that was converted from SentencePiece."""
+    """Return whether the content of a ``tokenizer.json`` is a BPE model that was converted from SentencePiece."""
     model = content["model"]
     return model.get("type", "BPE") == "BPE" and bool(model.get("byte_fallback"))
 
 
 def normalization_of(content: Mapping[str, Any]) -> str:
-    """Return the normalization, one of `hf_sgpe.splitting.normalization.METASPACES`, of a ``tokenizer.json``.
+    """Return the normalization of a ``tokenizer.json``, one of `hf_sgpe.splitting.normalization.METASPACES`.
 
     Raises:
-        NotByteLevelError: a normalizer, pre-tokenizer or decoder does something that none of these normalizations does.
+        NotByteLevelError: the normalizer, pre-tokenizer or decoder does not match any of these normalizations.
     """
     normalizers = _members(content.get("normalizer"), "normalizers")
     pre_tokenizers = _members(content.get("pre_tokenizer"), "pretokenizers")
@@ -55,7 +55,9 @@ def normalization_of(content: Mapping[str, Any]) -> str:
 
 
 def _of_metaspace(pre_tokenizers: list[Mapping[str, Any]]) -> str:
-    """Return the normalization of a single ``Metaspace``, which replaces spaces and may put one before the text."""
+    """Return the normalization of a single ``Metaspace``. A Metaspace replaces spaces, and may put a space before the
+    text.
+    """
     if len(pre_tokenizers) != 1 or pre_tokenizers[0]["type"] != "Metaspace":
         raise NotByteLevelError(f"its pre-tokenizer {_names(pre_tokenizers)} is not one that SentencePiece models have")
     metaspace = pre_tokenizers[0]
@@ -76,7 +78,7 @@ def _names(parts: Iterable[Mapping[str, Any]]) -> str:
 
 
 def parts_of(normalization: str) -> dict[str, Any]:
-    """Return the normalizer, pre-tokenizer and decoder of a ``tokenizer.json`` with a normalization."""
+    """Return the normalizer, pre-tokenizer and decoder that a normalization has in a ``tokenizer.json``."""
     metaspace: dict[str, Any] | None = None
     normalizer: dict[str, Any] | None = None
     if normalization in ("metaspace", "metaspace-prefix"):
@@ -94,8 +96,8 @@ def parts_of(normalization: str) -> dict[str, Any]:
 
 
 def byte_tokens_in(vocab: Mapping[str, int]) -> tuple[int, ...]:
-    """Return the ids of the tokens of the 256 bytes. For a byte without a token, this is the id of its ASCII character, such
-    as the tab in Gemma 1 and 2; the byte occurs in no other character.
+    """Return the ids of the tokens of the 256 bytes. If a byte has no token, the id of its ASCII character is returned, such
+    as the tab in Gemma 1 and 2. An ASCII byte occurs in no other character.
 
     Raises:
         NotByteLevelError: a byte has no token, so some characters could not be encoded.
@@ -108,10 +110,11 @@ def byte_tokens_in(vocab: Mapping[str, int]) -> tuple[int, ...]:
 
 
 def tokens_of(texts: set[str]) -> dict[str, bytes]:
-    """Return vocabulary string → token (bytes), for all vocabulary strings that are ordinary tokens.
+    """Return a dict from vocabulary strings to tokens (bytes). It contains all vocabulary strings that are ordinary
+    tokens.
 
     Raises:
-        NotByteLevelError: two strings are the same token, because one has a space where the other has U+2581.
+        NotByteLevelError: two strings are the same token, because one contains a space where the other contains U+2581.
     """
     names = texts.difference(map(byte_token, range(256)))
     spelled = {name: string_to_text(name) for name in names}

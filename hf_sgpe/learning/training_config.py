@@ -308,8 +308,8 @@ class TrainingConfig:
                 raise SGPEError(f"{name} needs a special token that {verb} texts: give {role}, such as <{role[:3]}>")
             if value and self.recipe == "sgpe" and cls_sep_template(self.special_tokens or ()):
                 raise SGPEError(
-                    f"{name} cannot be used with the recipe sgpe, because this recipe puts [CLS] and [SEP] around a text: leave "
-                    "it out"
+                    f"{name} cannot be used with the recipe sgpe, because this recipe puts [CLS] and [SEP] around a text: "
+                    f"leave out {name}"
                 )
 
     def template(self) -> Template | None:

@@ -73,7 +73,7 @@ def test_a_token_that_is_not_there_is_asked_for():
             TrainingConfig(vocab_size=300, **SPECIAL, **{name: "yes"})
         with pytest.raises(
             SGPEError,
-            match=rf"^{name} cannot be used with the recipe sgpe, because this recipe puts \[CLS\] and \[SEP\] around a text",
+            match=rf"^{name} cannot be used with the recipe sgpe, because this recipe puts \[CLS\] and \[SEP\]",
         ):
             TrainingConfig(vocab_size=300, recipe="sgpe", **SPECIAL, **{name: True})
 

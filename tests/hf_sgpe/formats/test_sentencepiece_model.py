@@ -137,7 +137,7 @@ class TestSettings:
             ),
             (
                 {"add_bos_token": True, "bos_token": "<bos>"},
-                "asks for the bos token '<bos>', which is not",
+                "requires the bos token '<bos>', but this token is not",
             ),
         ],
     )
@@ -148,7 +148,7 @@ class TestSettings:
 
 CHARACTERS = [("a", -9.0, NORMAL), ("b", -10.0, NORMAL), ("▁", -11.0, NORMAL)]
 REFUSED = {
-    "its piece 'ab' has the character 'b', which is not a piece": [("ab", 0.0, NORMAL), *CHARACTERS[::2]],
+    "its piece 'ab' contains the character 'b', but this character is not a piece": [("ab", 0.0, NORMAL), *CHARACTERS[::2]],
     "its pieces 'ab' and 'ba' have the same score": [("ab", 0.0, NORMAL), ("ba", 0.0, NORMAL), *CHARACTERS],
     "it matters because of 'aab'": [
         ("aa", -2.0, NORMAL),
@@ -179,13 +179,13 @@ def test_user_defined_pieces_that_a_tokenizer_json_cannot_find():
     [
         (
             {"model_type": "unigram"},
-            "its model is Unigram, and only SentencePiece's BPE models are supported: choose",
+            "its model is Unigram, but only SentencePiece's BPE models are supported: choose",
         ),
         ({"model_type": "char"}, "its model is character"),
         ({"model_type": "word"}, "its model is word"),
         ({"normalization_rule_name": "nfkc"}, "its normalizer nfkc changes characters"),
         ({"normalization_rule_name": "nmt_nfkc"}, "its normalizer nmt_nfkc changes characters"),
-        ({"treat_whitespace_as_suffix": True}, "it writes spaces after words"),
+        ({"treat_whitespace_as_suffix": True}, "its setting treat_whitespace_as_suffix puts spaces after words"),
     ],
 )
 def test_models_of_another_type(lines, options, reason):
@@ -197,7 +197,7 @@ def test_spaces_that_are_not_escaped():
     data = models.changed(
         models.model_of(CHARACTERS), lambda model: setattr(model.normalizer_spec, "escape_whitespaces", False)
     )
-    with pytest.raises(SGPEError, match="it does not write spaces as U"):
+    with pytest.raises(SGPEError, match="its setting escape_whitespaces is off"):
         models.loaded(data)
 
 
