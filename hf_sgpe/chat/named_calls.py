@@ -1,4 +1,4 @@
-"""Tool calls that are the name of a function followed by a JSON object, as newer Mistral models write them."""
+"""Tool calls in the form of newer Mistral models: the name of a function, followed by a JSON object."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_IN_NAME = 300
 
 
 class NamedCall(WrittenCall):
-    """The text of a call, read character by character."""
+    """A reader of the text of a call. It takes one character at a time."""
 
     def __init__(self) -> None:
         super().__init__(1)

@@ -1,4 +1,4 @@
-"""Tool calls whose arguments are text between tags, as Qwen 3 Coder and Qwen 3.5 write them, converted to JSON."""
+"""Tool calls with arguments as text between tags, as in Qwen 3 Coder and Qwen 3.5. The arguments are converted to JSON."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ PARAMETER, END_OF_VALUE, END = "<parameter=", "</parameter>", "</function>"
 
 
 class TaggedCall(WrittenCall):
-    """The text of a call, read character by character.
+    """A reader of the text of a call. It takes one character at a time.
 
     Args:
-        parameters: The JSON schema of each tool's parameters, keyed by the tool's name. The types in it decide whether a
-            value is text or JSON.
+        parameters: The JSON schema of each tool's parameters, keyed by the tool's name. The types in the schema decide
+            whether a value is text or JSON.
     """
 
     def __init__(self, parameters: Mapping[str, Any]) -> None:
@@ -99,7 +99,7 @@ def types_of(schema: Any) -> Iterator[str]:
             yield from types_of(inner)
     for value in [*(schema.get("enum") or ()), *([schema["const"]] if "const" in schema else ())] if named is None else ():
         yield next((name for name, holds in _IS.items() if holds(value)), "string")
-    if "$ref" in schema:  # a reference is nearly always one to an object
+    if "$ref" in schema:  # a reference nearly always refers to an object
         yield "object"
 
 

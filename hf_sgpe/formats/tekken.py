@@ -17,7 +17,7 @@ from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 TEKKEN_FILE = "tekken.json"
 
-# Files before version 7 do not list their special tokens. They are these tokens (mistral_common, Tekkenizer).
+# The special tokens of files before version 7. Such files do not list them (mistral_common, Tekkenizer).
 _FIRST_SPECIAL_TOKENS = (
     *("<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]"),
     *("[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[TOOL_CALLS]", "[IMG]", "<pad>", "[IMG_BREAK]", "[IMG_END]"),

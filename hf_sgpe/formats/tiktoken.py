@@ -3,7 +3,8 @@
 tiktoken has no list of merges. It merges any two neighbours whose concatenation is a token, and begins with the token of
 lowest rank. It has a single split pattern and no normalization. If tiktoken would not return the same tokens as a tokenizer,
 the tokenizer is refused. In tiktoken, the rank of a token is also its id. If the ids of a tokenizer differ from its ranks,
-as in an extended tokenizer, it cannot be written to a file. `to_tiktoken` returns an encoding that maps ranks to ids.
+as in an extended tokenizer, the tokenizer cannot be written to a file. For such a tokenizer, `to_tiktoken` returns an
+encoding that maps ranks to ids.
 """
 
 from __future__ import annotations

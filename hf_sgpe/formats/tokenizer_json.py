@@ -101,7 +101,8 @@ def _settings(tokenizer: TokenizerData) -> dict[str, Any]:
 
 
 def check_folder(directory: str | os.PathLike[str], *, with_chat_template: bool = False) -> None:
-    """Check that a tokenizer can be written into ``directory``, and that no other file there changes how it is loaded.
+    """Check that a tokenizer can be written into ``directory``, and that no other file there changes how the tokenizer is
+    loaded.
 
     Args:
         with_chat_template: Whether the tokenizer has a chat template. It would replace an existing file.
@@ -249,7 +250,8 @@ def roles_in(settings: Mapping[str, Any], special_tokens: Mapping[str, int]) -> 
 
 
 def checked_length(length: Any) -> int | None:
-    """Return the maximum number of ids of a model. Return None for no limit; transformers writes no limit as 10 ** 30.
+    """Return the maximum number of ids of a model. Return None if there is no limit. In files of transformers, this is the
+    number 10 ** 30.
 
     Raises:
         SGPEError: ``length`` is not a number of tokens.

@@ -24,7 +24,7 @@ def answer_pieces(
     length: int = 0,
     reused: Callable[[], int] = lambda: 0,
 ) -> Iterator[Piece]:
-    """Yield the pieces of an answer; the last piece has the finish reason.
+    """Yield the pieces of an answer. The last piece contains the finish reason.
 
     Args:
         tokens: The tokens of the answer. A stop token may be the last one; it has no text.

@@ -20,7 +20,7 @@ def add_engine(engine: type[Engine]) -> None:
         SGPEError: another engine has this name.
     """
     if engine.name in ENGINES:
-        raise SGPEError(f"there is already an engine called {engine.name!r}: choose another name")
+        raise SGPEError(f"an engine {engine.name!r} already exists: choose another name")
     ENGINES[engine.name] = engine
 
 

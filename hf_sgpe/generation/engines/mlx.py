@@ -66,7 +66,8 @@ class MLXEngine(Engine):
 
     @classmethod
     def why_not(cls, path: Path) -> str:
-        """Return why mlx-lm might compute other logits than transformers; empty if it computes the same logits.
+        """Return why mlx-lm might compute other logits than transformers. Return an empty text if both compute the same
+        logits.
 
         Raises:
             SGPEError: the folder has no model.
@@ -225,9 +226,9 @@ The table is needed because mlx-lm silently ignores fields that it does not know
 
 
 def _for_mlx(config: dict[str, Any], written: dict[str, Any]) -> dict[str, Any]:
-    """Return a configuration of transformers, defaults included, in the fields of mlx-lm.
+    """Convert a configuration of transformers, including its defaults, to the fields of mlx-lm.
 
-    mlx-lm has other defaults, so every field has to be set. ``written`` has the fields of the file.
+    mlx-lm has other defaults, so every field has to be set. ``written`` contains the fields of the file.
     """
     settings = {name: value for name, value in config.items() if value is not None or name in written}
     if config["model_type"] == "qwen3_moe":  # transformers 5.5 renames or omits these fields
@@ -244,7 +245,9 @@ def _for_mlx(config: dict[str, Any], written: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sampler(options: GenerationOptions, vocab_size: int) -> Any:
-    """Return a sampler with mlx-lm's steps in the order of `GenerationOptions`; mlx-lm would apply the temperature last."""
+    """Return a sampler with mlx-lm's steps in the order of `GenerationOptions`. By default, mlx-lm applies the temperature
+    last.
+    """
     import mlx.core as mx
     from mlx_lm.sample_utils import apply_min_p, apply_top_k, apply_top_p
 

@@ -63,7 +63,7 @@ class TransformersEngine(Engine):
 
     @classmethod
     def devices(cls) -> tuple[str, ...]:
-        """Return the CPU and the names of NVIDIA and AMD GPUs; PyTorch lists both under CUDA."""
+        """Return the CPU and the names of NVIDIA and AMD GPUs. PyTorch lists both kinds of GPUs under CUDA."""
         import torch
 
         return ("CPU", *(torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())))
@@ -90,7 +90,7 @@ class TransformersEngine(Engine):
     def _go_on(
         self, ids: list[int], options: GenerationOptions, stop_ids: frozenset[int], watch: Watch | None
     ) -> Generator[int, None, None]:
-        # transformers pushes tokens to a streamer. To pull them one by one, run it in its own thread.
+        # transformers pushes tokens to a streamer. To pull tokens one by one, run transformers in a separate thread.
         arrived: SimpleQueue[int | BaseException | None] = SimpleQueue()
         is_over = threading.Event()
         # The thread computes at most this many tokens ahead, because a watch may keep the large arrays of logits.
@@ -228,13 +228,13 @@ class TransformersEngine(Engine):
         return answers
 
     def _batch(self, prompts: list[tuple[list[int], GenerationOptions]]) -> list[list[int]]:
-        """Compute all answers in one batch. Padding shorter prompts changes logits by rounding."""
+        """Compute all answers in one batch. The padding of shorter prompts changes logits slightly, by rounding."""
         distinct = {options for _, options in prompts}
         longest = max((len(ids) for ids, _ in prompts), default=0)
         # Older versions apply the repetition penalty to padding, and padded prompts also have to fit into the context.
         if len(prompts) < 2 or len(distinct) > 1 or (options := distinct.pop()).repetition_penalty != 1:
             return super()._batch(prompts)
-        if options.min_new_tokens:  # each prompt needs a watch of its own
+        if options.min_new_tokens:  # each prompt needs its own watch
             return super()._batch(prompts)
         if self.context_length is not None and longest + options.max_new_tokens > self.context_length:
             return super()._batch(prompts)
@@ -295,7 +295,7 @@ _AHEAD = 3
 
 
 class _Streamer:
-    """A streamer for transformers, which passes it the prompt and then each token."""
+    """A streamer for transformers. It receives the prompt, and then each token."""
 
     def __init__(self, arrived: SimpleQueue[int | BaseException | None]) -> None:
         self._arrived = arrived
@@ -307,4 +307,4 @@ class _Streamer:
         self._has_prompt = True
 
     def end(self) -> None:
-        """Do nothing: the thread that generates reports the end of the text."""
+        """Do nothing, because the generating thread reports the end of the text."""

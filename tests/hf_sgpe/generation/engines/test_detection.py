@@ -333,7 +333,7 @@ def test_an_engine_added_from_outside_appears_everywhere(model, monkeypatch, cap
             load_engine(path, device="cpu")
         with pytest.raises(SGPEError, match="transformers does not run models in the format of numbers: use counting"):
             load_engine(path, "transformers")
-        with pytest.raises(SGPEError, match="there is already an engine called 'counting'"):
+        with pytest.raises(SGPEError, match="an engine 'counting'"):
             add_engine(Counting)
     finally:
         del ENGINES["counting"]
