@@ -119,8 +119,8 @@ def _merges(path: Path) -> list[tuple[str, str]]:
 def _added_tokens(
     settings: Mapping[str, Any], added_ids: Mapping[str, int], vocab: Mapping[str, int]
 ) -> list[dict[str, Any]]:
-    """Return ``added_tokens`` of the equivalent ``tokenizer.json``: first the tokens with ids, then the special tokens
-    without an id.
+    """Return ``added_tokens`` of the equivalent ``tokenizer.json``: first tokens with ids, and then special tokens without
+    an id.
     """
     roles = [*_ROLES, *(name for name in settings if name.endswith("_token") and name not in _ROLES)]
     extra = settings.get("extra_special_tokens") or settings.get("additional_special_tokens") or []

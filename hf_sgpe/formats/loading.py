@@ -57,7 +57,7 @@ def find(
         path_or_repo: File, folder, ``user/name`` or ``user/name@revision``.
         revision: Branch, tag or commit of a repository.
         subfolder: Subfolder of the folder or the repository.
-        token: As for huggingface_hub.
+        token: See huggingface_hub.
         also: Names of other files to download from a repository.
         also_in: Name of a folder of the repository to download, too.
 
@@ -134,7 +134,7 @@ def contents_of(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
 
 
 def is_translated(path: Path) -> bool:
-    """Return whether the file with a vocabulary is not a ``tokenizer.json``, so that it must be translated."""
+    """Return whether a file must be translated, because its vocabulary is not in a ``tokenizer.json``."""
     return _reader_of(path).contents is not tokenizer_json.json_contents
 
 

@@ -38,8 +38,8 @@ def also_ordinary(
 
     Args:
         texts: Texts of added tokens in ``model.vocab``.
-        ignore_merges: Whether a word that is a token becomes this token without merges.
-        by_characters: Whether merges join characters. Then the ordinary tokens are single characters instead of single
+        ignore_merges: Whether a word that is in the vocabulary becomes this token without merges.
+        by_characters: Whether merges join characters. If they do, single characters are ordinary tokens in place of single
             bytes.
 
     >>> also_ordinary(["ß", "ø", "Fuß", "Ġthe", "the"], [(b" ", b"the")])
@@ -68,8 +68,8 @@ def left_out(data: TokenizerData) -> list[str]:
 
 
 def vocab_of(data: TokenizerData) -> dict[str, int]:
-    """Return ``model.vocab``: spelling → id. Added tokens are included if possible, because loading renumbers added tokens
-    that are left out.
+    """Return ``model.vocab``, a dict from spellings to ids. Added tokens are included if possible, because loading renumbers
+    all added tokens that are left out.
 
     Raises:
         SGPEError: an added token is spelled like an ordinary token, and loading would change its id.

@@ -206,7 +206,7 @@ def _last_merge(token: bytes, rank_of: Mapping[tuple[bytes, bytes], int], otherw
 
 
 def _check(tokenizer: TokenizerData, ranks: Mapping[bytes, int]) -> None:
-    """Check that tiktoken's rule leads to the same tokens as the merges of this tokenizer."""
+    """Check that tiktoken's rule produces the same tokens as the merges of this tokenizer."""
     for byte in sorted(BYTES_OF_TEXT):
         if bytes([byte]) not in ranks:
             raise SGPEError(

@@ -91,7 +91,7 @@ class TokenizerFolder:
         model = folder / sentencepiece_model.MODEL_FILE
         kept = [folder / name for name in _KEPT] + sorted((folder / _MORE_TEMPLATES).glob("*.jinja"))
         settings = {**optional_json(folder / ROLES_FILE), **(own_settings or {})}
-        if not loading.is_translated(path):  # the settings of other formats already have those of the class
+        if not loading.is_translated(path):  # the settings of other formats already contain the settings of the class
             settings = {**_of_its_class(folder, settings, data), **settings}
         data = replace(data, roles={**dict(tokenizer_json.roles_in(settings, data.special_tokens)), **data.roles})
         return cls(

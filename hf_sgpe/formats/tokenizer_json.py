@@ -218,7 +218,9 @@ def _errors_name(path: Path) -> Iterator[None]:
 def _parts_of_settings(
     settings: Mapping[str, Any], special_tokens: Mapping[str, int], splitting: Splitting, path: Path
 ) -> dict[str, Any]:
-    """Return the arguments of `TokenizerData` in a ``tokenizer_config.json``. ``path`` is only for error messages."""
+    """Return the arguments for `TokenizerData` that a ``tokenizer_config.json`` contains. ``path`` is only for error
+    messages.
+    """
     metadata = checked_metadata(settings.get("sgpe", {}), str(path))
     # Several names can mean the same pattern. Keep the name that was used in training.
     name = metadata.get("training", {}).get("pattern")

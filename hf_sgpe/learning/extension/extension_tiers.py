@@ -32,7 +32,8 @@ BytesPair = tuple[bytes, bytes]
 
 # A cut letter is visible in the output. A syllable that is cut between letters only costs tokens.
 _LETTER_COST = 4
-# The steps of the binary search for the number of letters and syllables, after a first try with all of them.
+# The number of steps of the binary search for the number of letters and syllables. Before the search, the number of all
+# letters and syllables is tried.
 _TRIALS = 5
 _MOST_AUTO = 200_000
 _MOST_PIECES = 16
