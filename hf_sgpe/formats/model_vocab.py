@@ -113,7 +113,9 @@ def read(content: Mapping[str, Any], normalization: str, *, by_characters: bool)
     ignore_merges = bool(model.get("ignore_merges"))
     spelled |= also_ordinary(names & vocab.keys(), pairs, ignore_merges=ignore_merges, by_characters=by_characters)
     if normalization == "metaspace-prefix" and (both := added["normalized_tokens"] & spelled.keys()):
-        raise NotByteLevelError(f"its added token {min(both)!r} is matched in normalized text, and merges make it, too")
+        raise NotByteLevelError(
+            f"its added token {min(both)!r} is matched in normalized text, but merges also make this token"
+        )
     return {
         "vocab": {token: vocab[name] for name, token in spelled.items()},
         "merges": pairs,
@@ -151,9 +153,9 @@ def _added_tokens(content: Mapping[str, Any], normalization: str) -> dict[str, A
 
 @cache
 def _knows_the_later_only() -> bool:
-    """Return whether the installed version of `tokenizers` finds only the later of two added tokens with the same id.
+    """Return whether the installed version of `tokenizers` finds only the second of two added tokens with the same id.
 
-    Newer versions of the library do so.
+    Newer versions of the library do this.
     """
     model = {"type": "BPE", "vocab": {"a": 0, "<1>": 1, "<2>": 1}, "merges": []}
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}

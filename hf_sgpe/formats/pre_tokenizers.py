@@ -22,7 +22,7 @@ def pre_tokenizer_of(splitting: Splitting) -> dict[str, Any]:
     """Return the entry ``pre_tokenizer`` of a ``tokenizer.json`` that splits text into the same words."""
     splits: list[dict[str, Any]] = []
     for step, pattern in enumerate(splitting.regexes):
-        # OpenVINO fuses two Splits with the same options into one that cuts other words.
+        # OpenVINO fuses two Splits with the same options into a single Split that splits words differently.
         is_alike = bool(splits) and splitting.covers_all(step)
         options = {"behavior": "Removed", "invert": True} if is_alike else {"behavior": "Isolated", "invert": False}
         splits.append({"type": "Split", "pattern": {"Regex": pattern}, **options})

@@ -49,7 +49,7 @@ def _encode_part(
 
 
 def _encode_around(codec: Codec, text: str, added: AddedPattern) -> tuple[list[int], NDArray[np.int32]]:
-    """Return the ids and offsets of a normalized text in which added tokens take white space around them."""
+    """Return the ids and offsets of a normalized text. In this text, added tokens include the white space around them."""
     ids: list[int] = []
     places = [np.zeros((0, 2), np.int32)]
     position = 0
