@@ -15,8 +15,10 @@ from hf_sgpe.vocabulary.added_patterns import EXACTLY, Matching
 from hf_sgpe.vocabulary.special_tokens import any_of
 
 TEMPLATE, ANSWER = 1, 2
-"""Marks of a character, which can be added: `TEMPLATE` for a character that the template wrote, `ANSWER` for a part of an
-answer of the assistant. A character without `TEMPLATE` is from a message, a tool, another variable or an unknown origin."""
+"""Marks of a character: `TEMPLATE` for a character that the template wrote, and `ANSWER` for a part of an answer of the
+assistant. A character with both has the sum of the two. A character without `TEMPLATE` is from a message, a tool, another
+variable or an unknown origin.
+"""
 
 _TEMPLATE_MARKS = bytes([TEMPLATE, TEMPLATE | ANSWER])
 _BY_TEMPLATE = re.compile(b"[%b]+" % _TEMPLATE_MARKS)

@@ -7,7 +7,7 @@ import json
 from hf_sgpe.chat.written_call import WrittenCall
 
 ARGUMENTS = "[ARGS]"
-"""The mark between the name and the arguments. In front of it, ``[CALL_ID]`` and an id may follow the name."""
+"""The mark between the name and the arguments. Between the name and this mark, there may be ``[CALL_ID]`` and an id."""
 
 _CALL_ID = "[CALL_ID]"
 _MOST_IN_NAME = 300

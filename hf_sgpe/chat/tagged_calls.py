@@ -112,4 +112,4 @@ _IS: dict[str, Callable[[Any], bool]] = {
     "array": lambda value: isinstance(value, list),
 }
 _OF_PYTHON = {"True": "true", "False": "false", "None": "null"}
-"""JSON of the values that templates write as Python does."""
+"""The JSON of values that templates write in Python's spelling."""

@@ -71,7 +71,8 @@ ROLES = frozenset(
 
 _END = "\ue000end of the last message\ue001"
 """A text that shows where the template has written the end of a message to continue. It begins and ends with private-use
-characters, and not with spaces, which a template might remove."""
+characters instead of spaces, because a template might remove spaces.
+"""
 
 
 def load_template(name: str) -> str:

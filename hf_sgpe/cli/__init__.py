@@ -110,7 +110,7 @@ def _wrong_usage(error: Any) -> str:
 
 
 def _with_one_suggestion(message: str) -> str:
-    """Return the message with its first list of similar names. Newer versions of Typer add two lists.
+    """Return the message with only the first list of similar names, because newer versions of Typer add two lists.
 
     >>> _with_one_suggestion("No such command 'trian'. Did you mean 'train'? (Did you mean 'train'?)")
     "No such command 'trian'. Did you mean 'train'?"

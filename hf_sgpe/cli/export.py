@@ -83,7 +83,8 @@ def export(given: ExportOptions, as_json: Json = False) -> None:
     writing = _given(writer, "write_options", options)
     if reader.read is None:
         raise SGPEError(
-            f"{tokenizer} is in the format {reader.name}, which export cannot read: name a tokenizer in another format"
+            f"{tokenizer} is in the format {reader.name}, but export cannot read this format: name a tokenizer in "
+            "another format"
         )
     target = Path(given.out).resolve()
     if writer.ending and target.exists() and not given.out.endswith(writer.ending):

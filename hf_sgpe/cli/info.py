@@ -18,7 +18,7 @@ from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
 from hf_sgpe.terminal.options import option
 from hf_sgpe.terminal.printing import print_facts, print_json
 
-# Up to `_MOST_SHOWN` tokens are shown; of more tokens, the first `_SHOWN`.
+# Up to `_MOST_SHOWN` tokens are all shown. If there are more, only the first `_SHOWN` are shown.
 _MOST_SHOWN, _SHOWN = 12, 6
 
 
@@ -45,7 +45,7 @@ def info(given: InfoOptions, as_json: Json = False) -> None:
 
 
 def _few(value: Any) -> Any:
-    """Return a fact as it is shown: of many tokens, their number and the first few.
+    """Return a fact in the form that is shown. For many tokens, this is their number and the first few tokens.
 
     >>> _few({"<s>": 0}), _few({f"<{id}>": id for id in range(6000)})
     ({'<s>': 0}, '6,000, from {"<0>": 0, "<1>": 1, "<2>": 2, "<3>": 3, "<4>": 4, "<5>": 5, … (--json has all)')

@@ -62,7 +62,7 @@ class TransplantOptions:
                 wrong = (
                     f"needs {name}"
                     if self.init == needed
-                    else f"does not take {name}, which is for --init {needed}: leave it out"
+                    else f"does not take {name}: leave out {name}, or use --init {needed}"
                 )
                 raise SGPEError(f"--init {self.init} {wrong}")
         for name, number in (("--distil-snippets", self.distil_snippets), ("--distil-layer", self.distil_layer)):
@@ -99,7 +99,9 @@ def transplant(given: TransplantOptions, as_json: Json = False) -> None:
     if given.distil_layer:
         layers = load_config(given.model).get_text_config().num_hidden_layers
         if given.distil_layer > layers:
-            raise SGPEError(f"--distil-layer must be at most {layers}, the layers of the model, not {given.distil_layer}")
+            raise SGPEError(
+                f"--distil-layer must be at most {layers}, the number of layers in the model, not {given.distil_layer}"
+            )
     before = measure(given.model, load_tokenizer(given.model_tokenizer or given.model), held_out) if held_out else {}
     described: dict[str, Any] = {}
 

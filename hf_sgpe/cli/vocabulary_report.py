@@ -151,7 +151,7 @@ def _shown(data: TokenizerData, ids: list[int]) -> str:
 
 
 def _quoted(token: bytes) -> str:
-    r"""Return the text of a token in quotes, with escapes for characters that do not print and for parts of characters.
+    r"""Return the text of a token in quotes. Parts of characters, and characters that cannot be printed, are escaped.
 
     >>> print(_quoted(" ක".encode()), _quoted(b"\n"), _quoted(b"a\xc0"))
     ' ක' '\n' 'a\xc0'

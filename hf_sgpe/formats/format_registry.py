@@ -51,7 +51,7 @@ class Format:
 
 
 FORMATS: dict[str, Format] = {}
-"""Name → record. `add_format` adds a record."""
+"""Records of formats, keyed by name. `add_format` adds a record."""
 
 
 def add_format(form: Format) -> None:

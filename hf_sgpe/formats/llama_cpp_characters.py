@@ -61,7 +61,7 @@ def is_ordinary(data: TokenizerData, text: str) -> bool:
 def _differs(data: TokenizerData, tokens: Set[str]) -> str:
     """Return the kind of ordinary text for which llama.cpp returns different ids, or an empty text if there is none."""
     if data.ignore_merges:
-        return "words that are a token and that merges do not make"
+        return "words that are a token but that merges do not make"
     if data.normalized_tokens and data.normalization != "metaspace":
         return f"text after the added token {min(data.normalized_tokens)}"
     for text in data.added_tokens:

@@ -59,7 +59,7 @@ def find(
         subfolder: Subfolder of the folder or the repository.
         token: See huggingface_hub.
         also: Names of other files to download from a repository.
-        also_in: Name of a folder of the repository to download, too.
+        also_in: Name of a folder to download from the repository as well.
 
     Raises:
         SGPEError: there is no tokenizer.
@@ -134,7 +134,7 @@ def contents_of(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
 
 
 def is_translated(path: Path) -> bool:
-    """Return whether a file must be translated, because its vocabulary is not in a ``tokenizer.json``."""
+    """Return whether a file must be translated, because it is not a ``tokenizer.json``."""
     return _reader_of(path).contents is not tokenizer_json.json_contents
 
 
@@ -149,7 +149,7 @@ _Contents = tuple[dict[str, Any], dict[str, Any] | None]
 
 
 def _of_sentencepiece(path: Path) -> _Contents:
-    # If there are no settings, each special token has the role that its name suggests.
+    # If there are no settings, the name of a special token decides its role.
     settings = optional_json(path.with_name(CONFIG_FILE))
     if "added_tokens_decoder" not in settings:
         settings = {**settings, **optional_json(path.with_name(gpt2_files.ROLES_FILE))}
@@ -176,7 +176,7 @@ def _of_ranks(path: Path) -> _Contents:
 
 
 class _Reader(NamedTuple):
-    """A reader of one format, which returns `contents_of` for the files that it recognises."""
+    """A reader of one format. It recognises the files of this format, and returns their `contents_of`."""
 
     recognises: Callable[[Path], bool]
     contents: Callable[[Path], _Contents]

@@ -91,11 +91,11 @@ def vocab_of(data: TokenizerData) -> dict[str, int]:
 
 
 def read(content: Mapping[str, Any], normalization: str, *, by_characters: bool) -> dict[str, Any]:
-    """Return the arguments of `TokenizerData` in the model and the added tokens of a ``tokenizer.json``.
+    """Return those arguments for `TokenizerData` that come from the model and the added tokens of a ``tokenizer.json``.
 
     Raises:
-        NotByteLevelError: the tokens are not those of a tokenizer that `TokenizerData` can reproduce exactly.
-        SGPEError: an added token would get another id than in the file.
+        NotByteLevelError: `TokenizerData` cannot reproduce the tokens exactly.
+        SGPEError: an added token would not keep its id from the file.
     """
     model, vocab = content["model"], content["model"]["vocab"]
     added = _added_tokens(content, normalization)
@@ -126,7 +126,7 @@ def read(content: Mapping[str, Any], normalization: str, *, by_characters: bool)
 
 
 def _added_tokens(content: Mapping[str, Any], normalization: str) -> dict[str, Any]:
-    """Return the added tokens, with the rules by which they match, as arguments of `TokenizerData`."""
+    """Return the added tokens and their matching rules as arguments for `TokenizerData`."""
     vocab = content["model"]["vocab"]
     name_of: dict[int, str] = {}
     tokens: dict[str, tuple[int, bool, bool, Matching]] = {}

@@ -1,4 +1,4 @@
-"""Translation of the pre-tokenizers in a ``tokenizer.json`` into split regexes for `Splitting`, and back."""
+"""Translating the pre-tokenizers in a ``tokenizer.json`` into split regexes for `Splitting`, and back."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def _of_metaspace(pre_tokenizers: list[Mapping[str, Any]]) -> str:
     metaspace = pre_tokenizers[0]
     scheme = metaspace.get("prepend_scheme", "always" if metaspace.get("add_prefix_space", True) else "never")
     if metaspace.get("replacement") != SPACE_MARK or metaspace.get("split", True) or scheme not in _BY_SCHEME:
-        raise NotByteLevelError("its Metaspace splits the text at spaces, which hf_sgpe does not support")
+        raise NotByteLevelError("its Metaspace splits the text at spaces, but hf_sgpe does not support this")
     return _BY_SCHEME[scheme]
 
 

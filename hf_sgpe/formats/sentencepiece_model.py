@@ -34,7 +34,7 @@ from hf_sgpe.vocabulary.byte_strings import SPACE_MARK
 
 MODEL_FILE = "tokenizer.model"
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
-"""The types of pieces, as the file has them."""
+"""The types of pieces, with the numbers that the file uses."""
 
 _TYPES = {1: "Unigram", 3: "word", 4: "character"}
 _NEED = "SentencePiece's tokenizer.model needs sentencepiece and protobuf"

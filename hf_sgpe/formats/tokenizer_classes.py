@@ -64,7 +64,7 @@ CLASSES: Mapping[str, TokenizerClass] = {
     **dict.fromkeys(("RobertaTokenizer", "BartTokenizer", "LongformerTokenizer"), _ROBERTA),
     "QWenTokenizer": _QWEN,
 }
-"""Name of a class, without ``Fast`` at its end → class. QWenTokenizer is the class in the repositories of the first Qwen
+"""Classes, keyed by name without a trailing ``Fast``. QWenTokenizer is the class in the repositories of the first Qwen
 models.
 """
 

@@ -108,7 +108,7 @@ class TokenizerFolder:
 
     @classmethod
     def of(cls, data: TokenizerData) -> TokenizerFolder:
-        """Return the files that a tokenizer is saved in. Its name is that in its metadata."""
+        """Return the files in which a tokenizer is saved. Their name comes from the tokenizer's metadata."""
         template = data.chat_template
         return cls(
             str(data.metadata.get("name", "")),
@@ -235,7 +235,9 @@ def _without_tokens(settings: Mapping[str, Any], gone: Collection[str]) -> dict[
 
 
 def model_rows(config: Mapping[str, Any]) -> int | None:
-    """Return the number of rows of a model's embedding by its ``config.json``; None if the file has no such number."""
+    """Return the number of rows of a model's embedding, from the model's ``config.json``. Return None if the file contains
+    no such number.
+    """
     sizes = [part.get("vocab_size") for part in (config, config.get("text_config") or {}) if isinstance(part, Mapping)]
     return next((size for size in sizes if isinstance(size, int)), None)
 

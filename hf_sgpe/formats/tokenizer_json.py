@@ -162,9 +162,9 @@ def read(path: Path) -> TokenizerData:
 
 
 def json_contents(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Return the content of a ``tokenizer.json``, and of the ``tokenizer_config.json`` in the same folder; None without one.
-
-    A file of the tutorial is translated into the valid format.
+    """Return the content of a ``tokenizer.json`` and of the ``tokenizer_config.json`` in the same folder. The second result
+    is None if there is no such file. If the tutorial wrote the ``tokenizer.json``, its content is translated to the valid
+    format.
     """
     content, config = read_json(path), path.with_name(CONFIG_FILE)
     content = tutorial_files.translated(content, path) if tutorial_files.is_one(content) else content
@@ -172,7 +172,7 @@ def json_contents(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
 
 
 def from_contents(path: Path, content: Mapping[str, Any], settings: Mapping[str, Any] | None) -> TokenizerData:
-    """Return the tokenizer at ``path`` from its `json_contents`, with the chat template in the same folder."""
+    """Return the tokenizer at ``path`` from the result of `json_contents`. Add the chat template in the same folder."""
     template = path.with_name(CHAT_TEMPLATE_FILE)
     parts = {"chat_template": read_utf8(template)} if template.exists() else {}
     return from_content(content, path, settings, path.with_name(CONFIG_FILE), **parts)

@@ -9,11 +9,11 @@ from hf_sgpe.learning.extension.extension_config import AUTO, parse_new_tokens
 from hf_sgpe.terminal.options import SEVERAL, argument, arguments, option, option_list
 
 STARTS = ("distil", "mean")
-"""The ways to start new rows."""
+"""The methods that initialize new rows."""
 
 PARTS = ("all", "ends", "embeddings", "new-rows")
-"""Choices for the parts of a model to train. ``all`` is the whole model, ``ends`` is the tables and the first and last
-layer, ``embeddings`` is the tables, and ``new-rows`` is only the new rows.
+"""Choices for the parts of a model to train. ``all`` means the whole model, ``ends`` means the tables and the first and last
+layer, ``embeddings`` means the tables, and ``new-rows`` means only the new rows.
 """
 
 # With a smaller budget, additional training is a better use of the minutes that distillation takes.

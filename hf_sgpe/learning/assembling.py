@@ -18,8 +18,8 @@ from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 logger = logging.getLogger(__name__)
 
 Languages = Sequence[tuple[WordCounts, WordCounts]]
-"""A pair for each language: the words of the language, and the words of its held-out text. The held-out texts are
-translations of each other.
+"""A pair for each language: its words for training, and the words of its held-out text. The held-out texts are translations
+of each other.
 """
 
 

@@ -13,7 +13,7 @@ from hf_sgpe.learning.two_tiers import learn_two_tiers
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 _LEARNERS = {"sgpe": learn_sgpe}
-"""The functions that learn the tokens of a recipe, keyed by recipe; recipes without an entry use `learn_two_tiers`."""
+"""The functions that learn the tokens of a recipe, keyed by recipe. Recipes without an entry use `learn_two_tiers`."""
 
 
 def learn_tokenizer(

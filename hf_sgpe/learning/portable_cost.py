@@ -24,15 +24,17 @@ from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.splitting.syllables import LinguisTrie
 
 MOST_TOKENS = 0.005
-"""The limit of two costs up to which ``portable`` is the default recipe: the share of additional tokens, and the share of
-words that NFC changes.
+"""A limit for two costs: the share of additional tokens, and the share of words that NFC changes. ``portable`` is the
+default recipe if neither is above this limit.
 """
 
 MOST_CUTS = 0.001
-"""The share of syllables cut by the pattern up to which ``portable`` is the default recipe."""
+"""A limit for the share of syllables that the pattern cuts. ``portable`` is the default recipe if the share is not above
+this limit.
+"""
 
 TRIAL_TOKENS, TRIAL_CHARACTERS = 8000, 1 << 20
-"""The number of tokens that are learned to compare two patterns, and the maximum number of characters of text used for it.
+"""The number of tokens to learn when two patterns are compared, and the maximum number of characters of the text.
 """
 
 

@@ -235,7 +235,7 @@ def _version_conflict(engine: type[Engine]) -> str:
         except PackageNotFoundError:
             continue
         if not need.specifier.contains(installed, prereleases=True):
-            return f"{package} {version(package)} needs {need.name}{need.specifier}, and {installed} is installed"
+            return f"{package} {version(package)} needs {need.name}{need.specifier}, but {installed} is installed"
     return ""
 
 

@@ -29,7 +29,7 @@ Watch: TypeAlias = Callable[[int | None, Logits], Logits | None]
 
 The previous token is None for the first token of an answer. The engine chooses the next token from the returned logits, or
 from the raw logits if the function returns None. The function may keep or change the array. An engine may compute a few
-tokens ahead; the function is then also called for tokens after the last token of the answer.
+tokens ahead. In that case, the function is also called for tokens after the last token of the answer.
 """
 
 Step = TypeVar("Step")

@@ -10,7 +10,7 @@ from hf_sgpe.generation.engines.openvino import OpenVINOEngine
 from hf_sgpe.generation.engines.transformers import TransformersEngine
 
 ENGINES: dict[str, type[Engine]] = {}
-"""The classes of the engines, keyed by name; `add_engine` adds one."""
+"""The classes of the engines, keyed by name. `add_engine` adds a class."""
 
 
 def add_engine(engine: type[Engine]) -> None:

@@ -82,7 +82,7 @@ class MLXEngine(Engine):
         except SGPEError as error:
             return f"reads only safetensors ({error})"
         if extra := [file.name for file in sorted(path.glob("model*.safetensors")) if file not in files]:
-            return f"would also read {extra[0]}, which is not part of the model: move that file"
+            return f"would also read {extra[0]}, but this file is not part of the model: move the file"
         if config.get("tie_word_embeddings"):
             try:
                 check_head(path, stored(path), config, "model.embed_tokens.weight")
@@ -220,9 +220,9 @@ COMPARED: Compared = {
     ),
     "starcoder2": dict(_USUAL, hidden_act=("gelu",), use_bias=_YES, sliding_window=(None,)),
 }
-"""The settings for which mlx-lm computes the same as transformers, keyed by type of model; a test compares each value.
-
-The table is needed because mlx-lm silently ignores fields that it does not know."""
+"""The settings for which mlx-lm computes the same results as transformers, keyed by type of model. A test compares each
+value. This table is needed, because mlx-lm silently ignores unknown fields.
+"""
 
 
 def _for_mlx(config: dict[str, Any], written: dict[str, Any]) -> dict[str, Any]:

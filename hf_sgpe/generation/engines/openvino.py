@@ -83,7 +83,7 @@ class OpenVINOEngine(TransformersEngine):
             return f"cannot convert models of type {kind!r}"
         newest, installed = getattr(exporter, "MAX_TRANSFORMERS_VERSION", None), version("transformers")
         if newest is not None and Version(installed) > Version(str(newest)):
-            return f"converts models of type {kind!r} with transformers up to {newest} only, and {installed} is installed"
+            return f"converts models of type {kind!r} only with transformers up to {newest}, but {installed} is installed"
         return ""
 
     def _load(self, path: Path, device: str | None, exact: bool) -> Any:

@@ -260,9 +260,9 @@ def load_whole(path: Path, **options: Any) -> Any:
     options |= {"output_loading_info": True, "ignore_mismatched_sizes": True}
     model, info = AutoModelForCausalLM.from_pretrained(path, **options)
     for keys, problem in (
-        (info["missing_keys"], "config.json needs {}, which the weights lack"),
+        (info["missing_keys"], "config.json requires {}, but the weights do not contain it"),
         (info["mismatched_keys"], "the shape of {} differs from the shape in config.json"),
-        (info["unexpected_keys"], "the weights have {}, which config.json does not describe"),
+        (info["unexpected_keys"], "the weights contain {}, but config.json does not describe it"),
     ):
         if keys:
             first = min(key if isinstance(key, str) else key[0] for key in keys)

@@ -161,12 +161,12 @@ def extend_from_counts(
 def extend_tokenizer(
     folder: TokenizerFolder, counts: WordCounts, config: ExtensionConfig, *, observer: Observer = NOBODY
 ) -> Extension:
-    """Extend a tokenizer as `extend_from_counts` does. The model next to it decides which ids are free or in use, and the
-    configuration decides which of the free ids are reused.
+    """Extend a tokenizer, like `extend_from_counts`. The model in the same folder determines which ids are free or in use,
+    and the configuration determines which free ids are reused.
 
     Raises:
-        SGPEError: as in `extend_from_counts`; ``reuse_ids`` is set, but there is no model next to the tokenizer; or
-            ``reuse_reserved`` is set, but the tokenizer has no unused reserved tokens.
+        SGPEError: `extend_from_counts` raises an error; ``reuse_ids`` is set, but there is no model in the tokenizer's
+            folder; or ``reuse_reserved`` is set, but the tokenizer has no unused reserved tokens.
     """
     data = folder.data
     reserved = reserved_ids(data, used=folder.model_ids) if config.reuse_reserved else {}

@@ -1,4 +1,4 @@
-"""The words from which an extension learns: those with a character of the new scripts."""
+"""The words from which an extension is learned. Each word contains a character of the new scripts."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Words(NamedTuple):
     def of(cls, counts: WordCounts, config: ExtensionConfig) -> Words:
         """Return the words that contain a character of the scripts. The scripts' own digits and punctuation are included.
 
-        If there are several scripts, words of scripts with more text get less weight. A script is present if the text has
-        one of its letters.
+        If there are several scripts, words of scripts with more text get less weight. A script is present if the text
+        contains one of its letters.
         """
         scripts = {name: resolve_script(name) for name in config.scripts}
         script_of = {c: name for name, script in scripts.items() for c in script.characters()}

@@ -57,7 +57,7 @@ def test_the_command_line_transplants_and_measures(tokenizer_folders, tmp_path, 
     [
         (["--init", "best"], "--init best: choose from mean, weighted, omp, distil"),
         (["--init", "omp"], "--init omp needs --donor"),
-        (["--text", "si.txt"], "--text is for --init distil, not for --init mean"),
+        (["--text", "si.txt"], "--init mean does not take --text: leave out --text"),
         (["--pad-to-multiple", "0"], "--pad-to-multiple must be from 1 to 4,096, not 0"),
         (["--distil-layer", "5"], "--distil-layer is for --init distil, not for --init mean"),
         (["--init", "distil", "--text", "si.txt", "--distil-snippets", "0"], "--distil-snippets must be at least 1, not 0"),

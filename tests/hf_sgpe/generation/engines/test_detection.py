@@ -283,7 +283,7 @@ def test_versions_that_do_not_go_together_are_named(monkeypatch):
     monkeypatch.setattr(detection, "requires", lambda name: needs)
     monkeypatch.setattr(detection, "version", version)
     engine = ENGINES["openvino"]
-    expected = "optimum-intel 2.2.0 needs transformers<5.6,>=4.51, and 5.23.0 is installed"
+    expected = "optimum-intel 2.2.0 needs transformers<5.6,>=4.51, but 5.23.0 is installed"
     assert detection._version_conflict(engine) == expected
     found["transformers"] = "5.5.4"
     assert detection._version_conflict(engine) == ""
