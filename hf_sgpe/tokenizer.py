@@ -799,7 +799,7 @@ class BPETokenizer:
         keep_unfinished: bool = True,
         continues: bool = False,
     ) -> Iterator[str]:
-        """Yield the text of ids as they arrive, in pieces that join to the text of ``decode``.
+        """Yield the text of arriving ids, in pieces. Joined together, the pieces are equal to the text of ``decode``.
 
         If the bytes of a character are spread over several tokens, the character is yielded with the last of these tokens.
 

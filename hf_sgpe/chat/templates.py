@@ -79,7 +79,7 @@ def load_template(name: str) -> str:
     """Return the Jinja source of a built-in chat template, or ``name`` itself if it is Jinja source.
 
     Raises:
-        SGPEError: ``name`` is not Jinja source and not in `SPECIAL_TOKENS`.
+        SGPEError: ``name`` is neither Jinja source nor in `SPECIAL_TOKENS`.
     """
     if name in SPECIAL_TOKENS:
         return (Path(__file__).parent / "templates" / f"{name}.jinja").read_text(encoding="utf-8")

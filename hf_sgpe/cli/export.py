@@ -54,7 +54,9 @@ class ExportOptions:
         "With --format gguf: the name that llama.cpp gives the pre-tokenizer (default: the pre-tokenizer that splits "
         "like this tokenizer, if llama.cpp has one). Use nearest if the model will be given only token ids."
     )
-    tokenizer: str | None = option("With --format gguf: the tokenizer (default: the one in the model's folder).", None, "-t")
+    tokenizer: str | None = option(
+        "With --format gguf: the tokenizer (default: the tokenizer in the model's folder).", None, "-t"
+    )
 
 
 @command(epilog="Example: hf-sgpe export my-tokenizer --format tiktoken --out my.tiktoken")

@@ -20,7 +20,7 @@ class ModelOptions:
     """The model, its engine, and its chat template."""
 
     model: str = argument("The model: a folder for transformers, OpenVINO or MLX, a GGUF file, or a Hub repository.")
-    tokenizer: str | None = option(f"{TOKENIZER_HELP.rstrip('.')} (default: the model's).", None, "-t")
+    tokenizer: str | None = option(f"{TOKENIZER_HELP.rstrip('.')} (default: the model's tokenizer).", None, "-t")
     engine: str | None = option(
         "Engine that runs the model (default: the best installed engine). To list the engines, run hf-sgpe engines."
     )
@@ -37,7 +37,9 @@ class ModelOptions:
         "answered sooner; 0 or 1 with llama.cpp, not with OpenVINO (default: 1, and 0 with --exact)."
     )
     exact: bool = option("Compute in 32-bit floating point, so that all engines generate the same tokens.", False)
-    template: str | None = option("Chat template: llama3, chatml, alpaca or a .jinja file (default: the tokenizer's).")
+    template: str | None = option(
+        "Chat template: llama3, chatml, alpaca or a .jinja file (default: the tokenizer's template)."
+    )
 
     def load(self) -> TextGenerator:
         """Load the model and its tokenizer. The engine raises an error for an option that it does not support."""

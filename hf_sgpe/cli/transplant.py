@@ -35,17 +35,17 @@ class TransplantOptions:
         choices=("mean", "weighted", "omp", "distil"),
     )
     donor: str | None = option(
-        "With --init omp: a model that knows the language, with its tokenizer; a folder or a Hub repository."
+        "With --init omp: a model that knows the language (a folder or a Hub repository, with its tokenizer)."
     )
     text: list[str] = option_list("With --init distil: text in the new language (repeatable).")
     distil_snippets: int | None = option("With --init distil: number of snippets of text for each new token (default: 8).")
     distil_layer: int | None = option(
-        "With --init distil: the layer whose hidden states are matched, from 1 (default: after the last layer)."
+        "With --init distil: number (from 1) of the layer whose hidden states are matched (default: after the last layer)."
     )
     pad_to_multiple: int = option(
         "Pad the number of rows to a multiple of this number, such as 64, for speed on GPUs (at most 4096).", 1
     )
-    model_tokenizer: str | None = option("The model's own tokenizer (default: the one in its folder).")
+    model_tokenizer: str | None = option("The model's own tokenizer (default: the tokenizer in the model's folder).")
     evaluate: list[str] = option_list(
         "Held-out text on which to measure both models: a file, folder or glob, or NAME=FILE (repeatable).", "--eval"
     )

@@ -112,10 +112,11 @@ def _token_with_two_ranks(merges: _Pairs) -> str:
 
 
 def _grows_from_left(character: str, merges: _Pairs, ranks: Mapping[str, list[int]]) -> bool:
-    """Return whether merges build each run of a character from the left, one by one, before other merges with the character.
+    """Return whether merges build each run of a character from the left, one character at a time, and whether these merges
+    come before all other merges with the character.
 
-    If merges do, the order of other merges that make such runs never matters. In Gemma, these other merges are between
-    merges of other runs.
+    If they do, the order of other merges that make such runs never matters. In Gemma, these other merges are between merges
+    of other runs.
     """
     runs = {token: places for token, places in ranks.items() if not token.strip(character)}
     lengths = range(2, len(runs) + 2)

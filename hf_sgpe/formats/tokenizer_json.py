@@ -137,7 +137,7 @@ def write(tokenizer: TokenizerData, directory: Path) -> None:
 
 
 def save(tokenizer: TokenizerData, directory: str | os.PathLike[str]) -> None:
-    """Write a folder that ``AutoTokenizer`` loads. If it fails, nothing is written.
+    """Write a folder that ``AutoTokenizer`` loads. If saving fails, nothing is written.
 
     Raises:
         SGPEError: the folder contains files of another tokenizer, and loaders would mix them with the new tokenizer.

@@ -49,7 +49,7 @@ class Healer:
         return b"".join(map(self._bytes_of.__getitem__, ids))
 
     def taken_back(self, ids: Sequence[int]) -> int:
-        """Return the number of tokens at the end of a prompt to choose again.
+        """Return how many tokens at the end of a prompt are chosen again.
 
         These are the tokens that a longer token could replace, except the first token of the prompt. Their text begins at a
         character boundary.

@@ -65,7 +65,7 @@ def warn_of_absent(scripts: Collection[str], present: Iterable[str | None]) -> N
 
 
 def assemble(learned: Learned, config: TrainingConfig, digest: str) -> TokenizerData:
-    """Return the tokenizer with the learned tokens. Special tokens get the ids that the configuration sets; all other tokens
+    """Return the tokenizer with the learned tokens. Special tokens get the ids that the configuration sets. All other tokens
     get the remaining ids in order.
 
     Raises:

@@ -95,7 +95,9 @@ class Engine(ABC):
 
     @classmethod
     def devices(cls) -> tuple[str, ...]:
-        """Return the names of this machine's devices that the engine can use. Called only if the engine is installed."""
+        """Return the names of this machine's devices that the engine can use. This method is called only if the engine is
+        installed.
+        """
         return ("CPU",)
 
     @classmethod
@@ -174,7 +176,7 @@ class Engine(ABC):
     ) -> Iterator[ScoredToken]:
         """Return an iterator over the tokens of the answer with their log-probabilities.
 
-        The tokens are those of `generate` with the same options, seed and watch.
+        The tokens are the same as from `generate` with the same options, seed and watch.
 
         Args:
             ids: Ids of the prompt.
@@ -260,7 +262,7 @@ class Engine(ABC):
                     yield _scored(int(row.argmax()) if id is None else id, _log_softmax(row), top)
 
     def generate_batch(self, batch: Sequence[Iterable[int]], options: GenerationOptions | None = None) -> list[list[int]]:
-        """Return the answer to each prompt. Engines that can batch compute all answers at once.
+        """Return the answer to each prompt. Engines with batching compute all answers at once.
 
         Raises:
             SGPEError: `generate` raises an error. The message contains the number of the prompt.

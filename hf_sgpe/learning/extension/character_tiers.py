@@ -22,7 +22,7 @@ from hf_sgpe.vocabulary.special_tokens import any_of
 
 
 class CharacterTierLearner(TierLearner):
-    """The learner of the merges of one extended tokenizer whose merges join characters."""
+    """The learner for an extended tokenizer whose merges join characters."""
 
     @cached_property
     def _alphabet(self) -> frozenset[str]:

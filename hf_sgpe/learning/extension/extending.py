@@ -150,7 +150,8 @@ def extend_from_counts(
     before, after = (_tokens_per_piece(data, words.words, times) for data in (base, extended))
     if after >= before and tiers.untaught < _WARN_SHARE:
         logger.warning(
-            "a piece of %s takes %.3f tokens with the new tokens and %.3f without them, so none is saved: raise new_tokens",
+            "a piece of %s takes %.3f tokens with the new tokens and %.3f without them, so no tokens are saved: "
+            "raise new_tokens",
             ", ".join(config.scripts),
             after,
             before,

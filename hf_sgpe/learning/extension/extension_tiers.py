@@ -1,5 +1,5 @@
-"""Learning of the merges of an extended tokenizer. They build letters and syllables, rebuild tokens of the base, and make
-learned tokens.
+"""Learning the merges of an extended tokenizer. These merges build letters and syllables, rebuild tokens of the base
+tokenizer, and make learned tokens.
 """
 
 from __future__ import annotations

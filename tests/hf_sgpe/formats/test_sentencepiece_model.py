@@ -168,7 +168,7 @@ def test_pieces_that_a_tokenizer_json_cannot_have(reason):
 
 
 def test_user_defined_pieces_that_a_tokenizer_json_cannot_find():
-    with pytest.raises(SGPEError, match="its user-defined piece '▁x' has a space"):
+    with pytest.raises(SGPEError, match="its user-defined piece '▁x' contains a space"):
         models.loaded(models.model_of([("▁x", 0.0, USER_DEFINED), *CHARACTERS], prefix=True))
     with pytest.raises(SGPEError, match="it has the user-defined piece 'x', a dummy prefix, and removes extra spaces"):
         models.loaded(models.model_of([("x", 0.0, USER_DEFINED), *CHARACTERS], prefix=True, removes_spaces=True))
