@@ -56,7 +56,7 @@ class CallFormat:
             the arguments' JSON (`hf_sgpe.chat.named_calls`); ``keyed`` has the name before marked keys and values
             (`hf_sgpe.chat.keyed_calls`).
         around: Text before and after the values of a ``tagged`` call.
-        also: Other marks, which may be inside calls and have no effect elsewhere.
+        also: Other marks. They may occur inside calls, and have no effect elsewhere.
     """
 
     name: str
@@ -74,7 +74,7 @@ class CallFormat:
 
     @property
     def beginning(self) -> str:
-        """The first characters of a call, after the mark; empty if a call begins with any character."""
+        """The first characters of a call, after the mark. Empty if a call may begin with any character."""
         return {"json": "{", "tagged": BEGINNING}.get(self.kind, "")
 
     @property
@@ -417,5 +417,5 @@ _MOST_BEFORE_CALL = 200
 
 
 def begun(text: str, mark: str) -> int:
-    """Return the number of characters at the end of ``text`` that are the beginning of ``mark``."""
+    """Return the length of the longest end of ``text`` that is a beginning of ``mark``."""
     return next((size for size in range(min(len(text), len(mark) - 1), 0, -1) if mark.startswith(text[-size:])), 0)

@@ -68,7 +68,7 @@ class Engine(ABC):
         runs: Kinds of models (`hf_sgpe.generation.engines.detection.MODEL_KINDS`) that the engine runs.
         rank: Order of preference: the engine with the lowest rank is chosen.
         has_embeddings: Whether `embed` works.
-        rank_on_gpu: Rank on a machine with a GPU that this engine can use; None if the rank is the same.
+        rank_on_gpu: Rank on a machine with a GPU that this engine can use. None if this is the same as ``rank``.
         vocab_size: Number of rows of the model's embedding. All ids are below it.
         context_length: Maximum number of tokens in prompt and answer together. None if the model's configuration does not
             contain this maximum.
