@@ -62,15 +62,15 @@ class TaggedCall(WrittenCall):
 
 
 def schema_of(parameters: Mapping[str, Any], name: str | None, key: str) -> Any:
-    """Return the JSON schema of a parameter of a tool; None if it is unknown."""
+    """Return the JSON schema of a tool's parameter, or None if the parameter is unknown."""
     schema = parameters.get(name or "")
     listed = schema.get("properties") if isinstance(schema, Mapping) else None
     return listed.get(key) if isinstance(listed, Mapping) else None
 
 
 def typed(text: str, schema: Any) -> Any:
-    """Return the value of a parameter: one of the schema's values, or the first of its types that the text has, otherwise
-    the text itself.
+    """Return the value of a parameter. If the schema lists values and the text is one of them, return this value. Otherwise,
+    read the text as the first of the schema's types that fits. If no type fits, return the text itself.
     """
     choices = schema.get("enum", [schema["const"]] if "const" in schema else []) if isinstance(schema, Mapping) else []
     for choice in choices if isinstance(choices, list) and text not in choices else ():

@@ -51,10 +51,10 @@ class CallFormat:
         closing: Mark after calls, or an empty text if there is none.
         before, between, after: Text before the first call, between calls, and after the last call.
         is_repeated: Whether the marks are repeated for each call.
-        kind: How a call is written: ``json`` is an object with the name and the arguments (`hf_sgpe.chat.json_calls`);
-            ``tagged`` has the arguments as text between tags (`hf_sgpe.chat.tagged_calls`); ``named`` has the name before
-            the arguments' JSON (`hf_sgpe.chat.named_calls`); ``keyed`` has the name before marked keys and values
-            (`hf_sgpe.chat.keyed_calls`).
+        kind: How a call is written: as an object with the name and the arguments (``json``, `hf_sgpe.chat.json_calls`), with
+            the arguments as text between tags (``tagged``, `hf_sgpe.chat.tagged_calls`), with the name before the arguments'
+            JSON (``named``, `hf_sgpe.chat.named_calls`), or with the name before marked keys and values (``keyed``,
+            `hf_sgpe.chat.keyed_calls`).
         around: Text before and after the values of a ``tagged`` call.
         also: Other marks. They may occur inside calls, and have no effect elsewhere.
     """
@@ -374,7 +374,7 @@ CallPart(number=0, name=None, arguments=': 1}')]
             yield from self._as_text()
             return
         self._opened = self._held = ""
-        self._may_call = self._format.kind in ("json", "tagged")  # each other call has a mark of its own
+        self._may_call = self._format.kind in ("json", "tagged")  # every other call has its own mark
         self._is_full = self.calls == self._most
 
     def _closed(self) -> Iterator[str]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class ServeOptions:
     """The models of the server, its address, and access to it."""
 
-    others: list[str] = arguments("Other models, or folders with several models; a request names its model.")
+    others: list[str] = arguments("Other models, or folders with several models. Each request names its model.")
     chat_template_kwargs: str | None = option(
         "Variables of the chat template as JSON, such as '{\"enable_thinking\": false}'; variables in a request "
         "override them."

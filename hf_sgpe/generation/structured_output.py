@@ -125,9 +125,10 @@ class Constrainer:
         return Constrained(matcher, stop_ids, self._size)
 
     def _tokens_across(self, mark: bytes) -> tuple[tuple[int, ...], ...]:
-        """Return the ids of tokens that end after the end of a mark, by the number of bytes of the mark before the token.
+        """Return the ids of tokens that extend beyond the end of a mark. They are grouped by the number of the mark's bytes
+        before the token.
 
-        Number 0 has the tokens that contain the whole mark.
+        Group 0 has the tokens that contain the whole mark.
         """
         across: list[list[int]] = [[] for _ in mark]
         for id, token in self._texts.items():

@@ -126,8 +126,8 @@ class Engine(ABC):
         """
 
     def _hidden(self, ids: list[int]) -> Generator[Logits, None, None]:
-        """Yield arrays of the last hidden states, after the last normalization: a row for each of some ids. An engine
-        without embeddings has no such method.
+        """Yield the last hidden states, after the last normalization, in several arrays. An array has a row for each of some
+        ids. An engine without embeddings does not implement this method.
         """
         raise NotImplementedError
 
@@ -227,7 +227,7 @@ class Engine(ABC):
         """Return the mean of the last hidden states of a text's tokens.
 
         Raises:
-            SGPEError: as `logprobs`, or the engine has no embeddings.
+            SGPEError: `logprobs` raises an error, or the engine has no embeddings.
         """
         if not self.has_embeddings:
             raise SGPEError(f"{self.name} has no embeddings: use an engine that has them, such as transformers")

@@ -134,7 +134,9 @@ class MLXEngine(Engine):
         return self._passes(self._model.model, ids)
 
     def _passes(self, model: Any, ids: list[int]) -> Generator[Logits, None, None]:
-        """Yield the outputs of a model, or of its part without the last matrix, for some ids at a time."""
+        """Yield the outputs for some ids at a time. They are the outputs of a model, or of its part without the last
+        matrix.
+        """
         import mlx.core as mx
         from mlx_lm.models.cache import make_prompt_cache
 

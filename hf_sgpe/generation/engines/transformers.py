@@ -154,7 +154,7 @@ class TransformersEngine(Engine):
             yield output.last_hidden_state[0, first:].float().cpu().numpy()
 
     def _passes(self, model: Any, ids: list[int]) -> Iterator[tuple[Any, int]]:
-        """Yield the outputs of a model for some ids at a time, each with the number of the output's first new row."""
+        """Yield the outputs of a model for some ids at a time. With each output, yield the number of its first new row."""
         import torch
 
         cache: Any = None
