@@ -71,7 +71,7 @@ def test_extend_and_compare_ids(tmp_path, sample):
         ("", "nothing to learn from: name files of text, or use --dataset or --counts"),
         ("si.txt --new-tokens many", "--new-tokens many: give a number above 0, or auto"),
         ("si.txt --new-tokens 0", "--new-tokens 0: give a number above 0, or auto"),
-        ("si.txt --new-tokens 20", "--new-tokens 20 is too small: the 66 characters of these scripts alone need some "),
+        ("si.txt --new-tokens 20", "--new-tokens 20 is too small: the 66 characters of these scripts alone need about "),
         (
             "en.txt",
             r"en\.txt begins with text in latin, which has no syllables or marked letters that could be kept whole: "

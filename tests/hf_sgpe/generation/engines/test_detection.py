@@ -188,7 +188,7 @@ def test_mlx_is_not_given_files_of_weights_that_are_no_part_of_the_model(model):
     (path / "config.json").write_text('{"model_type": "llama"}')
     (path / "model_old.safetensors").touch()
     with pytest.raises(
-        SGPEError, match=r"mlx would also read model_old\.safetensors.*: move that file: choose another engine"
+        SGPEError, match=r"mlx would also read model_old\.safetensors.*: move the file: choose another engine"
     ):
         load_engine(path, "mlx")
     assert best_engine(path, MACHINES["mac"]) == "transformers"
