@@ -160,7 +160,7 @@ class BPETokenizer:
         tie_break: str = "smallest-pair-id",
         normalization: str = "none",
     ) -> BPETokenizer:
-        """Train plain byte-level BPE (recipe ``bpe``) on an iterator of texts. It is read once and lazily.
+        """Train plain byte-level BPE (recipe ``bpe``) on an iterator of texts. The iterator is read once and lazily.
 
         Args:
             vocab_size: Number of tokens, including special tokens.
@@ -470,7 +470,7 @@ class BPETokenizer:
         continue_final_message: bool = False,
     ) -> list[int] | str:
         """Return a conversation as ids or as text. Only the template can write special tokens. If a message contains the
-        text of a special token, it is ordinary text.
+        text of a special token, this text is ordinary text.
 
         Args:
             messages: Mappings with a ``role`` and a ``content``. A message with ``tool_calls`` needs no content.
@@ -684,8 +684,8 @@ class BPETokenizer:
     def truncate(
         self, text: str, max_tokens: int, *, add_special_tokens: bool = False, allowed_special: AllowedSpecial = "none"
     ) -> str:
-        """Return the longest beginning of (normalized) ``text`` with at most ``max_tokens`` tokens, cut at the end of a
-        token.
+        """Return the beginning of (normalized) ``text``, cut at the end of a token so that at most ``max_tokens`` tokens
+        remain.
 
         If the result is encoded again, it also has at most ``max_tokens`` tokens. If a cut inside a word would make more
         tokens, the cut moves left. Each step to the left is twice as long as the step before, so the number of steps grows

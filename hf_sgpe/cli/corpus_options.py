@@ -26,7 +26,8 @@ WORKERS_HELP = "Number of threads that count words; without native kernels, numb
 script_option = partial(
     option_list,
     "Scripts or languages whose syllables stay whole, such as sinhala,tamil or si,hi (repeatable; default: auto, "
-    "the scripts with at least 1 % of the text). all selects every script that hf-sgpe info lists. In other "
+    "the scripts with at least 1 % of the text). The value all selects every script that hf-sgpe info "
+    "lists. In other "
     "Unicode scripts, such as ethiopic, arabic or hangul, and in emoji, grapheme clusters stay whole.",
 )
 runs_in_option = partial(

@@ -26,7 +26,8 @@ class CountOptions:
     out: Path = option("Parquet file to write the counts to.", ..., "-o")
     overwrite: bool = overwrite_option()
     recipe: str = option(
-        f"How text is cut into words. {RECIPES_HELP}. auto is not available here, because train --counts uses the "
+        f"How text is cut into words. {RECIPES_HELP}. The value auto is not available here, because train "
+        "--counts uses the "
         "recipe of the counts.",
         "hybrid",
         choices=RECIPES,

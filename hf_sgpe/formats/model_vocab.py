@@ -83,8 +83,8 @@ def vocab_of(data: TokenizerData) -> dict[str, int]:
         if outside and loaded_id(text, vocab, ids) != id:
             raise SGPEError(
                 f"the added token {outside[0]!r} (id {added[outside[0]]}) has the same spelling in tokenizer.json as the "
-                f"bytes {data.spelled_by(outside[0])!r}, so these bytes would get its id: choose another text for the added "
-                "token"
+                f"bytes {data.spelled_by(outside[0])!r}, so these bytes would get the same id: choose another text "
+                "for the added token"
             )
         ids.append(id)
     return vocab
