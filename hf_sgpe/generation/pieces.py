@@ -69,7 +69,8 @@ class Piece(NamedTuple):
         tokens: The tokens whose text begins in this piece, if they were requested. Tokens of a stop text are in no piece.
         marks: The tokens in or before this piece that are reported instead of being shown.
         calls: Parts of tool calls, if the answer is searched for tool calls.
-        reasoning: A part of the model's reasoning before the answer, if the model's response template separates it.
+        reasoning: A part of the model's reasoning before the answer, if the model's response template separates the
+            reasoning.
         reused: Number of tokens of the prompt whose keys and values were kept from an earlier text.
     """
 

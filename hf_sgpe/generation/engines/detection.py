@@ -124,9 +124,9 @@ def load_engine(model: str | os.PathLike[str], engine: str | None = None, *, exa
 
     Args:
         model: Folder of a model of transformers, OpenVINO or MLX, a GGUF file, or a repository on the Hub.
-        engine: One of `hf_sgpe.generation.engines.engine_registry.ENGINES`; None for `best_engine`.
-        exact: Compute in 32 bits, so that all engines generate the same tokens, except where rounding decides between two
-            tokens.
+        engine: One of `hf_sgpe.generation.engines.engine_registry.ENGINES`; None means `best_engine`.
+        exact: Compute in 32 bits, so that all engines generate the same tokens. They can still differ where rounding decides
+            between two tokens.
         settings: ``device`` for transformers and OpenVINO; ``n_ctx`` and ``n_gpu_layers`` for llama.cpp;
             ``keep_prefixes`` for all engines except OpenVINO.
 

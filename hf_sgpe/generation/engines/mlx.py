@@ -26,7 +26,8 @@ class MLXEngine(Engine):
 
     Args:
         path: Folder of the model.
-        exact: Compute in 32 bits, including the cache of keys and values; otherwise in the type of the weights.
+        exact: If True, compute in 32 bits, including the cache of keys and values. If False, compute in the type of the
+            weights.
         keep_prefixes: Number of texts whose keys and values are kept in memory. A prompt that begins like a kept text is
             computed from where they differ. None for 1, or 0 with ``exact``. Nothing is kept for models with a sliding
             window.

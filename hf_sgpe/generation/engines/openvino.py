@@ -25,8 +25,9 @@ MODEL_FILE = "openvino_model.xml"
 class OpenVINOEngine(TransformersEngine):
     """A causal language model that OpenVINO runs. optimum-intel adds the generation methods of transformers.
 
-    On first load, a folder of transformers is converted without quantization. The conversion is cached. No prefixes of texts
-    are kept, because OpenVINO has the keys and values inside the model, where they cannot be cropped.
+    When a folder of transformers is loaded for the first time, it is converted without quantization. The conversion is
+    cached. No prefixes of texts are kept, because OpenVINO has the keys and values inside the model, where they cannot be
+    cropped.
 
     Args:
         path: Folder of the model, in the format of OpenVINO or transformers.

@@ -24,9 +24,9 @@ class TransformersEngine(Engine):
 
     Args:
         path: Folder of the model.
-        device: PyTorch's name of the device: ``cpu``, ``cuda`` (also for AMD GPUs), ``cuda:1``, ``mps``; None for a GPU if
-            there is one.
-        exact: Compute in 32 bits; otherwise in the type of the stored weights.
+        device: PyTorch's name of the device: ``cpu``, ``cuda`` (also for AMD GPUs), ``cuda:1``, ``mps``. None: a GPU if
+            there is one, otherwise the CPU.
+        exact: If True, compute in 32 bits. If False, compute in the type of the stored weights.
         keep_prefixes: Number of texts whose keys and values are kept in memory. A prompt that begins like a kept text is
             computed from where they differ. None for 1, or 0 with ``exact``. Nothing is kept for models with a sliding
             window, a recurrent state, or positions that depend on the length of the text.
@@ -185,7 +185,7 @@ class TransformersEngine(Engine):
         show: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
         cache: Any = None,
     ) -> torch.Tensor:
-        """Return the prompts with their answers, one row each; shorter prompts are padded on the left.
+        """Return one row for each prompt and its answer. Shorter prompts are padded on the left.
 
         Args:
             cache: The keys and values of the beginning of the only prompt; those of the other tokens are added.
