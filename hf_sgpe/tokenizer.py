@@ -529,12 +529,13 @@ class BPETokenizer:
         return ids
 
     def encode_prompt(self, text: str, *, allowed_special: AllowedSpecial = "none") -> list[int]:
-        """Return the ids of `encode`. A text that begins like a recent text is encoded from where they differ.
+        """Return the same ids as `encode`. If the text begins like a recent text, the common beginning is not encoded
+        again.
 
-        The texts are kept in a cache, whose size in bytes is limited (`hf_sgpe.vocabulary.recent_texts`).
+        Recent texts are kept in a cache of limited size in bytes (`hf_sgpe.vocabulary.recent_texts`).
 
         Args:
-            allowed_special: As for `encode`.
+            allowed_special: See `encode`.
         """
         if not isinstance(text, str):
             raise TypeError(f"encode_prompt needs a str, not {type(text).__name__}")
@@ -656,12 +657,12 @@ class BPETokenizer:
             yield from self._codec.encode(text, pattern, continues=place > 0)
 
     def growing_text(self, text: str = "", *, allowed_special: AllowedSpecial = "none") -> GrowingText:
-        """Return a text that can be appended to. After each appended text, only the new part and a short part before it are
-        encoded, and the ids are those of `encode` on the whole text (see `hf_sgpe.vocabulary.growing_text`).
+        """Return a text to which more text can be appended. Each time, only the new part and a short part before it are
+        encoded. The ids are the same as from `encode` for the whole text (see `hf_sgpe.vocabulary.growing_text`).
 
         Args:
             text: The beginning of the text.
-            allowed_special: As for `encode`.
+            allowed_special: See `encode`.
 
         >>> tokenizer = BPETokenizer.train_from_iterator(["one two"], 257)
         >>> growing = tokenizer.growing_text("one t")

@@ -367,7 +367,7 @@ def parts(text: Written, special: Finder, start: int = 0) -> Iterator[Part]:
     """Split ``text`` at the special tokens that the template wrote. Other special tokens stay ordinary text.
 
     Args:
-        start: The end of a part, from which to begin.
+        start: Position from which to begin. It must be the end of a part.
 
     >>> text = by_template("<s>") + "a <s>"
     >>> [part.text for part in parts(text, Finder(["<s>"]))]

@@ -250,8 +250,8 @@ class _Marking(NodeTransformer):
 
 
 def _constant(text: str) -> nodes.Expr:
-    # Jinja writes the name of this node into the template's code. A `nodes.Call` would go through the sandbox, which takes
-    # half of the time of rendering a conversation.
+    # Jinja writes the name of this node into the template's code. A `nodes.Call` would go through the sandbox. That would
+    # take half of the time of rendering a conversation.
     return nodes.EnvironmentAttribute(f"by_template({text!r})")
 
 

@@ -33,7 +33,7 @@ def answer_pieces(
         is_over: Function that is called before each token. The answer ends when the function returns True.
         marks: Texts of tokens that are reported and not shown, keyed by id.
         length: Number of characters before the answer. These characters are counted in the places of tokens.
-        reused: Function that returns the value of `Piece.reused`; called after the first token.
+        reused: Function that returns the value of `Piece.reused`. It is called after the first token.
     """
     placed: deque[PlacedToken] = deque()
     marked: deque[PlacedMark] = deque()

@@ -73,7 +73,8 @@ class Engine(ABC):
         context_length: Maximum number of tokens in prompt and answer together. None if the model's configuration does not
             contain this maximum.
         stop_ids: Tokens that end an answer according to the model's configuration.
-        reused: Number of tokens of the last prompt whose keys and values were kept from an earlier text.
+        reused: Number of tokens of the last prompt that were not computed, because their keys and values were kept from an
+            earlier text.
     """
 
     name: ClassVar[str]

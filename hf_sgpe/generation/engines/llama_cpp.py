@@ -45,8 +45,8 @@ class LlamaCppEngine(Engine):
         exact: Cache keys and values in 32 bits, and convert a folder's weights to 32 bits. The weights of a GGUF file keep
             their type. For GPT-2, llama.cpp still looks up gelu in a 16-bit table.
 
-        keep_prefixes: Whether the keys and values of the last text are kept, so that a prompt that begins like this text
-            is computed from where they differ: 0 or 1; None for 1, or 0 with ``exact``.
+        keep_prefixes: Number of texts whose keys and values are kept: 0 or 1, the last text. If a prompt begins like this
+            text, the common beginning is not computed again. None means 1, or 0 with ``exact``.
 
     Raises:
         SGPEError: llama-cpp-python is missing, or it cannot load the model.

@@ -28,9 +28,9 @@ class MLXEngine(Engine):
         path: Folder of the model.
         exact: If True, compute in 32 bits, including the cache of keys and values. If False, compute in the type of the
             weights.
-        keep_prefixes: Number of texts whose keys and values are kept in memory. A prompt that begins like a kept text is
-            computed from where they differ. None for 1, or 0 with ``exact``. Nothing is kept for models with a sliding
-            window.
+        keep_prefixes: Number of texts whose keys and values are kept in memory. If a prompt begins like a kept text, the
+            common beginning is not computed again. None means 1, or 0 with ``exact``. Nothing is kept for models with a
+            sliding window.
 
     Raises:
         SGPEError: mlx-lm is missing, or the folder has no such model.
@@ -148,7 +148,7 @@ class MLXEngine(Engine):
 
 
 def _can_crop(cache: list[Any]) -> bool:
-    """Return whether a cache has all keys and values of all layers, so that it can be cropped."""
+    """Return whether a cache can be cropped, because it contains all keys and values of all layers."""
     from mlx_lm.models.cache import KVCache
 
     return all(type(layer) is KVCache for layer in cache)

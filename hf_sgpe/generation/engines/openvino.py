@@ -26,8 +26,8 @@ class OpenVINOEngine(TransformersEngine):
     """A causal language model that OpenVINO runs. optimum-intel adds the generation methods of transformers.
 
     When a folder of transformers is loaded for the first time, it is converted without quantization. The conversion is
-    cached. No prefixes of texts are kept, because OpenVINO has the keys and values inside the model, where they cannot be
-    cropped.
+    cached. No prefixes of texts are kept, because OpenVINO stores keys and values inside the model, and they cannot be
+    cropped there.
 
     Args:
         path: Folder of the model, in the format of OpenVINO or transformers.

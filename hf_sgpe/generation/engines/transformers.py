@@ -27,9 +27,9 @@ class TransformersEngine(Engine):
         device: PyTorch's name of the device: ``cpu``, ``cuda`` (also for AMD GPUs), ``cuda:1``, ``mps``. None: a GPU if
             there is one, otherwise the CPU.
         exact: If True, compute in 32 bits. If False, compute in the type of the stored weights.
-        keep_prefixes: Number of texts whose keys and values are kept in memory. A prompt that begins like a kept text is
-            computed from where they differ. None for 1, or 0 with ``exact``. Nothing is kept for models with a sliding
-            window, a recurrent state, or positions that depend on the length of the text.
+        keep_prefixes: Number of texts whose keys and values are kept in memory. If a prompt begins like a kept text, the
+            common beginning is not computed again. None means 1, or 0 with ``exact``. Nothing is kept for models with a
+            sliding window, a recurrent state, or positions that depend on the length of the text.
 
     Raises:
         SGPEError: PyTorch is missing, or the folder has no such model.
