@@ -1,11 +1,11 @@
-"""The program ``hf-sgpe``, which can also be run as ``python -m hf_sgpe``."""
+"""The program ``hf-sgpe``. It can also be run as ``python -m hf_sgpe``."""
 
 import gc
 import sys
 
 
 def main() -> None:
-    """Run the command line. On Ctrl-C, even during the imports, it prints one word and ends."""
+    """Run the command line. On Ctrl-C, even during imports, print one word and exit."""
     try:
         from hf_sgpe.cli import main as run
     except KeyboardInterrupt:

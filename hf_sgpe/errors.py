@@ -12,20 +12,20 @@ class SGPEError(ValueError):
 
 
 class NotByteLevelError(SGPEError):
-    """The error for a valid tokenizer with a part that `BPETokenizer` cannot reproduce exactly."""
+    """The error for a valid tokenizer that `BPETokenizer` cannot reproduce exactly."""
 
 
 class NotInstalledError(SGPEError, ImportError):
-    """The error for an optional library that a call needs but that is not installed."""
+    """The error for a missing optional library that a call needs."""
 
 
 def not_installed(need: str, *packages: str, extra: str = "") -> NotInstalledError:
     """Return the error for a missing optional package, with the command that installs it.
 
-    The command installs the package itself, not the extra, so that it works even if hf_sgpe is not on a package index.
+    The command installs the package itself, not the extra, so the command works even if hf_sgpe is not on a package index.
 
     Args:
-        need: A clause with the feature and the package that it needs.
+        need: A clause that names the feature and the package that the feature needs.
         packages: Packages to install.
         extra: The extra of hf_sgpe that includes them.
 
@@ -40,9 +40,9 @@ def optional(module: str, need: str, *packages: str, extra: str = "") -> Any:
 
     Args:
         module: Name of the module.
-        need: As for `not_installed`.
-        packages: Packages to install; by default, the package has the name of the module.
-        extra: As for `not_installed`.
+        need: See `not_installed`.
+        packages: Packages to install (default: the package with the name of the module).
+        extra: See `not_installed`.
 
     Raises:
         NotInstalledError: the module is not installed.
@@ -54,7 +54,7 @@ def optional(module: str, need: str, *packages: str, extra: str = "") -> Any:
 
 
 def check_matplotlib() -> None:
-    """Check that matplotlib is installed. Call it first in a script, so that the script does not fail after an hour.
+    """Check that matplotlib is installed. Scripts call this first, so that they do not fail after an hour.
 
     Raises:
         NotInstalledError: matplotlib is not installed.

@@ -16,11 +16,11 @@ except PackageNotFoundError:  # the source is imported without an installation
 
 
 def lazily(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` for a package whose names are imported on first use.
+    """Return ``__getattr__`` and ``__dir__`` for a package. With them, public names are imported on first use.
 
     Args:
         package: Name of the package.
-        names: The public names that each module defines, separated by spaces, keyed by module.
+        names: The public names of each module, separated by spaces and keyed by module.
     """
     homes = {name: module for module, listed in names.items() for name in listed.split()}
 
@@ -33,17 +33,17 @@ def lazily(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], Any]
 
 
 def named_above(name: str, caller: str) -> Callable[..., Any]:
-    """Return the function that an entry point of this package names.
+    """Return the function to which an entry point of this package refers.
 
-    Through an entry point, a module can call code of a higher layer, such as the upload of a tokenizer, without importing
-    it.
+    With an entry point, a module can call code of a higher layer without importing it. An example is the upload of a
+    tokenizer.
 
     Args:
         name: Name of the entry point.
         caller: Name of the calling function, for the error message.
 
     Raises:
-        NotInstalledError: only the source is available, not the installed package.
+        NotInstalledError: the package is not installed, and only its source is available.
     """
     from importlib.metadata import entry_points
 

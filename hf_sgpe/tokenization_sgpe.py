@@ -1,7 +1,7 @@
-"""SGPETokenizerFast: a trained tokenizer as a fast tokenizer of transformers.
+"""SGPETokenizerFast: the class that makes a trained tokenizer a fast tokenizer of transformers.
 
-The class must not define ``__init__``: transformers would then rebuild the backend from the vocabulary alone, and silently
-drop the pre-tokenizer, the decoder and the merges.
+The class must not define ``__init__``. Otherwise, transformers would rebuild the backend from the vocabulary alone, and
+silently drop the pre-tokenizer, the decoder and the merges.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.tokenizer import BPETokenizer, train_from_counts
 from hf_sgpe.vocabulary.special_tokens import bos_eos_settings, roles_of_template
 
-# Metadata of tokenizers that this package has not trained, but changed.
+# Metadata of tokenizers that this package has changed, but not trained.
 _CHANGED = {"extensions", "trimmed"}
 # Arguments of `save_pretrained` for `push_to_hub`.
 _OF_A_PUSH = {"repo_id", "commit_message", "commit_description", "private", "token", "revision", "create_pr", "tags"}
@@ -46,15 +46,15 @@ _OF_A_PUSH = {"repo_id", "commit_message", "commit_description", "private", "tok
 class SGPETokenizerFast(PreTrainedTokenizerFast):
     """A BPE tokenizer for transformers, with a fast (native) backend.
 
-    A folder from `save_pretrained` loads with the same ids through plain ``AutoTokenizer.from_pretrained``, without this
-    package and without remote code. The settings of the training are in ``tokenizer_config.json`` under ``sgpe``, and
-    `train_new_from_iterator` trains a similar tokenizer from them.
+    Plain ``AutoTokenizer.from_pretrained`` loads a folder from `save_pretrained` with the same ids, without this package and
+    without remote code. The training settings are in ``tokenizer_config.json`` under ``sgpe``. `train_new_from_iterator`
+    uses these settings to train a similar tokenizer.
 
-    Several threads may encode with the same tokenizer. Calls that only the backend can answer (pairs, overflow, …) run one
-    at a time, because truncation and padding are part of the backend's state. All other calls run in parallel.
+    Several threads may encode with the same tokenizer. Calls that need the backend (for pairs, overflow, …) run one at a
+    time, because truncation and padding are part of the backend's state. All other calls run in parallel.
 
     Raises:
-        SGPEError: (`from_pretrained`) the folder has no tokenizer, or a damaged one.
+        SGPEError: (`from_pretrained`) the folder contains no tokenizer, or a damaged tokenizer.
 
     Example with a trained tokenizer::
 
@@ -70,7 +70,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
 
     @classmethod
     def from_bpe(cls, tokenizer: BPETokenizer, **kwargs: Any) -> SGPETokenizerFast:
-        """Wrap a `BPETokenizer`; ``kwargs`` are arguments of transformers (``model_max_length``, ``padding_side``, …)."""
+        """Wrap a `BPETokenizer`. ``kwargs`` are arguments of transformers (``model_max_length``, ``padding_side``, …)."""
         backend = Tokenizer.from_str(json.dumps(tokenizer_json.to_dict(tokenizer.data), ensure_ascii=False))
         config = tokenizer_json.config(tokenizer.data)
         del config["tokenizer_class"]
@@ -88,9 +88,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> Any:
-        """Load a tokenizer from a folder or a repository on the Hub; takes the arguments of transformers'
-        ``from_pretrained``.
-        """
+        """Load a tokenizer from a folder or a repository on the Hub. The arguments are the same as in transformers."""
         path = Path(pretrained_model_name_or_path)
         where = {name: kwargs[name] for name in ("revision", "subfolder", "token") if kwargs.get(name)}
         if not (kwargs.get("cache_dir") or kwargs.get("local_files_only")):
@@ -131,7 +129,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         return encoded
 
     def tokenize(self, text: str, pair: str | None = None, add_special_tokens: bool = False, **kwargs: Any) -> list[str]:
-        """Return the tokens of ``text`` as vocabulary strings; takes the arguments of transformers' ``tokenize``."""
+        """Return the tokens of ``text`` as vocabulary strings. The arguments are the same as in transformers."""
         tokens = None if pair is not None or kwargs else fast_calls.tokens(self, text, add_special_tokens)
         return super().tokenize(text, pair, add_special_tokens, **kwargs) if tokens is None else tokens
 
@@ -154,18 +152,19 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         tokenizer_kwargs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Return a conversation as ids, or as text; takes the arguments of transformers' ``apply_chat_template``.
+        """Return a conversation as ids or as text. The arguments are the same as in transformers.
 
-        Unlike in transformers, only the template itself can write special tokens. The text of a special token in a content,
-        role, tool, document or other variable is encoded as ordinary text. This is also true if the template joins that text
-        from several variables, or transforms it together with the template's own text so that the two cannot be separated.
-        For conversations without such text, the ids are those of the rendered text.
+        Unlike in transformers, only the template itself can write special tokens. If a content, role, tool, document or
+        other variable contains the text of a special token, this text is encoded as ordinary text. This also applies in two
+        special cases: the template joins such a text from several variables, or it transforms variables together with its
+        own text so that they cannot be separated. For all other conversations, the ids are the same as for the rendered
+        text.
 
         Args:
-            chat_template: Jinja source, or the name of a template: one of the tokenizer's own templates, or ``llama3``,
-                ``chatml`` or ``alpaca``.
-            sanitize_control_tokens: Whether to encode the text of special tokens in variables as ordinary text; False to
-                encode it as special tokens, as transformers does.
+            chat_template: Jinja source, or a name: that of one of the tokenizer's own templates, or ``llama3``, ``chatml``
+                or ``alpaca``.
+            sanitize_control_tokens: If True, the text of special tokens in variables is encoded as ordinary text. If False,
+                it is encoded as special tokens, as in transformers.
 
         >>> from hf_sgpe import BPETokenizer
         >>> specials = ["<|im_start|>", "<|im_end|>"]
@@ -201,7 +200,8 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         source = self.get_chat_template(chat_template, tools)
         if return_assistant_tokens_mask:
             conversations.warn_without_answers(source)
-        # Rendering by transformers checks the arguments. Its text is the same, unless the template reads a clock.
+        # transformers renders the conversation to check the arguments. The text is the same, unless the template reads a
+        # clock.
         rendered = super().apply_chat_template(conversation, chat_template=chat_template, tokenize=False, **written)
         is_batched = not isinstance(rendered, str)
         texts = [
@@ -235,7 +235,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         return encoded if return_dict else encoded["input_ids"]
 
     def get_chat_template(self, chat_template: str | None = None, tools: list[Any] | None = None) -> str:
-        """Return the Jinja source for `apply_chat_template`; takes the arguments of transformers' ``get_chat_template``."""
+        """Return the Jinja source for `apply_chat_template`. The arguments are the same as in transformers."""
         source = super().get_chat_template(chat_template, tools)
         return load_template(source) if source in SPECIAL_TOKENS else source
 
@@ -245,7 +245,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
 
     @classmethod
     def register_for_auto_class(cls, auto_class: str = "AutoTokenizer") -> None:
-        """Do nothing: AutoTokenizer finds this class in a saved folder without a copy of its source."""
+        """Do nothing. For a saved folder, AutoTokenizer finds this class without a copy of the source."""
 
     def save_pretrained(
         self,
@@ -255,15 +255,15 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         portable: bool = True,
         **kwargs: Any,
     ) -> tuple[str, ...]:
-        """Write the tokenizer's files, all or none; takes the arguments of transformers' ``save_pretrained``.
+        """Write the tokenizer's files, all or none. The arguments are the same as in transformers, with one addition.
 
         Args:
-            portable: If True, AutoTokenizer of any version of transformers loads the folder as a class of transformers. This
-                works with or without this package, and with any model in the same folder.
-                `SGPETokenizerFast.from_pretrained`, or ``trust_remote_code=True``, loads the folder as this class. If False,
-                AutoTokenizer loads the folder as this class, if the class was imported before. Without this package,
-                transformers 4 then cannot load the folder, and transformers 5 changes the ids if the folder has a model of
-                the Qwen family.
+            portable: If True, AutoTokenizer loads the folder as a class of transformers. This works with any version of
+                transformers, with or without this package, and with any model in the same folder.
+                `SGPETokenizerFast.from_pretrained` loads the folder as this class, and so does AutoTokenizer with
+                ``trust_remote_code=True``. If False, AutoTokenizer loads the folder as this class, if the class was imported
+                before. But without this package, transformers 4 cannot load such a folder, and transformers 5 changes the
+                ids if the folder contains a model of the Qwen family.
         """
         if isinstance(self.chat_template, str) and self.chat_template in SPECIAL_TOKENS:
             self.chat_template = load_template(self.chat_template)  # other programs do not know the name of this class
@@ -289,18 +289,19 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         tags: list[str] | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Upload the tokenizer with a model card in one commit; takes the arguments of transformers' ``push_to_hub``.
+        """Upload the tokenizer with a model card in one commit. The arguments are the same as in transformers.
 
-        The repository is created if it does not exist. Unlike transformers' method, this method keeps an existing README.md
-        that a person wrote. The card shows the settings of the tokenizer. For a card with measurements and pictures, save
-        the tokenizer, and use ``hf-sgpe card`` and ``hf-sgpe push``.
+        The repository is created if it does not exist. Unlike the method of transformers, this method keeps an existing
+        README.md that a person wrote. The card shows the settings of the tokenizer. For a card with measurements and
+        pictures, save the tokenizer, and use ``hf-sgpe card`` and ``hf-sgpe push``.
 
         Args:
             tags: Additional tags for the card.
             kwargs: Arguments of `save_pretrained`.
 
         Returns:
-            The commit as huggingface_hub's ``CommitInfo``: its URL as a string, with attributes ``oid``, ``pr_url``, ….
+            The commit as ``CommitInfo`` of huggingface_hub: a string (the URL) with attributes such as ``oid`` and
+            ``pr_url``.
 
         Raises:
             SGPEError: the Hub rejected the upload, or the connection failed. The commit is atomic.
@@ -343,16 +344,17 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         special_tokens_map: dict[str, str] | None = None,
         **kwargs: Any,
     ) -> SGPETokenizerFast:
-        """Train a tokenizer like this one (recipe, scripts, pattern, normalization, special tokens) on other text.
+        """Train a tokenizer on other text with the settings of this tokenizer (recipe, scripts, pattern, normalization,
+        special tokens).
 
         The training uses this package's trainer, because the trainer of ``tokenizers`` does not keep syllables whole.
 
         Args:
             text_iterator: Texts, or batches of texts.
             vocab_size: Number of tokens, including special tokens.
-            length: Ignored; accepted for compatibility with transformers.
+            length: Ignored. This argument exists for compatibility with transformers.
             new_special_tokens: Special tokens to add to the special tokens of this tokenizer.
-            special_tokens_map: New texts of special tokens, keyed by their present text.
+            special_tokens_map: New texts of special tokens, keyed by the current texts.
             kwargs: Other fields of `TrainingConfig`, such as ``min_frequency``.
 
         Raises:
@@ -370,7 +372,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         if unknown:
             raise SGPEError(f"train_new_from_iterator has no argument {', '.join(sorted(unknown))}")
         if values.get("special_tokens_position") == "given":
-            del values["special_tokens_position"]  # the explicit ids are for another vocabulary size
+            del values["special_tokens_position"]  # these ids are for another vocabulary size
         roles = {
             name: renamed.get(str(token), str(token))
             for name, token in self.special_tokens_map.items()
@@ -397,11 +399,13 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
 
 
 def _settings_of(splitting: Splitting) -> dict[str, Any]:
-    """Return training settings that split text in the same way, for a tokenizer without a record of its training."""
+    """Return training settings for a tokenizer that has no record of its training. The settings split text in the same way
+    as the tokenizer.
+    """
     if not isinstance(splitting.pattern, str):
         raise SGPEError(
-            "this tokenizer was not trained with hf_sgpe and splits text in several steps: train with a TrainingConfig "
-            "instead"
+            "this tokenizer was not trained with hf_sgpe, and it splits text in several steps: train with a "
+            "TrainingConfig instead"
         )
     names = ("recipe", "scripts", "pattern", "normalization")
     return {name: value for name in names if (value := getattr(splitting, name))}

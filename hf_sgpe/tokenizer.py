@@ -1,4 +1,4 @@
-"""BPETokenizer: a BPE tokenizer as plain data with encode and decode, independent of transformers."""
+"""BPETokenizer: a BPE tokenizer that consists of plain data, with encode and decode. It does not depend on transformers."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def _part(name: str) -> Any:
 
 
 class BPETokenizer:
-    """Text ↔ token ids by BPE: split into words, then merge each word's bytes by rank.
+    """A BPE tokenizer. It splits text into words, and merges the bytes of each word in the order of ranks.
 
     A tokenizer converted from SentencePiece merges characters instead (see `TokenizerData`). Any text round-trips (after
     normalization), unless a tokenizer of characters has no tokens for bytes. Ids equal those of every other runtime that
     loads the saved ``tokenizer.json``. A tokenizer consists of ``data``, a frozen `TokenizerData`, and a codec.
 
-    Arguments and errors are those of `TokenizerData`.
+    For arguments and errors, see `TokenizerData`.
 
     >>> tokenizer = BPETokenizer.train_from_iterator(["low lower lowest"] * 3, 260)
     >>> tokenizer.encode("low")
@@ -107,7 +107,7 @@ class BPETokenizer:
 
     @classmethod
     def of(cls, data: TokenizerData) -> BPETokenizer:
-        """Return a tokenizer with the given data, which was read from a file or learned in training."""
+        """Return a tokenizer with the given data. The data were read from a file or learned in training."""
         tokenizer = cls.__new__(cls)
         tokenizer.__setstate__(data)
         return tokenizer
@@ -130,16 +130,18 @@ class BPETokenizer:
         return repr(self.data).replace("TokenizerData", "BPETokenizer", 1)
 
     def get_vocab(self) -> dict[str, int]:
-        """Return vocabulary string → id, special tokens included, in the order of ids; see `TokenizerData.get_vocab`."""
+        """Return the ids of all tokens, keyed by vocabulary string, in the order of ids. Special tokens are included. See
+        `TokenizerData.get_vocab`.
+        """
         return self.data.get_vocab()
 
     def get_mergeable_ranks(self) -> list[tuple[bytes, int]]:
-        """Return (token, id) of all tokens except special tokens, in the order of ids."""
+        """Return pairs (token, id) for all tokens except special tokens, in the order of ids."""
         return self.data.get_mergeable_ranks()
 
     @property
     def pre_tokenizer(self) -> RegexPreTokenizer:
-        """The pre-tokenizer: text → words."""
+        """The pre-tokenizer, which splits text into words."""
         return self._codec.pre_tokenizer
 
     @property
@@ -162,13 +164,13 @@ class BPETokenizer:
         tie_break: str = "smallest-pair-id",
         normalization: str = "none",
     ) -> BPETokenizer:
-        """Train plain byte-level BPE (recipe ``bpe``) on an iterator of texts, read once and lazily.
+        """Train plain byte-level BPE (recipe ``bpe``) on an iterator of texts. The iterator is read once and lazily.
 
         Args:
-            vocab_size: Number of tokens, special tokens included.
-            buffer_size: Number of texts taken from the iterator at once. It does not affect the result.
-            pattern: Name of one of `SPLIT_PATTERNS` or a regular expression; None for ``cl100k``.
-            special_tokens: Texts, which get the last ids, or text → id.
+            vocab_size: Number of tokens, including special tokens.
+            buffer_size: Number of texts to take from the iterator at once. This number does not affect the result.
+            pattern: Name of one of `SPLIT_PATTERNS`, or a regular expression. None: ``cl100k``.
+            special_tokens: A list of texts, which get the last ids, or a mapping from texts to ids.
             normalization: ``none`` or ``nfc``.
 
         Raises:
@@ -202,15 +204,17 @@ class BPETokenizer:
         *,
         split_pattern: str = "cl100k-any-space",
     ) -> BPETokenizer:
-        """Train like the tutorial's ``BPETokenizer.train``: NFC, ties to the greatest pair.
+        """Train like the tutorial's ``BPETokenizer.train``: text is normalized to NFC, and the greatest of equally frequent
+        pairs is merged first.
 
         In the trained tokenizer, ``add_special_tokens=True`` puts BOS and EOS around a text, if the tokenizer has these
-        tokens. Tokenizers are immutable, so when this method is called on a tokenizer, it still returns a new one.
+        tokens. Tokenizers are immutable, so this method returns a new tokenizer, even if it is called on a tokenizer.
 
         Args:
-            corpus: Texts; the path of a UTF-8 file, whose lines are the texts; or one text.
+            corpus: A list of texts, a single text, or the path of a UTF-8 file with one text on each line.
             vocab_size: Number of tokens. Special tokens with ids below this number are included.
-            special_tokens: Text → id, or texts. Special tokens with ids of at least ``vocab_size`` are added to this number.
+            special_tokens: A mapping from texts to ids, or a list of texts. Special tokens with ids of at least
+                ``vocab_size`` are not counted in ``vocab_size``.
             verbose: Whether to print the result.
             split_pattern: Name of one of `SPLIT_PATTERNS` or a regular expression.
 
@@ -237,10 +241,11 @@ class BPETokenizer:
         return tokenizer
 
     def add_special_tokens(self, special_tokens: Sequence[str] | Mapping[str, int]) -> BPETokenizer:
-        """Return a tokenizer with additional special tokens; this tokenizer does not change.
+        """Return a tokenizer with additional special tokens. This tokenizer does not change.
 
         Args:
-            special_tokens: Text → id, or texts, which get the next free ids. Existing special tokens keep their ids.
+            special_tokens: A mapping from texts to ids, or a list of texts, which get the next free ids. Existing special
+                tokens keep their ids.
 
         Raises:
             SGPEError: an id is in use, or a text cannot be a special token.
@@ -253,7 +258,7 @@ class BPETokenizer:
 
     @classmethod
     def from_pretrained(cls, path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -> BPETokenizer:
-        """Load a folder or a ``tokenizer.json``; if there is no such path, load a repository on the Hub.
+        """Load a folder or a ``tokenizer.json``. If there is no such path, load a repository on the Hub.
 
         Raises:
             SGPEError: there is no such tokenizer, or it is damaged or not BPE.
@@ -269,17 +274,17 @@ class BPETokenizer:
         *,
         revision: str | None = None,
     ) -> BPETokenizer:
-        """Load a tokenizer as `from_pretrained` does, with a folder for downloads and a token for private repositories.
+        """Load a tokenizer like `from_pretrained`, with two more arguments for the Hub.
 
         Args:
-            cache_dir: Folder for downloaded files; None for the cache of huggingface_hub.
-            token: Token of the Hub; None for the token saved by ``hf auth login``.
+            cache_dir: Folder for downloaded files. None: the cache of huggingface_hub.
+            token: Token of the Hub, for private repositories. None: the token saved by ``hf auth login``.
         """
         return cls.of(loading.load(model_name_or_path, revision=revision, cache_dir=cache_dir, token=token))
 
     @classmethod
     def from_tokenizer_json(cls, path: str | os.PathLike[str]) -> BPETokenizer:
-        """Load one ``tokenizer.json``.
+        """Load a single ``tokenizer.json``.
 
         Raises:
             SGPEError: the file is not a BPE tokenizer that can be read exactly, or is damaged.
@@ -294,8 +299,8 @@ class BPETokenizer:
             name: Name of the tokenizer, stored in ``metadata``.
 
         Raises:
-            SGPEError: the folder has files of another tokenizer that loaders would mix with this one.
-            OSError: the folder cannot be written; no half-written files remain.
+            SGPEError: the folder contains files of another tokenizer, and loaders would mix them with this tokenizer.
+            OSError: the folder cannot be written. No half-written files remain.
         """
         data = self.data if name is None else replace(self.data, metadata={**self.metadata, "name": name})
         tokenizer_json.save(data, directory)
@@ -312,7 +317,8 @@ class BPETokenizer:
     # ---------------------------------------------------------------- encoding
 
     def encode(self, text: str, *, add_special_tokens: bool = False, allowed_special: AllowedSpecial = "none") -> list[int]:
-        """Return the token ids of ``text``. Time grows linearly with the text, times a logarithm of the longest word.
+        """Return the token ids of ``text``. The time is O(n log m) for n characters, where m is the length of the longest
+        word.
 
         The text of a special token is encoded as ordinary text unless ``allowed_special`` includes the token. So untrusted
         text cannot insert special tokens.
@@ -320,7 +326,7 @@ class BPETokenizer:
         Args:
             add_special_tokens: Whether to put the special tokens of the tokenizer's template around the ids.
             allowed_special: The special tokens to recognise in the text: ``"none"``, ``"all"``, or a collection of special
-                tokens. Of overlapping matches the leftmost counts; of matches that begin at the same place, the longest.
+                tokens. If matches overlap, the leftmost counts. If matches begin at the same place, the longest counts.
 
         Raises:
             SGPEError: ``allowed_special`` names an unknown token.
@@ -342,10 +348,10 @@ class BPETokenizer:
         add_special_tokens: bool = False,
         allowed_special: AllowedSpecial = "none",
     ) -> list[int]:
-        """Return the token ids of a UTF-8 text; see `encode`.
+        """Return the token ids of a UTF-8 text. See `encode`.
 
         Raises:
-            SGPEError: the bytes are not UTF-8; the message names the position.
+            SGPEError: the bytes are not UTF-8. The message names the position.
 
         >>> tokenizer = BPETokenizer.train_from_iterator(["a"], 256)
         >>> tokenizer.encode_bytes("é".encode()) == tokenizer.encode("é")
@@ -362,11 +368,11 @@ class BPETokenizer:
     def encode_with_offsets(
         self, text: str, *, allowed_special: AllowedSpecial = "none"
     ) -> tuple[list[int], list[tuple[int, int]]]:
-        """Return the ids of ``text``, without a template, and for each id the range of its characters: the first character,
-        and the character after the last.
+        """Return the ids of ``text`` without a template. Also return the range of characters of each id: the index of the
+        first character, and the index after the last character.
 
-        If a token ends inside a character, its range includes that character. Where normalization changes a stretch of text,
-        all tokens of the stretch have the range of the whole stretch.
+        If a token ends inside a character, the token's range includes that character. If normalization changes a stretch of
+        text, all tokens of the stretch have the range of the whole stretch.
 
         >>> tokenizer = BPETokenizer.train_from_iterator(["one two"] * 2, 258)
         >>> tokenizer.encode_with_offsets("two é")
@@ -396,14 +402,14 @@ class BPETokenizer:
         threads: int | None = None,
         **options: Any,
     ) -> Any:
-        """Encode each of ``texts``, in parallel if the native kernels are in use.
+        """Encode ``texts``, in parallel if the native kernels are in use.
 
         Args:
-            threads: Number of threads; None for one thread per core, or a single thread for short texts. The ids do not
-                depend on it.
-            options: ``padding``, ``truncation``, ``max_length`` and ``return_tensors``, as for `__call__`. With
-                ``return_tensors``, the result is that of `__call__`. Otherwise each list of ids is an `EncodingResult`,
-                which also has ``attention_mask`` and ``tokens``.
+            threads: Number of threads. None: one thread per core, or a single thread for short texts. The ids do not depend
+                on this number.
+            options: ``padding``, ``truncation``, ``max_length`` and ``return_tensors``; see `__call__`. With
+                ``return_tensors``, the result is the same as from `__call__`. Without it, each list of ids is an
+                `EncodingResult` with the additional attributes ``attention_mask`` and ``tokens``.
         """
         batch = self._codec.encode_batch(_checked(texts, threads), self._added_pattern(allowed_special), threads)
         rows = [self._add_template(ids) for ids in batch] if add_special_tokens else batch
@@ -427,19 +433,19 @@ class BPETokenizer:
         max_length: int | None = None,
         return_tensors: str | None = None,
     ) -> dict[str, Any]:
-        """Return ``input_ids`` and ``attention_mask`` for a model: one row for each of several texts, or one list for a
-        single text.
+        """Return ``input_ids`` and ``attention_mask`` for a model. For several texts, both have a row for each text. For a
+        single text, both are a list.
 
         Args:
             padding: True or ``"longest"`` pads rows up to the longest row, ``"max_length"`` up to the argument
                 ``max_length``. Rows are padded with the padding token, or with id 0 if there is none. As in transformers,
                 only ``truncation`` cuts longer rows.
             truncation: Whether to cut rows after ``max_length`` ids. The special tokens of the template count.
-            max_length: Length of rows; None for the number of ids that the model accepts.
+            max_length: Length of rows. None: the number of ids that the model accepts.
             return_tensors: ``"np"`` or ``"pt"`` for int64 arrays of shape (rows, length), even for a single text.
 
         Raises:
-            SGPEError: truncation without a length, an unknown kind of tensor, or rows of different lengths in a tensor.
+            SGPEError: truncation has no length, the kind of tensor is unknown, or the rows of a tensor differ in length.
 
         >>> BPETokenizer.train_from_iterator(["a"], 256)(["ab", "c"], padding=True)
         {'input_ids': [[97, 98], [99, 0]], 'attention_mask': [[1, 1], [1, 0]]}
@@ -467,16 +473,16 @@ class BPETokenizer:
         variables: Mapping[str, Any] | None = None,
         continue_final_message: bool = False,
     ) -> list[int] | str:
-        """Return a conversation as ids or as text. Only special tokens that the template writes are special tokens; the text
-        of a special token in a message is ordinary text.
+        """Return a conversation as ids or as text. Only the template can write special tokens. If a message contains the
+        text of a special token, this text is ordinary text.
 
         Args:
             messages: Mappings with a ``role`` and a ``content``. A message with ``tool_calls`` needs no content.
-            template: ``llama3``, ``chatml``, ``alpaca`` or Jinja source; None for the tokenizer's own template or, if it has
+            template: ``llama3``, ``chatml``, ``alpaca`` or Jinja source. None: the tokenizer's own template or, if it has
                 none, ``llama3``.
             add_generation_prompt: Whether to end with the beginning of the assistant's answer.
-            system_prompt: Text of a system message to put first, unless there is one.
-            allowed_special: The special tokens of the template that stay special; the others become ordinary text.
+            system_prompt: Text of a system message that is put first, unless the conversation has a system message.
+            allowed_special: The special tokens of the template that stay special. All others become ordinary text.
             variables: Other variables of the template, such as ``tools``. Their text is ordinary text, too.
             continue_final_message: Whether to end with the content of the last message, so that an answer continues it.
 
@@ -512,7 +518,7 @@ class BPETokenizer:
             if part.is_special and part.text not in self.special_tokens:
                 raise SGPEError(
                     f"this tokenizer lacks the special token {part.text!r} of the chat template {template}: "
-                    "train it with that token"
+                    "train a tokenizer with this token"
                 )
             if part.is_special:
                 ids.append(self.special_tokens[part.text])
@@ -527,12 +533,13 @@ class BPETokenizer:
         return ids
 
     def encode_prompt(self, text: str, *, allowed_special: AllowedSpecial = "none") -> list[int]:
-        """Return the ids of `encode`. A text that begins like a recent text is encoded from where they differ.
+        """Return the same ids as `encode`. If the text begins like a recent text, the common beginning is not encoded
+        again.
 
-        The texts are kept in a cache, whose size in bytes is limited (`hf_sgpe.vocabulary.recent_texts`).
+        Recent texts are kept in a cache of limited size in bytes (`hf_sgpe.vocabulary.recent_texts`).
 
         Args:
-            allowed_special: As for `encode`.
+            allowed_special: See `encode`.
         """
         if not isinstance(text, str):
             raise TypeError(f"encode_prompt needs a str, not {type(text).__name__}")
@@ -552,7 +559,9 @@ class BPETokenizer:
         return ids + self._codec.encode(text[length:], added, continues=length > 0)
 
     def encode_inside(self, text: str) -> list[int]:
-        """Return the ids of a text that continues another text, without any special or other added token."""
+        """Return the ids of a text that continues another text. The ids contain no special tokens and no other added
+        tokens.
+        """
         return self._codec.encode(text, continues=True)
 
     def chat(
@@ -561,7 +570,7 @@ class BPETokenizer:
         """Return a model's answer to a conversation, as `hf_sgpe.generation.text_generator.chat_once` does.
 
         Raises:
-            SGPEError: as for `hf_sgpe.generation.text_generator.chat_once`.
+            SGPEError: see `hf_sgpe.generation.text_generator.chat_once`.
         """
         answer: str = named_above("chat", "BPETokenizer.chat")(self, messages, model_path, *arguments, **settings)
         return answer
@@ -569,7 +578,7 @@ class BPETokenizer:
     def encode_to_numpy(
         self, text: str, *, add_special_tokens: bool = False, allowed_special: AllowedSpecial = "none"
     ) -> NDArray[np.int32]:
-        """Return the ids of `encode` as a one-dimensional int32 array, which takes a tenth of the memory of a list."""
+        """Return the ids of `encode` as a one-dimensional int32 array. It takes a tenth of the memory of a list."""
         if add_special_tokens and self.template:
             import numpy as np
 
@@ -582,10 +591,10 @@ class BPETokenizer:
         """Return the ids of many texts, without templates, in the most compact form.
 
         Args:
-            threads: As for `encode_batch`.
+            threads: See `encode_batch`.
 
         Returns:
-            All ids in one int32 array, and the end of each text in this array as an int64 array.
+            An int32 array with all ids, and an int64 array with the end position of each text in the first array.
 
         >>> tokenizer = BPETokenizer.train_from_iterator(["a"], 256)
         >>> ids, ends = tokenizer.encode_batch_to_numpy(["ab", "", "c"])
@@ -597,8 +606,8 @@ class BPETokenizer:
     def encode_batch_to_arrow(
         self, texts: Iterable[str], *, allowed_special: AllowedSpecial = "none", threads: int | None = None
     ) -> pa.LargeListArray:
-        """Return the result of `encode_batch_to_numpy` as a pyarrow array of the type ``large_list<int32>``, which
-        `datasets` and Parquet accept as a column. The ids are not copied.
+        """Return the result of `encode_batch_to_numpy` as a pyarrow array of the type ``large_list<int32>``. `datasets` and
+        Parquet accept such an array as a column. The ids are not copied.
 
         Args:
             texts: Strings. To encode a pyarrow array, pass its ``to_pylist()``.
@@ -614,7 +623,7 @@ class BPETokenizer:
         import numpy as np
 
         ids, ends = self.encode_batch_to_numpy(texts, allowed_special=allowed_special, threads=threads)
-        # pyarrow would import pandas to convert a NumPy array, which takes a second.
+        # To convert a NumPy array, pyarrow would import pandas. That import takes a second.
         starts = pa.py_buffer(np.concatenate([[0], ends]).astype(np.int64))
         values = pa.Array.from_buffers(pa.int32(), len(ids), [None, pa.py_buffer(ids)])
         return pa.LargeListArray.from_buffers(pa.large_list(pa.int32()), len(ends), [None, starts], children=[values])
@@ -622,13 +631,13 @@ class BPETokenizer:
     def encode_streaming(
         self, chunks: Iterable[str] | Iterable[bytes], *, allowed_special: AllowedSpecial = "none"
     ) -> Iterator[int]:
-        """Yield the ids of a text that arrives in pieces. They are the ids of `encode` on the whole text, wherever the text
-        is cut.
+        """Yield the ids of a text that arrives in pieces. Wherever the text is cut, the ids are the same as those of
+        `encode` for the whole text.
 
         Pieces of UTF-8 bytes may also be cut inside a character. Invalid UTF-8 becomes U+FFFD.
 
-        With the named split patterns, ids are yielded as soon as no later piece can change them. So memory does not grow
-        with the text, but only with the longest stretch without a safe place to cut (see `hf_sgpe.splitting.streams`).
+        With the named split patterns, ids are yielded as soon as no later piece can change them. So memory grows only with
+        the longest stretch without a safe place to cut, and not with the whole text (see `hf_sgpe.splitting.streams`).
 
         >>> tokenizer = BPETokenizer.train_from_iterator(["one two"], 257)
         >>> list(tokenizer.encode_streaming(["on", "e t", "wo"])) == tokenizer.encode("one two")
@@ -653,12 +662,12 @@ class BPETokenizer:
             yield from self._codec.encode(text, pattern, continues=place > 0)
 
     def growing_text(self, text: str = "", *, allowed_special: AllowedSpecial = "none") -> GrowingText:
-        """Return a text that can be appended to. After each appended text, only the new part and a short part before it are
-        encoded, and the ids are those of `encode` on the whole text (see `hf_sgpe.vocabulary.growing_text`).
+        """Return a text to which more text can be appended. Each time, only the new part and a short part before it are
+        encoded. The ids are the same as from `encode` for the whole text (see `hf_sgpe.vocabulary.growing_text`).
 
         Args:
             text: The beginning of the text.
-            allowed_special: As for `encode`.
+            allowed_special: See `encode`.
 
         >>> tokenizer = BPETokenizer.train_from_iterator(["one two"], 257)
         >>> growing = tokenizer.growing_text("one t")
@@ -671,7 +680,7 @@ class BPETokenizer:
         return growing
 
     def tokenize(self, text: str, *, allowed_special: AllowedSpecial = "none") -> list[str]:
-        """Return the tokens of ``text`` as vocabulary strings (see `get_vocab`), in GPT-2's spelling of bytes."""
+        """Return the tokens of ``text`` as vocabulary strings, in GPT-2's spelling of bytes. See `get_vocab`."""
         return list(map(self._tokens_of.__getitem__, self.encode(text, allowed_special=allowed_special)))
 
     def count_tokens(self, text: str, *, allowed_special: AllowedSpecial = "none") -> int:
@@ -681,15 +690,16 @@ class BPETokenizer:
     def truncate(
         self, text: str, max_tokens: int, *, add_special_tokens: bool = False, allowed_special: AllowedSpecial = "none"
     ) -> str:
-        """Return the beginning of (normalized) ``text`` that has at most ``max_tokens`` tokens, cut at the end of a token.
+        """Return the beginning of (normalized) ``text``, cut at the end of a token so that at most ``max_tokens`` tokens
+        remain.
 
-        The result also has at most ``max_tokens`` tokens when it is encoded again. If a cut inside a word would make more
-        tokens, the cut moves left. Each step is twice as long as the step before, so the number of steps grows with the
-        logarithm of the distance.
+        If the result is encoded again, it also has at most ``max_tokens`` tokens. If a cut inside a word would make more
+        tokens, the cut moves left. Each step to the left is twice as long as the step before, so the number of steps grows
+        with the logarithm of the distance.
 
         Args:
             add_special_tokens: Whether the limit includes the special tokens of the tokenizer's template.
-            allowed_special: As for `encode`.
+            allowed_special: See `encode`.
 
         Raises:
             SGPEError: ``max_tokens`` is negative, or below the number of special tokens of the template.
@@ -706,7 +716,7 @@ class BPETokenizer:
             return text
         kept, step = most, 1
         while kept > 0:
-            # A token may end inside a character, which is then left out.
+            # A token may end inside a character. If it does, the character is left out.
             beginning = self._codec.decode(ids[:kept]).decode(errors="ignore")
             if self.count_tokens(beginning, allowed_special=allowed_special) <= most:
                 return beginning
@@ -714,10 +724,10 @@ class BPETokenizer:
         return ""
 
     def _added_pattern(self, allowed: AllowedSpecial) -> AddedPatterns | None:
-        """Return the patterns of added tokens in a text: of the allowed special tokens, and of all added tokens that are not
-        special.
+        """Return the patterns that find added tokens in a text: the allowed special tokens, and all added tokens that are
+        not special.
         """
-        if isinstance(allowed, str) and allowed == "none":  # the usual case; saves half a microsecond for short texts
+        if isinstance(allowed, str) and allowed == "none":  # the usual case: saves half a microsecond for short texts
             return self._always_added
         return AddedPatterns.of(
             (*self._allowed(allowed), *self.added_tokens), self.normalized_tokens, self.matching, self.normalization
@@ -754,7 +764,7 @@ class BPETokenizer:
         Args:
             ids: Whole numbers of any type, or a numpy array of them.
             skip_special_tokens: Whether to leave out the text of special tokens.
-            errors: How to handle bytes that are not UTF-8, as for `bytes.decode`; ids may end inside a character.
+            errors: How to handle bytes that are not UTF-8, as in `bytes.decode`. Ids may end inside a character.
 
         Raises:
             SGPEError: an id is not in the vocabulary.
@@ -763,7 +773,7 @@ class BPETokenizer:
         return self._codec.decode(ids, skip_special_tokens).decode(errors=errors)
 
     def decode_bytes(self, ids: Iterable[int], skip_special_tokens: bool = False) -> bytes:
-        """Return the bytes of ``ids``, which may not be valid UTF-8.
+        """Return the bytes of ``ids``. The bytes may not be valid UTF-8.
 
         Raises:
             SGPEError: an id is not in the vocabulary.
@@ -795,13 +805,14 @@ class BPETokenizer:
         keep_unfinished: bool = True,
         continues: bool = False,
     ) -> Iterator[str]:
-        """Yield the text of ids as they arrive, in pieces that join to the text of ``decode``.
+        """Yield the text of arriving ids, in pieces. Joined together, the pieces are equal to the text of ``decode``.
 
-        A character whose bytes are spread over several tokens is yielded with the last of them.
+        If the bytes of a character are spread over several tokens, the character is yielded with the last of these tokens.
 
         Args:
-            continues: Whether the ids continue a text, so that a space in front is not one that encoding put there.
-            keep_unfinished: Whether to yield the bytes of an incomplete character at the end, handled as ``errors`` says.
+            continues: Whether the ids continue a text. If they do, a leading space was not added by encoding.
+            keep_unfinished: Whether to yield the bytes of an incomplete character at the end. They are handled according to
+                ``errors``.
 
         >>> tokenizer = BPETokenizer.train_from_iterator(["a"], 256)
         >>> list(tokenizer.decode_stream(tokenizer.encode("aé")))
@@ -818,13 +829,13 @@ class BPETokenizer:
     # ---------------------------------------------------------------- tokens and ids
 
     def convert_tokens_to_ids(self, tokens: str | Iterable[str]) -> Any:
-        """Return the id of a vocabulary string, or a list of ids; -1 for unknown tokens."""
+        """Return the id of a vocabulary string, or a list of ids. The id of an unknown token is -1."""
         if isinstance(tokens, str):
             return self._ids_of.get(tokens, -1)
         return [self._ids_of.get(token, -1) for token in tokens]
 
     def convert_ids_to_tokens(self, ids: int | Iterable[int]) -> Any:
-        """Return the vocabulary string of an id, or a list of strings; an empty string for unknown ids.
+        """Return the vocabulary string of an id, or a list of strings. The string of an unknown id is empty.
 
         Raises:
             TypeError: an id is not a whole number.
@@ -834,7 +845,7 @@ class BPETokenizer:
         return self._tokens_of.get(operator.index(ids), "")
 
     def convert_tokens_to_string(self, tokens: Iterable[str]) -> str:
-        """Return the text of vocabulary strings, skipping unknown tokens."""
+        """Return the text of vocabulary strings. Unknown tokens are skipped."""
         return self.decode(id for id in self.convert_tokens_to_ids(tokens) if id >= 0)
 
     @cached_property
@@ -846,7 +857,7 @@ class BPETokenizer:
         return {id: token for token, id in self._ids_of.items()}
 
     def token_bytes(self, id: int) -> bytes:
-        """Return the bytes of one token; for a special token, the bytes of its text.
+        """Return the bytes of a token. For a special token, these are the bytes of its text.
 
         Raises:
             SGPEError: the id is not in the vocabulary.
@@ -854,7 +865,9 @@ class BPETokenizer:
         return next(self._codec.pieces([id]))
 
     def get_pattern(self) -> str:
-        """Return the split pattern: the last pattern if several are applied in turn, or an empty string without one."""
+        """Return the split pattern. If several patterns are applied in turn, return the last pattern. If there is no
+        pattern, return an empty string.
+        """
         return self.splitting.regexes[-1] if self.splitting.regexes else ""
 
     def cache_info(self) -> CacheInfo:
@@ -862,7 +875,7 @@ class BPETokenizer:
         return self._codec.cache_info()
 
     def get_cache_stats(self) -> dict[str, float]:
-        """Return the values of `cache_info` under the tutorial's names: ``hits``, ``misses``, ``size`` in words,
+        """Return the values of `cache_info` under the tutorial's names: ``hits``, ``misses``, ``size`` (in words) and
         ``hit_rate_pct``.
         """
         info = self.cache_info()
@@ -876,7 +889,7 @@ class BPETokenizer:
 def train_from_counts(
     counts: WordCounts, config: TrainingConfig, *, languages: Languages = (), observer: Observer = NOBODY
 ) -> BPETokenizer:
-    """Train a tokenizer on counted words. Arguments and errors are those of `hf_sgpe.learning.learn.learn_tokenizer`.
+    """Train a tokenizer on counted words. For arguments and errors, see `hf_sgpe.learning.learn.learn_tokenizer`.
 
     >>> config = TrainingConfig(vocab_size=260, recipe="bpe")
     >>> len(train_from_counts(WordCounts.from_texts(["low lower lowest"] * 3, config), config))
@@ -892,14 +905,14 @@ def _texts_of(corpus: Iterable[str] | str | os.PathLike[str]) -> Iterable[str]:
     if not isinstance(corpus, str) or _is_file(corpus):
         return _lines_of(Path(corpus))
     if len(corpus.split()) == 1 and ("/" in corpus or Path(corpus).suffix in (".txt", ".jsonl", ".parquet")):
-        raise SGPEError(f"{corpus}: no such file; if this is a text, put it in a list")
+        raise SGPEError(f"{corpus}: no such file: if this is a text, put the text in a list")
     return [corpus]
 
 
 def _is_file(text: str) -> bool:
     try:
         return Path(text).is_file()
-    except (OSError, ValueError):  # too long, or with a NUL: not a file name
+    except (OSError, ValueError):  # not a file name: too long, or it contains a NUL
         return False
 
 
@@ -939,7 +952,7 @@ def _checked(texts: Iterable[str], threads: int | None) -> list[str]:
     if threads is not None and (not isinstance(threads, int) or threads < 1):
         raise SGPEError(f"threads must be a whole number of at least 1, not {threads!r}")
     if isinstance(texts, str):
-        raise TypeError("expected an iterable of texts, not a single text: put it in a list")
+        raise TypeError("expected an iterable of texts, not a single text: put the text in a list")
     texts = list(texts)
     for text in texts:
         if not isinstance(text, str):

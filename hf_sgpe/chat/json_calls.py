@@ -1,4 +1,4 @@
-"""Tool calls that are JSON objects, read while they arrive."""
+"""Tool calls in the form of JSON objects, which are read while they arrive."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hf_sgpe.chat.written_call import WrittenCall
 
 
 class JsonCall(WrittenCall):
-    """The JSON object of a call, read character by character.
+    """A reader of the JSON object of a call. It takes one character at a time.
 
     Args:
         key: Name of the field with the arguments.
@@ -21,7 +21,7 @@ class JsonCall(WrittenCall):
         self._begun = 0  # where the current string or value begins
         self._field: str | None = None  # the field whose value is being read
         self._string = ""
-        self._waiting: list[str] = []  # characters of the arguments that were not taken
+        self._waiting: list[str] = []  # characters of the arguments that `take` has not returned
 
     def add(self, character: str) -> None:
         self._characters.append(character)

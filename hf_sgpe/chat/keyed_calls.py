@@ -1,4 +1,4 @@
-"""Tool calls that are a name followed by marked keys and values, as GLM 4.5 and later models write them."""
+"""Tool calls in the form of GLM 4.5 and later models: a name, followed by marked keys and values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_IN_NAME = 300
 
 
 class KeyedCall(WrittenCall):
-    """The text of a call, read character by character.
+    """A reader of the text of a call. It takes one character at a time.
 
     Args:
         parameters: The JSON schema of each tool's parameters, keyed by the tool's name. The types in it decide whether a

@@ -1,4 +1,4 @@
-"""Strings in which each character has a mark that records whether the chat template wrote the character."""
+"""Strings with a mark for each character. The mark records whether the chat template wrote the character."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from hf_sgpe.vocabulary.added_patterns import EXACTLY, Matching
 from hf_sgpe.vocabulary.special_tokens import any_of
 
 TEMPLATE, ANSWER = 1, 2
-"""Marks of a character, which can be added: `TEMPLATE` for a character that the template wrote, `ANSWER` for a part of an
-answer of the assistant. A character without `TEMPLATE` is from a message, a tool, another variable or an unknown origin."""
+"""Marks of a character: `TEMPLATE` for a character that the template wrote, and `ANSWER` for a part of an answer of the
+assistant. A character with both has the sum of the two. A character without `TEMPLATE` is from a message, a tool, another
+variable or an unknown origin.
+"""
 
 _TEMPLATE_MARKS = bytes([TEMPLATE, TEMPLATE | ANSWER])
 _BY_TEMPLATE = re.compile(b"[%b]+" % _TEMPLATE_MARKS)
@@ -31,8 +33,7 @@ class Written(str):
     """A string with a mark for each character. The characters of ordinary strings count as unmarked.
 
     The usual operations of templates on text, such as joining and cutting, keep the marks. All other operations return an
-    ordinary string, and `follow` computes the marks of the string. Templates can call every public method, so no public
-    method sets marks.
+    ordinary string, and `follow` computes its marks. Templates can call every public method, so no public method sets marks.
 
     >>> text = by_template("<s>") + "hi"
     >>> text[2:4], marks_of(text[2:4])
@@ -133,7 +134,7 @@ class Written(str):
 
         Args:
             pieces: Pieces in the order of the text.
-            between: Number of characters between two pieces; 0 if there is nothing or only white space.
+            between: Number of characters between two pieces, or 0 if only white space or nothing is between them.
         """
         marked: list[str] = []
         place = 0
@@ -177,7 +178,9 @@ def by_template(text: str) -> Written:
 
 
 def as_answer(text: str) -> Written:
-    """Return ``text`` with an additional mark on every character: part of an answer of the assistant."""
+    """Return ``text`` with an additional mark on every character. The mark means that the character is part of an answer of
+    the assistant.
+    """
     return Written(text, marks_of(text).translate(_AS_ANSWER))
 
 
@@ -187,7 +190,7 @@ def text_of(value: object) -> str:
 
 
 def spelled(value: object, text: str, spell: Callable[[str], str], *, sort_keys: bool = False) -> Written:
-    """Return ``text``, which is the ``repr`` or JSON of ``value``, with the marks of the strings in ``value``.
+    """Return ``text`` with the marks of the strings in ``value``. ``text`` must be the ``repr`` or JSON of ``value``.
 
     Args:
         spell: Function that returns the ``repr`` or JSON of a single string, with quotes.
@@ -203,7 +206,7 @@ def spelled(value: object, text: str, spell: Callable[[str], str], *, sort_keys:
             return Written(text)
         literal = spell(str.__str__(leaf))
         place = text.find(literal, place)
-        if place < 0:  # JSON of another form, from an encoder of the template's choice
+        if place < 0:  # JSON in another form, from another encoder that the template uses
             return Written(text)
         # Each character is spelled independently, but repr chooses the quotes by the whole string.
         quote = '"' if literal[0] == "'" else ""
@@ -217,12 +220,12 @@ def spelled(value: object, text: str, spell: Callable[[str], str], *, sort_keys:
 
 
 def follow(result: Any, text: object, *others: object) -> Any:
-    """Return ``result`` with marks, if it is a string. ``result`` is what an operation that drops marks made from ``text``
-    and ``others``.
+    """Return ``result`` with marks, if it is a string. ``result`` is the result of an operation on ``text`` and ``others``
+    that drops marks.
 
     If the template wrote all arguments, the template counts as the author of the result. If the template wrote only
-    ``others``, the characters of ``text`` keep their marks in two cases: the result contains ``text`` exactly once, or
-    differs from it only in case and white space. All other characters count as written by a message.
+    ``others``, the characters of ``text`` keep their marks in two cases: the result contains ``text`` exactly once, or the
+    result differs from ``text`` only in case and white space. All other characters count as written by a message.
 
     >>> marks_of(follow(" <S> A", by_template("<s>") + "a"))
     b'\\x00\\x01\\x01\\x01\\x00\\x00'
@@ -232,7 +235,7 @@ def follow(result: Any, text: object, *others: object) -> Any:
     marks = marks_of(result)
     if _is_by_template(others):
         source = text_of(text)
-        if _is_by_template(text):  # an answer only if every character is part of one
+        if _is_by_template(text):  # an answer only if every character of ``text`` is
             marks = bytes([min(marks_of(source), default=TEMPLATE)]) * len(result)
         elif carried := _carried(source, result):
             marks = bytes(map(or_, marks, carried))
@@ -298,18 +301,20 @@ def join(texts: Iterable[str]) -> Written:
 
 
 def marks_of(text: str) -> bytes:
-    """Return the marks of a text: one byte for each character, a sum of `TEMPLATE` and `ANSWER`, or 0 without marks."""
+    """Return the marks of a text, with one byte for each character. A byte is the sum of the character's marks (`TEMPLATE`,
+    `ANSWER`), or 0.
+    """
     return text._marks if isinstance(text, Written) else bytes(len(text))
 
 
 class Finder:
-    """A search for special tokens by the rule of encoding: the leftmost added token is found first, and of several that
-    begin at the same place the longest.
+    """A search for special tokens by the rule of encoding: the leftmost added token is found first. If several begin at the
+    same place, the longest is found.
 
     Args:
         special: Texts of the special tokens.
         others: Texts of added tokens that are not special.
-        matching: The rules of tokens that do not match exactly their own text.
+        matching: The rules of tokens that do not simply match their own text.
 
     Attributes:
         names: Texts of the special tokens.
@@ -340,17 +345,17 @@ class Finder:
                 yield match.span()
 
     def reach(self, text: str, start: int, stop: int, after: int) -> tuple[int, int] | None:
-        """Return start and stop of a special token, including the white space that it takes from ``after`` on; None if the
-        token is inside a word.
+        """Return the start and stop of a special token. White space that the token takes, from ``after`` on, is included.
+        Return None if the token is inside a word.
         """
         return self._matching.get(text[start:stop], EXACTLY).reach(text, start, stop, after)
 
 
 class Part(NamedTuple):
-    """A part of a rendered conversation: ordinary text, or one special token that the template wrote.
+    """A part of a rendered conversation: ordinary text, or a single special token that the template wrote.
 
     Attributes:
-        span: Start and stop in the conversation, with the white space that belongs to a special token.
+        span: Start and stop in the conversation. White space that belongs to a special token is included.
     """
 
     text: str
@@ -362,7 +367,7 @@ def parts(text: Written, special: Finder, start: int = 0) -> Iterator[Part]:
     """Split ``text`` at the special tokens that the template wrote. Other special tokens stay ordinary text.
 
     Args:
-        start: The end of a part, from which to begin.
+        start: Position from which to begin. It must be the end of a part.
 
     >>> text = by_template("<s>") + "a <s>"
     >>> [part.text for part in parts(text, Finder(["<s>"]))]
@@ -378,7 +383,7 @@ def parts(text: Written, special: Finder, start: int = 0) -> Iterator[Part]:
 
 
 def is_plain(text: Written, special: Finder) -> bool:
-    """Return whether plain encoding of ``text`` finds exactly the special tokens that the template wrote."""
+    """Return whether plain encoding of ``text`` finds the special tokens that the template wrote, and no others."""
     return list(special.spans(text)) == list(_template_spans(text, special))
 
 

@@ -1,4 +1,4 @@
-"""Tool calls that are the name of a function followed by a JSON object, as newer Mistral models write them."""
+"""Tool calls in the form of newer Mistral models: the name of a function, followed by a JSON object."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import json
 from hf_sgpe.chat.written_call import WrittenCall
 
 ARGUMENTS = "[ARGS]"
-"""The mark between the name and the arguments. In front of it, ``[CALL_ID]`` and an id may follow the name."""
+"""The mark between the name and the arguments. Between the name and this mark, there may be ``[CALL_ID]`` and an id."""
 
 _CALL_ID = "[CALL_ID]"
 _MOST_IN_NAME = 300
 
 
 class NamedCall(WrittenCall):
-    """The text of a call, read character by character."""
+    """A reader of the text of a call. It takes one character at a time."""
 
     def __init__(self) -> None:
         super().__init__(1)

@@ -1,4 +1,4 @@
-"""The reasoning of a model before its answer, as text between two marks: ``<think>…</think>``."""
+"""The reasoning of a model before its answer: text between two marks, such as ``<think>…</think>``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hf_sgpe.chat.tool_calls import CallPart, Mark, begun
 
 
 class Reasoning(str):
-    """A part of a model's reasoning before its answer."""
+    """A part of the model's reasoning before its answer."""
 
     __slots__ = ()
 
@@ -38,7 +38,7 @@ REASONING_MARKS = (
 """The supported marks."""
 
 Place: TypeAlias = Literal["before", "inside", "after"]
-"""Where an answer begins: before a possible reasoning, inside the reasoning, or after it."""
+"""The place where an answer begins: before possible reasoning, inside the reasoning, or after the reasoning."""
 
 
 def reasoning_of(template: str) -> ReasoningMarks | None:
@@ -76,10 +76,10 @@ class AnswerReader(Protocol):
 
     @property
     def is_full(self) -> bool:
-        """Whether the answer has its maximum number of calls."""
+        """Whether the answer already has the maximum number of calls."""
 
     def read(self, text: str) -> Iterator[str | CallPart]:
-        """Read the next part of the answer. Yield the parts that it completes, in order."""
+        """Read the next part of the answer. Yield, in order, the parts that are now complete."""
 
     def end(self) -> Iterator[str | CallPart]:
         """End the answer, and yield the text that was held back."""
@@ -88,14 +88,14 @@ class AnswerReader(Protocol):
 class ReasoningReader:
     """A reader that separates the reasoning at the beginning of an answer. Another reader reads the rest.
 
-    If a mark is a token of the vocabulary, only this token is a mark; it arrives as `Mark`.
+    If a mark is a token of the vocabulary, only this token is a mark. The token arrives as `Mark`.
 
     Args:
         marks: The marks.
         place: Where the answer begins.
         tokens: The marks that are tokens of the vocabulary, each with the text that it has in an answer outside of its
             place.
-        then: Reader of the rest; None if the rest is only text.
+        then: Reader of the rest. None if the rest is only text.
         is_exact: Whether white space after the reasoning belongs to the answer.
 
     >>> reader = ReasoningReader(REASONING_MARKS[0], "before")
@@ -120,7 +120,7 @@ class ReasoningReader:
         self._held = ""
         self._is_first = (
             place != "after" or not is_exact
-        )  # whether no character of the reasoning, or of the answer after it, was yielded
+        )  # whether no character of the reasoning or of the following answer has been yielded
 
     @property
     def calls(self) -> int:
@@ -170,7 +170,7 @@ class ReasoningReader:
             yield from self._flush()
 
     def _flush(self) -> Iterator[str | CallPart]:
-        """Yield the text that may have been the beginning of reasoning, but is the answer."""
+        """Yield held-back text that could have been the beginning of reasoning, but is part of the answer."""
         held, self._held = self._held, ""
         if self._place == "before":
             self._place, self._is_first = "after", False

@@ -1,4 +1,4 @@
-"""Reading of answers with a tokenizer's response template, by which newer versions of transformers parse answers."""
+"""Reading answers with a tokenizer's response template. Newer versions of transformers parse answers by this template."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hf_sgpe.files.json_files import read_json
 
 
 def response_parser() -> Callable[..., Any] | None:
-    """Return the parser of transformers, or None if the installed version has none."""
+    """Return the parser of transformers, or None if the installed version has no parser."""
     try:
         from transformers.utils.chat_parsing import ResponseParser
     except ImportError:
@@ -25,7 +25,9 @@ def response_parser() -> Callable[..., Any] | None:
 
 
 def read_response_template(folder: Path) -> dict[str, Any] | None:
-    """Return the response template in a saved tokenizer; None if there is none, or if transformers cannot use it."""
+    """Return the response template of a saved tokenizer. Return None if there is no response template, or if transformers
+    cannot use it.
+    """
     file = folder / "tokenizer_config.json"
     template = read_json(file).get("response_template") if file.is_file() else None
     if template is None or response_parser() is None:
@@ -46,13 +48,14 @@ def marks_in(template: Any, tokens: Collection[str]) -> list[str]:
 
 
 class ResponseReader:
-    """A reader with the methods of `hf_sgpe.chat.tool_calls.CallReader`. It must also be given the text of special tokens.
+    """A reader with the methods of `hf_sgpe.chat.tool_calls.CallReader`. Unlike that reader, it also needs the text of
+    special tokens.
 
     Args:
         template: The response template.
         prompt: Text of the prompt, with special tokens.
-        tools: The tools; their schemas determine the types of arguments.
-        most: Maximum number of calls; the rest of the answer is dropped. None for no limit.
+        tools: The tools. Their schemas determine the types of arguments.
+        most: Maximum number of calls. The answer is cut after this number of calls. None means no limit.
 
     Attributes:
         calls: The number of calls.
@@ -71,11 +74,13 @@ class ResponseReader:
 
     @property
     def is_full(self) -> bool:
-        """Whether the answer has its maximum number of complete calls. The rest of the answer is then ignored."""
+        """Whether the answer already has the maximum number of complete calls. If it has, the rest of the answer is
+        ignored.
+        """
         return self.calls == self._most
 
     def read(self, text: str) -> Iterator[str | CallPart]:
-        """Read the next part of the answer. Yield the text, reasoning and calls that it completes, in order."""
+        """Read the next part of the answer. Yield, in order, the text, reasoning and calls that this part completes."""
         yield from self._parsed(lambda: self._parser.feed(str(text)), str(text))
 
     def end(self) -> Iterator[str | CallPart]:
@@ -83,7 +88,7 @@ class ResponseReader:
         yield from self._parsed(lambda: self._parser.finalize()[1], "")
 
     def _parsed(self, parse: Callable[[], list[dict[str, Any]]], text: str) -> Iterator[str | CallPart]:
-        """Yield the parts in the events of the parser. Anything that it cannot parse is text."""
+        """Yield the parts in the events of the parser. Anything that the parser cannot parse is text."""
         if self._is_broken:
             if text:
                 yield text

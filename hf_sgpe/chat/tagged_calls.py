@@ -1,4 +1,4 @@
-"""Tool calls whose arguments are text between tags, as Qwen 3 Coder and Qwen 3.5 write them, converted to JSON."""
+"""Tool calls with arguments as text between tags, as in Qwen 3 Coder and Qwen 3.5. The arguments are converted to JSON."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ PARAMETER, END_OF_VALUE, END = "<parameter=", "</parameter>", "</function>"
 
 
 class TaggedCall(WrittenCall):
-    """The text of a call, read character by character.
+    """A reader of the text of a call. It takes one character at a time.
 
     Args:
-        parameters: The JSON schema of each tool's parameters, keyed by the tool's name. The types in it decide whether a
-            value is text or JSON.
+        parameters: The JSON schema of each tool's parameters, keyed by the tool's name. The types in the schema decide
+            whether a value is text or JSON.
     """
 
     def __init__(self, parameters: Mapping[str, Any]) -> None:
@@ -62,15 +62,15 @@ class TaggedCall(WrittenCall):
 
 
 def schema_of(parameters: Mapping[str, Any], name: str | None, key: str) -> Any:
-    """Return the JSON schema of a parameter of a tool; None if it is unknown."""
+    """Return the JSON schema of a tool's parameter, or None if the parameter is unknown."""
     schema = parameters.get(name or "")
     listed = schema.get("properties") if isinstance(schema, Mapping) else None
     return listed.get(key) if isinstance(listed, Mapping) else None
 
 
 def typed(text: str, schema: Any) -> Any:
-    """Return the value of a parameter: one of the schema's values, or the first of its types that the text has, otherwise
-    the text itself.
+    """Return the value of a parameter. If the schema lists values and the text is one of them, return this value. Otherwise,
+    read the text as the first of the schema's types that fits. If no type fits, return the text itself.
     """
     choices = schema.get("enum", [schema["const"]] if "const" in schema else []) if isinstance(schema, Mapping) else []
     for choice in choices if isinstance(choices, list) and text not in choices else ():
@@ -99,7 +99,7 @@ def types_of(schema: Any) -> Iterator[str]:
             yield from types_of(inner)
     for value in [*(schema.get("enum") or ()), *([schema["const"]] if "const" in schema else ())] if named is None else ():
         yield next((name for name, holds in _IS.items() if holds(value)), "string")
-    if "$ref" in schema:  # a reference is nearly always one to an object
+    if "$ref" in schema:  # a reference nearly always refers to an object
         yield "object"
 
 
@@ -112,4 +112,4 @@ _IS: dict[str, Callable[[Any], bool]] = {
     "array": lambda value: isinstance(value, list),
 }
 _OF_PYTHON = {"True": "true", "False": "false", "None": "null"}
-"""JSON of the values that templates write as Python does."""
+"""The JSON of values that templates write in Python's spelling."""

@@ -1,4 +1,4 @@
-"""Properties of a chat template, found by rendering short conversations with it."""
+"""Properties of a chat template. To find them, short conversations are rendered with the template."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def fields_without_content(template: str) -> tuple[tuple[str, Any], ...]:
 
 
 def _rendered(template: str, messages: Sequence[Message]) -> str:
-    """Return the text of messages; an empty text if the template rejects the messages."""
+    """Return the text of messages, or an empty text if the template rejects the messages."""
     variables = {"tools": [{"type": "function", "function": _FUNCTION}]}
     try:
         return str(render(messages, template, special_tokens=_TOKENS, variables=variables))

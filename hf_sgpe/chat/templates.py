@@ -1,4 +1,4 @@
-"""Chat templates: the built-in templates, and rendering of a conversation as one text for a model."""
+"""Chat templates: the built-in templates, and functions that render a conversation as one text for a model."""
 
 from __future__ import annotations
 
@@ -71,14 +71,15 @@ ROLES = frozenset(
 
 _END = "\ue000end of the last message\ue001"
 """A text that shows where the template has written the end of a message to continue. It begins and ends with private-use
-characters, and not with spaces, which a template might remove."""
+characters instead of spaces, because a template might remove spaces.
+"""
 
 
 def load_template(name: str) -> str:
     """Return the Jinja source of a built-in chat template, or ``name`` itself if it is Jinja source.
 
     Raises:
-        SGPEError: ``name`` is not Jinja source and not in `SPECIAL_TOKENS`.
+        SGPEError: ``name`` is neither Jinja source nor in `SPECIAL_TOKENS`.
     """
     if name in SPECIAL_TOKENS:
         return (Path(__file__).parent / "templates" / f"{name}.jinja").read_text(encoding="utf-8")
@@ -92,7 +93,7 @@ def check_template(source: str) -> None:
     """Check that Jinja source can be compiled.
 
     Raises:
-        SGPEError: the source is empty or has an error; the message names the line.
+        SGPEError: the source is empty or has an error. The message names the line.
     """
     if not source.strip():
         raise SGPEError("the chat template is empty")
@@ -112,14 +113,14 @@ def render(
     variables: Mapping[str, Any] | None = None,
     continue_final_message: bool = False,
 ) -> Written:
-    """Render a conversation as text in which the characters that the template wrote are marked.
+    """Render a conversation as text. Characters that the template wrote are marked.
 
     Args:
         messages: Dictionaries with a ``role`` and a ``content``. A message with ``tool_calls`` needs no content.
         template: Name of a chat template, or Jinja source.
         add_generation_prompt: Whether the text ends with the beginning of an answer of the assistant.
-        system_prompt: The system message that is put first, unless the conversation has one.
-        special_tokens: Special tokens as variables of the template: ``{"eos_token": "</s>"}``.
+        system_prompt: The system message that is put first, unless the conversation has a system message.
+        special_tokens: Special tokens as variables of the template, such as ``{"eos_token": "</s>"}``.
         variables: Other variables of the template, such as ``tools``.
         continue_final_message: Whether the text ends with the content of the last message, so that an answer continues it.
 
@@ -165,11 +166,11 @@ def write(
     special_tokens: Mapping[str, str] | None = None,
     variables: Mapping[str, Any] | None = None,
 ) -> Written:
-    """Render messages with a template, without checking the messages. Errors in the template are raised unchanged.
+    """Render messages with a template, but do not check the messages. Errors in the template are raised unchanged.
 
     Args:
         source: Jinja source.
-        special_tokens: As for `render`.
+        special_tokens: See `render`.
         variables: Other variables of the template, such as ``add_generation_prompt``, ``tools`` and ``documents``.
     """
     marked_messages = _marked(plain(list(messages)), Written)
@@ -191,7 +192,9 @@ def _marked(value: Any, mark: Callable[[str], Written]) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return a copy of ``value`` in the types of JSON, so that a template cannot call methods of other objects."""
+    """Return a copy of ``value`` that contains only the types of JSON, so that a template cannot call methods of other
+    objects.
+    """
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -233,7 +236,7 @@ class _Generation(Extension):
 
 
 class _Marking(NodeTransformer):
-    """A transformation of a template's syntax tree: the transformed template marks its own text and literals."""
+    """A transformation of a template's syntax tree. The transformed template marks its own text and literals."""
 
     def visit_TemplateData(self, node: nodes.TemplateData) -> nodes.Node:
         return nodes.MarkSafeIfAutoescape(_constant(node.data))
@@ -247,13 +250,13 @@ class _Marking(NodeTransformer):
 
 
 def _constant(text: str) -> nodes.Expr:
-    # Jinja writes the name of this node into the template's code. A `nodes.Call` would go through the sandbox, which takes
-    # half of the time of rendering a conversation.
+    # Jinja writes the name of this node into the template's code. A `nodes.Call` would go through the sandbox. That would
+    # take half of the time of rendering a conversation.
     return nodes.EnvironmentAttribute(f"by_template({text!r})")
 
 
 def _call(name: str, *values: nodes.Expr) -> nodes.Call:
-    # An attribute of the environment cannot be hidden by a variable of the template.
+    # This is an attribute of the environment, because no variable of the template can hide it.
     return nodes.Call(nodes.EnvironmentAttribute(name), list(values), [], None, None)
 
 
@@ -371,7 +374,7 @@ def _string(value: object) -> str:
 
 
 def _reverse(value: Any) -> Any:
-    # A reversed palindrome looks unchanged to `follow`, which would keep the marks in their old order.
+    # A reversed palindrome looks unchanged to `follow`, so `follow` would keep the marks in their old order.
     return value[::-1] if isinstance(value, str) else do_reverse(value)
 
 

@@ -1,7 +1,7 @@
-"""Tool calls in the answers of models: the formats in which models write calls, and a reader for streams.
+"""Tool calls in the answers of models: the formats of calls, and a reader for streams.
 
 A mark of the format (``<tool_call>``, ``[TOOL_CALLS]``) begins a call. If a mark is a token of the vocabulary, only this
-token begins a call; the same characters in other tokens are text.
+token begins a call. The same characters in other tokens are text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class CallPart(NamedTuple):
 
     Attributes:
         number: Number of the call in the answer, from 0.
-        name: Name of the function in the first part of the call; None in later parts.
+        name: Name of the function in the first part of the call. None in later parts.
         arguments: The next characters of the arguments' JSON.
     """
 
@@ -44,19 +44,19 @@ class CallFormat:
 
     Args:
         name: Name of the format.
-        pattern: Regular expression that occurs in the chat templates of models with this format.
+        pattern: Regular expression that matches in the chat templates of models with this format.
         key: Name of the object's field with the arguments.
-        opening: Mark before calls. Without a mark, an answer is a call if it begins with a JSON object that has the name of
-            a tool.
-        closing: Mark after calls; empty if there is none.
+        opening: Mark before calls. If the format has no mark, an answer is a call if it begins with a JSON object that
+            contains the name of a tool.
+        closing: Mark after calls, or an empty text if there is none.
         before, between, after: Text before the first call, between calls, and after the last call.
         is_repeated: Whether the marks are repeated for each call.
-        kind: How a call is written: ``json`` is an object with the name and the arguments (`hf_sgpe.chat.json_calls`);
-            ``tagged`` has the arguments as text between tags (`hf_sgpe.chat.tagged_calls`); ``named`` has the name before
-            the arguments' JSON (`hf_sgpe.chat.named_calls`); ``keyed`` has the name before marked keys and values
-            (`hf_sgpe.chat.keyed_calls`).
+        kind: How a call is written: as an object with the name and the arguments (``json``, `hf_sgpe.chat.json_calls`), with
+            the arguments as text between tags (``tagged``, `hf_sgpe.chat.tagged_calls`), with the name before the arguments'
+            JSON (``named``, `hf_sgpe.chat.named_calls`), or with the name before marked keys and values (``keyed``,
+            `hf_sgpe.chat.keyed_calls`).
         around: Text before and after the values of a ``tagged`` call.
-        also: Other marks, which may be inside calls and have no effect elsewhere.
+        also: Other marks. They may occur inside calls, and have no effect elsewhere.
     """
 
     name: str
@@ -74,7 +74,7 @@ class CallFormat:
 
     @property
     def beginning(self) -> str:
-        """The first characters of a call, after the mark; empty if a call begins with any character."""
+        """The first characters of a call, after the mark. Empty if a call may begin with any character."""
         return {"json": "{", "tagged": BEGINNING}.get(self.kind, "")
 
     @property
@@ -170,7 +170,7 @@ The first format that fits a template counts."""
 
 
 def format_of(template: str) -> CallFormat | None:
-    """Return the format of tool calls that a chat template shows, or None if the format is unknown.
+    """Return the format of tool calls in a chat template, or None if the format is unknown.
 
     >>> format_of("{{ '<tool_call>{\\"arguments\\": ' + call.arguments | tojson + '}</tool_call>' }}").name
     'hermes'
@@ -184,7 +184,7 @@ def has_tools(template: str) -> bool:
 
 
 class CallReader:
-    """A reader that finds tool calls in the stream of an answer.
+    """A reader that finds tool calls in a streamed answer.
 
     Text that is not a complete call stays text. If the format has no mark before calls, a call of an unknown function also
     stays text.
@@ -193,7 +193,7 @@ class CallReader:
         written: The format.
         parameters: The JSON schema of each tool's parameters, keyed by the tool's name.
         tokens: The marks that are tokens of the vocabulary. They arrive as `Mark`.
-        most: Maximum number of calls; the rest of the answer is dropped. None for no limit.
+        most: Maximum number of calls. The answer is cut after this number of calls. None means no limit.
 
     Attributes:
         calls: The number of calls that have begun.
@@ -225,11 +225,13 @@ CallPart(number=0, name=None, arguments=': 1}')]
 
     @property
     def is_full(self) -> bool:
-        """Whether the answer has its maximum number of complete calls. The rest of the answer is then ignored."""
+        """Whether the answer already has the maximum number of complete calls. If it has, the rest of the answer is
+        ignored.
+        """
         return self._is_full
 
     def read(self, text: str) -> Iterator[str | CallPart]:
-        """Read the next part of the answer. Yield the text and the parts of calls that it completes, in order."""
+        """Read the next part of the answer. Yield, in order, the text and the parts of calls that this part completes."""
         if isinstance(text, Mark):
             yield from self._marked(text)
             return
@@ -294,7 +296,7 @@ CallPart(number=0, name=None, arguments=': 1}')]
         return iter([safe] if safe else []), ""
 
     def _open(self, before: str, mark: str) -> Iterator[str]:
-        """Switch from text to calls. Return the text before the call, without white space at its end."""
+        """Switch from text to calls. Return the text before the call, without trailing white space."""
         shown = before.rstrip()
         self._opened, self._held, self._may_call = before[len(shown) :] + mark, "", True
         return iter([shown] if shown else [])
@@ -338,7 +340,7 @@ CallPart(number=0, name=None, arguments=': 1}')]
             yield from self._close_object()
 
     def _announced(self) -> Iterator[CallPart]:
-        """Yield the first part of the current call as soon as its name is known and its arguments begin."""
+        """Yield the first part of the current call, as soon as the name is known and the arguments begin."""
         call = self._object
         assert call is not None
         if not call.is_announced and call.name is not None and call.has_arguments and self._is_known(call.name):
@@ -347,7 +349,7 @@ CallPart(number=0, name=None, arguments=': 1}')]
             yield CallPart(self.calls - 1, call.name, "")
 
     def _arguments(self) -> Iterator[CallPart]:
-        """Yield the next part of the arguments of the current call, if it was announced."""
+        """Yield the next part of the current call's arguments, if the call has been announced."""
         call = self._object
         assert call is not None
         if call.is_announced and (arguments := call.take()):
@@ -372,11 +374,11 @@ CallPart(number=0, name=None, arguments=': 1}')]
             yield from self._as_text()
             return
         self._opened = self._held = ""
-        self._may_call = self._format.kind in ("json", "tagged")  # each other call has a mark of its own
+        self._may_call = self._format.kind in ("json", "tagged")  # every other call has its own mark
         self._is_full = self.calls == self._most
 
     def _closed(self) -> Iterator[str]:
-        """Switch from calls to text after the closing mark. If there was no call before it, the marks are text."""
+        """Switch from calls to text after the closing mark. If there was no call before this mark, the marks are text."""
         if self._opened:
             yield from self._as_text()
         self._held, self._may_call = "", False
@@ -397,7 +399,7 @@ CallPart(number=0, name=None, arguments=': 1}')]
 
 
 def joined(parts: Iterable[CallPart]) -> list[dict[str, Any]]:
-    """Return the calls that ``parts`` form, each with ``name`` and ``arguments``."""
+    """Join ``parts`` to whole calls, each with ``name`` and ``arguments``."""
     calls: dict[int, dict[str, Any]] = {}
     for part in parts:
         call = calls.setdefault(part.number, {"name": part.name, "arguments": ""})
@@ -415,5 +417,5 @@ _MOST_BEFORE_CALL = 200
 
 
 def begun(text: str, mark: str) -> int:
-    """Return the number of characters at the end of ``text`` that are the beginning of ``mark``."""
+    """Return the length of the longest end of ``text`` that is a beginning of ``mark``."""
     return next((size for size in range(min(len(text), len(mark) - 1), 0, -1) if mark.startswith(text[-size:])), 0)

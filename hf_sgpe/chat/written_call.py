@@ -1,4 +1,4 @@
-"""The text of a tool call in any format, read character by character."""
+"""The base class of readers of a tool call. They take one character of the call at a time."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from abc import ABC, abstractmethod
 
 
 class WrittenCall(ABC):
-    """The text of a call, read character by character.
+    """A reader of the text of a call. It takes one character at a time.
 
     Attributes:
         depth: The number of open brackets. The call ends when it is 0.
-        name: The name of the function, once it is complete.
+        name: The name of the function, as soon as the name is complete.
         has_arguments: Whether the arguments have begun.
         is_announced: Whether the first part of the call has been sent.
     """
@@ -37,4 +37,4 @@ class WrittenCall(ABC):
 
     @abstractmethod
     def whole(self) -> tuple[str, str] | None:
-        """Return the name and the JSON of the arguments of a complete call, or None if the text is no complete call."""
+        """Return the name and the JSON of the arguments of a complete call, or None if the text is not a complete call."""

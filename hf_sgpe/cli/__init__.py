@@ -1,4 +1,4 @@
-"""The command line, which may use all packages. Each command imports its dependencies when it runs."""
+"""The command line. It may import all other packages of hf_sgpe. A command imports its dependencies only when it runs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from hf_sgpe.cli import check, evaluate, card, playground, push  # noqa: F401
 
 
 class _OwnPackages:
-    """An import finder for the packages that are installed with this one. Without this finder, Python would import a folder
-    ``trainers`` in the working directory instead.
+    """An import finder for the packages that are installed with hf_sgpe, such as ``trainers``. Without this finder, Python
+    would import a folder ``trainers`` in the working directory instead.
     """
 
     @staticmethod
@@ -43,11 +43,11 @@ _NUMBERS = {"int": "a whole number", "integer": "a whole number", "float": "a nu
 
 
 def run_script(work: Callable[..., None], description: str | None) -> None:
-    """Run a function as a command-line program of its own, with help, options and errors as in ``hf-sgpe``.
+    """Run a function as a separate command-line program, with the help, options and error messages of ``hf-sgpe``.
 
     Args:
-        work: The function, in the form that `with_options` takes.
-        description: The docstring of the script, which ends with "Example: …".
+        work: The function. For its form, see `with_options`.
+        description: The docstring of the script. It ends with "Example: …".
     """
     text, word, example = (description or "").partition("Example: ")
     settings = app.info.context_settings
@@ -110,7 +110,7 @@ def _wrong_usage(error: Any) -> str:
 
 
 def _with_one_suggestion(message: str) -> str:
-    """Return the message with its first list of similar names. Newer versions of Typer add two lists.
+    """Return the message with only the first list of similar names, because newer versions of Typer add two lists.
 
     >>> _with_one_suggestion("No such command 'trian'. Did you mean 'train'? (Did you mean 'train'?)")
     "No such command 'trian'. Did you mean 'train'?"

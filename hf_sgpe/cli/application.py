@@ -1,7 +1,7 @@
-"""The Typer application to which commands are added.
+"""The Typer application that contains all commands.
 
-All commands follow the same conventions. The tokenizer, model or text comes first, as an argument; ``--baseline`` names
-tokenizers to compare with. ``--json`` prints the result as JSON. ``--quiet`` prints only results and errors. Option names of
+All commands follow the same conventions. The first argument is the tokenizer, model or text. The option ``--baseline`` adds
+tokenizers for comparison. ``--json`` prints the result as JSON. ``--quiet`` prints only results and errors. Option names of
 earlier versions still work.
 """
 
@@ -80,7 +80,7 @@ def _without_format(arguments: list[str]) -> Iterator[str]:
 
 
 def _one_value_each(arguments: list[str], names: set[str]) -> Iterator[str]:
-    """Yield the arguments, with each option of ``names`` repeated before each of its values, as Typer expects."""
+    """Yield the arguments. An option in ``names`` is repeated before each of its values, as Typer expects."""
     option = ""
     for place, argument in enumerate(arguments):
         if argument == "--":
@@ -97,7 +97,7 @@ def _one_value_each(arguments: list[str], names: set[str]) -> Iterator[str]:
 
 
 def command(name: str | None = None, *, epilog: str, group: typer.Typer = app) -> Callable[[Work], Work]:
-    """Return a decorator that adds a function to ``group`` as a command with the option ``--quiet``; see `with_options`."""
+    """Return a decorator that adds a function to ``group`` as a command with the option ``--quiet``. See `with_options`."""
 
     def add(function: Work) -> Work:
         group.command(name, cls=Command, epilog=epilog)(with_options(function, _QUIET))
@@ -122,10 +122,10 @@ def _root(
 
 
 def named_numbers(given: Iterable[str], option: str, form: str, number: Callable[[str], Number]) -> dict[str, Number]:
-    """Return a dict from names to numbers, parsed from the values of an option such as ``--weight si.txt=2``.
+    """Parse the values of an option such as ``--weight si.txt=2``. Return a dict from names to numbers.
 
     Raises:
-        SGPEError: a value has another form, or a name occurs twice.
+        SGPEError: a value does not have the form ``NAME=NUMBER``, or a name occurs twice.
     """
     numbers: dict[str, Number] = {}
     for text in given:

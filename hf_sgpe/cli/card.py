@@ -20,23 +20,25 @@ class CardOptions:
     tokenizer: str = argument(TOKENIZER_HELP)
     text: list[str] = option_list(
         "Held-out text to measure on: FILE with the language in its name, such as ntrex_si.txt, or NAME=FILE with a "
-        "language code as NAME, such as si (repeatable). Parity compares each text with the English text, which must be "
-        "its line-by-line translation.",
+        "language code as NAME, such as si (repeatable). Parity compares each text with the English text. The "
+        "English text must be its line-by-line translation.",
         "--eval",
     )
     baseline: list[str] = baseline_option()
-    name: str | None = option("Name in the card's code example, user/name (default: the name of the tokenizer's folder).")
+    name: str | None = option(
+        "Name of the tokenizer in the card's code example, such as user/name (default: the name of the tokenizer's folder)."
+    )
     license: str | None = option("Licence for the card's metadata, such as apache-2.0.")
     language: list[str] = option_list(
-        "Language for the card's metadata, such as si (repeatable; default: the languages of --eval that need no "
-        "fallback to bytes)."
+        "Language for the card's metadata, such as si (repeatable; default: the languages of --eval for which the "
+        "tokenizer needs no byte fallback)."
     )
     dataset: list[str] = option_list("Training dataset for the card's metadata (repeatable).")
     base_model: str | None = option(
-        "For a model: the base model, user/name (default: the model that this model was made from)."
+        "For a model: its base model, such as user/name (default: the model that hf-sgpe transplant started from)."
     )
     tag: list[str] = option_list("Additional tag on the Hub (repeatable).")
-    out: str | None = option("Folder to write the card to (default: the tokenizer's).", None, "-o")
+    out: str | None = option("Folder to write the card to (default: the tokenizer's folder).", None, "-o")
     overwrite: bool = option(
         "Replace a README.md or an index.html that was written or edited by hand.", False, "--overwrite", "--replace"
     )
@@ -45,10 +47,10 @@ class CardOptions:
 
 @command(epilog="Example: hf-sgpe card my-tokenizer --eval si.txt --eval en.txt --baseline llama3=llama3-hf")
 def card(given: CardOptions, as_json: Json = False) -> None:
-    """Write the card of a tokenizer: README.md, the same content as index.html, and charts.
+    """Write the card of a tokenizer: README.md, index.html with the same content, and charts.
 
-    For the folder of a model, write the model's card: README.md with base model, licence, languages and the measurements of
-    hf-sgpe transplant --eval.
+    If the folder contains a model, write the model's card instead: a README.md with the base model, the licence, the
+    languages, and the measurements of hf-sgpe transplant --eval.
     """
     from hf_sgpe.corpora.zawgyi_files import warn_of_zawgyi
     from hf_sgpe.evaluation.comparison import compare, texts_of
@@ -59,7 +61,7 @@ def card(given: CardOptions, as_json: Json = False) -> None:
     from hub_cards.cards.tokenizer_card import check_card, check_metadata, write_card
 
     if given.out is None and not Path(given.tokenizer).is_dir():
-        raise SGPEError(f"{given.tokenizer} is not a folder that the card could be written to: name a folder with --out")
+        raise SGPEError(f"{given.tokenizer} is not a folder, so the card cannot be written there: name a folder with --out")
     if given.baseline and not given.text:
         raise SGPEError("--baseline needs text to measure on: add --eval FILE")
     folder = given.out or given.tokenizer
@@ -73,14 +75,16 @@ def card(given: CardOptions, as_json: Json = False) -> None:
     if holds_model(Path(folder)):
         if given.text:
             raise SGPEError(
-                f"{folder} contains a model, and --eval is for the card of a tokenizer: write that card to another folder "
-                "with --out, or measure the model with hf-sgpe transplant --eval or hf-sgpe evaluate --model"
+                f"--eval is only for the card of a tokenizer, but {folder} contains a model: write the tokenizer's card to "
+                "another folder with --out, or measure the model with hf-sgpe transplant --eval or hf-sgpe evaluate --model"
             )
         written = write_model_card(folder, name=given.name, base_model=given.base_model, **card_settings)
         report(f"{folder}: {', '.join(written)}", {"out": folder, "files": written}, as_json)
         return
     if given.base_model:
-        raise SGPEError(f"--base-model is for the card of a model, and {folder} contains no model: leave out --base-model")
+        raise SGPEError(
+            f"--base-model is only for the card of a model, but {folder} contains no model: leave out --base-model"
+        )
     loaded = BPETokenizer.from_pretrained(given.tokenizer)
     name = given.name
     if name is None:

@@ -15,12 +15,12 @@ from hf_sgpe.terminal.options import option
 
 @dataclass(frozen=True, kw_only=True)
 class ChatOptions:
-    """The prompts, as options."""
+    """The options for prompts."""
 
     prompt: str | None = option("Answer this prompt and exit.", None, "-p", after="tokenizer")
     json_lines: bool = option(
-        'For scripts: read JSON lines such as {"prompt": "..."} or {"messages": [...]} from stdin, and for each print a '
-        'JSON line with the answer as "text".',
+        'For scripts: read JSON lines such as {"prompt": "..."} or {"messages": [...]} from stdin. For each line, '
+        'print a JSON line with the answer as "text".',
         False,
         "--json",
         after="prompt",

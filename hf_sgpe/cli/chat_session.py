@@ -34,7 +34,7 @@ class Conversation:
     """A `Chat` or, if there is no chat template, a model that continues text.
 
     Args:
-        template: As for `TextGenerator.chat`; None for the tokenizer's own template, if any.
+        template: See `TextGenerator.chat`. None: the tokenizer's own template, if it has one.
     """
 
     def __init__(
@@ -49,9 +49,9 @@ class Conversation:
         self.options = options
         has_template = template is not None or generator.tokenizer.chat_template is not None
         if system_prompt and not has_template:
-            raise SGPEError("--system needs a chat template, and the tokenizer has none: name one with --template")
+            raise SGPEError("--system needs a chat template, but the tokenizer has none: name one with --template")
         if options.heal and has_template:
-            raise SGPEError("--heal is for continuing text, and this tokenizer has a chat template: leave out --heal")
+            raise SGPEError("--heal works only without a chat template, but this tokenizer has one: leave out --heal")
         self.chat: Chat | None = generator.chat(system_prompt, template=template) if has_template else None
 
     def answer(self, text: str) -> Iterator[str]:
@@ -85,7 +85,8 @@ def interact(conversation: Conversation, read: Callable[[str], str] = input) -> 
     """Run a conversation until the user exits.
 
     Args:
-        read: A function that shows a prompt and returns a line; it raises EOFError at the end.
+        read: A function that shows a prompt and returns the typed line. At the end of the input, the function raises
+            EOFError.
     """
     with suppress(ImportError):
         import readline  # noqa: F401 - gives `input` line editing and a history
@@ -157,7 +158,7 @@ def json_lines(conversation: Conversation, lines: Iterable[str]) -> Iterator[str
     A line may also set fields of `GenerationOptions`. Each line starts a new conversation.
 
     Raises:
-        SGPEError: a line is not such an object; the message has the line's number.
+        SGPEError: a line is not such an object. The message contains the line's number.
     """
     option_names = {field.name for field in fields(GenerationOptions)}
     for number, line in enumerate(lines, 1):
@@ -168,7 +169,9 @@ def json_lines(conversation: Conversation, lines: Iterable[str]) -> Iterator[str
             if not isinstance(record, dict) or ("prompt" in record) == ("messages" in record):
                 raise SGPEError('expected an object with "prompt" or "messages"')
             if not isinstance(record.get("prompt", ""), str) or not isinstance(record.get("messages", []), list):
-                raise SGPEError('"prompt" must be a text, "messages" a list of objects with "role" and "content"')
+                raise SGPEError(
+                    '"prompt" must be a text, and "messages" must be a list of objects with "role" and "content"'
+                )
             if unknown := record.keys() - option_names - {"prompt", "messages"}:
                 raise SGPEError(f"unknown field: {', '.join(sorted(unknown))}")
             options = replace(conversation.options, **{name: record[name] for name in option_names & record.keys()})
@@ -191,6 +194,6 @@ def _answer(conversation: Conversation, record: dict[str, Any], options: Generat
     if "prompt" in record and conversation.chat is None:
         return conversation.generator.stream(record["prompt"], options)
     if conversation.chat is None:
-        raise SGPEError("messages need a chat template, and the tokenizer has none: name one with --template")
+        raise SGPEError("messages need a chat template, but the tokenizer has none: name one with --template")
     messages = record["messages"] if "messages" in record else [{"role": "user", "content": record["prompt"]}]
     return conversation.chat.answer(messages, options)

@@ -1,4 +1,4 @@
-"""``check``: find the runtimes with the same ids as a tokenizer."""
+"""``check``: find the runtimes that produce the same ids as a tokenizer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hf_sgpe.terminal.printing import print_json, print_table
 
 @dataclass(frozen=True, kw_only=True)
 class CheckOptions:
-    """The tokenizer, and the text on which runtimes are tested."""
+    """The tokenizer, and the text for testing runtimes."""
 
     tokenizer: str = argument(TOKENIZER_HELP)
     text: list[str] = arguments("Files of text to test on, line by line (default: sample lines in all scripts).")
@@ -22,7 +22,7 @@ class CheckOptions:
 
 @command(epilog="Example: hf-sgpe check my-tokenizer held-out.txt")
 def check(given: CheckOptions, as_json: Json = False) -> None:
-    """Show which runtimes produce the same ids as a tokenizer. A runtime is tested if it is installed; otherwise the known
+    """Show which runtimes produce the same ids as a tokenizer. Installed runtimes are tested. For other runtimes, the known
     result is shown.
     """
     from hf_sgpe.corpora.text_files import read_lines

@@ -1,4 +1,4 @@
-"""``compare-ids``: compare the ids of a text in two tokenizers."""
+"""``compare-ids``: compare the ids that two tokenizers produce for a text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class CompareOptions:
 
 @command("compare-ids", epilog="Example: hf-sgpe compare-ids Qwen/Qwen3-0.6B-Base qwen-si en.txt de.txt")
 def compare_ids(given: CompareOptions, as_json: Json = False) -> None:
-    """Count the lines of a text that have the same ids in two tokenizers, and show the first difference."""
+    """Count the lines for which two tokenizers produce the same ids, and show the first difference."""
     from hf_sgpe.evaluation.measurable import load
     from hf_sgpe.evaluation.same_ids import compare_ids as compare
     from trainers import find_files, read_lines

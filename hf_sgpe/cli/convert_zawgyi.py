@@ -18,7 +18,7 @@ class ConvertOptions:
     file: str = argument("Text or JSON Lines: .txt or .jsonl, also with .gz, .xz, .zst or .bz2.")
     out: str = option("File to write, in the same format.", ..., "-o")
     overwrite: bool = overwrite_option()
-    text_field: str = option("Field with the text in .jsonl; lines without it stay unchanged.", "text")
+    text_field: str = option("Field of .jsonl that contains the text. Lines without this field stay unchanged.", "text")
     convert_all: bool = option("Convert every line with Burmese letters, whatever its encoding seems to be.", False, "--all")
 
 
@@ -26,7 +26,8 @@ class ConvertOptions:
 def convert_zawgyi(given: ConvertOptions, as_json: Json = False) -> None:
     """Convert Burmese from the Zawgyi encoding to Unicode, line by line. Other lines stay unchanged.
 
-    If a line fits both encodings, the majority of the file's other lines decides. A warning lists the lines that fit both.
+    If a line is valid in both encodings, the encoding of most other lines in the file is assumed. A warning lists these
+    lines.
     """
     from hf_sgpe.corpora.zawgyi_files import convert_zawgyi as convert
     from hf_sgpe.files.overwriting import check_new_file

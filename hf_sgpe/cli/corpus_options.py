@@ -1,4 +1,4 @@
-"""Options of ``count``, ``train`` and ``extend`` for the corpus and for splitting it into words."""
+"""Options of ``count``, ``train`` and ``extend``: the corpus, and how it is split into words."""
 
 from __future__ import annotations
 
@@ -25,13 +25,15 @@ WORKERS_HELP = "Number of threads that count words; without native kernels, numb
 
 script_option = partial(
     option_list,
-    "Scripts or languages whose syllables stay whole, such as sinhala,tamil or si,hi; all selects every script that "
-    "hf-sgpe info lists. In other Unicode scripts, such as ethiopic, arabic or hangul, and in emoji, grapheme clusters "
-    "stay whole (repeatable; default: auto, the scripts with at least 1 % of the text).",
+    "Scripts or languages whose syllables stay whole, such as sinhala,tamil or si,hi (repeatable; default: auto, "
+    "the scripts with at least 1 % of the text). The value all selects every script that hf-sgpe info "
+    "lists. In other "
+    "Unicode scripts, such as ethiopic, arabic or hangul, and in emoji, grapheme clusters stay whole.",
 )
 runs_in_option = partial(
     option_list,
-    "Runtimes that must produce the same ids, even if text then takes more tokens: llama.cpp, tiktoken, tokenizers-1.0, "
+    "Runtimes that must produce the same ids, even if text needs more tokens as a result: llama.cpp, tiktoken, "
+    "tokenizers-1.0, "
     "gigatoken and others (repeatable or comma-separated).",
 )
 
@@ -42,7 +44,7 @@ class CorpusOptions:
 
     corpus: list[str] = arguments(CORPUS_HELP)
     text_field: str = option(
-        "Field or column with the text in .jsonl and .parquet files and in the dataset.",
+        "Field (.jsonl) or column (.parquet, dataset) that contains the text.",
         "text",
         "--text-field",
         "--text-column",
@@ -58,8 +60,8 @@ class CorpusOptions:
         """Return the corpus.
 
         Raises:
-            SGPEError: there are dataset options but no dataset, or weights but no files; or `find_files` or `read_dataset`
-                raises an error.
+            SGPEError: there are dataset options without a dataset, or weights without files. Errors of `find_files` and
+                `read_dataset` are not caught.
         """
         from trainers import Corpus, find_files, read_dataset
 
@@ -69,8 +71,8 @@ class CorpusOptions:
         counts, split, field = tuple(counts), self.split or "train", self.text_field
         if weight and not self.corpus and not counts:
             raise SGPEError(
-                "--weight applies to files, and there are none: leave it out, or count the dataset into a file with "
-                "hf-sgpe count"
+                "--weight applies only to files, but no file is named: leave out --weight, or count the dataset into a "
+                "file with hf-sgpe count"
             )
         weights = named_numbers(weight, "--weight", "NAME-OR-GLOB=NUMBER, for example 'si*=2.5'", float)
         datasets = (read_dataset(name, split=split, text_column=field, streaming=self.streaming) for name in self.dataset)

@@ -26,8 +26,9 @@ class CountOptions:
     out: Path = option("Parquet file to write the counts to.", ..., "-o")
     overwrite: bool = overwrite_option()
     recipe: str = option(
-        f"How text is cut into words. {RECIPES_HELP}. train --counts uses the recipe of the counts, so auto is not a "
-        "choice here.",
+        f"How text is cut into words. {RECIPES_HELP}. The value auto is not available here, because train "
+        "--counts uses the "
+        "recipe of the counts.",
         "hybrid",
         choices=RECIPES,
     )
@@ -38,27 +39,28 @@ class CountOptions:
         "Special token (repeatable; default: <|endoftext|>, or for sgpe [PAD], [UNK], [CLS], [SEP] and [MASK])."
     )
     chat_template: str | None = option(
-        "Chat template of the tokenizer to train: llama3, chatml, alpaca or a .jinja file. The special tokens of "
-        "llama3, chatml or alpaca are added."
+        "Chat template that the trained tokenizer will have: llama3, chatml, alpaca or a .jinja file. The special "
+        "tokens of llama3, chatml or alpaca are added."
     )
     memory_limit: str | None = option(
-        "Maximum memory, such as 500MB or 8GB; counts beyond it go to disk, in the folder of --out (default: half of the "
-        "free memory).",
+        "Maximum memory, such as 500MB or 8GB (default: half of the free memory). Counts that do not fit are written "
+        "to disk, in the folder of --out.",
         after="streaming",
     )
     min_count: int = option(
-        "Leave out words that occur less often than this in the whole text, and print how that can change merges.", 1
+        "Leave out words that occur less often than this in the whole corpus, and print how merges can change as a result.",
+        1,
     )
-    source_format: str = option("With --on spark: Spark's name for the format of the text.", "parquet")
+    source_format: str = option("With --on spark: the format of the text, as Spark names it.", "parquet")
 
 
 @command(epilog="Example: hf-sgpe count corpora/si.txt.xz --out si.parquet --script all --memory-limit 8GB")
 def count(given: CountOptions, text: CorpusOptions, plan: TaskPlan, as_json: Json = False) -> None:
-    """Count the words of text, in bounded memory, and write them to a file for train --counts.
+    """Count the words of a corpus in bounded memory, and write the counts to a file for train --counts.
 
-    Use the recipe, scripts, pattern, normalization and special tokens of the tokenizer to train. Count each language into a
-    file of its own, so that training can weight it. With --tasks or --on, datasets are streamed, --workers is the number of
-    tasks that run at the same time, and --memory-limit applies to each task (default: 2GB).
+    Choose the recipe, scripts, pattern, normalization and special tokens that the trained tokenizer will have. Count each
+    language into a separate file, so that training can weight the languages. With --tasks or --on, datasets are streamed,
+    --workers is the number of tasks that run at the same time, and --memory-limit applies to each task (default: 2GB).
     """
     from hf_sgpe.chat.templates import SPECIAL_TOKENS
     from hf_sgpe.corpora.zawgyi_files import warn_of_zawgyi

@@ -14,7 +14,7 @@ from hf_sgpe.terminal.printing import print_facts, print_json, report
 
 _COUNTS = typer.Typer(
     cls=Group,
-    help="Add up or describe files of word counts, which hf-sgpe count writes.",
+    help="Add up or describe files of word counts from hf-sgpe count.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -29,7 +29,9 @@ class AddOptions:
     out: Path = option("File to write the sum to.", ..., "-o")
     overwrite: bool = overwrite_option()
     min_count: int = option(
-        "Leave out words that occur less often than this in all files together, and print how that can change merges.", 1
+        "Leave out words that occur less often than this in all files together, and print how merges can change as a "
+        "result.",
+        1,
     )
 
 

@@ -25,8 +25,8 @@ class DecodeOptions(TokenizerFirst):
 def decode(given: DecodeOptions, as_json: Json = False) -> None:
     """Decode token ids to text.
 
-    A line has ids separated by spaces or commas, a JSON list of ids, or a JSON object with "ids". With --json, each line of
-    output is an object with "ids" and "text".
+    An input line contains ids separated by spaces or commas, a JSON list of ids, or a JSON object with "ids". With --json,
+    each line of output is an object with "ids" and "text".
     """
     from hf_sgpe.tokenizer import BPETokenizer
 
@@ -57,4 +57,4 @@ def _parse_ids(line: str) -> list[int]:
             raise ValueError
         return [int(part) for part in parts]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise SGPEError("expected token ids such as '12 345', a JSON list or an object with ids") from None
+        raise SGPEError("expected token ids such as '12 345', a JSON list or a JSON object with ids") from None

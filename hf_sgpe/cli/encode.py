@@ -22,28 +22,28 @@ class EncodeOptions(TokenizerFirst):
     text: list[str] = arguments("Texts (default: read lines from stdin).")
     older_text: str | None = option("", None, "--text", hidden=True)
     file: Path | None = option("Encode this UTF-8 file as one text.")
-    show_tokens: bool = option("Print the tokens, spelled as in the vocabulary, in a line below the ids.", False)
+    show_tokens: bool = option("Also print the tokens, as the vocabulary spells them, on the line below the ids.", False)
     html: Path | None = option(
-        "Instead of printing ids, write to this file an HTML page that shows tokens and syllables; stdin is then one text."
+        "Write an HTML page that shows tokens and syllables to this file, instead of printing ids. Standard input is "
+        "read as one text."
     )
     overwrite: bool = overwrite_option()
     baseline: list[str] = baseline_option()
     special: str = option(
-        "How to encode special tokens that are written in the text: none encodes them as ordinary text, all as special "
-        "tokens.",
+        "How to encode special tokens that are written in the text: as ordinary text (none), or as special tokens (all).",
         "none",
         choices=("none", "all"),
         metavar="none|all",
     )
-    add_special_tokens: bool = option("Add the tokenizer's special tokens around each text, such as BOS.", False)
+    add_special_tokens: bool = option("Add the tokenizer's special tokens, such as BOS, around each text.", False)
 
 
 @command(epilog="Example: echo 'ශ්‍රී ලංකාව' | hf-sgpe encode my-tokenizer")
 def encode(given: EncodeOptions, as_json: Json = False) -> None:
-    """Encode text to token ids. Each line of text becomes a line of ids or, with --json, a line with the text, the ids and
-    the tokens.
+    """Encode text to token ids. For each line of text, print a line of ids or, with --json, a line with the text, the ids
+    and the tokens.
 
-    --baseline needs --html, and adds the tokens of other tokenizers to the page.
+    With --html, --baseline adds the tokens of other tokenizers to the page.
     """
     from hf_sgpe.files.overwriting import check_new_file
     from hf_sgpe.tokenizer import BPETokenizer
@@ -51,7 +51,7 @@ def encode(given: EncodeOptions, as_json: Json = False) -> None:
     name, texts, further = given.tokenizer_and_rest(given.text)
     texts = [*texts, *([] if given.older_text is None else [given.older_text])]
     if given.file and (texts or given.html):
-        raise SGPEError("--file cannot be combined with texts or --html: leave them out")
+        raise SGPEError("--file cannot be combined with texts or with --html: leave out the texts and --html")
     if given.html:
         if given.special != "none" or given.add_special_tokens:
             raise SGPEError("--html shows only the tokens of the text: leave out --special and --add-special-tokens")

@@ -8,7 +8,7 @@ from hf_sgpe.terminal.printing import print_json, print_table
 
 @command(epilog="Example: hf-sgpe engines --json")
 def engines(as_json: Json = False) -> None:
-    """List the engines that run models, with versions and devices, and how to install missing ones."""
+    """List the engines that run models, with versions and devices. For missing engines, show how to install them."""
     from hf_sgpe.generation import available_engines
 
     infos = available_engines()

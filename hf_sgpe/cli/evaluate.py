@@ -31,13 +31,13 @@ class EvaluateOptions(TokenizerFirst):
     files: list[str] = arguments("Held-out text: files, folders or globs of .txt, .jsonl or .parquet.")
     baseline: list[str] = baseline_option()
     model: list[str] = option_list(
-        "Causal language model to measure in bits per byte, a folder or a Hub repository: MODEL for the model of the "
-        "first tokenizer, or NAME=MODEL for the model of --baseline NAME=TOKENIZER (repeatable)."
+        "Causal language model to measure in bits per byte (repeatable): a folder or a Hub repository. Write MODEL "
+        "for the model of the first tokenizer, and NAME=MODEL for the model of --baseline NAME=TOKENIZER."
     )
     vocabulary: bool = option(
-        "Instead, measure the health of one tokenizer's vocabulary on text or word counts: used, unused and unreachable "
-        "tokens by script, and nearly equal tokens; for an extended tokenizer, the tokens that its first new tokens save; "
-        "with --model, rows that look untrained.",
+        "Instead, measure the health of one tokenizer's vocabulary on text or word counts. The result shows used, "
+        "unused and unreachable tokens by script, and nearly equal tokens. For an extended tokenizer, it also shows "
+        "how many tokens the first new tokens save. With --model, it also shows rows that look untrained.",
         False,
     )
     picture: Path | None = option("With --vocabulary: SVG file to write a picture to.")
@@ -47,14 +47,14 @@ class EvaluateOptions(TokenizerFirst):
 
 @command(epilog="Example: hf-sgpe evaluate my-tokenizer si.txt en.txt --baseline llama3=llama3-hf")
 def evaluate(given: EvaluateOptions, as_json: Json = False) -> None:
-    """Measure tokenizers side by side: tokens per word, bytes per token, cut syllables, letters and clusters. --json adds
-    more measures.
+    """Measure tokenizers side by side: tokens per word, bytes per token, and how many syllables, letters and clusters are
+    cut. --json adds more measures.
 
     Clusters are grapheme clusters: readers see each cluster as one character. For languages without spaces between words,
-    tokens are counted per character. Parity is the ratio of a text's tokens to those of its English translation, a file such
-    as en.txt with the same number of lines. Bits per byte (--model) can be compared between models with different
-    tokenizers. The model predicts each token once. Text is normalized to NFC. Tokens are counted line by line, without line
-    ends; bits per byte are measured on whole texts.
+    tokens are counted per character. Parity is the number of a text's tokens divided by the number of tokens of its English
+    translation. The translation is a file such as en.txt with the same number of lines. Bits per byte (--model) can be
+    compared between models with different tokenizers. The model predicts each token once. Text is normalized to NFC. Tokens
+    are counted line by line, without line ends; bits per byte are measured on whole texts.
     """
     from tqdm import tqdm
 

@@ -33,30 +33,35 @@ class ExportOptions:
         "; ".join(f"{form.name}: {form.holds}" for form in FORMATS.values() if form.write) + ".", "folder", "--format"
     )
     pattern: str | None = option(
-        "Split pattern of a .tiktoken file (default: cl100k) or of merges.txt, which do not store it; for merges.txt not "
-        "needed if the settings in the same folder name a known tokenizer class."
+        "Split pattern of a .tiktoken file (default: cl100k) or of merges.txt, because these files do not store the "
+        "pattern. For merges.txt, the pattern is not needed if the settings in the same folder name a known "
+        "tokenizer class."
     )
     special_token: list[str] = option_list(
-        "Special token of a .tiktoken file or a merges.txt, because these files do not store special tokens: TEXT=ID "
-        "(repeatable)."
+        "Special token of a .tiktoken file or a merges.txt, in the form TEXT=ID (repeatable). These files do not "
+        "store special tokens."
     )
     ignore_merges: bool = option(
-        "With merges.txt: encode a word that is a token as that token, without applying merges, like Llama 3.", False
+        "With merges.txt: if a whole word is a token, encode the word as this token without applying merges, as "
+        "Llama 3 does.",
+        False,
     )
     weight_type: str | None = option(
-        "With --format gguf: F32, F16, BF16 or Q8_0; Q6_K, Q5_K_M, Q4_K_M or Q4_0 need llama-cpp-python (default: the type "
-        "of the model's weights)."
+        "With --format gguf: type of the weights (default: the type in the model). It is one of F32, F16, BF16 and "
+        "Q8_0, or with llama-cpp-python also Q6_K, Q5_K_M, Q4_K_M or Q4_0."
     )
     pre_tokenizer: str | None = option(
-        "With --format gguf: llama.cpp's name of the pre-tokenizer, or nearest if the model will be given only token "
-        "ids (default: the pre-tokenizer with this tokenizer's split, if llama.cpp has one)."
+        "With --format gguf: the name that llama.cpp gives the pre-tokenizer (default: the pre-tokenizer that splits "
+        "like this tokenizer, if llama.cpp has one). Use nearest if the model will be given only token ids."
     )
-    tokenizer: str | None = option("With --format gguf: the tokenizer (default: the one in the model's folder).", None, "-t")
+    tokenizer: str | None = option(
+        "With --format gguf: the tokenizer (default: the tokenizer in the model's folder).", None, "-t"
+    )
 
 
 @command(epilog="Example: hf-sgpe export my-tokenizer --format tiktoken --out my.tiktoken")
 def export(given: ExportOptions, as_json: Json = False) -> None:
-    """Write a tokenizer in another format, with the same ids, or a model with its tokenizer as GGUF."""
+    """Write a tokenizer in another format with the same ids, or write a model and its tokenizer as GGUF."""
     writer = FORMATS.get(given.output)
     if writer is None or writer.write is None:
         formats = ", ".join(name for name, form in FORMATS.items() if form.write)
@@ -80,7 +85,8 @@ def export(given: ExportOptions, as_json: Json = False) -> None:
     writing = _given(writer, "write_options", options)
     if reader.read is None:
         raise SGPEError(
-            f"{tokenizer} is in the format {reader.name}, which export cannot read: name a tokenizer in another format"
+            f"{tokenizer} is in the format {reader.name}, but export cannot read this format: name a tokenizer in "
+            "another format"
         )
     target = Path(given.out).resolve()
     if writer.ending and target.exists() and not given.out.endswith(writer.ending):

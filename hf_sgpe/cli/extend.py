@@ -35,25 +35,26 @@ class ExtendOptions:
     script: list[str] = script_option()
     runs_in: list[str] = runs_in_option(after="own_split")
     replace_script: list[str] = option_list(
-        "Scripts or languages whose tokens are removed first, such as han,cyrillic, as hf-sgpe trim does. New tokens get "
-        "their ids, so the model stays as large as it is (repeatable or comma-separated).",
+        "Scripts or languages, such as han,cyrillic, whose tokens are first removed, as by hf-sgpe trim (repeatable "
+        "or comma-separated). New tokens get the ids of the removed tokens, so the model does not grow.",
         after="reuse_reserved",
     )
     evaluate: list[str] = option_list(
-        "Held-out text on which to plot tokens per word against the number of new tokens: FILE with the language in its "
+        "Held-out text for a plot of tokens per word by the number of new tokens: FILE with the language in its "
         "name, such as ntrex_si.txt, or NAME=FILE with a language code as NAME, such as si (repeatable).",
         "--eval",
         after="replace_script",
     )
     counts: list[Path] = option_list(
-        "File of word counts, written by hf-sgpe count, to learn from instead of text (repeatable).", after="workers"
+        "File of word counts from hf-sgpe count. Tokens are learned from these counts instead of text (repeatable).",
+        after="workers",
     )
 
 
 @command(epilog="Example: hf-sgpe extend Qwen/Qwen3-0.6B-Base si.txt.xz --script si --new-tokens 16000 --out qwen-si")
 def extend(given: ExtendOptions, settings: Given[ExtensionConfig], text: CorpusOptions, as_json: Json = False) -> None:
-    """Add tokens for a language to the tokenizer of an existing model. Old tokens keep their ids, and so does text in other
-    scripts.
+    """Add tokens for a language to the tokenizer of an existing model. Old tokens keep their ids, and text in other scripts
+    is still encoded to the same ids.
 
     The result is a folder that plain AutoTokenizer loads. Before the model can use the new tokens, it needs embedding rows
     for them: see hf-sgpe transplant.
@@ -94,7 +95,7 @@ def extend(given: ExtendOptions, settings: Given[ExtensionConfig], text: CorpusO
         before = folder.data.vocab_size
         folder, trimming = folder.trimmed(given.replace_script)
         if both := set(trimming.scripts).intersection(script_settings["scripts"]):
-            raise SGPEError(f"--replace-script and --script both name {min(both)}: name it in one of them")
+            raise SGPEError(f"--replace-script and --script both name {min(both)}: name this script in only one of them")
         removed, settings["reuse_ids"] = before - folder.data.vocab_size, True
         replaced = list(trimming.scripts)
         instead = f" without {removed:,} tokens of {names_of(replaced)}"

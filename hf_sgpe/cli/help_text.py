@@ -1,6 +1,6 @@
-"""Plain-text help of commands, with uncut option names at any terminal width.
+"""Plain-text help for commands. Option names are never shortened, whatever the width of the terminal.
 
-The tables of Typer cut long option names and show Python types.
+Typer's own tables would shorten long option names and show Python types.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class PlainHelp:
     """A mixin for Typer commands and groups that formats their help."""
 
     def get_help(self, ctx: Any) -> str:
-        """Return the help, wrapped at the width of the terminal, or at ``max_content_width`` if that is smaller."""
+        """Return the help, wrapped at the width of the terminal or at ``max_content_width``, whichever is smaller."""
         formatter = ctx.make_formatter()
         write_paragraph, write_rows = formatter.write_text, formatter.write_dl
         formatter.write_text = lambda text: write_paragraph(_unbroken(text))
@@ -28,7 +28,7 @@ class PlainHelp:
         return written.replace(_HYPHEN, "-").rstrip()
 
     def get_short_help_str(self, limit: int = 45) -> str:
-        """Return the whole first sentence, regardless of the limit, for the list of commands."""
+        """Return the whole first sentence for the list of commands. The limit is ignored."""
         short: str = super().get_short_help_str(limit=1000)  # type: ignore[misc]
         return short
 
@@ -38,7 +38,7 @@ def _unbroken(text: str) -> str:
 
 
 def _named(name: str) -> str:
-    """Return the names of an option or argument; an option's value is shown by its placeholder.
+    """Return the names of an option or argument. An option's value is shown as a placeholder.
 
     >>> _named("--script <list[str]>"), _named("--special <none|all>"), _named("tokenizer <str>")
     ('--script TEXT', '--special none|all', 'tokenizer')

@@ -19,7 +19,7 @@ from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
 from hf_sgpe.terminal.options import option
 from hf_sgpe.terminal.printing import print_facts, print_json
 
-# Up to `_MOST_SHOWN` tokens are shown; of more tokens, the first `_SHOWN`.
+# Up to `_MOST_SHOWN` tokens are all shown. If there are more, only the first `_SHOWN` are shown.
 _MOST_SHOWN, _SHOWN = 12, 6
 
 
@@ -46,7 +46,7 @@ def info(given: InfoOptions, as_json: Json = False) -> None:
 
 
 def _few(value: Any) -> Any:
-    """Return a fact as it is shown: of many tokens, their number and the first few.
+    """Return a fact in the form that is shown. For many tokens, this is their number and the first few tokens.
 
     >>> _few({"<s>": 0}), _few({f"<{id}>": id for id in range(6000)})
     ({'<s>': 0}, '6,000, from {"<0>": 0, "<1>": 1, "<2>": 2, "<3>": 3, "<4>": 4, "<5>": 5, … (--json has all)')
@@ -85,7 +85,7 @@ def _facts(tokenizer: str, sample_text: str | None) -> dict[str, Any]:
         "normalization": shown(loaded.normalization),
     }
     splitting, training = loaded.splitting, loaded.metadata.get("training", {})
-    # The splitting of portable is that of bpe.
+    # The recipe portable splits text as bpe does.
     recipe = "portable" if training.get("recipe") == "portable" and splitting.recipe == "bpe" else splitting.recipe
     scripts = list(training.get("scripts", ())) if recipe == "portable" else list(splitting.scripts)
     facts |= {"recipe": recipe, "scripts": scripts}

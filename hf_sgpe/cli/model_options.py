@@ -20,22 +20,26 @@ class ModelOptions:
     """The model, its engine, and its chat template."""
 
     model: str = argument("The model: a folder for transformers, OpenVINO or MLX, a GGUF file, or a Hub repository.")
-    tokenizer: str | None = option(f"{TOKENIZER_HELP.rstrip('.')} (default: the model's).", None, "-t")
+    tokenizer: str | None = option(f"{TOKENIZER_HELP.rstrip('.')} (default: the model's tokenizer).", None, "-t")
     engine: str | None = option(
-        "Engine that runs the model, from the list of hf-sgpe engines (default: the best installed engine)."
+        "Engine that runs the model (default: the best installed engine). To list the engines, run hf-sgpe engines."
     )
     device: str | None = option(
         "Device that runs the model: cpu, cuda or another PyTorch device for transformers; CPU, GPU, NPU or AUTO for "
         "OpenVINO."
     )
-    n_ctx: int | None = option("With llama.cpp: context length in tokens (default: the model's, up to 8192).")
+    n_ctx: int | None = option(
+        "With llama.cpp: context length in tokens (default: the model's context length, but at most 8192)."
+    )
     n_gpu_layers: int | None = option("With llama.cpp: number of layers on the GPU (default: -1, all).")
     keep_prefixes: int | None = option(
         "Number of texts whose keys and values are kept in memory, so that a prompt that begins like a kept text is "
         "answered sooner; 0 or 1 with llama.cpp, not with OpenVINO (default: 1, and 0 with --exact)."
     )
     exact: bool = option("Compute in 32-bit floating point, so that all engines generate the same tokens.", False)
-    template: str | None = option("Chat template: llama3, chatml, alpaca or a .jinja file (default: the tokenizer's).")
+    template: str | None = option(
+        "Chat template: llama3, chatml, alpaca or a .jinja file (default: the tokenizer's template)."
+    )
 
     def load(self) -> TextGenerator:
         """Load the model and its tokenizer. The engine raises an error for an option that it does not support."""
@@ -51,7 +55,7 @@ class ModelOptions:
 
 
 def read_chat_template(name: str, option: str = "--chat-template") -> str:
-    """Return the template of an option: the name of a built-in template, or the content of a file."""
+    """Return the template that an option names: the name of a built-in template, or the content of a file."""
     from hf_sgpe.chat.templates import SPECIAL_TOKENS, check_template
 
     if name in SPECIAL_TOKENS:

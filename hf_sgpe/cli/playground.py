@@ -28,8 +28,8 @@ class PlaygroundOptions:
 def playground(given: PlaygroundOptions, as_json: Json = False) -> None:
     """Write a web page that shows the tokens of typed text in several tokenizers side by side.
 
-    The page is a folder of static files without external dependencies, for any web server or a static Space on the Hub. To
-    try it, run python -m http.server --directory site and open http://localhost:8000 in a browser.
+    The page is a folder of static files without external dependencies. Any web server or a static Space on the Hub can serve
+    it. To try it, run python -m http.server --directory site and open http://localhost:8000 in a browser.
     """
     from hub_cards.playground.playground_site import write_playground
 
@@ -40,7 +40,10 @@ def playground(given: PlaygroundOptions, as_json: Json = False) -> None:
     ]
     names[0] = given.name or names[0]
     if len(set(names)) < len(names):
-        raise SGPEError("two tokenizers have the same name on the page: name them with --name and --baseline NAME=TOKENIZER")
+        raise SGPEError(
+            "two tokenizers have the same name on the page: give them different names with --name and --baseline "
+            "NAME=TOKENIZER"
+        )
     tokenizers = dict(zip(names, sources.values(), strict=True))
     written = write_playground(given.out, tokenizers, title=given.title, text=given.text)
     report(f"{given.out}: {', '.join(written)}", {"out": given.out, "files": written}, as_json)

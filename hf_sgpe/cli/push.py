@@ -31,13 +31,14 @@ class PushOptions:
     )
     message: str | None = option("Commit message (default: a message that names the upload).", None, "-m")
     space: str | None = option(
-        "Folder written by hf-sgpe playground: also upload it as a static Space of the same name (branch main).",
+        "Also upload this folder, written by hf-sgpe playground, as a static Space with the repository's name "
+        "(branch main).",
         None,
         "--playground",
     )
     dry_run: bool = option("Compare the folder with the repository and show what would be uploaded; upload nothing.", False)
     replace_card: bool = option(
-        "Let a generated card replace a README.md on the Hub that was written or edited by hand.", False
+        "If the README.md on the Hub was written or edited by hand, replace it with a generated card.", False
     )
 
 

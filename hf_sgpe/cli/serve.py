@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 class ServeOptions:
     """The models of the server, its address, and access to it."""
 
-    others: list[str] = arguments("Other models, or folders with several models; a request names its model.")
+    others: list[str] = arguments("Other models, or folders with several models. Each request names its model.")
     chat_template_kwargs: str | None = option(
-        "Variables of the chat template as JSON, such as '{\"enable_thinking\": false}'; those of a request replace them."
+        "Variables of the chat template as JSON, such as '{\"enable_thinking\": false}'; variables in a request "
+        "override them."
     )
     name: str | None = option("Name of the model in the API (default: the last part of the model's path).")
     host: str = option("Address to listen on; 0.0.0.0 for all addresses of this machine.", "127.0.0.1")
@@ -37,7 +38,7 @@ class ServeOptions:
         "key on the command line, but not a key in the environment variable.",
         envvar="HF_SGPE_API_KEY",
     )
-    api_key_file: Path | None = option("File with keys, one per line; clients must send one of them.")
+    api_key_file: Path | None = option("File of keys, one on each line. Clients must send one of these keys.")
     cors_origin: list[str] = option_list(
         "Origin of web pages that may use the server, such as https://example.org; * for all (repeatable; default: none)."
     )

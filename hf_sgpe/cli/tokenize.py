@@ -15,8 +15,8 @@ from hf_sgpe.terminal.printing import report
 if TYPE_CHECKING:
     from trainers.token_files.tokenizing import Tokenized
 
-# The formats are defined in `trainers.token_files.layouts`, which only this command imports. A test compares them with this
-# dict.
+# The formats are defined in `trainers.token_files.layouts`, which only this command imports. A test compares the formats
+# with this dict.
 _FORMATS = (
     "nanogpt: ids alone, for numpy.memmap, as nanoGPT reads them; megatron: IndexedDataset of Megatron-LM; "
     "datatrove: DatatroveFileDataset, as nanotron reads it; parquet: one row for each document, for datasets."
@@ -32,15 +32,19 @@ class TokenizeOptions:
     out: str = option("Folder to write shards and manifest.json to.", ..., "-o")
     form: str = option(_FORMATS, "nanogpt", "--format")
     end_token: str | None = option("Special token after each document (default: the tokenizer's EOS token).")
-    no_end_token: bool = option("Put no token after documents; only for formats that record where documents end.", False)
+    no_end_token: bool = option(
+        "Put no token after documents. This works only for formats that store where documents end.", False
+    )
     lines: bool = option("Treat each line of a text file as a document, instead of the whole file.", False)
     text_field: str = option(
-        "Field or column with the text in .jsonl and .parquet files.", "text", "--text-field", "--text-column"
+        "Field (.jsonl) or column (.parquet) that contains the text.", "text", "--text-field", "--text-column"
     )
-    shard_tokens: int = option("End a shard at the first document end after this number of tokens.", 100_000_000)
+    shard_tokens: int = option(
+        "Number of tokens after which a shard ends, as soon as the current document ends.", 100_000_000
+    )
     validation_share: float | None = option(
-        "Share of the documents for validation, such as 0.01. A hash of each text chooses them. --out then has the folders "
-        "train and validation."
+        "Share of the documents for validation, such as 0.01. Documents are chosen by a hash of their text. With "
+        "this option, --out contains the folders train and validation."
     )
     workers: int | None = option("Number of cores to use (default: all).")
 
@@ -49,9 +53,9 @@ class TokenizeOptions:
 def tokenize(given: TokenizeOptions, as_json: Json = False) -> None:
     """Encode a corpus to files of token ids for training a model, on all cores and in bounded memory.
 
-    A document is a text file, a line of .jsonl or a row of .parquet. The ids are those of hf-sgpe encode: special tokens
-    written in the text are ordinary text. After an interruption, repeat the command to continue. The result is the same for
-    any number of workers.
+    A document is a text file, a line of .jsonl or a row of .parquet. The ids are the same as from hf-sgpe encode: special
+    tokens that are written in the text are encoded as ordinary text. After an interruption, repeat the command to continue.
+    The result is the same for any number of workers.
     """
     from trainers import tokenize_corpus
 

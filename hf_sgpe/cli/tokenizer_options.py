@@ -13,7 +13,7 @@ from hf_sgpe.terminal.options import argument, option, option_list
 TOKENIZER_HELP = "The tokenizer: a folder, a tokenizer.json or a Hub repository."
 
 overwrite_option = partial(option, "Replace existing output: a tokenizer, a model or files of the same names.", False)
-text_field_option = partial(option, "Field or column with the text in .jsonl and .parquet files.", "text")
+text_field_option = partial(option, "Field (.jsonl) or column (.parquet) that contains the text.", "text")
 baseline_option = partial(option_list, "Another tokenizer to compare with: TOKENIZER or NAME=TOKENIZER (repeatable).")
 
 
@@ -36,8 +36,8 @@ class TokenizerFirst:
 
 
 def named_tokenizers(first: Iterable[str], given: Iterable[str]) -> dict[str, str]:
-    """Return tokenizers keyed by name: each of ``first`` by its path, then ``--baseline`` values such as
-    ``llama3=llama3-hf``.
+    """Return a dict from names to tokenizers: first the tokenizers in ``first``, named by their paths, and then the values
+    of ``--baseline``, such as ``llama3=llama3-hf``.
 
     Raises:
         SGPEError: a name or a tokenizer is empty, or a name occurs twice.

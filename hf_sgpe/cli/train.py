@@ -30,20 +30,22 @@ class TrainOptions:
     out: str = option("Folder to write the tokenizer to.", ..., "-o")
     overwrite: bool = overwrite_option()
     recipe: str = option(
-        f"How text is cut into words. {RECIPES_HELP}; auto: portable if llama.cpp then produces the same ids at a cost "
-        "of at most 0.5 % more tokens and 0.1 % more cut syllables, otherwise hybrid.",
+        f"How text is cut into words. {RECIPES_HELP}; auto: portable if llama.cpp can produce the same ids, and if "
+        "portable costs at most 0.5 % more tokens and 0.1 % more cut syllables; otherwise hybrid.",
         "auto",
         choices=("auto", *RECIPES),
         after="vocab_size",
     )
     script: list[str] = script_option(after="recipe")
     pattern: str | None = option(
-        f"{PATTERN_HELP} (default: o200k, or another pattern, such as bloom, with which --recipe auto can choose portable).",
+        f"{PATTERN_HELP} (default: o200k; or, if --recipe auto can choose portable only with another pattern, such as "
+        "bloom, this other pattern).",
         after="script",
     )
     runs_in: list[str] = runs_in_option(after="pattern")
     counts: list[Path] = option_list(
-        "File of word counts, written by hf-sgpe count, to train on in addition to any text (repeatable).", after="workers"
+        "File of word counts from hf-sgpe count. Training uses these counts in addition to any text (repeatable).",
+        after="workers",
     )
 
 
@@ -52,24 +54,24 @@ class BalanceOptions:
     """Options that balance a tokenizer, so that all languages need similar numbers of tokens."""
 
     balance: list[str] = option_list(
-        "Held-out text of each language, ideally translations of one text. Training then chooses weights with which all "
-        "languages need similar numbers of tokens. The option takes all names up to the next option.",
+        "Held-out text of each language, ideally translations of the same text. Training chooses weights such that "
+        "all languages need similar numbers of tokens. The option takes all names up to the next option.",
         metavar=SEVERAL,
     )
     balance_price: float | None = option(
-        "Share by which --balance may increase the number of tokens (default: 0.005, which is 0.5 %)."
+        "Largest increase in the number of tokens that --balance may cause, as a share (default: 0.005, which is 0.5 %)."
     )
     balance_parity: float | None = option(
-        "Instead of --balance-price: the largest ratio between the token counts of two languages. Training reaches it "
-        "with as few tokens as it can."
+        "Instead of --balance-price: the largest allowed ratio between the token counts of two languages. Training "
+        "reaches this ratio with as few tokens as possible."
     )
     balance_by: str | None = option(
-        "How --balance works: weights chooses weights of the files, merges chooses the merges by Parity-aware BPE "
-        "(default: weights)."
+        "How to balance languages: by the weights of the files (weights), or by choosing merges with Parity-aware "
+        "BPE (merges) (default: weights)."
     )
 
     def check(self, dataset: list[str]) -> None:
-        """Check that there is held-out text if an option of balancing is given.
+        """Check that options for balancing come with held-out text.
 
         Raises:
             SGPEError: there is no held-out text, or the corpus is a dataset.

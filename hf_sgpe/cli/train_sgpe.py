@@ -28,7 +28,7 @@ class TrainSGPEOptions:
     script: list[str] = option_list("Script whose syllables are units, such as tamil (repeatable; default: sinhala).")
     text_field: str = text_field_option()
     workers: int | None = option(WORKERS_HELP)
-    verbose: bool = option("Log the first ten merges and then every thousandth.", False, "-v")
+    verbose: bool = option("Log the first ten merges, and after that every thousandth merge.", False, "-v")
 
 
 @command("train-sgpe", epilog="Example: hf-sgpe train-sgpe corpus.jsonl --out sgpe --vocab-size 32000 --prune-freq 20")

@@ -20,31 +20,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TransplantOptions:
-    """A model, its new tokenizer, and the way in which new embedding rows get their initial values."""
+    """A model, its new tokenizer, and the method that initializes new embedding rows."""
 
     model: str = argument("The model: a folder or a Hub repository.")
     tokenizer: str = option("The new tokenizer: a folder or a Hub repository.", ..., "-t")
     out: str = option("Folder to write the new model to.", ..., "-o")
     overwrite: bool = overwrite_option()
     init: str = option(
-        "Initial embedding of a new token. mean: mean of the embeddings of its pieces, the old tokens that spell it; "
-        "weighted: a mean with more weight on later pieces; omp: a combination of embeddings, found in a --donor model; "
-        "distil: learned on --text, so that the hidden states after the token match those after its pieces.",
+        "Initial embedding of a new token. Its pieces are the old tokens that spell the new token. mean: the mean of "
+        "the pieces' embeddings; weighted: a mean with more weight on later pieces; omp: a combination of embeddings "
+        "that is computed with a --donor model; distil: learned on --text, so that the hidden states after the new "
+        "token match the hidden states after its pieces.",
         "mean",
         choices=("mean", "weighted", "omp", "distil"),
     )
     donor: str | None = option(
-        "With --init omp: a model that knows the language, with its tokenizer; a folder or a Hub repository."
+        "With --init omp: a model that knows the language (a folder or a Hub repository, with its tokenizer)."
     )
     text: list[str] = option_list("With --init distil: text in the new language (repeatable).")
     distil_snippets: int | None = option("With --init distil: number of snippets of text for each new token (default: 8).")
     distil_layer: int | None = option(
-        "With --init distil: the layer whose hidden states are matched, from 1 (default: after the last layer)."
+        "With --init distil: number (from 1) of the layer whose hidden states are matched (default: after the last layer)."
     )
     pad_to_multiple: int = option(
-        "Pad the number of rows to a multiple of this, such as 64, for speed on GPUs; at most 4096.", 1
+        "Pad the number of rows to a multiple of this number, such as 64, for speed on GPUs (at most 4096).", 1
     )
-    model_tokenizer: str | None = option("The model's own tokenizer (default: the one in its folder).")
+    model_tokenizer: str | None = option("The model's own tokenizer (default: the tokenizer in the model's folder).")
     evaluate: list[str] = option_list(
         "Held-out text on which to measure both models: a file, folder or glob, or NAME=FILE (repeatable).", "--eval"
     )
@@ -54,31 +55,31 @@ class TransplantOptions:
         """Check that the other options match ``--init``.
 
         Raises:
-            SGPEError: an option is missing, or belongs to a method other than that of ``--init``.
+            SGPEError: an option of the method is missing, or an option belongs to another method.
         """
         for name, value, needed in (("--donor", self.donor, "omp"), ("--text", self.text, "distil")):
             if (self.init == needed) != bool(value):
                 wrong = (
                     f"needs {name}"
                     if self.init == needed
-                    else f"does not take {name}, which is for --init {needed}: leave it out"
+                    else f"does not take {name}: leave out {name}, or use --init {needed}"
                 )
                 raise SGPEError(f"--init {self.init} {wrong}")
         for name, number in (("--distil-snippets", self.distil_snippets), ("--distil-layer", self.distil_layer)):
             if number is not None and self.init != "distil":
-                raise SGPEError(f"--init {self.init} does not take {name}, which is for --init distil: leave it out")
+                raise SGPEError(f"{name} is for --init distil, not for --init {self.init}: leave out {name}")
             if number is not None and number < 1:
                 raise SGPEError(f"{name} must be at least 1, not {number}")
 
 
 @command(epilog="Example: hf-sgpe transplant Qwen/Qwen3-0.6B-Base --tokenizer qwen-si --out qwen-si-model")
 def transplant(given: TransplantOptions, as_json: Json = False) -> None:
-    """Give a model the embedding rows for another tokenizer, such as an extended one. All other weights stay the same, bit
-    for bit.
+    """Fit the embedding rows of a model to another tokenizer, such as an extended tokenizer. All other weights stay the
+    same, bit for bit.
 
-    The result is a folder with model, tokenizer and card, which transformers loads like the original. The new model works at
-    once, but continue its training on text in the new language: until then, a model with a few hundred new tokens can
-    predict worse than the old one.
+    The result is a folder with the model, the tokenizer and the card. transformers loads this folder like the original
+    model. The new model works at once, but train it further on text in the new language. Before this training, a model with
+    a few hundred new tokens can predict worse than the old model.
     """
     from trainers.language_models.training_runs import require_pytorch
 
@@ -98,7 +99,9 @@ def transplant(given: TransplantOptions, as_json: Json = False) -> None:
     if given.distil_layer:
         layers = load_config(given.model).get_text_config().num_hidden_layers
         if given.distil_layer > layers:
-            raise SGPEError(f"--distil-layer must be at most {layers}, the layers of the model, not {given.distil_layer}")
+            raise SGPEError(
+                f"--distil-layer must be at most {layers}, the number of layers in the model, not {given.distil_layer}"
+            )
     before = measure(given.model, load_tokenizer(given.model_tokenizer or given.model), held_out) if held_out else {}
     described: dict[str, Any] = {}
 
@@ -139,7 +142,7 @@ def transplant(given: TransplantOptions, as_json: Json = False) -> None:
 
 
 def _new_row_options(given: TransplantOptions) -> dict[str, Callable[..., Any]]:
-    """Return the keyword arguments of `trainers.model_rows.transplanting.transplant` that make new rows."""
+    """Return the keyword arguments for new rows that `trainers.model_rows.transplanting.transplant` takes."""
     from hf_sgpe.weights.model_loading import load_tokenizer
     from trainers import Corpus
     from trainers.model_rows.row_starts import by_position, by_pursuit

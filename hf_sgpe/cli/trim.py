@@ -31,16 +31,17 @@ class TrimOptions:
         "Scripts or languages to drop, such as han,hangul,cyrillic (repeatable or comma-separated)."
     )
     keep_script: list[str] = option_list(
-        "Scripts or languages to keep, such as latin,sinhala: all others are dropped. Digits, punctuation, emoji and other "
-        "characters of no script stay in any case (repeatable or comma-separated)."
+        "Scripts or languages to keep, such as latin,sinhala (repeatable or comma-separated). All other scripts are "
+        "dropped. Digits, punctuation, emoji and other characters without a script always stay."
     )
     unused_in: list[str] = option_list(
-        "Text, or word counts of hf-sgpe count: remove the tokens that it does not need (repeatable). This text keeps "
-        "its tokens; other text, even in the kept scripts, may get smaller tokens."
+        "Text, or word counts of hf-sgpe count: remove the tokens that this text does not need (repeatable). This "
+        "text keeps its tokens. Other text may get smaller tokens, even if its scripts are kept."
     )
     ids: str = option(
-        f"{KEEP}: tokens keep their ids, and the ids of dropped tokens are free for hf-sgpe extend --reuse-ids. {COMPACT}: "
-        "the ids that are left are numbered from 0 without gaps, so the model gets smaller.",
+        f"{KEEP}: the remaining tokens keep their ids, and hf-sgpe extend --reuse-ids can use the ids of dropped "
+        f"tokens. {COMPACT}: "
+        "the remaining tokens are numbered from 0 without gaps, so the model gets smaller.",
         KEEP,
         choices=IDS,
     )
@@ -52,11 +53,12 @@ class TrimOptions:
 
 @command(epilog="Example: hf-sgpe trim google/gemma-3-270m --keep-script latin,devanagari --ids compact --out gemma-small")
 def trim(given: TrimOptions, as_json: Json = False) -> None:
-    """Remove the tokens of scripts that a model does not need. Text without these scripts keeps its tokens, and text in them
-    is still encoded, by smaller tokens or bytes. With --unused-in, also remove the tokens that a corpus does not need.
+    """Remove the tokens of scripts that a model does not need. Text in other scripts keeps its tokens. Text in the removed
+    scripts can still be encoded, but with smaller tokens or bytes. With --unused-in, also remove the tokens that a corpus
+    does not need.
 
-    The result is a folder that plain AutoTokenizer loads. A model then needs the rows of the tokens that are left: see
-    hf-sgpe transplant. To fill the free ids with tokens of another language, see hf-sgpe extend --reuse-ids.
+    The result is a folder that plain AutoTokenizer loads. For the model, keep only the embedding rows of the remaining
+    tokens: see hf-sgpe transplant. To fill the free ids with tokens of another language, see hf-sgpe extend --reuse-ids.
     """
     from hf_sgpe.corpora.text_files import size_of
     from hf_sgpe.evaluation.token_use import find_counted, holds_text, use_of_tokens

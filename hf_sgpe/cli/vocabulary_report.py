@@ -32,7 +32,9 @@ def report_vocabulary(
     overwrite: bool = False,
     as_json: bool = False,
 ) -> None:
-    """Measure a vocabulary on text, and print tables or JSON. Arguments are those of ``hf-sgpe evaluate --vocabulary``."""
+    """Measure a vocabulary on text, and print tables or JSON. The arguments are the options of ``hf-sgpe evaluate
+    --vocabulary``.
+    """
     from hf_sgpe.corpora.text_files import size_of
     from hf_sgpe.evaluation.token_use import find_counted, holds_text
     from hf_sgpe.evaluation.vocabulary_health import health_of, unreachable_ids
@@ -149,7 +151,7 @@ def _shown(data: TokenizerData, ids: list[int]) -> str:
 
 
 def _quoted(token: bytes) -> str:
-    r"""Return the text of a token in quotes, with escapes for characters that do not print and for parts of characters.
+    r"""Return the text of a token in quotes. Parts of characters, and characters that cannot be printed, are escaped.
 
     >>> print(_quoted(" ක".encode()), _quoted(b"\n"), _quoted(b"a\xc0"))
     ' ක' '\n' 'a\xc0'

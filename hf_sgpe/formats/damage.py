@@ -1,7 +1,7 @@
-"""Search for the damaged file when transformers cannot load a tokenizer. The result is a one-line error that names the file.
-
-If a file is damaged, transformers and its backend raise a KeyError, a bare Exception or a panic, without the name of the
+"""A search for the damaged file when transformers cannot load a tokenizer. The result is a one-line error that names the
 file.
+
+For a damaged file, transformers and its backend raise a KeyError, a bare Exception or a panic. None of them names the file.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ def check_loaded(tokenizer: PreTrainedTokenizerFast, *, gapless: bool) -> None:
     """Check that a loaded tokenizer can be used.
 
     Args:
-        gapless: Whether the ids must have no gaps, as in every file of this package. Some versions of the backend turn a
+        gapless: Whether to refuse ids with gaps. The files of this package have no gaps. Some versions of the backend turn a
             repeated id into a gap.
 
     Raises:
-        SGPEError: the ids, the maximum length or the names of the model's inputs are damaged.
-        BaseException: any error of the backend for a damaged template.
+        SGPEError: the ids, the maximum length or the names of the model's inputs are invalid.
+        BaseException: the template is damaged. The backend can raise any error.
     """
     checked_length(tokenizer.model_max_length)
     if not isinstance(names := tokenizer.model_input_names, (list, tuple)):
@@ -49,19 +49,19 @@ def check_loaded(tokenizer: PreTrainedTokenizerFast, *, gapless: bool) -> None:
 
 
 def damage_of(tokenizer_file: Path, error: BaseException, *, gapless: bool = False) -> SGPEError | None:
-    """Return the error that keeps transformers from loading a ``tokenizer.json`` with the other files in its folder.
+    """Return the error that prevents transformers from loading a ``tokenizer.json`` with the other files in its folder.
 
     The damaged file is found by trial: first the ``tokenizer.json`` alone, then with one other file at a time.
 
     Args:
-        error: The error of transformers, for the message if no single file is damaged.
-        gapless: As for `check_loaded`.
+        error: The error that transformers raised. It is used for the message if no single file is damaged.
+        gapless: See `check_loaded`.
 
     Returns:
-        The error, which names the file; None if the tokenizer loads.
+        An error that names the file, or None if the tokenizer loads.
     """
     folder = tokenizer_file.parent
-    # Of two tokens with the same id, the backend keeps a random one, so loading may succeed.
+    # If two tokens have the same id, the backend keeps one of them at random, so loading may succeed.
     if reason := _repeated_ids(tokenizer_file) or _failure(tokenizer_file, (), gapless):
         try:
             from_content(read_json(tokenizer_file), tokenizer_file)
@@ -91,7 +91,7 @@ def _repeated_ids(tokenizer_file: Path) -> BaseException | None:
 
 
 def _failure(tokenizer_file: Path, also: Iterable[Path], gapless: bool) -> BaseException | None:
-    """Return the error that transformers raises for a folder with only these files, or None if it raises none."""
+    """Return the error that transformers raises for a folder with only these files, or None if there is no error."""
     with TemporaryDirectory() as temporary:
         shutil.copyfile(tokenizer_file, Path(temporary) / TOKENIZER_FILE)
         for file in also:

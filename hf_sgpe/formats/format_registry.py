@@ -1,4 +1,6 @@
-"""The file formats of tokenizers, one record each. The command line and the documentation list them."""
+"""The file formats of tokenizers, with one record for each format. The command line and the documentation list these
+formats.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 
 class Written(NamedTuple):
-    """A summary of a written file: one sentence for people, and facts for ``--json``."""
+    """A summary of a written file: a sentence for people, and facts for ``--json``."""
 
     remark: str
     facts: Mapping[str, Any]
@@ -26,14 +28,17 @@ class Format:
 
     Attributes:
         name: The value of ``hf-sgpe export --format``.
-        ending: The ending of the file names; empty for a folder.
+        ending: The ending of the file names. It is empty for a folder.
         holds: The content of a file, as a short phrase.
-        read: Function: source (path or repository) and ``read_options`` → tokenizer; None for a write-only format.
-        write: Function: tokenizer, path and ``write_options`` → summary; None for a read-only format.
-        read_options: Names of the keyword arguments of ``read``: information that is not in the file.
-        write_options: Names of the keyword arguments of ``write``. The argument ``model`` is the folder of a model to write
-            with the tokenizer.
-        recognises: Function: whether a file with another ending has this format; None if the ending decides.
+        read: Function that reads a tokenizer. Its arguments are the source (a path or repository) and ``read_options``. None
+            for a write-only format.
+        write: Function that writes a tokenizer and returns a summary. Its arguments are the tokenizer, the path and
+            ``write_options``. None for a read-only format.
+        read_options: Names of the keyword arguments of ``read``. They pass information that is not in the file.
+        write_options: Names of the keyword arguments of ``write``. The argument ``model`` is the folder of a model that is
+            written together with the tokenizer.
+        recognises: Function that returns whether a file with another ending has this format. None if only the ending
+            decides.
     """
 
     name: str
@@ -47,7 +52,7 @@ class Format:
 
 
 FORMATS: dict[str, Format] = {}
-"""Name → record. `add_format` adds a record."""
+"""Records of formats, keyed by name. `add_format` adds a record."""
 
 
 def add_format(form: Format) -> None:
@@ -57,13 +62,13 @@ def add_format(form: Format) -> None:
         SGPEError: a format of the same name exists.
     """
     if form.name in FORMATS:
-        raise SGPEError(f"the format {form.name!r} exists already: choose another name")
+        raise SGPEError(f"a format {form.name!r} already exists: choose another name")
     FORMATS[form.name] = form
 
 
 def format_of(source: str | os.PathLike[str]) -> Format:
-    """Return the format of a file, found by the ending of its name or, if no ending matches, by its content; ``folder`` if
-    no format matches.
+    """Return the format of a file. The ending of its name decides or, if no ending matches, its content. If no format
+    matches, the result is ``folder``.
 
     >>> format_of("my.tiktoken").name, format_of("user/name").name
     ('tiktoken', 'folder')

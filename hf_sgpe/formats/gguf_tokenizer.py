@@ -1,4 +1,4 @@
-"""Reading of the tokenizer in GGUF files."""
+"""Reading the tokenizer in a GGUF file."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ TEMPLATE_KEY = "tokenizer.chat_template"
 KIND_KEY = "tokenizer.ggml.model"
 """Metadata keys of a tokenizer in a GGUF file. `hf_sgpe.weights.gguf` adds the first two for this package."""
 
-# The reader of the package gguf makes arrays for each string: 150,000 tokens and as many merges take 8 s and 510 MB, here
-# 0.25 s and 40 MB. Value types by number: first the types of a fixed size, then strings and arrays.
+# The reader of the package gguf makes arrays for each string. For 150,000 tokens and 150,000 merges, it takes 8 s and 510
+# MB. This reader takes 0.25 s and 40 MB. Value types by number: first the types of a fixed size, then strings and arrays.
 _SCALARS = dict(enumerate("BbHhIif?")) | {10: "Q", 11: "q", 12: "d"}
 _TEXT, _ARRAY = 8, 9
-_LONGEST = 2**30  # bytes of a value, llama.cpp's limit: bounds the memory for a damaged length
+_LONGEST = 2**30  # the largest value in bytes, as in llama.cpp: limits the memory if a length is damaged
 
 
 def read_tokenizer(path: Path) -> TokenizerData:
-    """Return the exact tokenizer of a GGUF file. The file is from `hf_sgpe.weights.gguf.write`, or of the kind ``llama``.
+    """Return the exact tokenizer of a GGUF file. The file must come from `hf_sgpe.weights.gguf.write`, or be of the kind
+    ``llama``.
 
     Raises:
-        SGPEError: the file is damaged, not a GGUF file, or has no ``tokenizer.json`` and is of another kind.
-        NotByteLevelError: no ``tokenizer.json`` would return the same ids as the file's scores.
+        SGPEError: the file is damaged; it is not a GGUF file; or it is of another kind and contains no ``tokenizer.json``.
+        NotByteLevelError: no ``tokenizer.json`` could return the same ids as the scores in the file.
         NotInstalledError: the file is from another program, and sentencepiece or protobuf is not installed.
     """
     values = metadata(path, TOKENIZER_KEY, SETTINGS_KEY, TEMPLATE_KEY, KIND_KEY)
@@ -48,7 +49,9 @@ def read_tokenizer(path: Path) -> TokenizerData:
 
 
 def _of_scores(path: Path, chat_template: str | None) -> TokenizerData:
-    """Return the tokenizer of a file of the kind ``llama``, which has the pieces and the scores of a SentencePiece model."""
+    """Return the tokenizer of a file of the kind ``llama``. Such a file contains the pieces and the scores of a
+    SentencePiece model.
+    """
     prefix = "tokenizer.ggml."
     lists = ("tokens", "scores", "token_type")
     flags = ("add_space_prefix", "add_bos_token", "add_eos_token")
@@ -71,7 +74,7 @@ def _of_scores(path: Path, chat_template: str | None) -> TokenizerData:
 
 
 def check_tokenizer(path: Path, tokenizer: TokenizerData, name: str = "") -> None:
-    """Check that a tokenizer has the same tokens as a GGUF file, which any tool may have written.
+    """Check that a tokenizer has the same tokens as a GGUF file. The file may come from any tool.
 
     Args:
         name: Name of the tokenizer for the error message.
@@ -85,12 +88,12 @@ def check_tokenizer(path: Path, tokenizer: TokenizerData, name: str = "") -> Non
         if id < len(tokens) and token not in (tokens[id], tokens[id].replace(" ", SPACE_MARK)):
             where = f"the tokenizer {name}".rstrip()
             raise SGPEError(
-                f"{path}: token {id} is {tokens[id]!r}, but {token!r} in {where}: give the tokenizer of this model"
+                f"{path}: token {id} is {tokens[id]!r} here, but {token!r} in {where}: give the tokenizer of this model"
             )
 
 
 def metadata(path: Path, *names: str) -> dict[str, Any]:
-    """Return the metadata of a GGUF file with these names.
+    """Return those entries of a GGUF file's metadata that have the given names.
 
     Raises:
         SGPEError: the file is damaged or not a GGUF file.

@@ -1,7 +1,7 @@
 """The two files that GPT-2 introduced, ``vocab.json`` and ``merges.txt``.
 
-The files contain neither the split pattern nor the list of special tokens. Both are arguments, or come from the tokenizer
-class that is named in the settings in the same folder.
+The files contain neither the split pattern nor the list of special tokens. The caller passes both, or both come from a
+tokenizer class. The settings in the same folder name this class.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def read(
 
     Args:
         vocab: JSON object: vocabulary string → id.
-        merges: One merge a line, with a space between its two parts. A first line ``#version…`` is ignored.
+        merges: One merge on each line, with a space between its two parts. A first line ``#version…`` is ignored.
         pattern: Name of one of `SPLIT_PATTERNS`, or a regex.
-        special_tokens: The entries of the vocabulary that are special tokens.
-        ignore_merges: Whether a word that is a token becomes this token without merges, as for Llama 3.
+        special_tokens: The tokens of the vocabulary that are special tokens.
+        ignore_merges: Whether a word that is in the vocabulary becomes this token without merges, as in Llama 3.
 
     Raises:
         SGPEError: a file is damaged, or the files do not fit together. The message names the file and the place.
@@ -65,13 +65,14 @@ def read(
 
 
 def translated(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the content of a ``tokenizer.json`` and a ``tokenizer_config.json`` that are equivalent to a folder's files.
+    """Translate a folder's files. Return the content of an equivalent ``tokenizer.json`` and ``tokenizer_config.json``.
 
-    The added tokens are those that transformers adds. They come from ``tokenizer_config.json`` or, if it has none, from
-    ``added_tokens.json`` and ``special_tokens_map.json``; the special tokens of the tokenizer's class are added to them.
+    The result has the same added tokens as in transformers. They come from ``tokenizer_config.json``. If that file has no
+    added tokens, they come from ``added_tokens.json`` and ``special_tokens_map.json``. The special tokens of the tokenizer's
+    class are added, too.
 
     Raises:
-        SGPEError: a file is damaged, or the split pattern of the tokenizer's class is not known.
+        SGPEError: a file is damaged, or the split pattern of the tokenizer's class is unknown.
     """
     merges = folder / MERGES_FILE
     vocab = read_json(folder / VOCAB_FILE)
@@ -98,19 +99,19 @@ def translated(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _is_of_gpt2(vocab: Mapping[str, int]) -> bool:
-    """Return whether a vocabulary without settings is GPT-2's own, by its size and its last token."""
+    """Return whether a vocabulary without settings is the vocabulary of GPT-2. Its size and its last token decide."""
     return len(vocab) == 50_257 and vocab.get("<|endoftext|>") == 50_256
 
 
 def _merges(path: Path) -> list[tuple[str, str]]:
-    """Return the merges of a ``merges.txt``, as it spells them."""
+    """Return the merges of a ``merges.txt`` in the spelling of the file."""
     pairs = []
     for number, line in enumerate(read_utf8(path).split("\n"), 1):
         if not line or (number == 1 and line.startswith("#version")):
             continue
         parts = line.split(" ")
         if len(parts) != 2:
-            raise SGPEError(f"{path}, line {number}: a merge is two tokens with a space between, not {line!r}")
+            raise SGPEError(f"{path}, line {number}: expected two tokens with a space between them, not {line!r}")
         pairs.append((parts[0], parts[1]))
     return pairs
 
@@ -118,8 +119,8 @@ def _merges(path: Path) -> list[tuple[str, str]]:
 def _added_tokens(
     settings: Mapping[str, Any], added_ids: Mapping[str, int], vocab: Mapping[str, int]
 ) -> list[dict[str, Any]]:
-    """Return ``added_tokens`` of the equivalent ``tokenizer.json``: first the tokens with ids, then the special tokens
-    without an id.
+    """Return ``added_tokens`` of the equivalent ``tokenizer.json``: first tokens with ids, and then special tokens without
+    an id.
     """
     roles = [*_ROLES, *(name for name in settings if name.endswith("_token") and name not in _ROLES)]
     extra = settings.get("extra_special_tokens") or settings.get("additional_special_tokens") or []

@@ -1,8 +1,9 @@
-"""llama.cpp's own tokenizer of the kind ``llama``, for tokenizers whose merges join characters.
+"""llama.cpp's built-in tokenizer of the kind ``llama``, for tokenizers whose merges join characters.
 
 Like SentencePiece, it joins any two neighbours whose joined text is a token. It joins the pair with the best score first; if
-scores are equal, it joins the leftmost pair first. So it returns the ids of a tokenizer under two conditions: every two
-symbols that make a token are a merge, and the merges that make the same token follow each other in the order of merges.
+scores are equal, it joins the leftmost pair first. So llama.cpp returns the same ids as a tokenizer on two conditions: every
+two symbols that make a token are a merge, and all merges that make the same token are next to each other in the order of
+merges.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ _SPACE_DIFFERS = {
 
 
 def record_of(data: TokenizerData) -> PreTokenizer:
-    """Return what llama.cpp does with a tokenizer's tokens, as the record of a pre-tokenizer without regexes."""
+    """Return a record of how llama.cpp handles a tokenizer's tokens. The record is that of a pre-tokenizer without
+    regexes.
+    """
     tokens = {token.decode() for token in data.vocab}
     differs = text_differs(data.normalization) or _differs(data, tokens)
     return PreTokenizer(KIND, (), differs=differs, rarely=_rarely(data, tokens))
@@ -40,7 +43,7 @@ def text_differs(normalization: str) -> str:
 
 
 def scores(data: TokenizerData) -> dict[int, float]:
-    """Return the scores of the tokens that merges make: id → negative rank of the first merge that makes the token."""
+    """Return the score of each token that merges make: the negative rank of the first merge that makes the token."""
     first: dict[bytes, int] = {}
     for rank, (left, right) in enumerate(data.merges):
         first.setdefault(left + right, rank)
@@ -50,7 +53,8 @@ def scores(data: TokenizerData) -> dict[int, float]:
 def is_ordinary(data: TokenizerData, text: str) -> bool:
     """Return whether an added token must be an ordinary token in llama.cpp.
 
-    llama.cpp searches text for added tokens before spaces become U+2581, and decodes them as they are spelled.
+    llama.cpp searches text for added tokens before it replaces spaces by U+2581, and it decodes added tokens to their exact
+    spelling.
     """
     return SPACE_MARK in text and data.spelled_by(text) in data.vocab
 
@@ -80,7 +84,7 @@ def _differs(data: TokenizerData, tokens: Set[str]) -> str:
 
 
 def _rarely(data: TokenizerData, tokens: Set[str]) -> str:
-    """Return the kind of rare text for which llama.cpp returns different ids; empty if there is none."""
+    """Return the kind of rare text for which llama.cpp returns different ids, or an empty text if there is none."""
     names = [
         *map(byte_token, range(256)),
         *(text for text in data.special_tokens if data.spelled_by(text) not in data.vocab),
@@ -92,7 +96,7 @@ def _rarely(data: TokenizerData, tokens: Set[str]) -> str:
 
 
 def _splits(text: str, tokens: Set[str]) -> Iterator[tuple[str, str]]:
-    """Yield each pair of symbols that makes a text; a symbol is a token or a single character."""
+    """Yield each pair of symbols that makes a text. A symbol is a token or a single character."""
     last = len(text) - 1
     for place in range(1, len(text)):
         left, right = text[:place], text[place:]
@@ -101,7 +105,9 @@ def _splits(text: str, tokens: Set[str]) -> Iterator[tuple[str, str]]:
 
 
 def _token_with_two_ranks(merges: _Pairs) -> str:
-    """Return a token that has one merge before and one merge after the merge of another token, if that can change ids."""
+    """Return a token with the merge of another token between two of its own merges, if that can change ids. Return an empty
+    text if there is none.
+    """
     ranks: dict[str, list[int]] = {}
     for rank, (left, right) in enumerate(merges):
         ranks.setdefault(left + right, []).append(rank)
@@ -111,10 +117,11 @@ def _token_with_two_ranks(merges: _Pairs) -> str:
 
 
 def _grows_from_left(character: str, merges: _Pairs, ranks: Mapping[str, list[int]]) -> bool:
-    """Return whether merges build each run of a character from the left, one by one, before other merges with the character.
+    """Return whether merges build each run of a character from the left, one character at a time, and whether these merges
+    come before all other merges with the character.
 
-    Then the order of the other merges that make such runs never matters. In Gemma, these merges are between merges of
-    other runs.
+    If they do, the order of other merges that make such runs never matters. In Gemma, these other merges are between merges
+    of other runs.
     """
     runs = {token: places for token, places in ranks.items() if not token.strip(character)}
     lengths = range(2, len(runs) + 2)

@@ -1,8 +1,9 @@
-r"""llama.cpp's pre-tokenizers: how each one splits text, and the search for one with the same split as a tokenizer.
+r"""llama.cpp's pre-tokenizers: how each of them splits text, and which of them splits text like a given tokenizer.
 
-A GGUF file contains the name of a pre-tokenizer in llama.cpp's code instead of a split pattern. Each record has the regexes
-in the ``tokenizer.json`` of the pre-tokenizer's models, and the differences between these regexes and llama.cpp's code. The
-records describe llama.cpp in llama-cpp-python 0.3.36, and a test compares each record with it.
+A GGUF file contains no split pattern. It contains the name of a pre-tokenizer that is part of llama.cpp's code. Each record
+here has the regexes from the ``tokenizer.json`` of the models with this pre-tokenizer, and the differences between these
+regexes and llama.cpp's code. The records describe llama.cpp in llama-cpp-python 0.3.36, and a test compares each record with
+that version.
 
 Pre-tokenizers that work on characters instead of bytes have no record: ``gemma4``, ``sarvam-moe``,
 ``granite-embed-multi-311m`` and ``whitespace``.
@@ -25,11 +26,11 @@ class PreTokenizer:
 
     Attributes:
         name: The value of ``tokenizer.ggml.pre`` in a GGUF file.
-        regexes: The regexes with which its models split text, one after another.
-        takes_words: Whether a word that is a token becomes this token regardless of the merges.
+        regexes: The regexes with which models split text, in the order in which they are applied.
+        takes_words: Whether a word that is in the vocabulary becomes this token, whatever the merges are.
         also: Other names with the same regexes and the same ``takes_words``, separated by spaces.
-        differs: Ordinary text that llama.cpp and the regexes split differently; empty if there is none.
-        rarely: Rare text that llama.cpp and the regexes split differently; empty if there is none.
+        differs: Ordinary text that llama.cpp and the regexes split differently, or an empty text.
+        rarely: Rare text that llama.cpp and the regexes split differently, or an empty text.
     """
 
     name: str
@@ -44,12 +45,12 @@ class PreTokenizer:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names of the pre-tokenizer. The first one is written to files."""
+        """All names of the pre-tokenizer. The first name is written to files."""
         return (self.name, *self.also.split())
 
 
 def of_patterns(patterns: str | Sequence[str]) -> list[PreTokenizer]:
-    """Return the records of all pre-tokenizers for these patterns, the most exact first.
+    """Return the records of all pre-tokenizers for these patterns, ordered from the most exact to the least exact.
 
     >>> [record.name for record in of_patterns("o200k")]
     ['granite-embed-multi-97m', 'gpt-4o']
@@ -62,7 +63,7 @@ def of_patterns(patterns: str | Sequence[str]) -> list[PreTokenizer]:
 
 
 def called(name: str) -> PreTokenizer | None:
-    """Return the record with this name among its `PreTokenizer.names`; None if llama.cpp has no such name."""
+    """Return the record whose `PreTokenizer.names` contain this name, or None if llama.cpp has no such name."""
     return next((record for record in PRE_TOKENIZERS if name in record.names), None)
 
 
@@ -70,8 +71,8 @@ def called(name: str) -> PreTokenizer | None:
 
 _CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 
-# Spelling → equivalent spelling. A possessive quantifier is replaced only where backtracking could not match any more text,
-# so that the plain quantifier is equivalent.
+# Equivalent spellings, keyed by spelling. A possessive quantifier is replaced by the plain quantifier only where
+# backtracking could not match more text. There, the two are equivalent.
 _SPELLINGS = {
     "\r": r"\r",
     "\n": r"\n",
@@ -94,14 +95,14 @@ _DIGITS = re.compile(r"\[\\p\{N\}((?:[^\x00-\x7f]-?)+)\]")
 
 
 def plain(regex: str) -> str:
-    r"""Return the plain spelling of a regex: regexes with the same plain spelling split every text in the same way.
+    r"""Return the plain spelling of a regex. Regexes with the same plain spelling split every text in the same way.
 
     >>> plain(r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}")
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}"
     """
     for spelling, plain_spelling in _SPELLINGS.items():
         regex = regex.replace(spelling, plain_spelling)
-    # A white space character before a word is a piece of its own, either as a match or between two matches.
+    # A white space character before a word is a separate piece, either as a match or between two matches.
     for ending in (r"|\s+(?!\S)", r"|\s+(?!\S)|\s"):
         if regex.endswith(ending) and regex.removesuffix(ending) + r"|\s+(?!\S)|\s+" in SPLIT_PATTERNS.values():
             regex = regex.removesuffix(ending) + r"|\s+(?!\S)|\s+"

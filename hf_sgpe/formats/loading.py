@@ -1,4 +1,4 @@
-"""Reading a tokenizer by name: a file, a folder, or a Hub repository, in any format that stores the whole tokenizer."""
+"""Reading a tokenizer from a file, a folder or a Hub repository, in any format that stores the whole tokenizer."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _COMPANIONS = (gpt2_files.VOCAB_FILE, gpt2_files.ADDED_FILE, gpt2_files.ROLES_FI
 
 
 def load(path_or_repo: str | os.PathLike[str], *, revision: str | None = None, **hub_options: Any) -> TokenizerData:
-    """Read a folder, a repository on the Hub, or the file with a tokenizer's vocabulary.
+    """Read a tokenizer from a folder, a repository on the Hub, or the file that contains its vocabulary.
 
     Args:
-        hub_options: ``token`` and ``cache_dir``, as `find` takes them.
+        hub_options: The arguments ``token`` and ``cache_dir`` of `find`.
 
     Raises:
         SGPEError: the tokenizer cannot be found, is damaged, or is not BPE.
     """
-    kernels.is_native()  # reports a wrong HF_SGPE_KERNEL before the file is read
+    kernels.is_native()  # raises the error for a wrong HF_SGPE_KERNEL before the file is read
     return read(find(path_or_repo, revision=revision, **hub_options))
 
 
@@ -48,7 +48,7 @@ def find(
     also: Iterable[str] = (CONFIG_FILE, CHAT_TEMPLATE_FILE),
     also_in: str = "",
 ) -> Path:
-    """Return the path of the file with the vocabulary in a folder or a Hub repository, or of a file itself.
+    """Return the path of the file that contains the vocabulary. If the argument is a file, return this file.
 
     The file is ``tokenizer.json`` or, if there is none, a vocabulary in one of the other formats
     (`hf_sgpe.files.folder_contents.vocabulary_file`).
@@ -57,9 +57,9 @@ def find(
         path_or_repo: File, folder, ``user/name`` or ``user/name@revision``.
         revision: Branch, tag or commit of a repository.
         subfolder: Subfolder of the folder or the repository.
-        token: As for huggingface_hub.
+        token: See huggingface_hub.
         also: Names of other files to download from a repository.
-        also_in: Name of a folder of the repository to download, too.
+        also_in: Name of a folder to download from the repository as well.
 
     Raises:
         SGPEError: there is no tokenizer.
@@ -78,7 +78,9 @@ def find(
         return path
     repo, named = hub.split_name(str(path_or_repo))
     if named and revision:
-        raise SGPEError(f"{path_or_repo}: two revisions are given, one in the name and revision={revision!r}: give one")
+        raise SGPEError(
+            f"{path_or_repo}: two revisions are given, one in the name and one as revision={revision!r}: give only one"
+        )
     prefix = f"{subfolder}/" if subfolder else ""
 
     def download(name: str, others: Iterable[str]) -> Path:
@@ -102,7 +104,7 @@ def find(
 
 
 def read(path: Path) -> TokenizerData:
-    """Read a file that `find` returned, with the other files of the tokenizer in its folder.
+    """Read a file that `find` returned, and the other files of the tokenizer in the same folder.
 
     Raises:
         SGPEError: the file is damaged or not a BPE tokenizer.
@@ -116,11 +118,11 @@ def read(path: Path) -> TokenizerData:
 def contents_of(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """Return the content of a tokenizer's ``tokenizer.json`` and of its ``tokenizer_config.json``.
 
-    If the tokenizer has no ``tokenizer.json``, its format is translated: the contents are those of the equivalent
+    If the tokenizer has another format, this format is translated: the first content is that of an equivalent
     ``tokenizer.json``.
 
     Returns:
-        Two JSON objects. The second is None if the ``tokenizer.json`` has no settings next to it.
+        Two JSON objects. The second object is None if there are no settings next to the ``tokenizer.json``.
 
     Raises:
         SGPEError: the file is damaged, or its format needs information that is not in the folder.
@@ -132,7 +134,7 @@ def contents_of(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
 
 
 def is_translated(path: Path) -> bool:
-    """Return whether the file with a vocabulary is not a ``tokenizer.json``, so that it must be translated."""
+    """Return whether a file must be translated, because it is not a ``tokenizer.json``."""
     return _reader_of(path).contents is not tokenizer_json.json_contents
 
 
@@ -147,7 +149,7 @@ _Contents = tuple[dict[str, Any], dict[str, Any] | None]
 
 
 def _of_sentencepiece(path: Path) -> _Contents:
-    # If there are no settings, each special token has the role that its name suggests.
+    # If there are no settings, the name of a special token decides its role.
     settings = optional_json(path.with_name(CONFIG_FILE))
     if "added_tokens_decoder" not in settings:
         settings = {**settings, **optional_json(path.with_name(gpt2_files.ROLES_FILE))}
@@ -166,7 +168,7 @@ def _of_ranks(path: Path) -> _Contents:
     if kind is None or not kind.special_tokens:
         pattern = "llama3" if path.suffix == ".model" else "cl100k"
         line = export_line(str(path), str(path.parent), f"{pattern} (or its own) --special-token TEXT=ID")
-        raise SGPEError(f"{path}: has neither a split pattern nor special tokens: name them with {line}")
+        raise SGPEError(f"{path}: the file has neither a split pattern nor special tokens: name them with {line}")
     ranks = tiktoken.read_ranks(path)
     special = {token: max(ranks.values()) + 1 + number for number, token in enumerate(kind.special_tokens)}
     splitting = Splitting("bpe", pattern=kind.pattern, normalization=kind.normalization)
@@ -174,7 +176,7 @@ def _of_ranks(path: Path) -> _Contents:
 
 
 class _Reader(NamedTuple):
-    """A reader of one format, which returns `contents_of` for the files that it recognises."""
+    """A reader of one format. It recognises the files of this format, and returns their `contents_of`."""
 
     recognises: Callable[[Path], bool]
     contents: Callable[[Path], _Contents]

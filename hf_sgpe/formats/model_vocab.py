@@ -1,8 +1,8 @@
-"""``model.vocab`` of ``tokenizer.json``: one map from spelling to id, in which two kinds of tokens share a name space.
+"""``model.vocab`` of ``tokenizer.json``: a single map from spellings to ids, although there are two kinds of tokens.
 
-An ordinary token is bytes, spelled in GPT-2's alphabet or as SentencePiece spells text. An added token is text, spelled as
-itself. So "ß" can be the added token "ß" or the byte 0xDF. A spelling in ``added_tokens`` is also an ordinary token if the
-model can produce the bytes that it spells.
+An ordinary token consists of bytes. They are spelled in GPT-2's alphabet, or as SentencePiece spells text. An added token is
+text, and its spelling is the text itself. So "ß" can be the added token "ß" or the byte 0xDF. A spelling in ``added_tokens``
+is also an ordinary token if the model can produce the bytes of this spelling.
 """
 
 from __future__ import annotations
@@ -29,15 +29,17 @@ def also_ordinary(
     ignore_merges: bool = False,
     by_characters: bool = False,
 ) -> dict[str, bytes]:
-    """Return the texts of added tokens that the model would use as ordinary tokens: text → bytes of the ordinary token.
+    """Return the added tokens whose texts the model would also use as ordinary tokens: a dict from text to the bytes of the
+    ordinary token.
 
-    The model uses these texts as ordinary tokens: single bytes, parts and results of merges, and, with ``ignore_merges``,
-    words whose bytes are not the bytes of the text itself.
+    The model uses a text as an ordinary token if it spells a single byte, a part of a merge, or the result of a merge. With
+    ``ignore_merges``, the model also uses a text that spells a word, unless the bytes of the word are the bytes of the text
+    itself.
 
     Args:
         texts: Texts of added tokens in ``model.vocab``.
-        ignore_merges: Whether a word that is a token becomes this token without merges.
-        by_characters: Whether merges join characters. Then the ordinary tokens are single characters instead of single
+        ignore_merges: Whether a word that is in the vocabulary becomes this token without merges.
+        by_characters: Whether merges join characters. If they do, single characters are ordinary tokens in place of single
             bytes.
 
     >>> also_ordinary(["ß", "ø", "Fuß", "Ġthe", "the"], [(b" ", b"the")])
@@ -57,8 +59,8 @@ def also_ordinary(
 
 
 def left_out(data: TokenizerData) -> list[str]:
-    """Return the texts of added tokens that cannot be in ``model.vocab``: if they were there, the model would also give
-    their ids to other text.
+    """Return the texts of the added tokens that cannot be in ``model.vocab``, because the model would also give their ids to
+    other text.
     """
     texts = [*data.special_tokens, *data.added_tokens]
     ordinary = also_ordinary(texts, data.merges, ignore_merges=data.ignore_merges, by_characters=data.by_characters)
@@ -66,8 +68,8 @@ def left_out(data: TokenizerData) -> list[str]:
 
 
 def vocab_of(data: TokenizerData) -> dict[str, int]:
-    """Return ``model.vocab``: spelling → id. Added tokens are included if possible, because loading renumbers added tokens
-    that are left out.
+    """Return ``model.vocab``, a dict from spellings to ids. Added tokens are included if possible, because loading renumbers
+    all added tokens that are left out.
 
     Raises:
         SGPEError: an added token is spelled like an ordinary token, and loading would change its id.
@@ -81,7 +83,8 @@ def vocab_of(data: TokenizerData) -> dict[str, int]:
         if outside and loaded_id(text, vocab, ids) != id:
             raise SGPEError(
                 f"the added token {outside[0]!r} (id {added[outside[0]]}) has the same spelling in tokenizer.json as the "
-                f"bytes {data.spelled_by(outside[0])!r}, which would get its id: choose another text for the added token"
+                f"bytes {data.spelled_by(outside[0])!r}, so these bytes would get the same id: choose another text "
+                "for the added token"
             )
         ids.append(id)
     return vocab
@@ -94,8 +97,8 @@ def read(content: Mapping[str, Any], normalization: str, *, by_characters: bool,
         has_bytes: Whether strings such as ``<0x0A>`` are tokens of bytes.
 
     Raises:
-        NotByteLevelError: the tokens are not those of a tokenizer that `TokenizerData` can reproduce exactly.
-        SGPEError: an added token would get another id than in the file.
+        NotByteLevelError: `TokenizerData` cannot reproduce the tokens exactly.
+        SGPEError: an added token would not keep its id from the file.
     """
     model, vocab = content["model"], content["model"]["vocab"]
     added = _added_tokens(content, normalization)
@@ -129,7 +132,7 @@ def read(content: Mapping[str, Any], normalization: str, *, by_characters: bool,
 
 
 def _added_tokens(content: Mapping[str, Any], normalization: str) -> dict[str, Any]:
-    """Return the added tokens, with the rules by which they match, as arguments of `TokenizerData`."""
+    """Return the added tokens and their matching rules as arguments for `TokenizerData`."""
     vocab = content["model"]["vocab"]
     name_of: dict[int, str] = {}
     tokens: dict[str, tuple[int, bool, bool, Matching]] = {}
@@ -158,9 +161,9 @@ def _added_tokens(content: Mapping[str, Any], normalization: str) -> dict[str, A
 
 @cache
 def _knows_the_later_only() -> bool:
-    """Return whether the installed version of `tokenizers` finds only the later of two added tokens with the same id.
+    """Return whether the installed version of `tokenizers` finds only the second of two added tokens with the same id.
 
-    Newer versions of the library do so.
+    Newer versions of the library do this.
     """
     model = {"type": "BPE", "vocab": {"a": 0, "<1>": 1, "<2>": 1}, "merges": []}
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
@@ -173,7 +176,8 @@ def _knows_the_later_only() -> bool:
 
 
 def loaded_id(text: str, vocab: Mapping[str, int], added: Iterable[int]) -> int:
-    """Return the id of an added token after loading: its id in ``model.vocab`` or, if it is not there, the next free id.
+    """Return the id of an added token after loading: its id in ``model.vocab`` or, if it has none there, the next free
+    id.
 
     Args:
         added: Ids of all earlier added tokens.

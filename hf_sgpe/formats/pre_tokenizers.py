@@ -1,4 +1,4 @@
-"""Translation of the pre-tokenizers in a ``tokenizer.json`` into split regexes for `Splitting`, and back."""
+"""Translating the pre-tokenizers in a ``tokenizer.json`` into split regexes for `Splitting`, and back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def pre_tokenizer_of(splitting: Splitting) -> dict[str, Any]:
     """Return the entry ``pre_tokenizer`` of a ``tokenizer.json`` that splits text into the same words."""
     splits: list[dict[str, Any]] = []
     for step, pattern in enumerate(splitting.regexes):
-        # OpenVINO fuses two Splits with the same options into one that cuts other words.
+        # OpenVINO fuses two Splits with the same options into a single Split that splits words differently.
         is_alike = bool(splits) and splitting.covers_all(step)
         options = {"behavior": "Removed", "invert": True} if is_alike else {"behavior": "Isolated", "invert": False}
         splits.append({"type": "Split", "pattern": {"Regex": pattern}, **options})
@@ -30,14 +30,14 @@ def pre_tokenizer_of(splitting: Splitting) -> dict[str, Any]:
 
 
 def regexes_of(pre_tokenizer: Mapping[str, Any] | None, merges: Iterable[tuple[bytes, bytes]] = ()) -> list[str]:
-    """Return regexes that split text, one after another, as the pre-tokenizers do.
+    """Return regexes that split text as the pre-tokenizers do, if they are applied one after another.
 
-    Falcon splits at digits after ByteLevel. There, some bytes of other characters are spelled ``²`` or ``¼``, which count as
-    digits. Such a split is ignored if no merge joins a digit byte with any other byte, because then the split changes no
-    token.
+    Falcon splits at digits after ByteLevel. At that point, some bytes of other characters are spelled ``²`` or ``¼``, which
+    count as digits. Such a split is ignored if no merge joins a digit byte with any other byte. In that case, the split
+    changes no token.
 
     Raises:
-        NotByteLevelError: the pre-tokenizers do something that split regexes cannot express.
+        NotByteLevelError: split regexes cannot express the pre-tokenizers.
     """
     if pre_tokenizer is None:
         raise NotByteLevelError("it has no pre-tokenizer, so it is not byte-level")
@@ -70,7 +70,7 @@ _DIGIT_BYTES = frozenset(byte for byte in range(256) if bytes_to_string(bytes([b
 
 
 def _joins_digits(merges: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Return whether a merge joins a byte that is spelled as a digit with any other byte."""
+    """Return whether any merge joins a byte spelled as a digit with another byte."""
     return any((left[-1] in _DIGIT_BYTES) != (right[0] in _DIGIT_BYTES) for left, right in merges)
 
 
@@ -114,8 +114,8 @@ def _class(kind: str, nearly: str) -> str:
 
     Args:
         kind: ``Digits`` or ``Punctuation``.
-        nearly: A regex class of nearly the same characters. If this class is a subset of the result, the result is written
-            as this class with additions.
+        nearly: A regex class with nearly the same characters. If the result contains all of them, it is written as this
+            class with additions.
     """
     points = set(map(ord, tokenizers_library.split_at(kind, every_character(), nearly)))
     subset = members(nearly)

@@ -1,4 +1,4 @@
-"""Renumbering: the files of a tokenizer whose tokens have other ids, such as a trimmed one without gaps."""
+"""Renumbering: new ids in the files of a tokenizer, such as a trimmed tokenizer without gaps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ID = ("_token_id", "_token_ids", "_token_index", "suppress_tokens")
 
 
 def ids_in(config: Mapping[str, Any]) -> Iterator[int]:
-    """Yield the token ids that a configuration names, also in the configurations within it."""
+    """Yield the token ids that a configuration and its nested configurations name."""
     for name, value in config.items():
         if isinstance(value, Mapping):
             yield from ids_in(value)
@@ -43,7 +43,7 @@ def moved_config_text(text: str, ids: Mapping[int, int]) -> str:
 
 
 def moved_content(content: Mapping[str, Any], ids: Mapping[int, int]) -> dict[str, Any]:
-    """Return the content of a ``tokenizer.json`` with new ids in all parts but the model."""
+    """Return the content of a ``tokenizer.json`` with new ids in all parts except the model."""
     moved = dict(content)
     moved["added_tokens"] = [{**token, "id": ids[token["id"]]} for token in content.get("added_tokens") or ()]
     moved["post_processor"] = _moved_template(content.get("post_processor"), ids)
@@ -73,15 +73,15 @@ def moved_settings(settings: Mapping[str, Any], ids: Mapping[int, int]) -> dict[
     """Return the content of a ``tokenizer_config.json`` with new ids.
 
     Raises:
-        SGPEError: the settings have a token that the tokenizer does not have.
+        SGPEError: the settings contain a token that the tokenizer does not have.
     """
     moved = moved_config(settings, ids)
     if isinstance(tokens := settings.get("added_tokens_decoder"), Mapping):
         for id, token in tokens.items():
             if int(id) not in ids:
                 raise SGPEError(
-                    f"tokenizer_config.json has the added token {token.get('content')!r} with the id {id}, which "
-                    "tokenizer.json lacks: keep the ids"
+                    f"tokenizer_config.json has the added token {token.get('content')!r} with the id {id}, but "
+                    "tokenizer.json lacks this id: keep the ids"
                 )
         moved["added_tokens_decoder"] = {str(ids[int(id)]): token for id, token in tokens.items()}
     return moved

@@ -1,7 +1,7 @@
-"""A ``tokenizer.model`` for an extended tokenizer, made from the file of the base.
+"""A ``tokenizer.model`` for an extended tokenizer, created from the file of the base tokenizer.
 
-In SentencePiece, the id of a piece is its place in the file, and pieces with higher scores are merged first. So each id up
-to the last one gets a piece, and the pieces that merges make get falling scores, in the order of the merges.
+In SentencePiece, the id of a piece is its position in the file, and pieces with higher scores are merged first. So each id
+up to the highest gets a piece. Pieces that merges make get falling scores, in the order of the merges.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ class _Piece(NamedTuple):
 def extended(base: bytes, path: Path, tokenizer: TokenizerData) -> bytes:
     """Return the content of a ``tokenizer.model`` with which SentencePiece returns the ids of an extended tokenizer.
 
-    A new token becomes a normal piece, a new special token a control piece, and any other new added token a user-defined
-    piece. If a new token has the id of an old piece with a different text (a reserved piece), it replaces this piece. An id
-    without a token becomes a control piece, which SentencePiece never finds in text.
+    New tokens become normal pieces, new special tokens become control pieces, and other new added tokens become user-defined
+    pieces. If a new token has the id of an old piece with a different text (a reserved piece), the new token replaces this
+    piece. Ids without a token become control pieces, because SentencePiece never finds control pieces in text.
 
-    Old pieces keep their types, with one exception: user-defined pieces with spaces that are ordinary tokens (Gemma's runs
-    of spaces) become normal pieces. A ``tokenizer.json`` finds these pieces by merges, in the order of the ranks of the
-    merges.
+    Old pieces keep their types, with one exception: if a user-defined piece contains spaces and is an ordinary token, it
+    becomes a normal piece. (Gemma's runs of spaces are such pieces.) A ``tokenizer.json`` finds these pieces by merges, in
+    the order of ranks.
 
-    Three differences between SentencePiece and the ``tokenizer.json`` remain; the base has them, too. SentencePiece finds no
-    special tokens in text. It puts its dummy prefix only before the first part of a text with user-defined pieces. And it
-    reads U+2581 as a space, even next to spaces.
+    Three differences between SentencePiece and the ``tokenizer.json`` remain. The base tokenizer has the same differences.
+    First, SentencePiece finds no special tokens in text. Second, if a text has user-defined pieces, SentencePiece puts its
+    dummy prefix only before the first part of the text. Third, SentencePiece reads U+2581 as a space, even next to spaces.
 
     Args:
-        base: Content of the base's ``tokenizer.model``.
+        base: Content of the base tokenizer's ``tokenizer.model``.
         path: The base's file, for error messages.
-        tokenizer: The extended tokenizer, whose merges have closed pairs (`hf_sgpe.bpe.closed_pairs.closed`).
+        tokenizer: The extended tokenizer. Its merges must have closed pairs (`hf_sgpe.bpe.closed_pairs.closed`).
 
     Raises:
         SGPEError: SentencePiece would not return the same ids, or two ids need the same piece.
@@ -59,12 +59,13 @@ def extended(base: bytes, path: Path, tokenizer: TokenizerData) -> bytes:
 
 
 def renumbered(base: bytes, path: Path, ids: Mapping[int, int]) -> bytes:
-    """Return the content of a ``tokenizer.model`` with only some pieces, whose new ids are in the order of the old ones.
+    """Return the content of a ``tokenizer.model`` with only some pieces. The new ids must be in the same order as the old
+    ids.
 
     Args:
         base: Content of the old ``tokenizer.model``.
         path: Its file, for error messages.
-        ids: Old id → new id. The new ids have no gaps.
+        ids: New ids, keyed by old ids. The new ids must have no gaps.
     """
     model = parsed(base, path)
     old = [_Piece(piece.piece, piece.type, piece.score) for piece in model.pieces]
@@ -72,7 +73,7 @@ def renumbered(base: bytes, path: Path, ids: Mapping[int, int]) -> bytes:
 
 
 def _pieces(model: Any, tokenizer: TokenizerData) -> list[_Piece]:
-    """Return the piece of each id. Scores are those of the base."""
+    """Return the piece of each id, with the scores of the base tokenizer."""
     old = [_Piece(piece.piece, piece.type, piece.score) for piece in model.pieces]
     kinds = ((tokenizer.added_tokens, USER_DEFINED), (tokenizer.special_tokens, CONTROL))
     new = {id: _Piece(text.replace(" ", SPACE_MARK), kind) for tokens, kind in kinds for text, id in tokens.items()}
@@ -86,8 +87,8 @@ def _pieces(model: Any, tokenizer: TokenizerData) -> list[_Piece]:
 
 
 def _piece(before: _Piece | None, after: _Piece | None) -> _Piece | None:
-    """Return the piece of an id in the new file, from the id's piece in the base and its token in the extended tokenizer;
-    None if it has neither.
+    """Return the piece of an id in the new file. It follows from the id's piece in the base tokenizer and the id's token in
+    the extended tokenizer. Return None if the id has neither.
     """
     if before is None or before.kind in (BYTE, UNKNOWN):
         return before or after
@@ -100,7 +101,7 @@ def _piece(before: _Piece | None, after: _Piece | None) -> _Piece | None:
 
 
 def _name_of_none(id: int, taken: set[str]) -> str:
-    """Return a text that no token has, for an id without a token."""
+    """Return a text for an id without a token. No token has this text."""
     name = f"<no_token_{id}>"
     while name in taken:
         name += ">"
@@ -117,14 +118,14 @@ def _check_texts(pieces: Sequence[_Piece]) -> None:
     for id, piece in enumerate(pieces):
         if (first := ids.setdefault(piece.text, id)) != id:
             raise SGPEError(
-                f"the ids {first} and {id} are both written {piece.text!r} in a tokenizer.model, which can hold only one of "
-                "them: give the added token another text"
+                f"the ids {first} and {id} would both be written as {piece.text!r} in a tokenizer.model, but it can contain "
+                "only one of them: give the added token another text"
             )
 
 
 def _joined(pieces: Sequence[_Piece], merges: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Return the merges that SentencePiece applies: all merges except those of user-defined pieces, which it finds before
-    merging.
+    """Return the merges that SentencePiece applies: all merges except those that make user-defined pieces. SentencePiece
+    finds user-defined pieces before merging.
 
     Raises:
         SGPEError: SentencePiece would apply further merges.
@@ -132,15 +133,15 @@ def _joined(pieces: Sequence[_Piece], merges: Sequence[tuple[bytes, bytes]]) -> 
     normal = {string_to_text(piece.text) for piece in pieces if piece.kind == NORMAL}
     found = {string_to_text(piece.text) for piece in pieces if piece.kind == USER_DEFINED}
     joined = [(left, right) for left, right in merges if found.isdisjoint((left, right, left + right))]
-    # SentencePiece also joins characters that are no pieces.
+    # SentencePiece also joins characters that are not pieces.
     characters = {character.encode() for token in normal for character in token.decode()}
     check_closed(joined, (normal | characters) - found)
     return joined
 
 
 def _scored(pieces: Sequence[_Piece], merges: Sequence[tuple[bytes, bytes]]) -> list[_Piece]:
-    """Return the pieces with scores that fall from 0. Pieces that merges make come first, in the order of the merges; the
-    other pieces follow in the order of their old scores.
+    """Return the pieces with new scores, which fall from 0. Pieces that merges make get the highest scores, in the order of
+    the merges. Other pieces follow in the order of their old scores.
     """
     made = dict.fromkeys(map(text_to_string, in_order(merges)))
     rest = sorted(
@@ -153,7 +154,8 @@ def _scored(pieces: Sequence[_Piece], merges: Sequence[tuple[bytes, bytes]]) -> 
 def _written(model: Any, pieces: Sequence[_Piece]) -> bytes:
     result = type(model)()
     result.CopyFrom(model)
-    # The samples of the base's self-test have other pieces now. Only some versions of the definition have this field.
+    # The self-test samples of the base tokenizer now consist of other pieces. Only some versions of the file's definition
+    # have this field.
     result.DiscardUnknownFields()
     if "self_test_data" in result.DESCRIPTOR.fields_by_name:
         result.ClearField("self_test_data")

@@ -1,6 +1,6 @@
 """The parts of a ``tokenizer.json`` that was converted from SentencePiece (Llama 2, Mistral 7B, Gemma).
 
-Merges join characters, a space is written as U+2581, and a character without a token becomes the tokens of its bytes.
+Merges join characters, spaces are written as U+2581, and a character without a token is encoded as the tokens of its bytes.
 
 Without tokens of bytes, such a character becomes the unknown token. Converters have written the same rules in several forms.
 `parts_in` reads all of these forms, and `as_content` writes one of them.
@@ -28,7 +28,7 @@ _DECODERS: Sequence[Mapping[str, Any]] = [
     {"type": "Fuse"},
 ]
 _STRIP: Mapping[str, Any] = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
-# Gemma's files have this pre-tokenizer, which finds nothing, because the normalizer leaves no space.
+# Gemma's files have this pre-tokenizer. It matches nothing, because no space is left after the normalizer.
 _WITHOUT_EFFECT = {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False}
 _BY_SCHEME = {"never": "metaspace", "always": "metaspace-always", "first": "metaspace-first"}
 
@@ -224,7 +224,7 @@ def tokens_of(texts: set[str], *, has_bytes: bool) -> dict[str, bytes]:
         has_bytes: Whether strings such as ``<0x0A>`` are tokens of bytes.
 
     Raises:
-        NotByteLevelError: two strings are the same token, because one has a space where the other has U+2581.
+        NotByteLevelError: two strings are the same token, because one contains a space where the other contains U+2581.
     """
     names = texts.difference(map(byte_token, range(256))) if has_bytes else texts
     spelled = {name: string_to_text(name) for name in names}

@@ -1,12 +1,13 @@
-"""``tokenizer.model``, SentencePiece's own file, of the type BPE.
+"""``tokenizer.model``: SentencePiece's own file, with a model of the type BPE.
 
 `to_tokenizer_json` returns the content of an equivalent ``tokenizer.json``, which `hf_sgpe.formats.tokenizer_json` reads. A
-model that no ``tokenizer.json`` could reproduce exactly is refused. SentencePiece's rules become these parts:
+model is refused if no ``tokenizer.json`` could reproduce it exactly. SentencePiece's rules become these parts:
 
 - Merges: all pairs of pieces that make a piece, in the order of the scores (`hf_sgpe.bpe.closed_pairs`).
-- Added tokens: user-defined pieces. SentencePiece finds them before all other pieces and never merges them. It searches text
-  in which U+2581 already replaces spaces; the leftmost match counts, and of matches at the same place the longest.
-  User-defined runs of U+2581 do not become added tokens but the first merges, with the longest run first.
+- Added tokens: user-defined pieces. SentencePiece finds them before all other pieces and never merges them. It searches the
+  text after spaces are replaced by U+2581. The leftmost match counts and, if several matches begin there, the longest of
+  them. User-defined runs of U+2581 become merges instead of added tokens. These merges come before all others, ordered from
+  the longest run to the shortest.
 - Special tokens: control pieces. SentencePiece never finds them in text, but all loaders do.
 - SentencePiece's own normalizer: a table such as NFKC. A ``tokenizer.json`` has no such type, so this content can be encoded
   with, but not saved (`hf_sgpe.kernels.sentencepiece_library`).
@@ -15,8 +16,8 @@ model that no ``tokenizer.json`` could reproduce exactly is refused. SentencePie
   transformers' converter and in llama.cpp. The dummy prefix comes only before the first part, even if this part is a
   user-defined piece.
 
-The package ``sentencepiece`` has the definition of the file. It parses 32,000 pieces in two milliseconds, refuses damaged
-files and keeps fields that it does not know, so this module has no reader of its own.
+Files are read with the package ``sentencepiece``, which contains the definition of the file. It parses 32,000 pieces in two
+milliseconds, refuses damaged files and keeps unknown fields.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from hf_sgpe.vocabulary.byte_strings import SPACE_MARK
 
 MODEL_FILE = "tokenizer.model"
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
-"""The types of pieces, as the file has them."""
+"""The types of pieces, with the numbers that the file uses."""
 
 _TYPES = {1: "Unigram", 3: "word", 4: "character"}
 _NEED = "SentencePiece's tokenizer.model needs sentencepiece and protobuf"
@@ -45,7 +46,8 @@ _PACKAGES = ("sentencepiece", "protobuf")
 
 
 def parsed(data: bytes, path: Path) -> Any:
-    """Return the ``ModelProto`` in the bytes of a file. SentencePiece must be able to load it, and its type must be BPE.
+    """Parse the bytes of a file to a ``ModelProto``. SentencePiece must be able to load the model, and its type must be
+    BPE.
 
     Args:
         path: The file, for error messages.
@@ -63,7 +65,7 @@ def parsed(data: bytes, path: Path) -> Any:
             raise SGPEError("it has no pieces")
         if model.trainer_spec.model_type in _TYPES:
             raise NotByteLevelError(
-                f"its model is {_TYPES[model.trainer_spec.model_type]}, and only SentencePiece's BPE models are supported: "
+                f"its model is {_TYPES[model.trainer_spec.model_type]}, but only SentencePiece's BPE models are supported: "
                 "choose a base with BPE, such as Gemma, Llama 2 or Mistral"
             )
         library.SentencePieceProcessor(model_proto=data)
@@ -78,7 +80,7 @@ def parsed(data: bytes, path: Path) -> Any:
 
 
 def of_pieces(pieces: Iterable[tuple[str, float, int]], *, has_prefix: bool) -> bytes:
-    """Return the content of a ``tokenizer.model`` with pieces and otherwise the rules of Llama 2.
+    """Return the content of a ``tokenizer.model`` with the given pieces. All other rules are those of Llama 2.
 
     Args:
         pieces: Text, score and type of each piece.
@@ -101,18 +103,19 @@ def of_pieces(pieces: Iterable[tuple[str, float, int]], *, has_prefix: bool) -> 
 
 
 def to_tokenizer_json(data: bytes, path: Path, settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the content of a ``tokenizer.json`` with the same ids as SentencePiece.
+    """Return the content of a ``tokenizer.json`` that produces the same ids as SentencePiece.
 
     Args:
         data: Content of the ``tokenizer.model``.
         path: The file, for error messages.
-        settings: Content of the ``tokenizer_config.json`` in the same folder, which sets the tokens around a text. With
+        settings: Content of the ``tokenizer_config.json`` in the same folder. It determines the tokens around a text. With
             ``legacy: false``, the dummy prefix comes only before the first part of a text, and only if this part does not
             begin with a space.
 
     Raises:
         SGPEError: the file is damaged.
-        NotByteLevelError: no ``tokenizer.json`` would return the same ids; the message names the part.
+        NotByteLevelError: no ``tokenizer.json`` would return the same ids. The message names the part of the model that
+            prevents it.
         NotInstalledError: sentencepiece or protobuf is not installed.
     """
     model = parsed(data, path)
@@ -172,10 +175,11 @@ def _added_token(id: int, text: str, **flags: bool) -> dict[str, Any]:
 
 
 def _more_added(settings: Mapping[str, Any], names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the added tokens of the settings: tokens that are not pieces, and tokens that are pieces, with their flags.
+    """Return the added tokens of the settings, with their flags: tokens that are not pieces, and tokens that are also
+    pieces.
 
     Raises:
-        SGPEError: the settings have a different text for the id of a piece.
+        SGPEError: the settings contain a different text for the id of a piece.
     """
     more: dict[str, dict[str, Any]] = {}
     for key, token in sorted((settings.get("added_tokens_decoder") or {}).items(), key=lambda item: int(item[0])):
@@ -183,7 +187,7 @@ def _more_added(settings: Mapping[str, Any], names: Sequence[str]) -> dict[str, 
         if id < len(names) and names[id] != text:
             raise SGPEError(
                 f"its piece with the id {id} is {names[id]!r}, but its tokenizer_config.json has {text!r} for this id: save "
-                "the tokenizer with transformers, which writes a tokenizer.json"
+                "the tokenizer with transformers to get a tokenizer.json"
             )
         flags = {name: bool(token.get(name)) for name in ("single_word", "lstrip", "rstrip", "special")}
         more[text] = _added_token(id, text, **flags, normalized=id >= len(names) and bool(token.get("normalized")))
@@ -198,21 +202,25 @@ def _check_normalizer(model: Any) -> None:
     """
     spec = model.normalizer_spec
     if model.denormalizer_spec.precompiled_charsmap:
-        raise NotByteLevelError("its decoder changes characters, which hf_sgpe does not support")
+        raise NotByteLevelError("its decoder changes characters, but hf_sgpe supports no such decoder")
     if model.trainer_spec.treat_whitespace_as_suffix:
-        raise NotByteLevelError("it writes spaces after words (treat_whitespace_as_suffix), which hf_sgpe does not support")
+        raise NotByteLevelError(
+            "its setting treat_whitespace_as_suffix puts spaces after words, but hf_sgpe supports only spaces before words"
+        )
     if not spec.escape_whitespaces:
-        raise NotByteLevelError("it does not write spaces as U+2581 (escape_whitespaces), which hf_sgpe requires")
+        raise NotByteLevelError(
+            "its setting escape_whitespaces is off, but hf_sgpe requires spaces that are written as U+2581"
+        )
 
 
 def _user_defined(
     pieces: Sequence[str], *, can_grow: bool, with_prefix: bool, removes_spaces: bool, changes_characters: bool
 ) -> tuple[list[str], dict[str, bool]]:
-    """Return the user-defined pieces that are runs of U+2581, and, for each other user-defined piece, whether it is found
-    after normalization.
+    """Return two results. The first contains the user-defined pieces that are runs of U+2581. The second contains, for each
+    other user-defined piece, whether this piece is found after normalization.
 
-    A piece with a space is in neither result: SentencePiece never finds it, because it replaces the spaces of a text before
-    it looks for pieces.
+    A piece with a space is in neither result. SentencePiece never finds such a piece, because SentencePiece replaces the
+    spaces of a text before the search.
 
     Raises:
         NotByteLevelError: a ``tokenizer.json`` would not find the pieces in the same places.
@@ -230,26 +238,26 @@ def _user_defined(
             f"it has the user-defined piece {pieces[0]!r}, a dummy prefix, and removes extra spaces: no tokenizer.json can "
             "do all three"
         )
-    # A run grows by one mark at a time, which gives the longest one only if there is one of each length.
+    # A run grows by one mark at a time. This makes the longest run only if there is a run of every length.
     if can_grow and len(runs) == len(marked) and [len(run) for run in runs] == [*range(2, len(runs) + 2)]:
         return runs, {piece: removes_spaces for piece in pieces if piece not in set(runs)}
     if marked and (with_prefix or removes_spaces):
         raise NotByteLevelError(
-            f"its user-defined piece {marked[0]!r} has a space: no tokenizer.json can find it in a text that gets a dummy "
-            "prefix or loses spaces"
+            f"its user-defined piece {marked[0]!r} contains a space: no tokenizer.json can find this piece in a text "
+            "after a dummy prefix is added or spaces are removed"
         )
     return [], dict.fromkeys(pieces, bool(marked) or removes_spaces)
 
 
 def _growing(runs: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield merges by which a run of U+2581 grows from the left. Merges that make longer runs come first."""
+    """Yield merges by which a run of U+2581 grows from the left, ordered from the longest run to the shortest."""
     parts = {SPACE_MARK, *runs}
     for run in reversed(runs):
         yield from pairs_of(run, parts)
 
 
 def _merges(model: Any, vocab: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    """Yield all pairs of pieces that make a normal piece, in SentencePiece's order.
+    """Yield all pairs of pieces that join to a normal piece, in SentencePiece's order.
 
     Raises:
         NotByteLevelError: no list of merges can have SentencePiece's order.
@@ -257,14 +265,14 @@ def _merges(model: Any, vocab: Mapping[str, int]) -> Iterator[tuple[str, str]]:
     kinds = {piece.piece: piece.type for piece in model.pieces}
     normal = {piece.piece: piece.score for piece in model.pieces if piece.type == NORMAL}
     frozen = {piece for piece, kind in kinds.items() if kind == USER_DEFINED}
-    # SentencePiece also joins characters that are not pieces, or that only control pieces have.
+    # SentencePiece also joins characters that are not pieces, or that occur only in control pieces.
     characters = {character for piece, kind in kinds.items() if kind in (NORMAL, UNUSED) for character in piece}
     parts = (normal.keys() | characters) - frozen
     made = {piece: pairs for piece in normal if len(piece) > 1 and (pairs := pairs_of(piece, parts))}
     for piece, kind in kinds.items():
         if kind == UNUSED and len(piece) > 1 and pairs_of(piece, parts):
             raise NotByteLevelError(
-                f"its unused piece {piece!r} is joined and cut again in encoding, which a tokenizer.json cannot do"
+                f"its unused piece {piece!r} is joined and cut again in encoding, but a tokenizer.json cannot do this"
             )
     ordered = sorted(made, key=lambda piece: (-normal[piece], -len(piece), vocab[piece]))
     for _, group in groupby(ordered, key=normal.__getitem__):
@@ -274,20 +282,20 @@ def _merges(model: Any, vocab: Mapping[str, int]) -> Iterator[tuple[str, str]]:
             if left not in vocab or right not in vocab:
                 character = left if left not in vocab else right
                 raise NotByteLevelError(
-                    f"its piece {piece!r} has the character {character!r}, which is not a piece, so a tokenizer.json cannot "
-                    "have merges for it"
+                    f"its piece {piece!r} contains the character {character!r}, but this character is not a piece, so a "
+                    f"tokenizer.json cannot have merges for {piece!r}"
                 )
             yield left, right
 
 
 def _check_equals(equal: list[str], ordered: list[str]) -> None:
-    """Check that pieces with the same score are runs of the same character, sorted by length.
+    """Check that all pieces with the same score are runs of one character, sorted by length.
 
     The runs of spaces in Mistral's files have equal scores.
 
     Raises:
-        NotByteLevelError: pieces that are not such runs have the same score. SentencePiece would merge the leftmost of them
-            first, whatever its place in the file.
+        NotByteLevelError: other pieces have the same score. SentencePiece would merge the leftmost piece first, wherever it
+            is in the file.
     """
     if len(equal) == 1:
         return
@@ -297,14 +305,14 @@ def _check_equals(equal: list[str], ordered: list[str]) -> None:
         others = [piece for piece in ordered if piece not in equal and any(double in piece for double in doubled)]
     if others:
         raise NotByteLevelError(
-            f"its pieces {equal[0]!r} and {equal[1]!r} have the same score, so that their order in a text depends on their "
-            f"places, which a tokenizer.json cannot express (it matters because of {others[0]!r})"
+            f"its pieces {equal[0]!r} and {equal[1]!r} have the same score, so their order depends on their positions in "
+            f"a text. A tokenizer.json cannot express this order (it matters because of {others[0]!r})"
         )
 
 
 def _around(model: Any, normalization: str) -> dict[str, Any]:
-    """Return the normalizer, pre-tokenizer and decoder. They remove extra spaces if the model does, and omit the tokens for
-    bytes if the model has none.
+    """Return the normalizer, pre-tokenizer and decoder. Like the model, they remove extra spaces or keep them. Tokens for
+    bytes are decoded only if the model has such tokens.
     """
     table = model.normalizer_spec.precompiled_charsmap
     # Of the normalizers of a tokenizer.json, Precompiled and NFKC differ from SentencePiece's table, so neither is exact.
@@ -324,7 +332,7 @@ def _around(model: Any, normalization: str) -> dict[str, Any]:
 
 
 def _template(model: Any, vocab: Mapping[str, int], settings: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the template with the tokens that the settings require; None if they require none.
+    """Return the template with the tokens that the settings require, or None if they require no tokens.
 
     The classes of Llama and Gemma put a BOS token before a text unless ``add_bos_token`` is false.
     """
@@ -338,7 +346,9 @@ def _template(model: Any, vocab: Mapping[str, int], settings: Mapping[str, Any])
         return None
     for role, token in around.items():
         if token not in vocab:
-            raise SGPEError(f"its tokenizer_config.json asks for the {role} token {token!r}, which is not one of its pieces")
+            raise SGPEError(
+                f"its tokenizer_config.json requires the {role} token {token!r}, but this token is not one of its pieces"
+            )
 
     def part(text: str, kind: int) -> list[dict[str, Any]]:
         items = [{"Sequence": {"id": text, "type_id": kind}}]
@@ -354,6 +364,6 @@ def _template(model: Any, vocab: Mapping[str, int], settings: Mapping[str, Any])
 
 
 def _named(token: Any) -> str | None:
-    """Return the text of a special token in the settings, which is a string or an object."""
+    """Return the text of a special token. In the settings, a special token is a string or an object."""
     content = token.get("content") if isinstance(token, dict) else token
     return content if isinstance(content, str) else None

@@ -17,7 +17,7 @@ from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 TEKKEN_FILE = "tekken.json"
 
-# The special tokens of files before version 7, which do not list them (mistral_common, Tekkenizer).
+# The special tokens of files before version 7. Such files do not list them (mistral_common, Tekkenizer).
 _FIRST_SPECIAL_TOKENS = (
     *("<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]"),
     *("[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[TOOL_CALLS]", "[IMG]", "<pad>", "[IMG_BREAK]", "[IMG_END]"),
@@ -27,7 +27,7 @@ _ROLES = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>", "pad_to
 
 
 def is_one(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file has the name of this format, by the rule of mistral_common.
+    """Return whether the file name is that of this format, by the rule of mistral_common.
 
     >>> is_one("tekken.json"), is_one("tekken_240911.json"), is_one("tokenizer.json")
     (True, True, False)
@@ -39,8 +39,8 @@ def is_one(path: str | os.PathLike[str]) -> bool:
 def read(path: Path) -> TokenizerData:
     """Return the tokenizer of a ``tekken.json``, with ``<s>`` before each text if special tokens are added.
 
-    Special tokens have the first ids. As in mistral_common, tokens beyond the default size of the vocabulary are left out,
-    and ids that are reserved for special tokens but have none get a name such as ``<SPECIAL_20>``.
+    Special tokens have the first ids. As in mistral_common, tokens beyond the default size of the vocabulary are left out.
+    If an id is reserved for a special token but unused, its token gets a name such as ``<SPECIAL_20>``.
 
     Raises:
         SGPEError: the file is damaged.
@@ -69,7 +69,7 @@ def read(path: Path) -> TokenizerData:
 
 
 def _special_tokens(content: Mapping[str, Any], number: int) -> dict[str, int]:
-    """Return text → id of all special tokens, including those without a text of their own."""
+    """Return the ids of all special tokens, keyed by text. Special tokens of unused ids are included."""
     listed = content.get("special_tokens")
     if listed is None:
         named = dict(enumerate(_FIRST_SPECIAL_TOKENS))

@@ -1,9 +1,10 @@
 """``.tiktoken`` files, and tokenizers of the ``tiktoken`` package.
 
-tiktoken has no list of merges: it merges any two neighbours whose concatenation is a token, lowest rank first. It has a
-single split pattern and no normalization. If tiktoken would not return the same tokens as a tokenizer, the tokenizer is
-refused. In tiktoken, the rank of a token is also its id. A tokenizer whose ids differ from its ranks, such as an extended
-tokenizer, cannot be written to a file, but `to_tiktoken` returns an encoding that maps ranks to ids.
+tiktoken has no list of merges. It merges any two neighbours whose concatenation is a token, and begins with the token of
+lowest rank. It has a single split pattern and no normalization. If tiktoken would not return the same tokens as a tokenizer,
+the tokenizer is refused. In tiktoken, the rank of a token is also its id. If the ids of a tokenizer differ from its ranks,
+as in an extended tokenizer, the tokenizer cannot be written to a file. For such a tokenizer, `to_tiktoken` returns an
+encoding that maps ranks to ids.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def write(tokenizer: TokenizerData, path: str | os.PathLike[str]) -> None:
-    """Write the tokens, without special and added tokens, with their ids in ascending order.
+    """Write the tokens and their ids in ascending order of ids. Special tokens and added tokens are left out.
 
     Raises:
         SGPEError: tiktoken would return other tokens.
@@ -41,8 +42,8 @@ def write(tokenizer: TokenizerData, path: str | os.PathLike[str]) -> None:
     ranks = _ranks(tokenizer)
     if ranks != tokenizer.vocab:
         raise SGPEError(
-            "the tokenizer's ids are not in the order of its merges, as a .tiktoken file requires: use "
-            "BPETokenizer.to_tiktoken, which returns an encoding of the tiktoken package"
+            "a .tiktoken file requires ids in the order of merges, but the tokenizer's ids are in another order: use "
+            "BPETokenizer.to_tiktoken to get an encoding of the tiktoken package"
         )
     _check(tokenizer, ranks)
     with atomic_file(path) as temporary, temporary.open("wb") as file:
@@ -52,11 +53,11 @@ def write(tokenizer: TokenizerData, path: str | os.PathLike[str]) -> None:
 def read(
     path: str | os.PathLike[str], *, pattern: str = "cl100k", special_tokens: Mapping[str, int] | None = None
 ) -> TokenizerData:
-    """Return the tokenizer of a ``.tiktoken`` file, which contains neither the split pattern nor the special tokens.
+    """Return the tokenizer of a ``.tiktoken`` file. The file contains neither the split pattern nor the special tokens.
 
     Args:
         pattern: Name of one of `SPLIT_PATTERNS`, or a regex.
-        special_tokens: Text → id.
+        special_tokens: Ids of special tokens, keyed by text.
 
     Raises:
         SGPEError: the file is damaged (the message names the line), or its tokens are not a valid tokenizer.
@@ -71,10 +72,10 @@ def read(
 
 
 def read_ranks(path: Path) -> dict[bytes, int]:
-    """Return token → rank of a ``.tiktoken`` file.
+    """Return the ranks in a ``.tiktoken`` file, keyed by token.
 
     Raises:
-        SGPEError: the file is damaged; the message names the line.
+        SGPEError: the file is damaged. The message names the line.
         FileNotFoundError: there is no such file.
     """
     ranks: dict[bytes, int] = {}
@@ -95,7 +96,7 @@ def read_ranks(path: Path) -> dict[bytes, int]:
 
 
 def of_ranks(ranks: Mapping[bytes, int], *, first_id: int = 0, **parts: Any) -> TokenizerData:
-    """Return the tokenizer that has the same tokens for every text as tiktoken with these ranks.
+    """Return a tokenizer that encodes every text to the same tokens as tiktoken with these ranks.
 
     Args:
         first_id: Id of the token of rank 0.
@@ -109,13 +110,14 @@ def of_ranks(ranks: Mapping[bytes, int], *, first_id: int = 0, **parts: Any) -> 
 
 
 def holds_ranks(path: Path) -> bool:
-    """Return whether a file begins with a token in base64 and its rank, as Llama 3's ``tokenizer.model`` does."""
+    """Return whether a file begins with a token in base64 and its rank. Llama 3's ``tokenizer.model`` is such a file."""
     with path.open("rb") as opened:
         return re.match(rb"[A-Za-z0-9+/]+=* [0-9]+\r?\n", opened.read(1024)) is not None
 
 
 def to_tiktoken(tokenizer: TokenizerData, name: str = "hf_sgpe") -> Encoding:
-    """Return the tokenizer as an encoding of the ``tiktoken`` package, with the same ids for normalized text.
+    """Return the tokenizer as an encoding of the ``tiktoken`` package. The encoding returns the same ids for normalized
+    text.
 
     Raises:
         SGPEError: tiktoken is not installed, or would return other ids.
@@ -123,8 +125,8 @@ def to_tiktoken(tokenizer: TokenizerData, name: str = "hf_sgpe") -> Encoding:
     tiktoken = optional("tiktoken", "to_tiktoken needs tiktoken", extra="tiktoken")
     if tokenizer.matching:
         raise SGPEError(
-            f"the added token {next(iter(tokenizer.matching))!r} takes white space around it or matches whole words only, "
-            "which tiktoken cannot do: encode with BPETokenizer"
+            f"the added token {next(iter(tokenizer.matching))!r} takes white space around it or matches only whole words, "
+            "but tiktoken supports neither: encode with BPETokenizer"
         )
     pattern = one_pattern(tokenizer.splitting)
     ranks = _ranks(tokenizer)
@@ -144,10 +146,10 @@ def to_tiktoken(tokenizer: TokenizerData, name: str = "hf_sgpe") -> Encoding:
 
 
 def one_pattern(splitting: Splitting) -> str:
-    """Return a single split pattern that matches all words of a splitting. The text between the matches of the splitting's
-    own pattern is matched, too.
+    """Return a single split pattern that matches all words of a splitting. The pattern also matches the text between the
+    matches of the splitting's own pattern.
 
-    For the recipe ``hybrid``, a word of the scripts is a match of its own; no other match extends into it.
+    For the recipe ``hybrid``, each word of the scripts is a separate match, and no other match extends into it.
 
     Raises:
         SGPEError: the splitting has several steps, or no pattern.
@@ -167,13 +169,13 @@ def one_pattern(splitting: Splitting) -> str:
     return pattern if splitting.covers_all(last) else rf"{pattern}|(?:(?!{pattern})[\s\S])+"
 
 
-# The atoms of a split pattern that can match a letter or space: classes, \p{…}, \s, \S, a space.
+# The atoms of a split pattern that can match a letter or a space: classes, \p{…}, \s, \S and the space.
 _MATCHES_SOME_CHARACTER = re.compile(r"\[(?:\\.|[^\]\\])+\]|\\p\{\w+\}|\\[sS]| ")
 
 
 def _ranks(tokenizer: TokenizerData) -> dict[bytes, int]:
-    """Return token → rank, where ranks are in the order of merging, as tiktoken needs them. In most tokenizers the rank of a
-    token is its id.
+    """Return ranks, keyed by token. They are in the order of merging, as tiktoken requires. In most tokenizers, the rank of
+    a token is its id.
     """
     vocab, merges = tokenizer.vocab, tokenizer.merges
     made: dict[bytes, int] = {}
@@ -190,7 +192,7 @@ def _ranks(tokenizer: TokenizerData) -> dict[bytes, int]:
 
 
 def _last_merge(token: bytes, rank_of: Mapping[tuple[bytes, bytes], int], otherwise: int) -> int:
-    """Return the rank of the last merge when a token's bytes are merged. If several merges make the token, this is the merge
+    """Merge the bytes of a token, and return the rank of the last merge. If several merges make the token, this is the merge
     that is applied in text.
     """
     pieces = [token[place : place + 1] for place in range(len(token))]
@@ -204,14 +206,14 @@ def _last_merge(token: bytes, rank_of: Mapping[tuple[bytes, bytes], int], otherw
 
 
 def _check(tokenizer: TokenizerData, ranks: Mapping[bytes, int]) -> None:
-    """Check that tiktoken's rule leads to the same tokens as the merges of this tokenizer."""
+    """Check that tiktoken's rule produces the same tokens as the merges of this tokenizer."""
     for byte in sorted(BYTES_OF_TEXT):
         if bytes([byte]) not in ranks:
             raise SGPEError(
                 f"the tokenizer has no token for the byte 0x{byte:02x}, but tiktoken needs a token for each byte of text"
             )
     merges, unreachable = _merges(ranks)
-    # Other merges of the tokenizer are never applied, because their two parts are never neighbours.
+    # All other merges of the tokenizer are never applied, because their two parts are never neighbours.
     if missing := set(merges).difference(tokenizer.merges):
         left, right = min(missing, key=lambda pair: ranks[pair[0] + pair[1]])
         raise SGPEError(
@@ -225,11 +227,11 @@ def _check(tokenizer: TokenizerData, ranks: Mapping[bytes, int]) -> None:
 
 
 def _merges(ranks: Mapping[bytes, int]) -> tuple[list[tuple[bytes, bytes]], list[bytes]]:
-    """Return merges that are equivalent to tiktoken's rule, and the tokens that these merges do not reach.
+    """Return merges that are equivalent to tiktoken's rule, and the tokens that these merges cannot make.
 
-    All merges of lower rank turn the bytes of a token into pieces. If there are two pieces, their merge is the only one that
-    the token needs, because longer text reaches the token from the same pieces or not at all. For other tokens (678 of
-    Llama 3's) the list has every pair of tokens that joins to the token, because a later merge may make such a pair.
+    Apply all merges of lower rank to the bytes of a token. If two pieces remain, the token needs only the merge of these
+    two, because in longer text the token is made from the same pieces or not at all. For other tokens (678 tokens of Llama
+    3), the result contains every pair of tokens that joins to the token, because a later merge may make such a pair.
     """
     ranked = sorted(ranks.items(), key=lambda item: item[1])
     longer = [token for token, _ in ranked if len(token) > 1]
@@ -255,7 +257,7 @@ def _merges(ranks: Mapping[bytes, int]) -> tuple[list[tuple[bytes, bytes]], list
 
 
 def _renumbered(encoding: Encoding, tokenizer: TokenizerData, ranks: Mapping[bytes, int]) -> Encoding:
-    """Return the same encoding with the tokenizer's ids in place of ranks."""
+    """Return the same encoding with the tokenizer's ids instead of ranks."""
     from tiktoken import Encoding
 
     specials = tokenizer.added_ids
@@ -283,7 +285,7 @@ def _renumbered(encoding: Encoding, tokenizer: TokenizerData, ranks: Mapping[byt
 
 
 class _Core:
-    """The kernel of tiktoken with the tokenizer's ids in place of ranks."""
+    """The kernel of tiktoken with the tokenizer's ids instead of ranks."""
 
     def __init__(self, core: Any, ids: Mapping[int, int]) -> None:
         self._core = core

@@ -1,4 +1,4 @@
-"""The tokenizer classes of transformers whose split pattern is in the code of the class, and not in the vocabulary files."""
+"""Tokenizer classes of transformers that define their split pattern in code. Their vocabulary files do not contain it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ MODEL_FILE = "config.json"
 
 @dataclass(frozen=True)
 class TokenizerClass:
-    """The part of a tokenizer that is in the code of its class.
+    """The part of a tokenizer that the code of its class defines.
 
     Attributes:
         pattern: Name of the split pattern.
         normalization: ``none`` or ``nfc``.
-        roles: Role → special token as ``tokenizer_config.json`` writes it: its text, or an object with flags.
+        roles: Special tokens, keyed by role. As in ``tokenizer_config.json``, a special token is a text, or an object with
+            flags.
         puts_around: Whether a text is put between the ``cls_token`` and the ``sep_token``, as in RoBERTa.
-        special_tokens: Special tokens whose ids follow the last token of the file. Special tokens of ``roles`` need not be
-            listed here.
+        special_tokens: Special tokens that get the ids after the last token of the file. Special tokens of ``roles`` need
+            not be listed here.
     """
 
     pattern: str
@@ -63,7 +64,7 @@ CLASSES: Mapping[str, TokenizerClass] = {
     **dict.fromkeys(("RobertaTokenizer", "BartTokenizer", "LongformerTokenizer"), _ROBERTA),
     "QWenTokenizer": _QWEN,
 }
-"""Name of a class, without ``Fast`` at its end → class. QWenTokenizer is the class in the repositories of the first Qwen
+"""Classes, keyed by name without a trailing ``Fast``. QWenTokenizer is the class in the repositories of the first Qwen
 models.
 """
 
@@ -76,9 +77,10 @@ _OF_MODELS = {
 
 
 def class_name_of(folder: Path) -> str | None:
-    """Return the name of the tokenizer class in the settings of a folder, without ``Fast``; None if they name no class.
+    """Return the name of the tokenizer class in the settings of a folder, without ``Fast``. Return None if the settings name
+    no class.
 
-    Without a class in ``tokenizer_config.json``, the type of the model in ``config.json`` names it, as in transformers.
+    If ``tokenizer_config.json`` names no class, the model type in ``config.json`` determines the class, as in transformers.
     """
     model = optional_json(folder / MODEL_FILE)
     name = optional_json(folder / CONFIG_FILE).get("tokenizer_class") or model.get("tokenizer_class")

@@ -1,4 +1,4 @@
-"""``tokenizer_config.json`` and the Python file that it names, in a form that all loaders read in the same way.
+"""``tokenizer_config.json`` and the Python file that it names, in a form that all loaders understand in the same way.
 
 The loaders are transformers 5, transformers 4.57 and transformers.js. The package writes every configuration with this
 module.
@@ -13,13 +13,13 @@ from typing import Any
 
 CONFIG_FILE = "tokenizer_config.json"
 
-# AutoTokenizer(trust_remote_code=True) runs this file and returns the class of this package if the package is installed.
-# Next to the config.json of some models, transformers replaces a saved tokenizer by a slow one or by one with the
-# pre-tokenizer of Qwen. An entry for this file prevents that, also without trust_remote_code.
+# AutoTokenizer(trust_remote_code=True) runs this file and returns the class of this package if the package is installed. For
+# some models, if their config.json is in the same folder, transformers replaces a saved tokenizer by a slow tokenizer or by
+# one with the pre-tokenizer of Qwen. An entry for this file prevents that, even without trust_remote_code.
 AUTO_CLASS_FILE = Path(__file__).parent / "auto_class" / "tokenization_sgpe.py"
 _AUTO_MAP = {"AutoTokenizer": [None, f"{AUTO_CLASS_FILE.stem}.PreTrainedTokenizerFast"]}
 
-# Settings of one load, which transformers 5 saves with the tokenizer.
+# Settings that apply to a single load, although transformers 5 saves them with the tokenizer.
 _OF_LOADING = ("is_local", "local_files_only", "backend", "files_loaded")
 
 
@@ -27,8 +27,8 @@ def for_every_loader(settings: Mapping[str, Any], chat_template: str | None = No
     """Return the settings of a tokenizer in a form that every loader reads.
 
     Args:
-        settings: Content of any ``tokenizer_config.json`` whose tokenizer is in a ``tokenizer.json``.
-        chat_template: Jinja source of the chat template file; None without one.
+        settings: Content of the ``tokenizer_config.json`` of any tokenizer with a ``tokenizer.json``.
+        chat_template: Jinja source of the chat template file, or None if there is no chat template.
 
     >>> settings = for_every_loader({"tokenizer_class": "TokenizersBackend", "extra_special_tokens": ["<|x|>"]})
     >>> settings["tokenizer_class"], settings["additional_special_tokens"], "extra_special_tokens" in settings
@@ -56,12 +56,12 @@ def for_every_loader(settings: Mapping[str, Any], chat_template: str | None = No
 def config_files(
     settings: Mapping[str, Any], chat_template: str | None = None, *, own_class: str | None = None
 ) -> dict[str, str]:
-    """Return the settings files of a tokenizer: name → text.
+    """Return the settings files of a tokenizer as a dict from file names to texts.
 
     Args:
-        settings: As for `for_every_loader`.
-        chat_template: As for `for_every_loader`.
-        own_class: Name of a tokenizer class of this package; None for the class that every loader knows.
+        settings: See `for_every_loader`.
+        chat_template: See `for_every_loader`.
+        own_class: Name of a tokenizer class of this package, or None for the class that every loader knows.
     """
     content = for_every_loader(settings, chat_template)
     if own_class is not None:

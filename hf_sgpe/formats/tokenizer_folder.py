@@ -1,7 +1,7 @@
-"""TokenizerFolder: all files of an existing tokenizer, which can be written again with an extended vocabulary.
+"""TokenizerFolder: all files of an existing tokenizer. They can be written again with an extended vocabulary.
 
-`TokenizerData` has only the data for encoding and decoding. An extended tokenizer must also keep the rest of the folder:
-flags of added tokens, the post-processor, several chat templates, and settings of its class and of generation.
+`TokenizerData` contains only the data for encoding and decoding. An extended tokenizer must also keep the rest of the
+folder: flags of added tokens, the post-processor, several chat templates, and settings of its class and of generation.
 """
 
 from __future__ import annotations
@@ -50,17 +50,18 @@ class TokenizerFolder:
 
     Attributes:
         name: The path or repository as the user wrote it.
-        content: Content of ``tokenizer.json``. If the tokenizer has no such file, its format is translated.
-        settings: Content of ``tokenizer_config.json``. Missing roles are taken from ``special_tokens_map.json`` or, if they
-            are missing there, too, from the tokenizer's class in transformers.
-        files: Other files of the tokenizer: name → text.
+        content: Content of ``tokenizer.json``. If there is no such file, this content is translated from the tokenizer's
+            format.
+        settings: Content of ``tokenizer_config.json``. Missing roles come from ``special_tokens_map.json`` or, if they are
+            missing there as well, from the tokenizer's class in transformers.
+        files: Texts of the tokenizer's other files, keyed by file name.
         data: The tokenizer that the files describe.
-        sentencepiece: Content of SentencePiece's ``tokenizer.model``; None without that file.
-        rows: Number of embedding rows by the model's ``config.json`` in the same folder, or by the metadata of a trimmed
-            tokenizer; None without both.
-        model_ids: The ids that this ``config.json`` names, such as ``image_token_id``; they may have no token.
-        row_size: Number of the model's parameters in the rows of one token by ``config.json``: of the embedding, and of the
-            output unless both are one table; None without a model.
+        sentencepiece: Content of SentencePiece's ``tokenizer.model``, or None if there is no such file.
+        rows: Number of embedding rows of the model. It comes from the model's ``config.json`` in the same folder, or from
+            the metadata of a trimmed tokenizer. None if there is neither.
+        model_ids: The ids in this ``config.json``, such as ``image_token_id``. They may have no token.
+        row_size: Number of model parameters for one token, by ``config.json``: its row of the embedding and, unless the
+            tables are tied, its row of the output. None if there is no model.
     """
 
     name: str
@@ -75,7 +76,7 @@ class TokenizerFolder:
 
     @classmethod
     def read(cls, path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -> TokenizerFolder:
-        """Read a folder, the file with its vocabulary, or a repository on the Hub.
+        """Read a folder, the vocabulary file in a folder, or a repository on the Hub.
 
         Raises:
             SGPEError: the tokenizer is missing, damaged, not BPE, or no ``tokenizer.json`` can have its normalizer.
@@ -93,7 +94,7 @@ class TokenizerFolder:
         model = folder / sentencepiece_model.MODEL_FILE
         kept = [folder / name for name in _KEPT] + sorted((folder / _MORE_TEMPLATES).glob("*.jinja"))
         settings = {**optional_json(folder / ROLES_FILE), **(own_settings or {})}
-        if not loading.is_translated(path):  # the settings of other formats already have those of the class
+        if not loading.is_translated(path):  # the settings of other formats already contain the settings of the class
             settings = {**_of_its_class(folder, settings, data), **settings}
         data = replace(data, roles={**dict(tokenizer_json.roles_in(settings, data.special_tokens)), **data.roles})
         return cls(
@@ -110,7 +111,7 @@ class TokenizerFolder:
 
     @classmethod
     def of(cls, data: TokenizerData) -> TokenizerFolder:
-        """Return the files that a tokenizer is saved in. Its name is that in its metadata."""
+        """Return the files in which a tokenizer is saved. Their name comes from the tokenizer's metadata."""
         template = data.chat_template
         return cls(
             str(data.metadata.get("name", "")),
@@ -123,8 +124,8 @@ class TokenizerFolder:
         )
 
     def with_vocabulary_of(self, data: TokenizerData) -> TokenizerFolder:
-        """Return this folder with the vocabulary of ``data``: the same tokenizer with more tokens, and perhaps a different
-        split.
+        """Return this folder with the vocabulary of ``data``. ``data`` is the same tokenizer with more tokens, and perhaps
+        with a different split.
         """
         model = {
             **self.content["model"],
@@ -142,11 +143,11 @@ class TokenizerFolder:
     def trimmed(
         self, scripts: Iterable[str], *, ids: str = KEEP, use: Sequence[int] | None = None
     ) -> tuple[TokenizerFolder, Trimming]:
-        """Return this folder without the tokens of some scripts, or those that a corpus does not need. Arguments as for
-        `hf_sgpe.vocabulary.trimming.trimmed`.
+        """Return this folder without the tokens of some scripts, or without the tokens that a corpus does not need. For
+        arguments, see `hf_sgpe.vocabulary.trimming.trimmed`.
 
         Raises:
-            SGPEError: as for `trimmed`; or tokens would move, and a file names an id that has no token.
+            SGPEError: `trimmed` raises an error; or ids would change, and a file names an id that has no token.
         """
         trimming = trimmed(self.data, scripts, ids=ids, rows=self.rows, model_ids=self.model_ids, use=use)
         if ids == KEEP:
@@ -158,7 +159,7 @@ class TokenizerFolder:
         taken = self.data.ids
         for id in sorted(self.model_ids):
             if id >= 0 and id not in taken:
-                raise SGPEError(f"{self.name}: config.json names the id {id}, which has no token: use --ids keep")
+                raise SGPEError(f"{self.name}: config.json names the id {id}, but this id has no token: use --ids keep")
         files = dict(self.files)
         if _GENERATION in files:
             files[_GENERATION] = renumbering.moved_config_text(files[_GENERATION], ids)
@@ -174,7 +175,9 @@ class TokenizerFolder:
         )
 
     def _sentencepiece_of(self, data: TokenizerData) -> bytes | None:
-        """Return the ``tokenizer.model`` for ``data``; None without one, or if it cannot have the same ids."""
+        """Return the ``tokenizer.model`` for ``data``. Return None if this folder has no such file, or if the file cannot
+        produce the same ids.
+        """
         if self.sentencepiece is None:
             return None
         try:
@@ -198,7 +201,7 @@ class TokenizerFolder:
 
 
 def _of_its_class(folder: Path, settings: Mapping[str, Any], data: TokenizerData) -> dict[str, Any]:
-    """Return the settings that a tokenizer gets from its class in transformers, such as GPT-2's end-of-text token.
+    """Return the settings that come from the tokenizer's class in transformers, such as GPT-2's end-of-text token.
 
     An extended tokenizer does not have this class, so its files must contain the settings.
     """
@@ -214,13 +217,14 @@ def _of_its_class(folder: Path, settings: Mapping[str, Any], data: TokenizerData
         raise
     except BaseException:  # transformers cannot load it (a panic is not an Exception): use the files alone
         return {}
-    # A class may give a role to a token that is not special, such as Gemma's <mask>; as a special token it would change.
+    # A class may give a role to a token that is not special, such as Gemma's <mask>. If it became a special token, its
+    # encoding would change.
     roles = dict(tokenizer_json.roles_in(loaded.special_tokens_map, data.special_tokens))
     return {**roles, "model_input_names": list(loaded.model_input_names)}
 
 
 def _without_tokens(settings: Mapping[str, Any], gone: Collection[str]) -> dict[str, Any]:
-    """Return settings without the added tokens that an extended tokenizer no longer has."""
+    """Return the settings without those added tokens that an extended tokenizer no longer has."""
     if not gone:
         return dict(settings)
     kept = dict(settings)
@@ -234,17 +238,19 @@ def _without_tokens(settings: Mapping[str, Any], gone: Collection[str]) -> dict[
 
 
 def model_rows(config: Mapping[str, Any]) -> int | None:
-    """Return the number of rows of a model's embedding by its ``config.json``; None if the file has no such number."""
+    """Return the number of rows of a model's embedding, from the model's ``config.json``. Return None if the file contains
+    no such number.
+    """
     sizes = [part.get("vocab_size") for part in (config, config.get("text_config") or {}) if isinstance(part, Mapping)]
     return next((size for size in sizes if isinstance(size, int)), None)
 
 
 def _row_size(config: Mapping[str, Any]) -> int | None:
-    """Return the number of parameters in the rows of one token."""
+    """Return the number of parameters in all rows of one token."""
     for part in (config.get("text_config") or {}, config):
         width = part.get("hidden_size", part.get("n_embd"))
         if isinstance(width, int):
-            # A file leaves out tied tables, the default.
+            # Tied tables are the default, so a file may leave out this setting.
             tied = part.get("tie_word_embeddings", config.get("tie_word_embeddings", True))
             return width if tied else 2 * width
     return None

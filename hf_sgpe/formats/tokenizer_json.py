@@ -1,9 +1,9 @@
-"""``tokenizer.json`` and the files that belong to it, the tokenizer format of Hugging Face libraries.
+"""``tokenizer.json`` and related files: the tokenizer format of Hugging Face libraries.
 
-A written file has only `Split`s for the words, `ByteLevel` and `BPE`, so that every runtime returns the same ids. Any
-byte-level BPE with these parts can be read, and BPE in SentencePiece's manner (`hf_sgpe.formats.sentencepiece_json`). A
-tokenizer that this package could not reproduce exactly is refused, and the message names the part. Truncation and padding
-are options of a call, so those in a file are ignored.
+Written files contain only `Split`s for the words, `ByteLevel` and `BPE`, so that every runtime returns the same ids. Two
+kinds of files can be read: byte-level BPE with these parts, and BPE in the style of SentencePiece
+(`hf_sgpe.formats.sentencepiece_json`). If this package could not reproduce a tokenizer exactly, the tokenizer is refused,
+and the message names the part. Truncation and padding are options of a call, so a file's settings for them are ignored.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
 
 
 def config(tokenizer: TokenizerData) -> dict[str, Any]:
-    """Return the content of ``tokenizer_config.json``. A `SGPETokenizerFast` has the same settings."""
+    """Return the content of ``tokenizer_config.json``. An `SGPETokenizerFast` has the same settings."""
     return for_every_loader(_settings(tokenizer), tokenizer.chat_template)
 
 
@@ -107,15 +107,16 @@ def _settings(tokenizer: TokenizerData) -> dict[str, Any]:
 
 
 def check_folder(directory: str | os.PathLike[str], *, with_chat_template: bool = False) -> None:
-    """Check that a tokenizer that is written into ``directory`` will load correctly: that no other file there changes how it
-    is loaded.
+    """Check that a tokenizer can be written into ``directory``, and that no other file there changes how the tokenizer is
+    loaded.
 
     Args:
-        with_chat_template: Whether the tokenizer has a chat template, which replaces an existing file.
+        with_chat_template: Whether the tokenizer has a chat template. It would replace an existing file.
 
     Raises:
-        SGPEError: the folder has files of another tokenizer that loaders would mix with this one, or its name is empty.
-        OSError: the folder is not writable, or it has a subfolder with the name of one of the files.
+        SGPEError: the folder contains files of another tokenizer, and loaders would mix them with the new tokenizer; or the
+            name of the folder is empty.
+        OSError: the folder is not writable, or contains a subfolder with the name of one of the files.
     """
     if not os.fspath(directory):
         raise SGPEError("the name of the output folder is empty: give a folder")
@@ -124,8 +125,8 @@ def check_folder(directory: str | os.PathLike[str], *, with_chat_template: bool 
     for name in ("added_tokens.json", "special_tokens_map.json", *(() if with_chat_template else (CHAT_TEMPLATE_FILE,))):
         if (Path(directory) / name).exists():
             raise SGPEError(
-                f"{Path(directory) / name}: this file of another tokenizer would be loaded with the new one: remove it, or "
-                "choose another folder"
+                f"{Path(directory) / name}: this file of another tokenizer would be loaded with the new one: remove "
+                "this file, or choose another folder"
             )
 
 
@@ -142,10 +143,10 @@ def write(tokenizer: TokenizerData, directory: Path) -> None:
 
 
 def save(tokenizer: TokenizerData, directory: str | os.PathLike[str]) -> None:
-    """Write a folder that ``AutoTokenizer`` loads. If it fails, nothing is written.
+    """Write a folder that ``AutoTokenizer`` loads. If saving fails, nothing is written.
 
     Raises:
-        SGPEError: the folder has files of another tokenizer that loaders would mix with this one.
+        SGPEError: the folder contains files of another tokenizer, and loaders would mix them with the new tokenizer.
         OSError: the folder cannot be written.
     """
     check_folder(directory, with_chat_template=tokenizer.chat_template is not None)
@@ -167,9 +168,9 @@ def read(path: Path) -> TokenizerData:
 
 
 def json_contents(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Return the content of a ``tokenizer.json``, and of the ``tokenizer_config.json`` in the same folder; None without one.
-
-    A file of the tutorial is translated into the valid format.
+    """Return the content of a ``tokenizer.json`` and of the ``tokenizer_config.json`` in the same folder. The second result
+    is None if there is no such file. If the tutorial wrote the ``tokenizer.json``, its content is translated to the valid
+    format.
     """
     content, config = read_json(path), path.with_name(CONFIG_FILE)
     content = tutorial_files.translated(content, path) if tutorial_files.is_one(content) else content
@@ -177,7 +178,7 @@ def json_contents(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
 
 
 def from_contents(path: Path, content: Mapping[str, Any], settings: Mapping[str, Any] | None) -> TokenizerData:
-    """Return the tokenizer at ``path`` from its `json_contents`, with the chat template in the same folder."""
+    """Return the tokenizer at ``path`` from the result of `json_contents`. Add the chat template in the same folder."""
     template = path.with_name(CHAT_TEMPLATE_FILE)
     parts = {"chat_template": read_utf8(template)} if template.exists() else {}
     return from_content(content, path, settings, path.with_name(CONFIG_FILE), **parts)
@@ -198,7 +199,7 @@ def from_content(
         parts: Arguments of `TokenizerData` that replace the arguments from the files.
 
     Raises:
-        SGPEError: a file is damaged, or is not that of a tokenizer that can be read exactly.
+        SGPEError: a file is damaged, or describes a tokenizer that cannot be read exactly.
     """
     if "merges" in content and "model" not in content:
         raise SGPEError(f"{path} is an SGPE vocabulary: convert it first with hf-sgpe export")
@@ -224,9 +225,11 @@ def errors_name(path: Path) -> Iterator[None]:
 def _parts_of_settings(
     settings: Mapping[str, Any], special_tokens: Mapping[str, int], splitting: Splitting, path: Path
 ) -> dict[str, Any]:
-    """Return the arguments of `TokenizerData` in a ``tokenizer_config.json``. ``path`` is only for error messages."""
+    """Return the arguments for `TokenizerData` that a ``tokenizer_config.json`` contains. ``path`` is only for error
+    messages.
+    """
     metadata = checked_metadata(settings.get("sgpe", {}), str(path))
-    # Several names can mean the same pattern: keep the name of the training.
+    # Several names can mean the same pattern. Keep the name that was used in training.
     name = metadata.get("training", {}).get("pattern")
     if isinstance(name, str) and name in PATTERNS:
         named = replace(splitting, pattern=name)
@@ -246,8 +249,8 @@ def _parts_of_settings(
 
 
 def roles_in(settings: Mapping[str, Any], special_tokens: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    """Yield role and text of each special token in the settings of a tokenizer. In the settings, a special token is a string
-    or an object.
+    """Yield the role and the text of each special token in the settings of a tokenizer. In the settings, a special token is
+    a string or an object.
     """
     for role, token in settings.items():
         content = token.get("content") if isinstance(token, dict) else token
@@ -256,7 +259,8 @@ def roles_in(settings: Mapping[str, Any], special_tokens: Mapping[str, int]) -> 
 
 
 def checked_length(length: Any) -> int | None:
-    """Return the maximum number of ids of a model; None for no limit, which transformers writes as 10 ** 30.
+    """Return the maximum number of ids of a model. Return None if there is no limit. In files of transformers, this is the
+    number 10 ** 30.
 
     Raises:
         SGPEError: ``length`` is not a number of tokens.
@@ -269,7 +273,7 @@ def checked_length(length: Any) -> int | None:
 
 
 def checked_metadata(metadata: Any, where: str) -> dict[str, Any]:
-    """Return the metadata that `config` wrote under ``sgpe``.
+    """Return the metadata that `config` stored under ``sgpe``.
 
     Raises:
         SGPEError: the metadata is damaged.
@@ -280,11 +284,11 @@ def checked_metadata(metadata: Any, where: str) -> dict[str, Any]:
 
 
 def from_transformers(tokenizer: PreTrainedTokenizerFast) -> TokenizerData:
-    """Return the current state of a transformers tokenizer, with its roles and its chat template.
+    """Return a transformers tokenizer in its current state, with its roles and its chat template.
 
     Raises:
         NotByteLevelError: the tokenizer cannot be read exactly.
-        SGPEError: a `TokenizerData` cannot have some of the added tokens.
+        SGPEError: `TokenizerData` does not support some of the added tokens.
     """
     parts = _parts_of(json.loads(tokenizer.backend_tokenizer.to_str()))
     return TokenizerData(
@@ -307,7 +311,7 @@ def from_dict(content: Mapping[str, Any]) -> TokenizerData:
 
 
 def _parts_of(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `TokenizerData` in a ``tokenizer.json``. Errors are as for `from_dict`."""
+    """Return the arguments for `TokenizerData` that a ``tokenizer.json`` contains. For errors, see `from_dict`."""
     model = content["model"]
     if model.get("type", "BPE") != "BPE" or "merges" not in model:
         raise NotByteLevelError(f"its model is {model.get('type')}, not BPE")
@@ -315,7 +319,7 @@ def _parts_of(content: Mapping[str, Any]) -> dict[str, Any]:
         raise SGPEError("its ignore_merges must be true or false")
     for option in ("continuing_subword_prefix", "end_of_word_suffix", "dropout"):
         if model.get(option):
-            raise NotByteLevelError(f"its model uses {option}, which hf_sgpe does not support")
+            raise NotByteLevelError(f"its model uses {option}, but hf_sgpe does not support {option}")
     by_characters = sentencepiece_json.is_one(content)
     more: dict[str, Any] = {}
     if by_characters:

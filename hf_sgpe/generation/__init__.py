@@ -1,7 +1,7 @@
-"""Text generation on transformers, OpenVINO, MLX and llama.cpp, with the same token ids on each.
+"""Text generation with transformers, OpenVINO, MLX and llama.cpp, with the same token ids on all of them.
 
-`TextGenerator` continues text. An engine from `load_engine` takes token ids and generates the ids that follow. Modules are
-imported on first use.
+`TextGenerator` continues text. An engine from `load_engine` takes token ids and generates the next ids. Modules are imported
+on first use.
 """
 
 from __future__ import annotations

@@ -24,15 +24,16 @@ def answer_pieces(
     length: int = 0,
     reused: Callable[[], int] = lambda: 0,
 ) -> Iterator[Piece]:
-    """Yield the pieces of an answer; the last piece has the finish reason.
+    """Yield the pieces of an answer. The last piece contains the finish reason.
 
     Args:
-        tokens: The tokens of the answer. A stop token may be the last one; it has no text.
-        decode: Function that yields pieces of text for arriving ids. With ``continues=True``, the ids continue a text.
-        is_over: Function that is called before each token; the answer ends when it returns True.
-        marks: Id → text of tokens that are reported and not shown.
-        length: Number of characters before the answer. The places of tokens include them.
-        reused: Function that returns the value of `Piece.reused`; called after the first token.
+        tokens: The tokens of the answer. The last token may be a stop token, which has no text.
+        decode: Function that takes ids as they arrive, and yields pieces of text. With ``continues=True``, the ids continue
+            a text.
+        is_over: Function that is called before each token. The answer ends when the function returns True.
+        marks: Texts of tokens that are reported and not shown, keyed by id.
+        length: Number of characters before the answer. These characters are counted in the places of tokens.
+        reused: Function that returns the value of `Piece.reused`. It is called after the first token.
     """
     placed: deque[PlacedToken] = deque()
     marked: deque[PlacedMark] = deque()

@@ -17,7 +17,7 @@ _ANSWER = "ANSWER"
 
 
 class Chat:
-    """A conversation with a model, made by `TextGenerator.chat`.
+    """A conversation with a model, created by `TextGenerator.chat`.
 
     Attributes:
         messages: Messages so far, each with ``role`` and ``content``, without the system prompt.
@@ -56,7 +56,8 @@ class Chat:
         return self._answered(messages, self.answer(messages, options))
 
     def answer(self, messages: Sequence[Mapping[str, str]], options: GenerationOptions | None = None) -> Iterator[str]:
-        """Return an iterator over the pieces of the answer to ``messages``, which are not added to the conversation.
+        """Return an iterator over the pieces of the answer to ``messages``. These messages are not added to the
+        conversation.
 
         Raises:
             SGPEError: a message is incomplete, or the messages are too long. This is checked before the model runs.
@@ -64,7 +65,7 @@ class Chat:
         return self._stream(self.encode(messages), self.ending(options or GenerationOptions()))
 
     def ending(self, options: GenerationOptions) -> GenerationOptions:
-        """Return options with which an answer also ends at `stop_ids`, unless ``ignore_eos`` is set."""
+        """Return options that also end an answer at `stop_ids`, unless ``ignore_eos`` is set."""
         return options if options.ignore_eos else replace(options, stop_ids=(*options.stop_ids, *self.stop_ids))
 
     def encode(

@@ -1,4 +1,4 @@
-"""Results of a generation: pieces of an answer with their tokens, progress, and scores of texts."""
+"""Results of generation and scoring: pieces of an answer with their tokens, progress, and scores of texts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Progress:
     Attributes:
         prompt_tokens: Number of tokens in the prompt.
         tokens: Number of generated tokens, without a stop token.
-        first: Seconds until the first generated token, which is the time spent on the prompt; None before that token.
+        first: Seconds until the first generated token. This is the time spent on the prompt. None before that token.
         seconds: Seconds from the start to the last token.
     """
 
@@ -38,7 +38,8 @@ class PlacedToken(NamedTuple):
 
     Attributes:
         token: The token with its log-probability.
-        place: Number of characters of the answer before the token, or before the character that the token is a part of.
+        place: Number of characters of the answer before the token. If the token is a part of a character, number of
+            characters before this character.
     """
 
     token: ScoredToken
@@ -46,7 +47,7 @@ class PlacedToken(NamedTuple):
 
 
 class PlacedMark(NamedTuple):
-    """A token of an answer that is reported instead of shown.
+    """A token that is reported instead of being shown in the answer.
 
     Attributes:
         text: Text of the token.
@@ -64,11 +65,12 @@ class Piece(NamedTuple):
         text: Whole characters; empty in the last piece.
         generated: Number of tokens generated so far, including the tokens of a stop text.
         finish_reason: In the last piece: ``stop`` if a token or a text ended the answer, ``length`` if ``max_new_tokens`` or
-            the context ended it, ``tool_calls`` if the answer has tool calls and was not cut off.
+            the end of the context ended the answer, ``tool_calls`` if the answer has tool calls and was not cut off.
         tokens: The tokens whose text begins in this piece, if they were requested. Tokens of a stop text are in no piece.
-        marks: The tokens in or before this piece that are reported instead of shown.
+        marks: The tokens in or before this piece that are reported instead of being shown.
         calls: Parts of tool calls, if the answer is searched for tool calls.
-        reasoning: A part of the model's reasoning before the answer, if the model's response template separates it.
+        reasoning: A part of the model's reasoning before the answer, if the model's response template separates the
+            reasoning.
         reused: Number of tokens of the prompt whose keys and values were kept from an earlier text.
     """
 
@@ -91,10 +93,10 @@ class Score:
 
     Attributes:
         ids: Ids of the scored tokens.
-        tokens: Bytes of the scored tokens; a character may be spread over several tokens.
+        tokens: Bytes of the scored tokens. A character may be spread over several tokens.
         logprobs: Natural log-probabilities of the scored tokens, each given all tokens before it.
-        given: Bytes of the first token if it has no score, otherwise empty.
-        bytes: Number of UTF-8 bytes of the text, without the first token if it has no score.
+        given: Bytes of the first token if this token has no score, otherwise empty.
+        bytes: Number of UTF-8 bytes of the text. The first token is not counted if it has no score.
     """
 
     ids: tuple[int, ...]

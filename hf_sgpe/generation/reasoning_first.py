@@ -21,7 +21,7 @@ class MarkTokens:
     Args:
         opening: Ids of the opening mark.
         closing: Bytes of the closing mark.
-        closing_id: Id of the closing mark; None if the mark is not a token.
+        closing_id: Id of the closing mark, or None if the mark is not a token.
         across: The tokens that end after the end of the closing mark, as `Constrainer.tokens_across` returns them; empty if
             the mark is a token.
     """
@@ -68,10 +68,10 @@ class ReasoningFirst:
         self._end = b""  # the last bytes of the reasoning
 
     def __call__(self, last: int | None, logits: Logits) -> Logits | None:
-        """Return the logits with minus infinity for tokens that are not allowed.
+        """Return the logits, with minus infinity for tokens that are not allowed.
 
         Raises:
-            SGPEError: as `Constrained`.
+            SGPEError: see `Constrained`.
         """
         if self._place == "before":
             return self._before(last, logits)

@@ -1,4 +1,4 @@
-"""Filters for streams of text, which remove the beginning or end the stream at a stop text."""
+"""Filters for streams of text: one filter removes the beginning, and another ends the stream at a stop text."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def without_beginning(pieces: Iterator[str], characters: int) -> Iterator[str]:
 def until_stop(pieces: Iterable[str], stops: Sequence[str], is_due: Callable[[], bool] = lambda: True) -> Iterator[str]:
     """Yield the stream up to the first complete stop text, without the stop text.
 
-    Text that may be the beginning of a stop text is held back until the next characters decide. The average time per
-    character is proportional to the number of stop texts (Knuth, Morris, Pratt 1977).
+    Text that may be the beginning of a stop text is held back until the next characters show whether it is. The average time
+    per character is proportional to the number of stop texts (Knuth, Morris, Pratt 1977).
 
     Args:
-        is_due: Function that is called for each piece. If it returns False, a stop text that the piece completes does not
-            end the stream.
+        is_due: Function that is called for each piece. If it returns False, the stream does not end at a stop text that this
+            piece completes.
 
     >>> list(until_stop(["ab", "c<", "e", "n", "<end>d"], ["<end>"]))
     ['ab', 'c', '<en']
@@ -57,7 +57,7 @@ class _Seeker:
 
     Attributes:
         stop: The text.
-        matched: The number of characters of ``stop`` that the stream currently ends with.
+        matched: The length of the beginning of ``stop`` with which the stream currently ends.
     """
 
     def __init__(self, stop: str) -> None:

@@ -1,7 +1,7 @@
-"""Answers whose text follows a JSON schema, a regular expression or a grammar, on every engine.
+"""Answers that follow a JSON schema, a regular expression or a grammar, on every engine.
 
-llguidance reads the rules and computes the tokens that may come next. It treats each token as bytes, so every vocabulary
-works, and a character may be spread over several tokens.
+llguidance reads the rules and computes which tokens may come next. It treats each token as bytes. So every vocabulary works,
+even if a character is spread over several tokens.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ class Rule:
 
     @classmethod
     def json_schema(cls, schema: Mapping[str, Any]) -> Rule:
-        """Return the rule that an answer is JSON that is valid for a schema.
+        """Return the rule that the answer must be JSON that is valid for a schema.
 
-        The JSON is on one line. Its objects have only the properties that the schema lists, unless the schema has
+        The JSON is on one line. Its objects contain only the properties that the schema lists, unless the schema contains
         ``additionalProperties`` or combines schemas.
         """
         return cls(_library().LLMatcher.grammar_from_json_schema(_closed(schema), overrides=_IN_ONE_LINE))
 
     @classmethod
     def regex(cls, pattern: str) -> Rule:
-        """Return the rule that a regular expression, in Rust's syntax, matches the whole answer."""
+        """Return the rule that a regular expression in Rust's syntax must match the whole answer."""
         return cls(_library().LLMatcher.grammar_from_regex(pattern))
 
     @classmethod
     def one_of(cls, texts: Sequence[str]) -> Rule:
-        """Return the rule that an answer is one of ``texts``."""
+        """Return the rule that the answer must be one of ``texts``."""
         return cls.grammar("start: " + " | ".join(map(literal, texts)))
 
     @classmethod
@@ -71,12 +71,12 @@ def literal(text: str) -> str:
 
 
 def embedded(schema: Mapping[str, Any]) -> str:
-    """Return the rule of `Rule.json_schema` as a part of a Lark grammar."""
+    """Return the rule of `Rule.json_schema` in a form that can be part of a Lark grammar."""
     return f"%json {json.dumps({**_closed(schema), 'x-guidance': _IN_ONE_LINE}, ensure_ascii=False)}"
 
 
 class Constrainer:
-    """The tokens of a model, prepared for rules.
+    """The tokens of a model in a form that rules can use.
 
     Args:
         tokenizer: The tokenizer.
@@ -90,8 +90,8 @@ class Constrainer:
         library = _library()
         added = {*tokenizer.special_tokens.values(), *tokenizer.added_tokens.values()}
         ids = set(tokenizer.get_vocab().values()) - added
-        # The last row is an invented stop token, because the real stop tokens differ between requests.
-        # Tokens that are not text need different names; llguidance marks them with a byte that no text has.
+        # The last row is an invented stop token, because the real stop tokens differ between requests. Tokens that are not
+        # text need different names. llguidance marks them with a byte that no text contains.
         rows = range(vocab_size + 1)
         tokens = [tokenizer.token_bytes(id) if id in ids else f"<{id}>".encode() for id in rows]
         wrapped = library.TokenizerWrapper(_Vocabulary(tokenizer, tokens, sorted({*rows} - ids)))
@@ -111,7 +111,7 @@ class Constrainer:
             raise SGPEError(problem)
 
     def watch(self, rule: Rule, stop_ids: Collection[int]) -> Constrained:
-        """Return a watch for one answer; see `Constrained`.
+        """Return a watch for a single answer. See `Constrained`.
 
         Raises:
             SGPEError: the rule is invalid, or there is no stop token, so an answer could not end.
@@ -125,9 +125,10 @@ class Constrainer:
         return Constrained(matcher, stop_ids, self._size)
 
     def _tokens_across(self, mark: bytes) -> tuple[tuple[int, ...], ...]:
-        """Return the ids of tokens that end after the end of a mark, by the number of bytes of the mark before the token.
+        """Return the ids of tokens that extend beyond the end of a mark. They are grouped by the number of the mark's bytes
+        before the token.
 
-        Number 0 has the tokens that contain the whole mark.
+        Group 0 has the tokens that contain the whole mark.
         """
         across: list[list[int]] = [[] for _ in mark]
         for id, token in self._texts.items():
@@ -156,7 +157,8 @@ class Constrained:
         self._is_over = False
 
     def __call__(self, last: int | None, logits: Logits) -> Logits | None:
-        """Return the logits with minus infinity for tokens that are not allowed; None after the end of the answer.
+        """Return the logits, with minus infinity for tokens that are not allowed. Return None after the end of the
+        answer.
 
         Raises:
             SGPEError: llguidance's limits are exceeded, or no token of the vocabulary can follow.
@@ -198,7 +200,7 @@ class _Vocabulary:
 
     def __call__(self, text: str) -> list[int]:
         """Return the ids of text that must follow. llguidance then allows only these tokens."""
-        written = text.encode()  # llguidance first tries bytes; this error makes it send strings
+        written = text.encode()  # llguidance first sends bytes, and this error makes it send strings
         ids = self._tokenizer.encode_inside(text)
         if b"".join(self.tokens[id] for id in ids) == written:
             return ids
@@ -215,7 +217,7 @@ class _Vocabulary:
 
 
 def _closed(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema whose objects allow only the listed properties, so that answers cannot grow without limit.
+    """Change a schema so that its objects allow only the listed properties. Otherwise, answers could grow without limit.
 
     Every answer is also valid for the original schema. A schema that combines schemas stays as it is, because each part of a
     combination lists only some of the properties.
@@ -251,6 +253,6 @@ def _library() -> Any:
 
 
 def _in_one_line(message: str) -> str:
-    """Return a message of llguidance in one line, without its drawings of the place of an error."""
+    """Return a message of llguidance on one line. Its drawings, which show the place of an error, are left out."""
     lines = [line.strip() for line in message.splitlines()]
     return " ".join(line for line in lines if line.strip("^ |") and not line[:1].isdigit())[:300]

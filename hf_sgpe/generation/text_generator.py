@@ -31,21 +31,20 @@ if TYPE_CHECKING:
 
 
 class TextGenerator:
-    """A tokenizer with an engine. The engine works on ids only, so every engine gets the same tokens.
+    """A tokenizer together with an engine. Engines receive only ids, so every engine gets the same tokens.
 
     The text of a special token in a prompt or a message is encoded as ordinary text. To free the model's memory, use the
     generator in a ``with`` block, or call `close`.
 
     Args:
-        tokenizer: A `BPETokenizer`, a fast tokenizer of transformers with BPE, or the folder or Hub repository of
-            either.
+        tokenizer: A `BPETokenizer`, a fast BPE tokenizer of transformers, or the folder or Hub repository of a tokenizer.
         engine: An engine from `hf_sgpe.generation.load_engine`.
 
     Raises:
         SGPEError: the tokenizer has ids beyond the model's embedding, or cannot be read exactly.
 
     Attributes:
-        progress: Progress of the last generation; None before the first.
+        progress: Progress of the last generation, or None before the first generation.
 
     Example::
 
@@ -84,12 +83,13 @@ class TextGenerator:
         """Load a model and its tokenizer.
 
         Args:
-            model: As for `hf_sgpe.generation.load_engine`, like ``engine``, ``exact`` and ``settings``.
-            tokenizer: Tokenizer to use instead of the one in the model's folder or GGUF file. GGUF files written by other
-                programs have none.
+            model: See `hf_sgpe.generation.load_engine`, also for ``engine``, ``exact`` and ``settings``.
+            tokenizer: Tokenizer to use instead of the tokenizer in the model's folder or GGUF file. GGUF files from other
+                programs contain no such tokenizer.
 
         Raises:
-            SGPEError: as `hf_sgpe.generation.load_engine`; or there is no tokenizer, or the GGUF file has other tokens.
+            SGPEError: `hf_sgpe.generation.load_engine` raises an error; there is no tokenizer; or the GGUF file has other
+                tokens.
         """
         path = find_model(model)
         bpe = _as_bpe(path if tokenizer is None else tokenizer)
@@ -125,15 +125,16 @@ class TextGenerator:
         return "".join(self.stream(prompt, options))
 
     def generate_batch(self, prompts: Sequence[str], options: GenerationOptions | None = None) -> list[str]:
-        """Return the answer to each prompt. Engines that can batch compute all answers at once, with one seed for all.
+        """Return the answer to each prompt. Engines with batching compute all answers at once, with one seed for all
+        answers.
 
         Raises:
             SGPEError: a prompt is empty or too long. This is checked before the model runs.
         """
         if isinstance(prompts, str):
-            raise TypeError("expected a list of prompts, not one text: put the text in a list")
+            raise TypeError("expected a list of prompts, not a single text: put the text in a list")
         options = options or GenerationOptions()
-        if options.heal or options.min_new_tokens:  # each prompt needs a watch of its own
+        if options.heal or options.min_new_tokens:  # each prompt needs its own watch
             return [self.generate(prompt, options) for prompt in prompts]
         options = self._with_special_stops(options)
         encoded = [self.encode(prompt) for prompt in prompts]
@@ -143,12 +144,12 @@ class TextGenerator:
         ]
 
     def stream(self, prompt: str, options: GenerationOptions | None = None) -> Iterator[str]:
-        """Return an iterator over the pieces of the answer to a prompt; each piece has only whole characters.
+        """Return an iterator over the pieces of the answer to a prompt. Each piece contains only whole characters.
 
-        A character is yielded as soon as all its bytes are generated. The joined pieces equal the decoded tokens, except for
-        an incomplete character at the end. Closing the iterator, or Ctrl-C, ends the generation. With the option
-        ``whole_syllables``, no piece ends in a letter that the next token may change. With ``heal``, the answer still begins
-        after the prompt, but may complete the prompt's last word with a longer token.
+        A character is yielded as soon as all its bytes are generated. Joined together, the pieces are equal to the decoded
+        tokens, except for an incomplete character at the end. Closing the iterator, or Ctrl-C, ends the generation. With the
+        option ``whole_syllables``, no piece ends in a letter that the next token may change. With ``heal``, the answer still
+        begins after the prompt, but a longer token may complete the prompt's last word.
 
         Raises:
             SGPEError: the prompt is empty or too long. This is checked before the model runs.
@@ -200,18 +201,19 @@ class TextGenerator:
         marks: Mapping[int, str] | None = None,
         watch: Watch | None = None,
     ) -> Iterator[Piece]:
-        """Return an iterator over the pieces of the answer to the ids of a prompt; the last piece has the finish reason.
+        """Return an iterator over the pieces of the answer to the ids of a prompt. The last piece contains the finish
+        reason.
 
-        The text is that of `stream`. This method does not update `progress`, and the option ``heal`` has no effect.
+        The text is the same as from `stream`. This method does not update `progress`, and the option ``heal`` has no effect.
 
         Args:
-            top: Number of most probable tokens to return with each token and its log-probability; None for pieces without
+            top: Number of most probable tokens to return with each token and its log-probability. None: pieces contain no
                 tokens.
-            is_over: Function that is called before each token; the answer ends when it returns True.
-            is_message: Whether the answer is a message, and not the continuation of a text. The space that the tokenizer
-                puts before a text is then removed from the answer.
-            marks: Id → text of tokens that are reported in `Piece.marks` and not shown in the text.
-            watch: As for `Engine.generate`. With a watch, the text of the answer is exactly the bytes of its tokens.
+            is_over: Function that is called before each token. The answer ends when the function returns True.
+            is_message: Whether the answer is a message, and not the continuation of a text. In a message, the leading space
+                that the tokenizer puts before a text is removed.
+            marks: Texts of tokens that are reported in `Piece.marks` and not shown in the text, keyed by id.
+            watch: See `Engine.generate`. With a watch, the text of the answer consists of exactly the bytes of its tokens.
 
         Raises:
             SGPEError: the prompt is empty or too long, or has an id beyond the model's vocabulary. This is checked before
@@ -236,20 +238,21 @@ class TextGenerator:
     ) -> Iterator[Piece]:
         """Return an iterator over the prompt as one piece with its tokens, and then the pieces of the answer.
 
-        The log-probabilities of the prompt's tokens are those of `hf_sgpe.generation.engines.engine.Engine.logprobs`. If a
-        stop token ends the answer, the stop token is the last token of the last piece.
+        The log-probabilities of the prompt's tokens are the same as from
+        `hf_sgpe.generation.engines.engine.Engine.logprobs`. If a stop token ends the answer, the stop token is the last
+        token of the last piece.
 
         Args:
             ids: Ids of the prompt.
-            options: Options of the answer; None for no answer.
-            top: As for `pieces`, like ``is_over``.
+            options: Options of the answer. None means no answer.
+            top: See `pieces`, also for ``is_over``.
 
         Raises:
-            SGPEError: as `pieces`; without an answer, the prompt may fill the context.
+            SGPEError: `pieces` raises an error. Without an answer, the prompt may fill the context.
         """
         prompt = list(ids)
         options = options and self._with_special_stops(options)
-        # The pass over the prompt can also compute the most probable next token, if this is all of the answer.
+        # If the answer is only the most probable next token, the pass over the prompt can also compute this token.
         most_probable = options and replace(
             options, max_new_tokens=1, min_new_tokens=0, temperature=0.0, repetition_penalty=1.0
         )
@@ -299,11 +302,11 @@ class TextGenerator:
         return answer_pieces(tokens, decode, options, stop_ids, is_over, marks, length, lambda: self.engine.reused)
 
     def chat(self, system_prompt: str | None = None, *, template: str | None = None) -> Chat:
-        """Return a new conversation, which remembers its messages.
+        """Return a new conversation. It stores its messages.
 
         Args:
             system_prompt: Text of the system message, or None.
-            template: Name of a chat template, or Jinja source; None for the tokenizer's own template.
+            template: Name of a chat template, or Jinja source. None: the tokenizer's own template.
 
         Raises:
             SGPEError: neither the call nor the tokenizer has a chat template.
@@ -311,10 +314,10 @@ class TextGenerator:
         return Chat(self.tokenizer, self._stream, system_prompt, template)
 
     def encode(self, prompt: str, *, allowed_special: AllowedSpecial = "none") -> list[int]:
-        """Return the ids of a prompt, including special tokens before the text but not special tokens after it.
+        """Return the ids of a prompt. Special tokens before the text are included, but not special tokens after the text.
 
         Args:
-            allowed_special: As for `hf_sgpe.tokenizer.BPETokenizer.encode`.
+            allowed_special: See `hf_sgpe.tokenizer.BPETokenizer.encode`.
         """
         if not isinstance(prompt, str):
             raise TypeError(f"the prompt must be a text, not {type(prompt).__name__}")
@@ -322,7 +325,7 @@ class TextGenerator:
 
     @cached_property
     def constrainer(self) -> Constrainer:
-        """The model's tokens, prepared for answers that follow a rule (`hf_sgpe.generation.structured_output`).
+        """The model's tokens in a form for answers that follow a rule (`hf_sgpe.generation.structured_output`).
 
         Raises:
             SGPEError: llguidance is not installed.
@@ -349,8 +352,8 @@ class TextGenerator:
         *,
         continues: bool = False,
     ) -> Iterator[str]:
-        """Return the pieces of the answer to ``ids``, without the first ``again`` characters, which repeat the end of the
-        prompt.
+        """Return the pieces of the answer to ``ids``. The first ``again`` characters are left out, because they repeat the
+        end of the prompt.
         """
         options = self._with_special_stops(options)
         tokens = self._counted(self.engine.generate(ids, options, watch=watch), len(ids))
@@ -362,7 +365,9 @@ class TextGenerator:
         return whole_letters(pieces) if options.whole_syllables else pieces
 
     def _with_special_stops(self, options: GenerationOptions) -> GenerationOptions:
-        """Return options that also stop at the ids of stop texts that are special tokens; answers do not show their text."""
+        """Return options that stop at more ids: if a stop text is a special token, generation also stops at this token,
+        because answers do not contain the text of special tokens.
+        """
         special = self.tokenizer.special_tokens
         ids = tuple(special[text] for text in options.stop if text in special)
         return replace(options, stop_ids=(*options.stop_ids, *ids)) if ids else options
@@ -375,7 +380,9 @@ class TextGenerator:
         )
 
     def _has_text(self, ids: Sequence[int]) -> bool:
-        """Return whether a prompt has text that the answer continues, so that a space at its beginning belongs to it."""
+        """Return whether a prompt contains text that the answer continues. If it does, a space at the beginning of the
+        answer belongs to the answer.
+        """
         return not self._special_ids.issuperset(ids)
 
     @cached_property
@@ -408,18 +415,19 @@ def chat_once(
 ) -> str:
     """Return the answer of a model to a conversation. This function implements `BPETokenizer.chat`.
 
-    The model is loaded for this answer only. For more than one answer, use `TextGenerator`.
+    The model is loaded only for this answer. For more than one answer, use `TextGenerator`.
 
     Args:
         tokenizer: Tokenizer of the model.
-        messages: As for `BPETokenizer.apply_chat_template`, like ``template`` and ``system_prompt``.
-        model_path: As for `TextGenerator.load`, like ``settings``, such as ``n_gpu_layers`` and ``n_ctx``.
-        max_new_tokens: As for `GenerationOptions`, like ``temperature`` and ``top_p``.
-        backend: Name of the engine, as for `TextGenerator.load`.
+        messages: See `BPETokenizer.apply_chat_template`, also for ``template`` and ``system_prompt``.
+        model_path: See `TextGenerator.load`, also for ``settings``, such as ``n_gpu_layers`` and ``n_ctx``.
+        max_new_tokens: See `GenerationOptions`, also for ``temperature`` and ``top_p``.
+        backend: Name of the engine. See `TextGenerator.load`.
         verbose: Print the engine and its speed.
 
     Raises:
-        SGPEError: as `TextGenerator.load` and `BPETokenizer.apply_chat_template`, or the conversation is too long.
+        SGPEError: `TextGenerator.load` or `BPETokenizer.apply_chat_template` raises an error, or the conversation is too
+            long.
     """
     options = GenerationOptions(max_new_tokens=max_new_tokens, temperature=temperature, top_p=top_p)
     with TextGenerator.load(model_path, backend, tokenizer=tokenizer, **settings) as generator:
@@ -437,5 +445,7 @@ def _as_bpe(tokenizer: Any) -> BPETokenizer:
     if isinstance(tokenizer, (str, os.PathLike)):
         return BPETokenizer.from_pretrained(tokenizer)
     if not hasattr(tokenizer, "backend_tokenizer"):
-        raise TypeError(f"expected a tokenizer, or the folder or Hub repository of one, not {type(tokenizer).__name__}")
+        raise TypeError(
+            f"expected a tokenizer, or the folder or Hub repository of a tokenizer, not {type(tokenizer).__name__}"
+        )
     return BPETokenizer.of(tokenizer_json.from_transformers(tokenizer))

@@ -1,10 +1,10 @@
 """Token healing: a better continuation of prompts that end inside a token.
 
-If a prompt ends inside a word, its last tokens are tokens that the model has rarely seen in this place. For ``" strugg"``,
-the model would choose the token ``" struggling"``, but the tokens of the prompt exclude this token. Healing removes the last
-tokens of the prompt and lets the model choose them again. At each step the model may choose the removed token, or any longer
-token that begins with all remaining bytes. The text of the prompt stays the same, byte for byte; only its tokens may change.
-Healing also covers a prompt that ends in a space.
+If a prompt ends inside a word, the model has rarely seen its last tokens in this place. For ``" strugg"``, the model would
+choose the token ``" struggling"``, but the tokens of the prompt exclude this token. Healing removes the last tokens of the
+prompt and lets the model choose them again. At each step the model may choose the removed token, or any longer token that
+begins with all remaining bytes. The text of the prompt stays the same, byte for byte; only its tokens may change. Healing
+also covers a prompt that ends in a space.
 
 Source: Lundberg, "The Art of Prompt Design: Prompt Boundaries and Token Healing" (2023).
 """
@@ -20,10 +20,10 @@ from hf_sgpe.generation.engines.engine import Logits
 
 
 class Healer:
-    """The tokens of a vocabulary, sorted by their bytes so that tokens can be looked up by prefix.
+    """The tokens of a vocabulary, sorted by their bytes. In this order, tokens can be looked up by prefix.
 
     Args:
-        vocab: The ids of the tokens, keyed by the tokens' bytes, without special tokens.
+        vocab: The ids of all tokens except special tokens, keyed by the tokens' bytes.
 
     >>> healer = Healer({b"a": 0, b"b": 1, b"ab": 2, b"abc": 3})
     >>> healer.going_on(b"ab"), healer.taken_back([1, 0, 1])
@@ -37,7 +37,7 @@ class Healer:
         self._longest = max(map(len, self._tokens), default=0)
 
     def going_on(self, beginning: bytes) -> list[int]:
-        """Return the ids of the tokens that begin with ``beginning`` and are longer than it."""
+        """Return the ids of the tokens that begin with ``beginning`` and are longer than ``beginning``."""
         first = bisect_left(self._tokens, beginning + b"\0")
         # The smallest byte string above all strings with this prefix.
         stem = beginning.rstrip(b"\xff")
@@ -49,9 +49,9 @@ class Healer:
         return b"".join(map(self._bytes_of.__getitem__, ids))
 
     def taken_back(self, ids: Sequence[int]) -> int:
-        """Return the number of tokens at the end of a prompt to choose again.
+        """Return how many tokens at the end of a prompt are chosen again.
 
-        These are the tokens that a longer token could replace, without the first token of the prompt. Their text begins at a
+        These are the tokens that a longer token could replace, except the first token of the prompt. Their text begins at a
         character boundary.
         """
         ending, number = b"", 0
@@ -78,7 +78,7 @@ class Healing:
         self._left = list(taken)
 
     def __call__(self, last: int | None, logits: Logits) -> Logits | None:
-        """Return logits in which only allowed tokens are possible, or None if all tokens are; see
+        """Return logits in which only allowed tokens are possible, or None if all tokens are possible. See
         `hf_sgpe.generation.engines.engine.Watch`.
         """
         if self._left and last is not None:

@@ -9,11 +9,11 @@ from hf_sgpe.learning.extension.extension_config import AUTO, parse_new_tokens
 from hf_sgpe.terminal.options import SEVERAL, argument, arguments, option, option_list
 
 STARTS = ("distil", "mean")
-"""The ways to start new rows."""
+"""The methods that initialize new rows."""
 
 PARTS = ("all", "ends", "embeddings", "new-rows")
-"""Choices for the parts of a model to train. ``all`` is the whole model, ``ends`` is the tables and the first and last
-layer, ``embeddings`` is the tables, and ``new-rows`` is only the new rows.
+"""Choices for the parts of a model to train. ``all`` means the whole model, ``ends`` means the tables and the first and last
+layer, ``embeddings`` means the tables, and ``new-rows`` means only the new rows.
 """
 
 # With a smaller budget, additional training is a better use of the minutes that distillation takes.
@@ -28,12 +28,13 @@ class Adaptation:
     base: str = argument("The model to adapt: a folder or a Hub repository, with its tokenizer.")
     corpus: list[str] = arguments("Text in the new language: files, folders or globs of .txt, .jsonl or .parquet.")
     out: str = option("Folder to write to.", ..., "-o")
-    script: list[str] = option_list("Scripts or languages to add, such as sinhala or si (default: those of the text).")
+    script: list[str] = option_list("Scripts or languages to add, such as sinhala or si (default: the scripts of the text).")
     keep: list[str] = option_list(
-        "Text in languages that the model knows, mixed into the training text so that the model does not forget them.",
+        "Text in languages that the model knows. It is mixed into the training text, so that the model does not "
+        "forget these languages.",
         metavar=SEVERAL,
     )
-    keep_share: float | None = option("Share of the training rows that come from --keep (default: 0.2).")
+    keep_share: float | None = option("Share of training rows with text of --keep (default: 0.2).")
     evaluate: list[str] = option_list(
         "Held-out text on which to measure: FILE or NAME=FILE (default: a hundredth of the corpus).",
         "--eval",
@@ -41,20 +42,21 @@ class Adaptation:
     )
     new_tokens: str = option(f"Number of tokens to add, or {AUTO}.", AUTO)
     runs_in: list[str] = option_list(
-        "Runtimes that must produce the same ids, such as llama.cpp. Text may then take more tokens."
+        "Runtimes that must produce the same ids, such as llama.cpp. As a result, text may need more tokens."
     )
     budget: str = option("Number of tokens to train on, such as 10M.", "10M")
     init: str | None = option(
-        "Start of new rows: distil, or the mean of the old pieces (default: distil, or mean if the budget is below 1M).",
+        "Initial values of new rows: distil, or mean for the mean of the old pieces (default: distil, or mean if the "
+        "budget is below 1M).",
         choices=STARTS,
     )
     parts: str = option("Parts of the model to train: " + ", ".join(PARTS) + ".", "ends", choices=PARTS)
     learning_rate: float = option("Peak of the learning rate.", 1e-4)
     rows_learning_rate: float = option("Peak of the learning rate for new rows.", 1e-3)
-    length: int = option("Number of tokens in a row, the context length of training.", 512)
+    length: int = option("Number of tokens in a row. This is the context length of training.", 512)
     batch_size: int = option("Rows per step.", 16)
-    lines: bool = option("Treat each line of a text file as a text, instead of the whole file.", False)
-    text_field: str = option("Field or column with the text in .jsonl and .parquet files.", "text")
+    lines: bool = option("Treat each line of a text file as a separate text. Otherwise, the whole file is one text.", False)
+    text_field: str = option("Field (.jsonl) or column (.parquet) that contains the text.", "text")
     seed: int = option("Seed of the random order of texts.", 1)
     resume: bool = option("Continue an interrupted run in --out.", False)
 
@@ -78,12 +80,12 @@ class Adaptation:
 
     @property
     def start(self) -> str:
-        """The start of new rows: ``distil`` or ``mean``."""
+        """The method that initializes new rows: ``distil`` or ``mean``."""
         enough = self.steps * self.batch_size * self.length >= _LEAST_TO_DISTIL
         return self.init or ("distil" if enough else "mean")
 
     def check(self) -> None:
-        """Check the options before anything is read.
+        """Check the options, before any file is read.
 
         Raises:
             SGPEError: an option is wrong.
@@ -91,7 +93,7 @@ class Adaptation:
         if not self.corpus:
             raise SGPEError("nothing to learn from: name files of text in the new language")
         if self.length < 2:
-            raise SGPEError(f"--length must be at least 2, a token and the next token, not {self.length}")
+            raise SGPEError(f"--length must be at least 2 (a token and the next token), not {self.length}")
         if self.batch_size < 1:
             raise SGPEError(f"--batch-size must be at least 1, not {self.batch_size}")
         if not 0 <= self.seed < 2**32:

@@ -1,4 +1,4 @@
-"""The first and the last step of learning: checks of the counted words, and assignment of ids to the learned tokens."""
+"""The first and last steps of learning: check the counted words, and assign ids to the learned tokens."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 logger = logging.getLogger(__name__)
 
 Languages = Sequence[tuple[WordCounts, WordCounts]]
-"""A pair for each language: the words of the language, and the words of its held-out text. The held-out texts are
-translations of each other.
+"""A pair for each language: its words for training, and the words of its held-out text. The held-out texts are translations
+of each other.
 """
 
 
@@ -31,8 +31,8 @@ class Learned(NamedTuple):
 
 
 def check_counts(counts: WordCounts, config: TrainingConfig) -> None:
-    """Check that there are words to learn from, and that they were split as the configuration says. Warn about frequent
-    scripts whose syllables could be kept whole but will be cut.
+    """Check that there are words to learn from, and that these words were split with the configuration's settings. Warn
+    about frequent scripts whose syllables could stay whole but will be cut.
 
     Raises:
         SGPEError: there are no words, or the text was split into words in a different way.
@@ -65,11 +65,11 @@ def warn_of_absent(scripts: Collection[str], present: Iterable[str | None]) -> N
 
 
 def assemble(learned: Learned, config: TrainingConfig, digest: str) -> TokenizerData:
-    """Return the tokenizer with the learned tokens. Special tokens get the ids that the configuration sets; all other tokens
+    """Return the tokenizer with the learned tokens. Special tokens get the ids that the configuration sets. All other tokens
     get the remaining ids in order.
 
     Raises:
-        SGPEError: the id of a special token is not below the number of tokens of the finished tokenizer.
+        SGPEError: a special token has an id that is not below the number of tokens of the finished tokenizer.
     """
     tokens, merges = learned
     specials = config.special_tokens
@@ -83,7 +83,7 @@ def assemble(learned: Learned, config: TrainingConfig, digest: str) -> Tokenizer
     if beyond := [token for token, id in special_ids.items() if id >= size]:
         raise SGPEError(
             f"special token {beyond[0]!r} has the id {special_ids[beyond[0]]}, but the corpus is enough for only {size} "
-            f"tokens: give a vocab_size of {size}, and ids below it"
+            f"tokens: give a vocab_size of {size}, and ids below {size}"
         )
     return TokenizerData(
         dict(zip(tokens, (id for id in range(size) if id not in taken), strict=True)),

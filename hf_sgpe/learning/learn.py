@@ -1,4 +1,4 @@
-"""The entry point of learning: it turns counted words and a configuration into the data of a tokenizer."""
+"""The entry point of learning. It learns a tokenizer from counted words and a configuration."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from hf_sgpe.learning.two_tiers import learn_two_tiers
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 _LEARNERS = {"sgpe": learn_sgpe}
-"""The functions that learn the tokens of a recipe, keyed by recipe; recipes without an entry use `learn_two_tiers`."""
+"""The functions that learn the tokens of a recipe, keyed by recipe. Recipes without an entry use `learn_two_tiers`."""
 
 
 def learn_tokenizer(
     counts: WordCounts, config: TrainingConfig, *, languages: Languages = (), observer: Observer = NOBODY
 ) -> TokenizerData:
-    """Learn a tokenizer: first the unit tier, then the statistical tier on the units of each word. For the recipe ``sgpe``,
-    `learn_vocabulary` is used instead.
+    """Learn a tokenizer: first the unit tier, and then the statistical tier, which merges the units of each word. The recipe
+    ``sgpe`` uses `learn_vocabulary` instead.
 
-    If the words allow fewer merges than ``config.vocab_size`` asks for, the tokenizer is smaller and a warning is logged.
+    If there are too few merges for ``config.vocab_size``, the tokenizer is smaller and a warning is logged.
 
     Args:
-        languages: The words of each language. If given, learn with Parity-aware BPE: each merge is chosen by the language
-            with the most tokens so far, and the count of the merge is its count in that language. ``counts`` are then the
-            counts of all languages together.
+        languages: The words of each language. If they are given, learn with Parity-aware BPE: the language with the most
+            tokens so far chooses each merge, and the merge's count is its count in this language. In this case, ``counts``
+            must be the counts of all languages together.
         observer: Callbacks for each step.
 
     Raises:
         SGPEError: there are no words; the text was split into words for a different configuration; the vocabulary is too
-            small for the chosen units (the message has the smallest possible size); or ``languages`` are given for the
+            small for the chosen units (the message contains the smallest possible size); or ``languages`` are given for the
             recipe ``sgpe``.
 
     Source of Parity-aware BPE: Foroutan et al. 2025, "Parity-Aware Byte-Pair Encoding" (the base variant).

@@ -1,4 +1,4 @@
-"""Observer: the callbacks of learning. With them, a caller can show progress or stop."""
+"""Observer: the callbacks of learning. They let a caller show progress or stop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Observer:
     Attributes:
         steps: Function that takes a collection and the name of a step, and yields the items of the collection.
         merged: Function that is called at each merge of the statistical tier. Its arguments are the number of tokens before
-            the merge, the pair of token numbers, and the pair's count in units of 1 / `WordCounts.scale`.
+            the merge, the pair of token numbers, and the pair's count, in units of 1 / `WordCounts.scale`.
     """
 
     steps: Callable[[Collection[Any], str], Iterable[Any]] = _all

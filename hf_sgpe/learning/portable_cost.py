@@ -1,8 +1,9 @@
-"""The cost of the recipe ``portable``, which splits all text with one pattern, including the words of the scripts.
+"""The cost of the recipe ``portable``. It splits all text with one pattern, including the words of the scripts.
 
-Runtimes that know split patterns by name split text with one pattern and do not normalize the text. If the pattern cuts
-inside a word, a token must end there. If a word has two spellings, both need tokens. And if the pattern is not the one of
-``hybrid``, all other text is split differently, too; this last cost can only be measured by learning.
+Runtimes that know split patterns by name split text with one pattern and do not normalize the text. This has three costs. If
+the pattern cuts inside a word, a token must end there. If a word has two spellings, both spellings need tokens. If the
+pattern is not the pattern of ``hybrid``, all other text is split differently, too. This last cost can only be measured by
+learning.
 """
 
 from __future__ import annotations
@@ -23,15 +24,17 @@ from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.splitting.syllables import LinguisTrie
 
 MOST_TOKENS = 0.005
-"""The limit of two costs up to which ``portable`` is the default recipe: the share of additional tokens, and the share of
-words that NFC changes.
+"""A limit for two costs: the share of additional tokens, and the share of words that NFC changes. ``portable`` is the
+default recipe if neither is above this limit.
 """
 
 MOST_CUTS = 0.001
-"""The share of syllables cut by the pattern up to which ``portable`` is the default recipe."""
+"""A limit for the share of syllables that the pattern cuts. ``portable`` is the default recipe if the share is not above
+this limit.
+"""
 
 TRIAL_TOKENS, TRIAL_CHARACTERS = 8000, 1 << 20
-"""The number of tokens that are learned to compare two patterns, and the maximum number of characters of text used for it.
+"""The number of tokens to learn when two patterns are compared, and the maximum number of characters of the text.
 """
 
 
@@ -39,7 +42,7 @@ class SplitCost(NamedTuple):
     """The cost of a split pattern on some text.
 
     Attributes:
-        tokens: Additional tokens, as a share; below 0 if the text has fewer tokens than with ``hybrid``.
+        tokens: Additional tokens, as a share. It is below 0 if the text has fewer tokens than with ``hybrid``.
         cuts: Share of the scripts' syllables that are cut.
         respelled: Share of words that NFC changes.
         pieces: Average number of pieces into which the pattern cuts a word of the scripts in the text.
@@ -52,7 +55,7 @@ class SplitCost(NamedTuple):
 
     @property
     def size(self) -> float:
-        """The greatest ratio of a cost to its limit (`MOST_TOKENS` or `MOST_CUTS`)."""
+        """The greater of two ratios: tokens to `MOST_TOKENS`, and cuts to `MOST_CUTS`."""
         return max(self.tokens / MOST_TOKENS, self.respelled / MOST_TOKENS, self.cuts / MOST_CUTS)
 
     @property
@@ -75,7 +78,7 @@ def cost_of_one_split(counts: WordCounts, pattern: str | None = None) -> SplitCo
 
     Args:
         counts: Words of the recipe ``hybrid``, without normalization.
-        pattern: Name or regex; None for the pattern that split all other text in ``counts``.
+        pattern: Name or regex. None: the pattern that split all other text in ``counts``.
 
     >>> counts = WordCounts.from_texts(["ශ්‍රී ලංකාව"], Splitting(normalization="none"))
     >>> for pattern in ("bloom", "o200k"):
@@ -107,17 +110,17 @@ def cost_of_one_split(counts: WordCounts, pattern: str | None = None) -> SplitCo
 
 
 def more_tokens(texts: Sequence[str], pattern: str, instead_of: Splitting) -> float:
-    """Return the share of additional tokens that text needs if it is split by ``pattern`` instead of by ``instead_of``. For
-    each of the two splits, learn on every second line and count the tokens of the remaining lines.
+    """Return the share of additional tokens that text needs if it is split by ``pattern`` and not by ``instead_of``. For
+    each of the two splits, a tokenizer is learned from every second line, and the tokens of the remaining lines are counted.
 
-    Learning is plain BPE with `TRIAL_TOKENS` tokens. The share is computed for all remaining lines, and for the remaining
-    lines with words of the scripts. The greater share is returned, so that the gain of one language does not hide the loss
-    of another language.
+    Both tokenizers are plain BPE with `TRIAL_TOKENS` tokens. The share is computed twice: for all remaining lines, and for
+    the remaining lines that contain words of the scripts. The greater share is returned, so that the gain of one language
+    does not hide the loss of another language.
 
     Args:
         texts: Some text. If it is longer than `TRIAL_CHARACTERS`, the beginning of each text is used.
         pattern: Name or regex of the split pattern that cuts all words, without normalization.
-        instead_of: The split to compare with: first words of scripts, then a pattern for all other text.
+        instead_of: The split to compare with. It finds words of scripts first, and splits all other text by a pattern.
     """
     total = max(sum(map(len, texts)), TRIAL_CHARACTERS)
     lines = [text[: len(text) * TRIAL_CHARACTERS // total].splitlines(keepends=True) for text in texts]

@@ -1,4 +1,4 @@
-"""Learning of a vocabulary from counted words, as in sections 3.3 to 3.7 of the SGPE document."""
+"""Learning a vocabulary from counted words, as in sections 3.3 to 3.7 of the SGPE document."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def learn_sgpe(counts: WordCounts, config: TrainingConfig, *, languages: Languag
 
 
 def lossless(vocabulary: SGPEVocabulary) -> Learned:
-    """Return the tokens and merges of the lossless form of a vocabulary. The ids are those of the vocabulary if the
+    """Return the tokens and merges of the lossless form of a vocabulary. The ids are the same as in the vocabulary if the
     configuration puts special tokens at the start.
     """
     data = vocabulary.to_data()
@@ -49,16 +49,16 @@ def learn_vocabulary(
 ) -> SGPEVocabulary:
     """Learn a vocabulary from counted words, as in the SGPE document.
 
-    Symbols are the boundary tokens, then the syllables, both in sorted order. The document does not define the order of the
-    syllables. Sorting makes the result independent of the order of the text.
+    The symbols are the boundary tokens in sorted order, followed by the syllables in sorted order. The document does not
+    define the order of the syllables. Because they are sorted, the result does not depend on the order of the text.
 
     Args:
         config: A configuration of the recipe ``sgpe``. Its ``min_unit_frequency`` is the document's ``prune_freq``, and its
-            ``min_frequency`` is the document's ``min_freq``. Syllables that are not chosen are unknown and are part of no
-            pair.
-        merged: Merges learned earlier from the same words; they are applied first.
-        on_merge: Function that is called at each new merge, with all merges so far, the greatest possible number of merges,
-            and the count of the new merge.
+            ``min_frequency`` is the document's ``min_freq``. Syllables that are not chosen are unknown, and no pair contains
+            them.
+        merged: Merges that were learned earlier from the same words. They are applied first.
+        on_merge: Function that is called at each new merge. Its arguments are all merges so far, the greatest possible
+            number of merges, and the count of the new merge.
         observer: Callbacks for each step.
 
     Raises:
@@ -82,11 +82,11 @@ def learn_vocabulary(
     runs = known_runs(observer.steps(words, "Cutting words"), times, trie, ids.keys())
     num_merges = max(config.vocab_size - len(specials) - len(symbols), 0)
     if config.vocab_size < len(specials) + len(symbols):
-        logger.warning("characters and frequent syllables alone are more than the %d tokens requested", config.vocab_size)
+        logger.warning("vocab_size %d is too small even for the characters and the frequent syllables", config.vocab_size)
     if len(merged) > num_merges:
         raise SGPEError(
-            f"vocab_size {config.vocab_size} allows {num_merges:,} merges, fewer than the {len(merged):,} learned before: "
-            "give a larger vocab_size"
+            f"vocab_size {config.vocab_size} allows only {num_merges:,} merges, but {len(merged):,} merges were learned "
+            "before: give a larger vocab_size"
         )
 
     def replayed() -> Iterator[Pair]:
@@ -139,8 +139,8 @@ def learn_vocabulary(
 def known_runs(
     words: Iterable[bytes], counts: Iterable[int], trie: LinguisTrie, known: Set[str]
 ) -> Counter[tuple[str, ...]]:
-    """Count the runs of known units in words. SGPE learns merges from these runs. An unknown unit is part of no pair: a run
-    ends before it, and the next run begins after it.
+    """Count the runs of known units in words. SGPE learns merges from these runs. No pair contains an unknown unit, so a run
+    ends before each unknown unit, and the next run begins after it.
 
     >>> known_runs(["කකිකක".encode()], [2], LinguisTrie(), {"ක"})
     Counter({('ක',): 2, ('ක', 'ක'): 2})
@@ -160,8 +160,9 @@ def known_runs(
 
 
 def _by_frequency(vocabulary: SGPEVocabulary, runs: Mapping[tuple[str, ...], int]) -> dict[str, int]:
-    """Return the ids of section 3.7: special tokens come first, then all other tokens in order of falling frequency. Tokens
-    of equal frequency keep their order. A token that is always part of a longer token has the frequency 0.
+    """Return the ids of section 3.7: special tokens come first, and all other tokens follow from the most frequent to the
+    least frequent. Tokens of equal frequency keep their order. A token that is always part of a longer token has the
+    frequency 0.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""TrainingConfig: the settings of a training. Together with the text, they determine the learned tokenizer."""
+"""TrainingConfig: the settings of training. Together with the text, they determine the learned tokenizer."""
 
 from __future__ import annotations
 
@@ -32,41 +32,44 @@ SPECIAL_TOKENS_POSITIONS = ("end", "start", "after-bytes", "given")
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """The settings that determine, together with the text, which tokenizer is learned.
+    """The settings of training. Together with the text, they determine the learned tokenizer.
 
-    Construction fills in defaults, which then count as given (also for `dataclasses.replace`). Some fields can still be
-    None: ``chat_template``, ``model_max_length``, the special tokens of roles (see `roles`), and those of the fields
-    ``cut_cost``, ``letter_coverage``, ``syllable_coverage`` and ``min_unit_frequency`` that are not used to choose units.
+    The constructor replaces None by the default value of a field. Afterwards, the default counts as a given value (also for
+    `dataclasses.replace`). Some fields can still be None: ``chat_template``, ``model_max_length``, and the special tokens of
+    roles (see `roles`). ``cut_cost``, ``letter_coverage``, ``syllable_coverage`` and ``min_unit_frequency`` stay None if
+    they are not used to choose units.
 
     Args:
-        vocab_size: Number of tokens in the finished tokenizer, including special tokens. For ``sgpe`` it is the number of
-            special tokens, symbols and merges, as in the document. The bytes, characters and letters that spell all other
-            text are added to this number.
+        vocab_size: Number of tokens in the finished tokenizer, including special tokens. For ``sgpe``, it is the number of
+            special tokens, symbols and merges, as in the document. The finished tokenizer also has bytes, characters and
+            letters that spell all other text. They are not counted in this number.
         recipe: ``hybrid``: words of ``scripts`` consist of syllables, and ``pattern`` splits all other text. ``portable``:
-            ``pattern``, which other runtimes know, splits all text, and syllables inside its words stay whole. ``sgpe``:
-            words are those of the SGPE document. ``bpe``: ``pattern`` splits all text, and merges start from bytes.
-        scripts: Scripts whose syllables are units, or ``("all",)``; unused by ``bpe``.
-        pattern: Name of one of `SPLIT_PATTERNS`, or a regular expression; unused by ``sgpe``.
-        min_frequency: The least count of a pair that is merged.
+            ``pattern`` splits all text, and syllables inside the resulting words stay whole. Other runtimes know the
+            pattern. ``sgpe``: words are those of the SGPE document. ``bpe``: ``pattern`` splits all text, and merges start
+            from bytes.
+        scripts: Scripts whose syllables are units, or ``("all",)``. ``bpe`` does not use them.
+        pattern: Name of one of `SPLIT_PATTERNS`, or a regular expression. ``sgpe`` does not use it.
+        min_frequency: Pairs that occur less often than this are not merged.
         cut_cost: For ``hybrid`` and ``portable``: the cost of a cut letter or syllable, in tokens, when units and learned
-            tokens compete for room in the vocabulary. With 0, text takes the fewest tokens; higher values make fewer cuts.
-            None means 2, unless one of the next three arguments is given; then these arguments alone choose letters and
-            syllables.
-        letter_coverage: The most frequent letters of each script get a token of their own, whether it saves tokens or not,
-            until they make up this share of the script's letters in the text.
+            tokens compete for room in the vocabulary. With 0, text takes the fewest tokens; with higher values, there are
+            fewer cuts. None means 2, unless one of the next three arguments is given. In that case, only these arguments
+            choose letters and syllables.
+        letter_coverage: The most frequent letters of each script get their own token, until these letters make up this share
+            of the script's letters in the text. They get a token whether it saves tokens or not.
         syllable_coverage: The same for syllables. If only one of the two is given, without ``cut_cost``, the other is
             0.9999 (letters) or 0.999 (syllables), as for ``sgpe``.
-        min_unit_frequency: Instead of both coverages: the least count of a letter or syllable that gets a token
+        min_unit_frequency: Instead of both coverages: letters and syllables that occur at least this often get a token
             (``prune_freq`` in SGPE).
         tie_break: The rule that chooses among equally frequent pairs, one of `TIE_BREAKS`.
-        normalization: ``nfc`` or ``none``; None takes the recipe's default: NFC for ``hybrid`` only.
-        special_tokens: A list of the texts of the special tokens, or a mapping from their texts to ids. Special tokens in
+        normalization: ``nfc`` or ``none``. None means the recipe's default: ``nfc`` for ``hybrid``, and ``none`` for all
+            other recipes.
+        special_tokens: The texts of the special tokens as a list, or a mapping from these texts to ids. Special tokens in
             the training text are skipped. None means the recipe's default.
         special_tokens_position: Position of the special tokens' ids: ``end``, ``start``, ``after-bytes``, or ``given`` if
             special tokens are mapped to ids. None means ``given`` if special tokens are mapped to ids, otherwise the
             recipe's default.
-        chat_template: ``llama3``, ``chatml``, ``alpaca`` or Jinja source, saved with the tokenizer. The special tokens of a
-            named template are added, unless special tokens are mapped to ids.
+        chat_template: ``llama3``, ``chatml``, ``alpaca`` or Jinja source. It is saved with the tokenizer. The special tokens
+            of a named template are added, unless special tokens are mapped to ids.
         bos_token: The special token that begins texts. ``bos_token``, ``eos_token`` and ``pad_token`` are added to the
             special tokens, like those of a chat template. None means the token of the chat template or, without a chat
             template, a special token recognized by its spelling (``<s>``).
@@ -79,13 +82,14 @@ class TrainingConfig:
             ``sgpe`` puts ``[CLS]`` and ``[SEP]`` around each text instead.
         add_eos_token: Whether ``add_special_tokens=True`` puts ``eos_token`` after each text. The tokenizer tutorial puts
             both tokens around a text.
-        model_max_length: Number of ids that a model accepts; transformers truncates to this number. None for no limit.
+        model_max_length: Number of ids that a model accepts. transformers truncates texts to this number. None means no
+            limit.
         weights: Weights of words, keyed by file name or glob, to balance languages whose corpora differ in size. If several
-            keys match a file, a key that equals the file's path is used or, if there is none, the first match. The default
-            weight is 1.
+            keys match a file, the key that equals the file's path is used. If no key equals the path, the first matching key
+            is used. The default weight is 1.
 
     Raises:
-        SGPEError: a value is out of range or unknown; the message lists the known values.
+        SGPEError: a value is out of range or unknown. The message lists the known values.
 
     >>> TrainingConfig(vocab_size=1000).normalization
     'nfc'
@@ -93,7 +97,8 @@ class TrainingConfig:
 
     vocab_size: int = field(
         metadata=as_option(
-            "Number of tokens, including special tokens; with recipe sgpe, tokens for bytes and rare characters are added.",
+            "Number of tokens, including special tokens. With recipe sgpe, tokens for bytes and rare characters are "
+            "added to this number.",
             default=32_000,
         )
     )
@@ -104,14 +109,15 @@ class TrainingConfig:
     letter_coverage: float | None = field(
         default=None,
         metadata=as_option(
-            "Give a token to each of the most frequent letters, until these cover this share of all letters in the "
-            "text, from 0 to 1. Without --cut-cost, this share alone decides."
+            "Give a token to each of the most frequent letters, until these letters make up this share (0 to 1) of all "
+            "letters in the text. Without --cut-cost, only this share decides."
         ),
     )
     syllable_coverage: float | None = field(
         default=None,
         metadata=as_option(
-            "Give a token to each of the most frequent syllables, until these cover this share of all syllables in the text."
+            "Give a token to each of the most frequent syllables, until these syllables make up this share of all "
+            "syllables in the text."
         ),
     )
     min_unit_frequency: int | None = field(
@@ -123,8 +129,7 @@ class TrainingConfig:
     tie_break: str = field(
         default="smallest-pair-id",
         metadata=as_option(
-            f"Rule that chooses which of several equally frequent pairs is merged first: {', '.join(TIE_BREAKS[:-1])} "
-            f"or {TIE_BREAKS[-1]}."
+            f"Rule that chooses among equally frequent pairs: {', '.join(TIE_BREAKS[:-1])} or {TIE_BREAKS[-1]}."
         ),
     )
     normalization: str | None = field(
@@ -151,12 +156,14 @@ class TrainingConfig:
         ),
     )
     bos_token: str | None = field(
-        default=None, kw_only=True, metadata=as_option("Special token that begins a text (default: the chat template's).")
+        default=None,
+        kw_only=True,
+        metadata=as_option("Special token that begins a text (default: the token of the chat template)."),
     )
     eos_token: str | None = field(
         default=None,
         kw_only=True,
-        metadata=as_option("Special token that ends a text or a turn (default: the chat template's)."),
+        metadata=as_option("Special token that ends a text or a turn (default: the token of the chat template)."),
     )
     pad_token: str | None = field(
         default=None,
@@ -254,8 +261,8 @@ class TrainingConfig:
         _ = self.splitting  # raises the errors of a wrong split
 
     def _choose_by(self) -> None:
-        """Fill in the fields that determine how letters and syllables are chosen: by the tokens that they save, by coverage,
-        or by both.
+        """Fill in the fields that determine the choice of letters and syllables: by saved tokens, by coverage, or by
+        both.
         """
         if self.recipe == "sgpe" and self.cut_cost is not None:
             raise SGPEError(
@@ -292,7 +299,7 @@ class TrainingConfig:
         return {role: token for role in TRAINED_ROLES if (token := getattr(self, role)) is not None}
 
     def _check_added(self) -> None:
-        """Check that the special tokens to put around a text exist."""
+        """Check that there are special tokens to put around a text."""
         for name, verb in {"add_bos_token": "begins", "add_eos_token": "ends"}.items():
             value, role = getattr(self, name), name.removeprefix("add_")
             if not isinstance(value, bool):
@@ -301,7 +308,8 @@ class TrainingConfig:
                 raise SGPEError(f"{name} needs a special token that {verb} texts: give {role}, such as <{role[:3]}>")
             if value and self.recipe == "sgpe" and cls_sep_template(self.special_tokens or ()):
                 raise SGPEError(
-                    f"{name} cannot be used with the recipe sgpe, which puts [CLS] and [SEP] around a text: leave it out"
+                    f"{name} cannot be used with the recipe sgpe, because this recipe puts [CLS] and [SEP] around a text: "
+                    f"leave out {name}"
                 )
 
     def template(self) -> Template | None:
@@ -315,7 +323,7 @@ class TrainingConfig:
         return bos_eos_template(self.roles(), add_bos_token=self.add_bos_token, add_eos_token=self.add_eos_token)
 
     def roles(self) -> dict[str, str]:
-        """Return the special token of each role in the finished tokenizer.
+        """Return, for each role, its special token in the finished tokenizer.
 
         >>> TrainingConfig(vocab_size=1000, chat_template="chatml").roles()
         {'bos_token': '<|endoftext|>', 'eos_token': '<|im_end|>', 'pad_token': '<|endoftext|>'}
@@ -329,7 +337,7 @@ class TrainingConfig:
 
     @cached_property
     def splitting(self) -> Splitting:
-        """The rules that split text into words. Counts with equal splittings can be added up."""
+        """The rules that split text into words. Counts can be added up if their splittings are equal."""
         return Splitting(self.recipe, self.scripts, self.pattern, self.normalization, tuple(self.special_tokens or ()))
 
     def to_dict(self) -> dict[str, Any]:
@@ -339,7 +347,7 @@ class TrainingConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TrainingConfig:
-        """Return the configuration for a dict from `to_dict`; unknown keys are ignored."""
+        """Return the configuration of a dict from `to_dict`. Unknown keys are ignored."""
         names = {setting.name for setting in fields(cls)}
         return cls(**{name: value for name, value in values.items() if name in names})
 

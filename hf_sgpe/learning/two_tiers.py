@@ -1,4 +1,4 @@
-"""Learning of a tokenizer's two tiers from counted words: first the units of its scripts, then statistical merges."""
+"""Learning the two tiers of a tokenizer from counted words: first the units of its scripts, and then statistical merges."""
 
 from __future__ import annotations
 
@@ -30,11 +30,9 @@ def learn_two_tiers(
     languages: Languages,
     observer: Observer,
 ) -> Learned:
-    """Learn the unit tier and the statistical tier. Arguments and errors are those of
-    `hf_sgpe.learning.learn.learn_tokenizer`.
-    """
+    """Learn both tiers. For arguments and errors, see `hf_sgpe.learning.learn.learn_tokenizer`."""
     specials = config.special_tokens or ()
-    # The counts of one language can have a finer scale than the sum of all languages, because the scale is reduced to lowest
+    # The counts of one language can have a finer scale than the sum of all languages, because scales are reduced to lowest
     # terms.
     scale = lcm(counts.scale, *(one.scale for language in languages for one in language))
     unit_merges = _unit_merges(counts, config, observer) if config.unit_scripts else []
@@ -71,15 +69,15 @@ def learn_two_tiers(
 
 
 def _unit_merges(counts: WordCounts, config: TrainingConfig, observer: Observer) -> list[Pair]:
-    """Return the merges of the unit tier. They build characters, letters and syllables that are promised a token, and units
-    that are worth a token.
+    """Return the merges of the unit tier. They build the characters, letters and syllables that always get a token, and
+    other units whose tokens save enough.
 
-    To compare letters and syllables with learned tokens, learn once from words in which only characters are whole. In this
-    learning, the count of a merge is the number of tokens that its token would save.
+    To compare letters and syllables with learned tokens, merges are first learned from words in which only characters are
+    whole. The count of such a merge is the number of tokens that its token would save.
     """
     words, times = counts.words(), counts.values()
     trie = LinguisTrie(config.unit_scripts, whole_clusters=True)
-    # A pattern can leave other characters in the same word before those of the script.
+    # With a pattern, a word can have other characters before the characters of the script.
     mixed = set(config.unit_scripts) != set(config.splitting.scripts)
     units = trie.count_units(observer.steps(words, "Finding units"), times, every_word=mixed)
     if mixed:
@@ -140,8 +138,8 @@ def _gains(
     *,
     without: Collection[str],
 ) -> list[int]:
-    """Learn from words in which only characters are whole. Return, for each learned token that is not a unit, the number of
-    tokens that it saves.
+    """Learn from words in which only characters are whole. For each learned token that is not a unit, return the number of
+    tokens that this token saves.
     """
     vocabulary = spell_tokens(BYTES, characters)
     steps = iter(observer.steps(range(most), "Weighing units"))

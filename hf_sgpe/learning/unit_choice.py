@@ -1,8 +1,8 @@
-"""The choice of letters and syllables that get a token: by the tokens that each saves (`worth_of_units`), or by coverage
-(`choose_units`).
+"""Choosing the letters and syllables that get a token: by the number of tokens that each saves (`worth_of_units`), or
+by coverage (`choose_units`).
 
 A token for a unit takes the place of a token that learning would otherwise add. So units and learned tokens are ranked
-together by the number of tokens of the training text that each saves, and the best are chosen. The user sets the additional
+together by the number of tokens that each saves in the training text, and the best are chosen. The user sets the additional
 cost of a cut unit. `unit_tier` builds the chosen units.
 """
 
@@ -20,9 +20,9 @@ from hf_sgpe.splitting.syllables import LinguisTrie
 CUT_COST = 2.0
 """The default cost of a cut letter or syllable, in tokens."""
 
-# The number of tokens saved by each space that is joined to its syllable: the token of the space itself, and tokens of word
-# beginnings that would otherwise be learned without it first. Measured: values from 2 to 16 give equally short text, and 1
-# gives longer text.
+# The number of tokens that are saved when a space is joined to its syllable: the token of the space itself, and tokens of
+# word beginnings that would otherwise be learned without the space first. In measurements, texts had equally few tokens with
+# values from 2 to 16, and more tokens with 1.
 _SPACE_WORTH = 4
 
 
@@ -46,15 +46,15 @@ def choose_units(
 ) -> ChosenUnits:
     """Choose the units that get a token.
 
-    For each script, choose the most frequent letters and syllables that together make up the given share of the script's
-    text, as SentencePiece's ``character_coverage`` does for characters.
+    For each script, choose the most frequent letters and syllables, until they make up the given share of the script's text.
+    SentencePiece's ``character_coverage`` does the same for characters.
 
     Args:
         units: Counts of syllables, each with its leading space if it has one. Units that do not begin in a script of the
-            trie (SGPE's single characters) are all chosen.
-        letter_coverage: Share of all letters in the text that the chosen letters make up, 0 to 1.
+            trie are always chosen. (In SGPE, these units are single characters.)
+        letter_coverage: Share (0 to 1) of all letters in the text that the chosen letters make up.
         syllable_coverage: The same for syllables.
-        min_unit_frequency: Instead of both shares: the least count of a chosen unit.
+        min_unit_frequency: Instead of both shares: units that occur at least this often are chosen.
     """
     syllables_of: dict[str | None, Counter[str]] = {}
     letters_of: dict[str | None, Counter[str]] = {}
@@ -75,11 +75,11 @@ def choose_units(
 
 
 def worth_of_units(units: Mapping[str, int], trie: LinguisTrie, cut_cost: float) -> dict[str, float]:
-    """Return, for each unit, how many tokens the text saves if this unit gets a token of its own. The avoided cost of cuts
-    is part of the saving.
+    """Return, for each unit, the number of tokens that the text saves if this unit gets its own token. The avoided cost of
+    cuts is included.
 
-    Without its own token, a letter becomes at least two tokens, and a syllable becomes its letters. Characters that always
-    have a token are left out. Units that do not begin in a script of the trie are left out, too.
+    Without its own token, a letter becomes at least two tokens, and a syllable becomes its letters. Two kinds of units are
+    left out: characters that always have a token, and units that do not begin in a script of the trie.
 
     Args:
         units: Counts of syllables, each with its leading space if it has one.
@@ -108,13 +108,14 @@ def worth_of_units(units: Mapping[str, int], trie: LinguisTrie, cut_cost: float)
         letter: count * (1 + cut_cost) for letter, count in letters.items() if len(letter) > 1 or trie.must_earn(letter)
     }
     worth |= {syllable: count * (parts[syllable] - 1 + cut_cost) for syllable, count in syllables.items()}
-    # At most the worth of the syllable without its space, because that syllable is built first and then joined to the space.
+    # At most the worth of the syllable without its space, because the syllable is built first and joined to the space
+    # afterwards.
     return worth | {unit: min(count * _SPACE_WORTH, worth.get(unit[1:], inf)) for unit, count in spaced.items()}
 
 
 def most_valuable(worth: Mapping[str, float], gains: Iterable[float], room: int) -> set[str]:
-    """Return the units that are among the ``room`` most valuable tokens when units and learned tokens are ranked together.
-    Takes O(n log n) time.
+    """Rank units and learned tokens together by value, and return the units among the first ``room`` of them. The time is
+    O(n log n).
 
     Args:
         worth: The number of tokens that each unit saves.
@@ -123,15 +124,16 @@ def most_valuable(worth: Mapping[str, float], gains: Iterable[float], room: int)
     >>> sorted(most_valuable({"a": 9, "b": 2, "c": 5}, [7, 6, 1], room=3)), sorted(most_valuable({"a": 1}, [], room=3))
     (['a'], ['a'])
     """
-    # A unit goes before a learned token of equal value, because the unit saves a cut. Equal units are in code point order.
+    # A unit is ranked before a learned token of equal value, because the unit saves a cut. Equal units are in code point
+    # order.
     units = ((-value, False, unit) for unit, value in worth.items())
     ranked = sorted(chain(units, ((-gain, True, "") for gain in gains)))
     return {unit for _, is_learned, unit in ranked[: max(room, 0)] if not is_learned}
 
 
 def cover(counts: Mapping[str, int], coverage: float, min_frequency: int | None = None) -> list[str]:
-    """Return the most frequent keys that together make up a share of the counts or, with ``min_frequency``, all keys with at
-    least this count. Keys of equal count are in code point order.
+    """Return the most frequent keys, until they make up a share of the counts. With ``min_frequency``, return all keys with
+    at least this count. Keys with the same count are in code point order.
     """
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     if min_frequency is not None:

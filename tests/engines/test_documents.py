@@ -99,7 +99,10 @@ def test_the_benchmark_measures_all(here):
         ("my-model --prompt x --engine transformers --device cuda", "device 'cuda': PyTorch cannot use it"),
         ("my-model --prompt x --engine transformers --device bogus", "device 'bogus': PyTorch cannot use it"),
         ("my-model --prompt x --engine llama.cpp --n-ctx 0", "--n-ctx must be a whole number of at least 1"),
-        ("my-model --prompt x --engine transformers --heal", "--heal is for continuing text, and this tokenizer has"),
+        (
+            "my-model --prompt x --engine transformers --heal",
+            "--heal works only without a chat template, but this tokenizer has",
+        ),
         ("my-model --prompt x --template nope", "--template nope: no such file"),
         ("other.gguf --prompt x --tokenizer my-model", r"other\.gguf: damaged or not a GGUF file"),
         ("broken --prompt x --tokenizer my-model --engine transformers", "broken: the model cannot be loaded"),

@@ -77,8 +77,8 @@ def test_what_mlx_passes_over_is_computed_as_transformers_does(kind, config, tmp
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
-        ("gemma2", r"openvino converts models of type 'gemma2' with transformers up to 5\.0 only, and [\d.]+ is installed"),
-        ("gemma3_text", r"openvino converts models of type 'gemma3_text' with transformers up to 5\.0 only"),
+        ("gemma2", r"openvino converts models of type 'gemma2' only with transformers up to 5\.0, but [\d.]+ is installed"),
+        ("gemma3_text", r"openvino converts models of type 'gemma3_text' only with transformers up to 5\.0"),
         ("helium", "openvino cannot convert models of type 'helium'"),
     ],
 )

@@ -112,7 +112,7 @@ REFUSED = [
     ("add_script(Script('x', (1, 2), 'E100', more={chr(c): f'F0{c:X}' for c in range(75, 110)}))", "the maximum is 30"),
     ("add_pattern(SplitPattern('gpt2', 'x'))", "cannot be called 'gpt2'"),
     ("add_pattern(SplitPattern('x+', 'x'))", "cannot be called 'x\\+'"),
-    ("add_format(Format('lines', '.x', 'x'))", "the format 'lines' exists already"),
+    ("add_format(Format('lines', '.x', 'x'))", "a format 'lines' already exists"),
 ]
 
 

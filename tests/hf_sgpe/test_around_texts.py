@@ -72,7 +72,8 @@ def test_a_token_that_is_not_there_is_asked_for():
         with pytest.raises(SGPEError, match=f"^{name} must be True or False, not 'yes'"):
             TrainingConfig(vocab_size=300, **SPECIAL, **{name: "yes"})
         with pytest.raises(
-            SGPEError, match=rf"^{name} cannot be used with the recipe sgpe, which puts \[CLS\] and \[SEP\] around a text"
+            SGPEError,
+            match=rf"^{name} cannot be used with the recipe sgpe, because this recipe puts \[CLS\] and \[SEP\]",
         ):
             TrainingConfig(vocab_size=300, recipe="sgpe", **SPECIAL, **{name: True})
 
@@ -128,7 +129,7 @@ def test_the_command_has_both(tmp_path):
     (tmp_path / "text.txt").write_text("\n".join(TEXTS), encoding="utf-8")
     command = ["train", "text.txt", "--vocab-size", 300, "--out", "out", "--quiet"]
     done = hf_sgpe(*command, "--add-bos-token", "--special-token", "<|x|>", cwd=tmp_path, code=2)
-    assert done.stderr.startswith("error: add_bos_token needs a special token that begins texts: give bos_token")
+    assert done.stderr.startswith("error: --add-bos-token needs a special token that begins texts: give --bos-token")
     tokens = ("--bos-token", "<bos>", "--eos-token", "<eos>")
     hf_sgpe(*command, *tokens, "--add-bos-token", "--add-eos-token", cwd=tmp_path)
     assert BPETokenizer.from_pretrained(tmp_path / "out").template == Template.around_each(["<bos>"], ["<eos>"])

@@ -311,7 +311,10 @@ def test_files_are_encoded_as_one_text(tokenizer, folder):
     )
     for arguments, message in (
         (("--file", "latin1.txt"), "latin1.txt is not UTF-8 at byte offset 3"),
-        (("--file", "document.txt", "x"), "--file cannot be combined with texts or --html: leave them out"),
+        (
+            ("--file", "document.txt", "x"),
+            "--file cannot be combined with texts or with --html: leave out the texts and --html",
+        ),
         (("--file", "none.txt"), "none.txt"),
     ):
         done = hf_sgpe("encode", "tok", *arguments, cwd=folder, code=2)

@@ -103,7 +103,7 @@ def test_an_interrupted_run_continues_to_the_same_model(given, uninterrupted, st
         ({"budget": "10"}, "--budget 10: give at least 64, the number of tokens in one step"),
         ({"new_tokens": "0"}, "--new-tokens 0: give a number above 0, or auto"),
         ({"learning_rate": 0.0}, "--learning-rate must be above 0, not 0.0"),
-        ({"length": 0}, "--length must be at least 2, a token and the next token, not 0"),
+        ({"length": 0}, "--length must be at least 2 \\(a token and the next token\\), not 0"),
         ({"length": 500, "budget": "2k"}, "has room for 64 tokens: give a --length of at most 64, not 500"),
         ({"seed": -1}, "--seed must be from 0 to 4,294,967,295, not -1"),
         ({"corpus": []}, "name files of text in the new language"),

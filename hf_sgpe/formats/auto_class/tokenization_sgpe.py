@@ -1,6 +1,7 @@
-"""Code that AutoTokenizer runs with trust_remote_code=True: it returns hf_sgpe's tokenizer class if hf_sgpe is installed.
+"""Code that AutoTokenizer runs with trust_remote_code=True. It returns hf_sgpe's tokenizer class if hf_sgpe is installed.
 
-The tokenizer needs neither this file nor hf_sgpe: AutoTokenizer.from_pretrained without remote code returns the same ids.
+The tokenizer works without this file and without hf_sgpe: without remote code, AutoTokenizer.from_pretrained loads a
+tokenizer that returns the same ids.
 """
 
 try:
@@ -9,7 +10,9 @@ except ImportError:
     from transformers import PreTrainedTokenizerFast as Base
 
     class PreTrainedTokenizerFast(Base):
-        """A subclass, because AutoTokenizer changes the class. Its name lets everybody load what it saves."""
+        """A subclass, because AutoTokenizer changes the class. Because of the name, saved tokenizers can be loaded without
+        hf_sgpe.
+        """
 
 
 __all__ = ["PreTrainedTokenizerFast"]

@@ -32,14 +32,14 @@ def cache_folder() -> Path:
 
 
 def load_converted(source: Path, kind: str, convert: Callable[[Path, Path], None], load: Callable[[Path], Loaded]) -> Loaded:
-    """Load a converted model from the cache. If the cache does not have it, convert the model first.
+    """Load a converted model from the cache. If the model is not in the cache, convert it first.
 
-    The cache key is the path of the source, together with the names, sizes and times of its files. If a model is trained
-    further, its key changes and it is converted again. A converted model that cannot be loaded is removed; if it came from
-    the cache, the model is converted once more. Removing the cache is safe at any time.
+    The cache key consists of the path of the source and the names, sizes and times of its files. If a model is trained
+    further, the key changes and the model is converted again. If a conversion cannot be loaded, it is removed. If this
+    conversion came from the cache, the model is converted once more. The cache can be deleted at any time.
 
     Args:
-        kind: Format of the conversion, part of the folder's name.
+        kind: Format of the conversion. It is part of the folder's name.
         convert: Function that converts the model in the first folder into the second folder.
         load: Function that loads a conversion. It raises SGPEError if the caller's arguments are wrong, and any other
             exception if the conversion is damaged.
@@ -58,7 +58,7 @@ def load_converted(source: Path, kind: str, convert: Callable[[Path, Path], None
         return load(target)
     except SGPEError:  # the conversion is not at fault
         raise
-    except Exception:  # for a damaged file, libraries raise exceptions of any class
+    except Exception:  # libraries raise exceptions of any class for a damaged file
         shutil.rmtree(target, ignore_errors=True)
         if is_new or (target / DONE_FILE).exists():  # the folder cannot be removed
             raise

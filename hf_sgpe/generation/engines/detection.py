@@ -1,9 +1,9 @@
 """The engines on this machine, the choice of an engine for a model, and the loading of models.
 
-The order of preference is that of the document on tokenizers for large language models: MLX on Apple Silicon, NVIDIA, AMD,
-OpenVINO on an Intel GPU, llama.cpp on the CPU, transformers. The format of the model counts too: only llama.cpp runs a GGUF
-file, and a model of transformers is converted only if no engine here runs it unconverted. The rank of each engine is its
-place in this order.
+The order of preference comes from the document on tokenizers for large language models: MLX on Apple Silicon, NVIDIA, AMD,
+OpenVINO on an Intel GPU, llama.cpp on the CPU, transformers. The rank of an engine is its place in this order. The format of
+the model also counts: only llama.cpp runs a GGUF file, and a model of transformers is converted only if no engine on this
+machine runs it without conversion.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from hf_sgpe.generation.engines.engine_registry import ENGINES
 
 MODEL_KINDS: dict[str, Callable[[Path], bool]] = {
     "transformers": lambda path: True,
-    "mlx": lambda path: "quantization" in read_json(path / "config.json"),  # written by mlx-lm, which alone reads it
+    "mlx": lambda path: "quantization" in read_json(path / "config.json"),  # written by mlx-lm, and readable only by mlx-lm
     "openvino": lambda path: (path / "openvino_model.xml").exists(),
     "gguf": lambda path: path.is_file(),
 }
@@ -39,12 +39,12 @@ MODEL_KINDS: dict[str, Callable[[Path], bool]] = {
 
 @dataclass(frozen=True)
 class Machine:
-    """The installed engines and their devices. Unit tests pass a `Machine` of their own.
+    """The installed engines and their devices. Unit tests pass their own `Machine`.
 
     Attributes:
         versions: The packages of each installed engine with their versions, keyed by engine.
         why_not: Short reasons why installed engines cannot be used, keyed by engine.
-        devices: The devices that each engine can compute on, keyed by engine; engines without an entry use the CPU.
+        devices: The devices on which each engine can compute, keyed by engine. Engines without an entry use the CPU.
     """
 
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -66,9 +66,9 @@ class EngineInfo(NamedTuple):
 
     Attributes:
         name: Name for `load_engine`.
-        version: The packages of the engine with their versions; None if the engine is not installed.
-        devices: Devices that the engine can compute on.
-        why_not: Reason why the engine cannot be used; empty if it can be used.
+        version: The packages of the engine with their versions, or None if the engine is not installed.
+        devices: Devices on which the engine can compute.
+        why_not: Reason why the engine cannot be used, or an empty text if it can be used.
         pip: Command that installs the engine.
     """
 
@@ -80,7 +80,7 @@ class EngineInfo(NamedTuple):
 
 
 def available_engines(machine: Machine | None = None) -> list[EngineInfo]:
-    """Return a description of every engine, whether it can be used on this machine or not."""
+    """Return a description of every engine, even if the engine cannot be used on this machine."""
     machine = machine or look()
     infos = []
     for name, engine in ENGINES.items():
@@ -98,7 +98,7 @@ def best_engine(model: str | os.PathLike[str], machine: Machine | None = None) -
         model: Folder or file of the model, or a repository on the Hub.
 
     Raises:
-        SGPEError: there is no such model, or no usable engine runs it. The message names the pip command.
+        SGPEError: there is no such model, or no usable engine runs the model. The message contains the pip command.
     """
     path = find_model(model)
     kind = kind_of_model(path)
@@ -124,15 +124,15 @@ def load_engine(model: str | os.PathLike[str], engine: str | None = None, *, exa
 
     Args:
         model: Folder of a model of transformers, OpenVINO or MLX, a GGUF file, or a repository on the Hub.
-        engine: One of `hf_sgpe.generation.engines.engine_registry.ENGINES`; None for `best_engine`.
-        exact: Compute in 32 bits, so that all engines generate the same tokens, except where rounding decides between two
-            tokens.
+        engine: One of `hf_sgpe.generation.engines.engine_registry.ENGINES`; None means `best_engine`.
+        exact: Compute in 32 bits, so that all engines generate the same tokens. They can still differ where rounding decides
+            between two tokens.
         settings: ``device`` for transformers and OpenVINO; ``n_ctx`` and ``n_gpu_layers`` for llama.cpp;
             ``keep_prefixes`` for all engines except OpenVINO.
 
     Raises:
-        SGPEError: there is no such model or engine, or the engine is not installed, cannot run this model, or does not have
-            one of the settings.
+        SGPEError: there is no such model or engine, or the engine is not installed, cannot run this model, or lacks one of
+            the settings.
     """
     path = find_model(model)
     name = best_engine(path) if engine is None else engine
@@ -155,7 +155,7 @@ def load_engine(model: str | os.PathLike[str], engine: str | None = None, *, exa
     for setting in settings:
         if setting not in accepted:
             raise SGPEError(f"{name} has no setting {setting!r}: its settings are {', '.join(accepted) or 'none'}")
-    loaded = chosen(path, exact=exact, **settings)  # type: ignore[call-arg]  # each has a constructor of its own
+    loaded = chosen(path, exact=exact, **settings)  # type: ignore[call-arg]  # each has its own constructor
     length = loaded.context_length
     if length is not None and (not isinstance(length, int) or length < 1):
         loaded.close()
@@ -176,7 +176,7 @@ def find_model(model: str | os.PathLike[str]) -> Path:
 
 
 def kind_of_model(path: Path) -> str:
-    """Return the kind of a model, one of `MODEL_KINDS`, named after the library that wrote it.
+    """Return the kind of a model, one of `MODEL_KINDS`. Kinds are named after the library that wrote the model.
 
     Raises:
         SGPEError: there is no model at ``path``.
@@ -219,8 +219,8 @@ def _look_for(engines: tuple[type[Engine], ...]) -> Machine:
 
 
 def _version_conflict(engine: type[Engine]) -> str:
-    """Return the first conflict between the installed versions of the engine's packages and what they require; empty if
-    there is none.
+    """Return the first conflict between the versions that the engine's packages require and the versions that are installed.
+    Return an empty text if there is no conflict.
     """
     package = next(iter(engine.packages), "")
     try:
@@ -235,7 +235,7 @@ def _version_conflict(engine: type[Engine]) -> str:
         except PackageNotFoundError:
             continue
         if not need.specifier.contains(installed, prereleases=True):
-            return f"{package} {version(package)} needs {need.name}{need.specifier}, and {installed} is installed"
+            return f"{package} {version(package)} needs {need.name}{need.specifier}, but {installed} is installed"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""The base class of engines. An engine takes token ids and generates the ids that follow; its class attributes describe it
+"""The base class of engines. An engine takes token ids and generates the next ids. Class attributes describe an engine
 before a model is loaded.
 """
 
@@ -29,7 +29,7 @@ Watch: TypeAlias = Callable[[int | None, Logits], Logits | None]
 
 The previous token is None for the first token of an answer. The engine chooses the next token from the returned logits, or
 from the raw logits if the function returns None. The function may keep or change the array. An engine may compute a few
-tokens ahead; the function is then also called for tokens after the last token of the answer.
+tokens ahead. In that case, the function is also called for tokens after the last token of the answer.
 """
 
 Step = TypeVar("Step")
@@ -40,9 +40,9 @@ class ScoredToken(NamedTuple):
 
     Attributes:
         id: Id of the token.
-        logprob: Natural log-probability of the token over the whole vocabulary, before temperature, penalty and cuts. The
-            first token of a text has none (nan), because no token precedes it.
-        top: The most probable tokens with their log-probabilities, most probable first.
+        logprob: Natural log-probability of the token over the whole vocabulary, before temperature, penalty and cuts. It is
+            nan for the first token of a text, because no token precedes this token.
+        top: The most probable tokens with their log-probabilities, ordered from the most probable to the least probable.
     """
 
     id: int
@@ -51,28 +51,30 @@ class ScoredToken(NamedTuple):
 
 
 class Engine(ABC):
-    """A loaded model that takes token ids and generates the ids that follow. To free its memory, use the engine in a
-    ``with`` block, or call `close`.
+    """A loaded model that takes token ids and generates the next ids. To free its memory, use the engine in a ``with``
+    block, or call `close`.
 
     An engine generates one text at a time. If another text is started, the iterator of the previous text raises an error.
 
-    The class attributes describe the engine before a model is loaded, and its module imports the engine's library on first
-    use. The constructor's arguments, except the model's path and ``exact``, are the settings of `load_engine`.
+    The class attributes describe the engine before a model is loaded. The module of the engine imports the engine's library
+    on first use. The arguments of the constructor are the settings of `load_engine`, except the path of the model and
+    ``exact``.
 
     Attributes:
         name: Name of the engine.
         imports: Modules that must be importable.
-        packages: Packages of the engine, the main one first.
+        packages: Packages of the engine. The first is the main package.
         pip: Command that installs the packages.
         runs: Kinds of models (`hf_sgpe.generation.engines.detection.MODEL_KINDS`) that the engine runs.
         rank: Order of preference: the engine with the lowest rank is chosen.
         has_embeddings: Whether `embed` works.
-        rank_on_gpu: Rank on a machine with a GPU that this engine can use; None if the rank is the same.
+        rank_on_gpu: Rank on a machine with a GPU that this engine can use. None if this is the same as ``rank``.
         vocab_size: Number of rows of the model's embedding. All ids are below it.
-        context_length: Maximum number of tokens in prompt and answer together; None if the model's configuration does not
-            state the maximum.
+        context_length: Maximum number of tokens in prompt and answer together. None if the model's configuration does not
+            contain this maximum.
         stop_ids: Tokens that end an answer according to the model's configuration.
-        reused: Number of tokens of the last prompt whose keys and values were kept from an earlier text.
+        reused: Number of tokens of the last prompt that were not computed, because their keys and values were kept from an
+            earlier text.
     """
 
     name: ClassVar[str]
@@ -94,12 +96,15 @@ class Engine(ABC):
 
     @classmethod
     def devices(cls) -> tuple[str, ...]:
-        """Return the names of this machine's devices that the engine can use. Called only if the engine is installed."""
+        """Return the names of this machine's devices that the engine can use. This method is called only if the engine is
+        installed.
+        """
         return ("CPU",)
 
     @classmethod
     def why_not(cls, path: Path) -> str:
-        """Return why the engine cannot load a model, or might compute it wrongly; empty if it runs the model correctly.
+        """Return why the engine cannot load a model or might compute wrong results. Return an empty text if the engine runs
+        the model correctly.
 
         Raises:
             SGPEError: there is no model at ``path``.
@@ -110,20 +115,20 @@ class Engine(ABC):
     def _go_on(
         self, ids: list[int], options: GenerationOptions, stop_ids: frozenset[int], watch: Watch | None
     ) -> Generator[int, None, None]:
-        """Yield at most ``options.max_new_tokens`` next tokens; the generator may end with one of ``stop_ids``.
+        """Yield at most ``options.max_new_tokens`` next tokens. The last of them may be one of ``stop_ids``.
 
-        Logits are computed only if there is a ``watch``. It is called before each token is yielded.
+        Logits are computed only if there is a ``watch``. The watch is called before each token is yielded.
         """
 
     @abstractmethod
     def _logits(self, ids: list[int]) -> Generator[Logits, None, None]:
-        """Yield arrays of logits for the token after each id: a row for each of some ids, a column for each row of the
-        embedding.
+        """Yield the logits for the token after each id, in several arrays. An array has a row for each of some ids, and a
+        column for each row of the embedding.
         """
 
     def _hidden(self, ids: list[int]) -> Generator[Logits, None, None]:
-        """Yield arrays of the last hidden states, after the last normalization: a row for each of some ids. An engine
-        without embeddings has no such method.
+        """Yield the last hidden states, after the last normalization, in several arrays. An array has a row for each of some
+        ids. An engine without embeddings does not implement this method.
         """
         raise NotImplementedError
 
@@ -132,7 +137,7 @@ class Engine(ABC):
         """Free the model."""
 
     def _batch(self, prompts: list[tuple[list[int], GenerationOptions]]) -> list[list[int]]:
-        """Return the answer to each prompt. The options of the prompts differ only in ``max_new_tokens``."""
+        """Return the answer to each prompt. The options of the prompts may differ only in ``max_new_tokens``."""
         return [list(self._until_stopped(*prompt)) for prompt in prompts]
 
     def generate(
@@ -150,12 +155,12 @@ class Engine(ABC):
 
         Args:
             ids: Ids of the prompt.
-            watch: Function that is called with the logits of each token and may replace them; see `Watch`.
-            with_stop: Whether the stop token, if there is one, is the last token.
+            watch: Function that is called with the logits for each token. It may replace these logits; see `Watch`.
+            with_stop: Whether to yield the stop token, if there is one, as the last token.
 
         Raises:
-            SGPEError: before anything runs: the prompt is empty, fills the context or has an id beyond the model's
-                vocabulary, or the engine is closed.
+            SGPEError: the prompt is empty, fills the context, or contains an id beyond the model's vocabulary; or the engine
+                is closed. This is checked before the model runs.
         """
         options = options or GenerationOptions()
         prompt, options = self._checked(ids, options)
@@ -172,17 +177,17 @@ class Engine(ABC):
     ) -> Iterator[ScoredToken]:
         """Return an iterator over the tokens of the answer with their log-probabilities.
 
-        The tokens are those of `generate` with the same options, seed and watch.
+        The tokens are the same as from `generate` with the same options, seed and watch.
 
         Args:
             ids: Ids of the prompt.
             top: Number of most probable tokens to return with each token.
-            watch: As for `generate`. The log-probabilities are those of the model's own logits.
-            with_stop: As for `generate`.
+            watch: See `generate`. The log-probabilities are computed from the model's own logits.
+            with_stop: See `generate`.
 
         Raises:
-            SGPEError: as `generate`, or ``top`` is not a whole number of at least 0; during the iteration: a logit is not a
-                number.
+            SGPEError: `generate` raises an error; ``top`` is not a whole number of at least 0; or, during the iteration, a
+                logit is not a number.
         """
         _check_top(top)
         shown: deque[Logits] = deque()
@@ -200,14 +205,14 @@ class Engine(ABC):
         The logits of only a few hundred tokens are in memory at a time. This call stops a generation in progress.
 
         Args:
-            ids: At least one id, and at most as many as the model's context.
+            ids: The ids of the text: at least one id, and no more ids than the model's context.
 
         Returns:
             An array of shape ``(len(ids) - 1,)``.
 
         Raises:
-            SGPEError: there are no ids, more ids than the context, or an id beyond the model's vocabulary; the engine is
-                closed; or a logit is not a number.
+            SGPEError: there are no ids; there are more ids than the context; an id is beyond the model's vocabulary; the
+                engine is closed; or a logit is not a number.
         """
         tokens = self._checked_text(ids)
         scores = np.empty(len(tokens) - 1)
@@ -223,7 +228,7 @@ class Engine(ABC):
         """Return the mean of the last hidden states of a text's tokens.
 
         Raises:
-            SGPEError: as `logprobs`, or the engine has no embeddings.
+            SGPEError: `logprobs` raises an error, or the engine has no embeddings.
         """
         if not self.has_embeddings:
             raise SGPEError(f"{self.name} has no embeddings: use an engine that has them, such as transformers")
@@ -233,15 +238,16 @@ class Engine(ABC):
         return np.asarray(total / len(tokens), np.float32)
 
     def score(self, ids: Iterable[int], *, top: int = 0, with_next: bool = False) -> Iterator[ScoredToken]:
-        """Return an iterator over the tokens of a text with the same log-probabilities as `logprobs`.
+        """Return an iterator over the tokens of a text with their log-probabilities. The log-probabilities are the same as
+        from `logprobs`.
 
         Args:
-            ids: As for `logprobs`.
+            ids: See `logprobs`.
             top: Number of most probable tokens to return with each token after the first.
             with_next: Whether to add the most probable next token after the text.
 
         Raises:
-            SGPEError: as `logprobs`, or ``top`` is not a whole number of at least 0.
+            SGPEError: `logprobs` raises an error, or ``top`` is not a whole number of at least 0.
         """
         _check_top(top)
         return self._scored_text(self._checked_text(ids), top, with_next)
@@ -257,10 +263,10 @@ class Engine(ABC):
                     yield _scored(int(row.argmax()) if id is None else id, _log_softmax(row), top)
 
     def generate_batch(self, batch: Sequence[Iterable[int]], options: GenerationOptions | None = None) -> list[list[int]]:
-        """Return the answer to each prompt. Engines that can batch compute all answers at once.
+        """Return the answer to each prompt. Engines with batching compute all answers at once.
 
         Raises:
-            SGPEError: as `generate`; the message has the number of the prompt.
+            SGPEError: `generate` raises an error. The message contains the number of the prompt.
         """
         options = options or GenerationOptions()
         checked = []
@@ -286,7 +292,9 @@ class Engine(ABC):
         self.close()
 
     def _checked(self, ids: Iterable[int], options: GenerationOptions) -> tuple[list[int], GenerationOptions]:
-        """Return the prompt as a list, and the options with at most as many new tokens as fit into the context."""
+        """Return the prompt as a list. Also return the options, with ``max_new_tokens`` limited to the free part of the
+        context.
+        """
         if not isinstance(options, GenerationOptions):
             raise TypeError(f"expected GenerationOptions, not {type(options).__name__}")
         prompt = self._checked_ids(ids, "prompt")
@@ -356,7 +364,7 @@ class Engine(ABC):
                     return
 
     def _alone(self, steps: Generator[Step, None, None]) -> Generator[Step, None, None]:
-        """End the previous text, then yield ``steps``; raise an error once another text is started."""
+        """End the previous text, and then yield ``steps``. Raise an error if another text is started."""
         self._end()
         self.reused = 0
         with closing(steps):
@@ -368,7 +376,7 @@ class Engine(ABC):
                     raise SGPEError(f"this engine {event} before this text was complete")
 
     def _in_one_line(self, steps: Iterator[Step]) -> Iterator[Step]:
-        """Yield ``steps``; an exception of the engine's library becomes a one-line error with the engine's name."""
+        """Yield ``steps``. Turn an exception of the engine's library into a one-line error with the engine's name."""
         try:
             yield from steps
         except (SGPEError, TypeError):
@@ -378,7 +386,7 @@ class Engine(ABC):
 
 
 def _without_stops(stop_ids: list[int], tokens: int, watch: Watch | None) -> Watch:
-    """Return a watch that calls ``watch``, and makes stop tokens impossible for the first tokens of an answer."""
+    """Return a watch that calls ``watch`` and, for the first tokens of an answer, makes stop tokens impossible."""
     left = tokens
 
     def mask(last: int | None, logits: Logits) -> Logits | None:

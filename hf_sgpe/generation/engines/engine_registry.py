@@ -10,7 +10,7 @@ from hf_sgpe.generation.engines.openvino import OpenVINOEngine
 from hf_sgpe.generation.engines.transformers import TransformersEngine
 
 ENGINES: dict[str, type[Engine]] = {}
-"""The classes of the engines, keyed by name; `add_engine` adds one."""
+"""The classes of the engines, keyed by name. `add_engine` adds a class."""
 
 
 def add_engine(engine: type[Engine]) -> None:
@@ -20,7 +20,7 @@ def add_engine(engine: type[Engine]) -> None:
         SGPEError: another engine has this name.
     """
     if engine.name in ENGINES:
-        raise SGPEError(f"there is already an engine called {engine.name!r}: choose another name")
+        raise SGPEError(f"an engine {engine.name!r} already exists: choose another name")
     ENGINES[engine.name] = engine
 
 

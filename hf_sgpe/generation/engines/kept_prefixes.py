@@ -1,5 +1,5 @@
-"""Kept prefixes: the keys and values of recent texts, so that a prompt that begins like a recent text is computed from where
-they differ.
+"""Kept prefixes: the keys and values of recent texts. If a prompt begins like a recent text, the common beginning is not
+computed again.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from hf_sgpe.errors import SGPEError
 
 Cache = TypeVar("Cache")
 
-# Computing fewer tokens takes no longer than a single one.
+# Fewer tokens than this are computed in the time of a single token.
 _FEWEST = 8
 
 
 def number_of_prefixes(given: int | None, *, exact: bool) -> int:
-    """Return the number of prefixes that an engine keeps: by default one, and none with ``exact``.
+    """Return the number of prefixes that an engine keeps. The default is 1, or 0 with ``exact``.
 
     Raises:
         SGPEError: ``given`` is not a whole number of at least 0.
@@ -30,16 +30,16 @@ def number_of_prefixes(given: int | None, *, exact: bool) -> int:
 
 
 def common_length(first: Sequence[int], second: Sequence[int]) -> int:
-    """Return the number of ids at the beginning that two sequences have in common."""
+    """Return the length of the common beginning of two sequences."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
 
 
 class KeptPrefixes(Generic[Cache]):
-    """The key-value caches of recent texts with the ids in them.
+    """The key-value caches of recent texts, together with the ids in the caches.
 
     Args:
         most: The maximum number of caches, including the cache in use.
-        crop: Function that removes the tokens of a cache after the first ones; it returns whether it could.
+        crop: Function that removes all but the first tokens of a cache, and returns whether this was possible.
     """
 
     def __init__(self, most: int, crop: Callable[[Cache, int], bool]) -> None:
@@ -48,11 +48,13 @@ class KeptPrefixes(Generic[Cache]):
         self._kept: list[tuple[list[int], Cache]] = []
 
     def take(self, ids: list[int]) -> tuple[Cache | None, int]:
-        """Remove and return the cache with the most tokens at the beginning of a prompt, and the number of these tokens. The
-        cache has no other tokens, and never all tokens of the prompt, because the logits of the last one are needed.
+        """Remove and return the cache that has the longest common beginning with a prompt, and the length of this beginning.
+        The cache is cropped to this beginning. It never contains all tokens of the prompt, because the logits of the last
+        token are needed.
 
         Returns:
-            None and 0 if no cache has enough of them. The oldest cache is then removed if there is no room for another one.
+            None and 0 if no common beginning is long enough. In that case, the oldest cache is removed if there is no room
+            for another cache.
         """
         lengths = [common_length(kept, ids[:-1]) for kept, _ in self._kept]
         longest = max(lengths, default=0)

@@ -1,4 +1,4 @@
-"""Generation with llama.cpp through llama-cpp-python, on CPUs and on NVIDIA, AMD and Apple GPUs."""
+"""Generation with llama.cpp and its package llama-cpp-python, on CPUs and on NVIDIA, AMD and Apple GPUs."""
 
 from __future__ import annotations
 
@@ -35,17 +35,18 @@ _MODEL_FILE = "model.gguf"
 class LlamaCppEngine(Engine):
     """A model in a GGUF file.
 
-    On first load, a folder of transformers is converted to a GGUF file with weights of the same type. The file is cached.
+    When a folder of transformers is loaded for the first time, it is converted to a GGUF file with weights of the same type.
+    The file is cached.
 
     Args:
         path: The GGUF file, or the folder.
-        n_ctx: Number of tokens in the context; None for the model's own limit, but at most `LONGEST_CONTEXT`.
-        n_gpu_layers: Number of layers to compute on a GPU; -1 for all, 0 for none. It has no effect without a GPU.
+        n_ctx: Number of tokens in the context. None: the model's own limit, but at most `LONGEST_CONTEXT`.
+        n_gpu_layers: Number of layers to compute on a GPU: -1 for all, 0 for none. Without a GPU, it has no effect.
         exact: Cache keys and values in 32 bits, and convert a folder's weights to 32 bits. The weights of a GGUF file keep
             their type. For GPT-2, llama.cpp still looks up gelu in a 16-bit table.
 
-        keep_prefixes: Whether the keys and values of the last text are kept, so that a prompt that begins like this text
-            is computed from where they differ: 0 or 1; None for 1, or 0 with ``exact``.
+        keep_prefixes: Number of texts whose keys and values are kept: 0 or 1, the last text. If a prompt begins like this
+            text, the common beginning is not computed again. None means 1, or 0 with ``exact``.
 
     Raises:
         SGPEError: llama-cpp-python is missing, or it cannot load the model.
@@ -122,7 +123,8 @@ class LlamaCppEngine(Engine):
 
     @classmethod
     def why_not(cls, path: Path) -> str:
-        """Return why a folder cannot be converted to a GGUF file of the same model; empty if it can be converted.
+        """Return why a folder cannot be converted to a GGUF file of the same model. Return an empty text if it can be
+        converted.
 
         Raises:
             SGPEError: the folder has no model.
@@ -149,7 +151,7 @@ class LlamaCppEngine(Engine):
                     (logits,) = self._computed(1)
                     if (replaced := watch(last, logits.copy())) is not None:
                         logits[:] = replaced
-                # Sampling also adds the token to those that the repetition penalty applies to.
+                # Sampling also makes the repetition penalty apply to this token.
                 id = llama_cpp.llama_sampler_sample(sampler, llm.ctx, -1)
                 yield id
                 last = id
@@ -173,14 +175,14 @@ class LlamaCppEngine(Engine):
         llm.reset()
         for start in range(0, len(ids), llm.n_batch):
             part = ids[start : start + llm.n_batch]
-            # The same as `eval`, which keeps only the logits of the last token.
+            # The same as `eval`, but `eval` keeps only the logits of the last token.
             llm._ctx.kv_cache_seq_rm(-1, start, -1)
             llm._batch.set_batch(part, n_past=start, logits_all=True)
             llm._ctx.decode(llm._batch)
             yield self._computed(len(part)).copy()
 
     def _computed(self, tokens: int) -> Logits:
-        """Return a view, in llama.cpp's memory, of the logits of the last ``tokens`` computed tokens."""
+        """Return the logits of the last ``tokens`` computed tokens, as a view of llama.cpp's memory."""
         import llama_cpp
 
         ctx = self._llm.ctx
@@ -188,8 +190,8 @@ class LlamaCppEngine(Engine):
         return np.ctypeslib.as_array(address, shape=(tokens, self.vocab_size))
 
     def _begin(self, ids: list[int]) -> None:
-        """Compute a prompt. The beginning that it shares with the previous text, as in the turns of a chat, is not computed
-        again.
+        """Compute a prompt. If the prompt begins like the previous text, as in the turns of a chat, this beginning is not
+        computed again.
         """
         import llama_cpp
 
@@ -213,9 +215,7 @@ def _convert(source: Path, target: Path, *, exact: bool) -> None:
 
 @contextmanager
 def _sampler(options: GenerationOptions, tokens: int, vocab_size: int) -> Iterator[llama_sampler_p]:
-    """Yield llama.cpp's samplers in the order of `GenerationOptions`, because llama.cpp's default order applies the
-    temperature last.
-    """
+    """Yield llama.cpp's samplers in the order of `GenerationOptions`. By default, llama.cpp applies the temperature last."""
     import llama_cpp
 
     chain = llama_cpp.llama_sampler_chain_init(llama_cpp.llama_sampler_chain_default_params())

@@ -26,10 +26,11 @@ class MLXEngine(Engine):
 
     Args:
         path: Folder of the model.
-        exact: Compute in 32 bits, including the cache of keys and values; otherwise in the type of the weights.
-        keep_prefixes: Number of texts whose keys and values are kept in memory. A prompt that begins like a kept text is
-            computed from where they differ. None for 1, or 0 with ``exact``. Nothing is kept for models with a sliding
-            window.
+        exact: If True, compute in 32 bits, including the cache of keys and values. If False, compute in the type of the
+            weights.
+        keep_prefixes: Number of texts whose keys and values are kept in memory. If a prompt begins like a kept text, the
+            common beginning is not computed again. None means 1, or 0 with ``exact``. Nothing is kept for models with a
+            sliding window.
 
     Raises:
         SGPEError: mlx-lm is missing, or the folder has no such model.
@@ -66,7 +67,8 @@ class MLXEngine(Engine):
 
     @classmethod
     def why_not(cls, path: Path) -> str:
-        """Return why mlx-lm might compute other logits than transformers; empty if it computes the same logits.
+        """Return why mlx-lm might compute other logits than transformers. Return an empty text if both compute the same
+        logits.
 
         Raises:
             SGPEError: the folder has no model.
@@ -81,7 +83,7 @@ class MLXEngine(Engine):
         except SGPEError as error:
             return f"reads only safetensors ({error})"
         if extra := [file.name for file in sorted(path.glob("model*.safetensors")) if file not in files]:
-            return f"would also read {extra[0]}, which is not part of the model: move that file"
+            return f"would also read {extra[0]}, but this file is not part of the model: move the file"
         if config.get("tie_word_embeddings"):
             try:
                 check_head(path, stored(path), config, "model.embed_tokens.weight")
@@ -133,7 +135,9 @@ class MLXEngine(Engine):
         return self._passes(self._model.model, ids)
 
     def _passes(self, model: Any, ids: list[int]) -> Generator[Logits, None, None]:
-        """Yield the outputs of a model, or of its part without the last matrix, for some ids at a time."""
+        """Yield the outputs for some ids at a time. They are the outputs of a model, or of its part without the last
+        matrix.
+        """
         import mlx.core as mx
         from mlx_lm.models.cache import make_prompt_cache
 
@@ -144,7 +148,7 @@ class MLXEngine(Engine):
 
 
 def _can_crop(cache: list[Any]) -> bool:
-    """Return whether a cache has all keys and values of all layers, so that it can be cropped."""
+    """Return whether a cache can be cropped, because it contains all keys and values of all layers."""
     from mlx_lm.models.cache import KVCache
 
     return all(type(layer) is KVCache for layer in cache)
@@ -219,15 +223,15 @@ COMPARED: Compared = {
     ),
     "starcoder2": dict(_USUAL, hidden_act=("gelu",), use_bias=_YES, sliding_window=(None,)),
 }
-"""The settings for which mlx-lm computes the same as transformers, keyed by type of model; a test compares each value.
-
-The table is needed because mlx-lm silently ignores fields that it does not know."""
+"""The settings for which mlx-lm computes the same results as transformers, keyed by type of model. A test compares each
+value. This table is needed, because mlx-lm silently ignores unknown fields.
+"""
 
 
 def _for_mlx(config: dict[str, Any], written: dict[str, Any]) -> dict[str, Any]:
-    """Return a configuration of transformers, defaults included, in the fields of mlx-lm.
+    """Convert a configuration of transformers, including its defaults, to the fields of mlx-lm.
 
-    mlx-lm has other defaults, so every field has to be set. ``written`` has the fields of the file.
+    mlx-lm has other defaults, so every field has to be set. ``written`` contains the fields of the file.
     """
     settings = {name: value for name, value in config.items() if value is not None or name in written}
     if config["model_type"] == "qwen3_moe":  # transformers 5.5 renames or omits these fields
@@ -244,7 +248,9 @@ def _for_mlx(config: dict[str, Any], written: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sampler(options: GenerationOptions, vocab_size: int) -> Any:
-    """Return a sampler with mlx-lm's steps in the order of `GenerationOptions`; mlx-lm would apply the temperature last."""
+    """Return a sampler with mlx-lm's steps in the order of `GenerationOptions`. By default, mlx-lm applies the temperature
+    last.
+    """
     import mlx.core as mx
     from mlx_lm.sample_utils import apply_min_p, apply_top_k, apply_top_p
 

@@ -1,4 +1,4 @@
-"""Generation with OpenVINO through optimum-intel, on Intel CPUs, GPUs and NPUs."""
+"""Generation with OpenVINO and optimum-intel, on Intel CPUs, GPUs and NPUs."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ MODEL_FILE = "openvino_model.xml"
 
 
 class OpenVINOEngine(TransformersEngine):
-    """A causal language model that OpenVINO runs. optimum-intel gives it the generation methods of transformers.
+    """A causal language model that OpenVINO runs. optimum-intel adds the generation methods of transformers.
 
-    On first load, a folder of transformers is converted without quantization. The conversion is cached. No prefixes of texts
-    are kept, because OpenVINO has the keys and values inside the model, where they cannot be cropped.
+    When a folder of transformers is loaded for the first time, it is converted without quantization. The conversion is
+    cached. No prefixes of texts are kept, because OpenVINO stores keys and values inside the model, and they cannot be
+    cropped there.
 
     Args:
         path: Folder of the model, in the format of OpenVINO or transformers.
-        device: OpenVINO's name of the device: ``CPU``, ``GPU``, ``NPU`` or ``AUTO``; None for a GPU if there is one.
+        device: OpenVINO's name of the device: ``CPU``, ``GPU``, ``NPU`` or ``AUTO``. None: a GPU if there is one, otherwise
+            the CPU.
         exact: Compute in 32 bits, including the cache of keys and values, if the device supports it.
 
     Raises:
@@ -58,9 +60,9 @@ class OpenVINOEngine(TransformersEngine):
 
     @classmethod
     def why_not(cls, path: Path) -> str:
-        """Return why optimum-intel cannot convert a model; empty if it can convert the model.
+        """Return why optimum-intel cannot convert a model. Return an empty text if it can convert the model.
 
-        optimum-intel traces the code of transformers, so a conversion computes the same as transformers.
+        optimum-intel traces the code of transformers, so a converted model computes the same results as transformers.
 
         Raises:
             SGPEError: the folder has no model.
@@ -82,7 +84,7 @@ class OpenVINOEngine(TransformersEngine):
             return f"cannot convert models of type {kind!r}"
         newest, installed = getattr(exporter, "MAX_TRANSFORMERS_VERSION", None), version("transformers")
         if newest is not None and Version(installed) > Version(str(newest)):
-            return f"converts models of type {kind!r} with transformers up to {newest} only, and {installed} is installed"
+            return f"converts models of type {kind!r} only with transformers up to {newest}, but {installed} is installed"
         return ""
 
     def _load(self, path: Path, device: str | None, exact: bool) -> Any:

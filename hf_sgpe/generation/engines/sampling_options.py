@@ -27,16 +27,16 @@ _RANGES: dict[str, tuple[type, str, Callable[[Any], bool]]] = {
 class GenerationOptions:
     """Options of a generation.
 
-    These steps, in the order of transformers, choose the next token from the logits. Each step works on the result of the
-    step before:
+    The next token is chosen from the logits in these steps, which have the same order as in transformers. Each step uses the
+    result of the step before:
 
     1. the repetition penalty changes the logit of each token that occurs in the prompt or the answer;
-    2. with a temperature of 0 the token with the greatest logit is chosen, and the other steps are skipped;
+    2. with a temperature of 0, the token with the greatest logit is chosen, and the other steps are skipped;
     3. all logits are divided by the temperature;
     4. ``top_k`` keeps this number of the most probable tokens;
     5. ``top_p`` keeps the smallest set of most probable tokens whose probabilities sum to at least ``top_p``;
     6. ``min_p`` keeps the tokens with at least this fraction of the highest probability;
-    7. one of the remaining tokens is drawn, with its probability.
+    7. one of the remaining tokens is drawn at random, in proportion to the probabilities.
 
     Args:
         max_new_tokens: Maximum number of tokens in the answer.
@@ -44,17 +44,18 @@ class GenerationOptions:
         top_p: Above 0 and at most 1; 1 keeps all tokens.
         top_k: At least 0; 0 keeps all tokens.
         min_p: From 0 to 1; 0 keeps all tokens.
-        repetition_penalty: Positive logits are divided by this number and negative logits multiplied by it; 1 changes
-            nothing.
-        seed: The same seed gives the same tokens on one engine, machine and version; None for a random seed. On
-            transformers, OpenVINO and MLX, the number seeds the engine's global generator.
-        stop: Texts that end the answer; they are not part of the answer. The name of a special token also means the token.
+        repetition_penalty: Positive logits are divided by this number, and negative logits are multiplied by this number; 1
+            changes nothing.
+        seed: With the same seed, engine, machine and version, the tokens are the same. None means a random seed. On
+            transformers, OpenVINO and MLX, this number seeds the engine's global generator.
+        stop: Texts that end the answer. They are not part of the answer. If a text is the name of a special token, this
+            token also ends the answer.
         stop_ids: Tokens that end the answer, in addition to the stop tokens of the model's configuration.
-        ignore_eos: Whether the stop tokens of the model's configuration and of a chat template do not end the answer.
+        ignore_eos: Whether to continue the answer after a stop token of the model's configuration or of a chat template.
         min_new_tokens: Minimum number of tokens before a stop token or a stop text may end the answer.
         skip_special_tokens: Whether the text of special tokens is left out of the answer.
-        whole_syllables: Whether a stream holds back each letter until no later token can change it, in every script of this
-            package (`hf_sgpe.splitting.streams.whole_letters`). The text of the answer stays the same.
+        whole_syllables: Whether a stream holds back each letter until no later token can change the letter, in every script
+            of this package (`hf_sgpe.splitting.streams.whole_letters`). The text of the answer stays the same.
         heal: Whether the model chooses the last tokens of a prompt again if a longer token could replace them
             (`hf_sgpe.generation.token_healing`). It has no effect in a conversation, where the last word is complete.
 
@@ -69,7 +70,7 @@ class GenerationOptions:
     top_p: float = field(
         default=0.9,
         metadata=as_option(
-            "Draw from the most probable tokens, as few as together have this probability; 1 for all tokens."
+            "Draw from the smallest set of most probable tokens with at least this total probability; 1 for all tokens."
         ),
     )
     top_k: int = field(default=0, metadata=as_option("Draw from this number of the most probable tokens; 0 for all tokens."))

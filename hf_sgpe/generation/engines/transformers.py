@@ -24,12 +24,12 @@ class TransformersEngine(Engine):
 
     Args:
         path: Folder of the model.
-        device: PyTorch's name of the device: ``cpu``, ``cuda`` (also for AMD GPUs), ``cuda:1``, ``mps``; None for a GPU if
-            there is one.
-        exact: Compute in 32 bits; otherwise in the type of the stored weights.
-        keep_prefixes: Number of texts whose keys and values are kept in memory. A prompt that begins like a kept text is
-            computed from where they differ. None for 1, or 0 with ``exact``. Nothing is kept for models with a sliding
-            window, a recurrent state, or positions that depend on the length of the text.
+        device: PyTorch's name of the device: ``cpu``, ``cuda`` (also for AMD GPUs), ``cuda:1``, ``mps``. None: a GPU if
+            there is one, otherwise the CPU.
+        exact: If True, compute in 32 bits. If False, compute in the type of the stored weights.
+        keep_prefixes: Number of texts whose keys and values are kept in memory. If a prompt begins like a kept text, the
+            common beginning is not computed again. None means 1, or 0 with ``exact``. Nothing is kept for models with a
+            sliding window, a recurrent state, or positions that depend on the length of the text.
 
     Raises:
         SGPEError: PyTorch is missing, or the folder has no such model.
@@ -63,7 +63,7 @@ class TransformersEngine(Engine):
 
     @classmethod
     def devices(cls) -> tuple[str, ...]:
-        """Return the CPU and the names of NVIDIA and AMD GPUs; PyTorch lists both under CUDA."""
+        """Return the CPU and the names of NVIDIA and AMD GPUs. PyTorch lists both kinds of GPUs under CUDA."""
         import torch
 
         return ("CPU", *(torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())))
@@ -90,7 +90,7 @@ class TransformersEngine(Engine):
     def _go_on(
         self, ids: list[int], options: GenerationOptions, stop_ids: frozenset[int], watch: Watch | None
     ) -> Generator[int, None, None]:
-        # transformers pushes tokens to a streamer. To pull them one by one, run it in its own thread.
+        # transformers pushes tokens to a streamer. To pull tokens one by one, run transformers in a separate thread.
         arrived: SimpleQueue[int | BaseException | None] = SimpleQueue()
         is_over = threading.Event()
         # The thread computes at most this many tokens ahead, because a watch may keep the large arrays of logits.
@@ -154,7 +154,7 @@ class TransformersEngine(Engine):
             yield output.last_hidden_state[0, first:].float().cpu().numpy()
 
     def _passes(self, model: Any, ids: list[int]) -> Iterator[tuple[Any, int]]:
-        """Yield the outputs of a model for some ids at a time, each with the number of the output's first new row."""
+        """Yield the outputs of a model for some ids at a time. With each output, yield the number of its first new row."""
         import torch
 
         cache: Any = None
@@ -185,7 +185,7 @@ class TransformersEngine(Engine):
         show: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
         cache: Any = None,
     ) -> torch.Tensor:
-        """Return the prompts with their answers, one row each; shorter prompts are padded on the left.
+        """Return one row for each prompt and its answer. Shorter prompts are padded on the left.
 
         Args:
             cache: The keys and values of the beginning of the only prompt; those of the other tokens are added.
@@ -228,13 +228,13 @@ class TransformersEngine(Engine):
         return answers
 
     def _batch(self, prompts: list[tuple[list[int], GenerationOptions]]) -> list[list[int]]:
-        """Compute all answers in one batch. Padding shorter prompts changes logits by rounding."""
+        """Compute all answers in one batch. The padding of shorter prompts changes logits slightly, by rounding."""
         distinct = {options for _, options in prompts}
         longest = max((len(ids) for ids, _ in prompts), default=0)
         # Older versions apply the repetition penalty to padding, and padded prompts also have to fit into the context.
         if len(prompts) < 2 or len(distinct) > 1 or (options := distinct.pop()).repetition_penalty != 1:
             return super()._batch(prompts)
-        if options.min_new_tokens:  # each prompt needs a watch of its own
+        if options.min_new_tokens:  # each prompt needs its own watch
             return super()._batch(prompts)
         if self.context_length is not None and longest + options.max_new_tokens > self.context_length:
             return super()._batch(prompts)
@@ -260,9 +260,9 @@ def load_whole(path: Path, **options: Any) -> Any:
     options |= {"output_loading_info": True, "ignore_mismatched_sizes": True}
     model, info = AutoModelForCausalLM.from_pretrained(path, **options)
     for keys, problem in (
-        (info["missing_keys"], "config.json needs {}, which the weights lack"),
+        (info["missing_keys"], "config.json requires {}, but the weights do not contain it"),
         (info["mismatched_keys"], "the shape of {} differs from the shape in config.json"),
-        (info["unexpected_keys"], "the weights have {}, which config.json does not describe"),
+        (info["unexpected_keys"], "the weights contain {}, but config.json does not describe it"),
     ):
         if keys:
             first = min(key if isinstance(key, str) else key[0] for key in keys)
@@ -295,7 +295,7 @@ _AHEAD = 3
 
 
 class _Streamer:
-    """A streamer for transformers, which passes it the prompt and then each token."""
+    """A streamer for transformers. It receives the prompt, and then each token."""
 
     def __init__(self, arrived: SimpleQueue[int | BaseException | None]) -> None:
         self._arrived = arrived
@@ -307,4 +307,4 @@ class _Streamer:
         self._has_prompt = True
 
     def end(self) -> None:
-        """Do nothing: the thread that generates reports the end of the text."""
+        """Do nothing, because the generating thread reports the end of the text."""

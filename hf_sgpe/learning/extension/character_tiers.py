@@ -1,8 +1,8 @@
-"""Learning of an extension of a tokenizer whose merges join characters, as in SentencePiece.
+"""Extending a tokenizer whose merges join characters, as in SentencePiece.
 
 Merges join whole characters, so a merge with a character of the new scripts never changes other text. The merges are closed:
-each pair of tokens that makes a new token is a merge. SentencePiece and llama.cpp join any two neighbours that make a token,
-so with closed merges their ids are the same.
+if two tokens join to a new token, their pair is a merge. SentencePiece and llama.cpp join any two neighbours that make a
+token, so they produce the same ids if the merges are closed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hf_sgpe.vocabulary.special_tokens import any_of
 
 
 class CharacterTierLearner(TierLearner):
-    """The learner of the merges of one extended tokenizer whose merges join characters."""
+    """The learner for an extended tokenizer whose merges join characters."""
 
     @cached_property
     def _alphabet(self) -> frozenset[str]:
@@ -41,14 +41,16 @@ class CharacterTierLearner(TierLearner):
 
     @cached_property
     def _with_added_tokens(self) -> list[int]:
-        """The places of words with an added token. It is matched before merges, so no merge crosses it."""
+        """The positions of words that contain an added token. Added tokens are matched before merges, so no merge crosses
+        them.
+        """
         added = any_of(frozenset(self.base.added_tokens))
         firsts = frozenset(text[:1] for text in self.base.added_tokens)
         texts = enumerate(word.decode() for word in self.words.words)
         return [place for place, text in texts if not firsts.isdisjoint(text) and added.search(text)]
 
     def tiers(self, *, reach_all: bool) -> Tiers:
-        """Return the best tiers, with all pairs that make a new token."""
+        """Return the best tiers. They contain every pair that makes a new token."""
         best = self._best_tiers()
         known = {*self.base.vocab, *best.new_tokens(self.base.vocab)}
         return best._replace(merges=closed(best.merges, known, only=self.confinement.holds))
@@ -60,7 +62,8 @@ class CharacterTierLearner(TierLearner):
         room = self.wanted - unit_tokens
         if room < 0:
             return None
-        # Of equal pairs the last one counts, so the tokenizer's own merges of units would take them back from the front.
+        # If a pair occurs more than once, the last occurrence counts. So the tokenizer's own merges of units would move
+        # these pairs from the front to a later place.
         moved = set(units)
         inside = [pair for pair in self._merges_inside if pair not in moved]
         merges = closed([*units, *inside], known, only=self.confinement.holds)
@@ -75,7 +78,7 @@ class CharacterTierLearner(TierLearner):
         return Tiers([*units, *rest, *learned], unit_tokens, gains, untaught, tuple(characters))
 
     def _characters_and_unit_pairs(self, chosen: ChosenUnits) -> tuple[list[bytes], list[BytesPair]]:
-        """Return the new characters, and the merges that build the units of characters."""
+        """Return the new characters, and the merges that build units from characters."""
         plain = [character for character in sorted(self.characters) if not self._is_shared(character)]
         units = dict.fromkeys([*plain, *order_units(chosen, self.trie, characters=plain)])
         shared = set(filter(self._is_shared, set("".join(units)) - {" "}))
@@ -83,12 +86,12 @@ class CharacterTierLearner(TierLearner):
         new = [character.encode() for character in dict.fromkeys("".join(whole))]
         tier = build_unit_tier([unit.encode() for unit in whole])
         spelled = spell_tokens(BYTES, tier)
-        # The first merges build characters of bytes, and all others join whole characters.
+        # The first merges build characters from bytes. All other merges join whole characters.
         pairs = [(spelled[left], spelled[right]) for left, right in tier]
         return [c for c in new if c not in self.base.vocab], [pair for pair in pairs if all(map(is_text, pair))]
 
     def _is_shared(self, character: str) -> bool:
-        """Return whether a character has no token and may not get one, because the character also occurs in other text."""
+        """Return whether a character must stay without a token, because the character also occurs in other text."""
         encoded = character.encode()
         return encoded not in self.base.vocab and not self.confinement.holds(encoded)
 
@@ -99,7 +102,8 @@ class CharacterTierLearner(TierLearner):
         times, _ = super()._times(sequences, tokens)
         for word in self._with_added_tokens:
             times[word] = 0
-        # A word with a character without a token is not learned from: no merge joins the tokens of its bytes.
+        # Words are left out of learning if one of their characters has no token, because no merge joins the tokens of the
+        # character's bytes.
         ids, ends = flat(sequences)
         untaught = np.flatnonzero(np.isin(ids, [n for n, byte in enumerate(BYTES) if byte not in self._tokens_inside]))
         for word in np.unique(np.searchsorted(ends, untaught, side="right")).tolist():

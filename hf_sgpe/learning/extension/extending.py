@@ -1,9 +1,10 @@
 """Extending an existing tokenizer with the words of new scripts, so that all other text keeps its ids.
 
-The merges of the result are, in this order: the merges that build the letters and syllables of the scripts, the tokenizer's
-own merges, and the merges learned from the resulting pieces of the scripts' words. Every added or moved merge has bytes that
-only occur in text with a character of the scripts (`hf_sgpe.vocabulary.confinement`). All other text is split into the same
-words as before. So all other text keeps its ids. `check_promise` checks this for any two tokenizers.
+The extended tokenizer has three groups of merges, in this order: merges that build the letters and syllables of the scripts;
+the merges of the old tokenizer; and merges learned from the scripts' words, after the first two groups are applied to these
+words. Every added or moved merge contains bytes that occur only in text with a character of the scripts
+(`hf_sgpe.vocabulary.confinement`). All other text is split into the same words as before, so it keeps its ids.
+`check_promise` checks this for any two tokenizers.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ class Extension:
         tokenizer: The extended tokenizer.
         unit_tokens: Number of new tokens that build letters, syllables, digits and punctuation. All other new tokens were
             learned.
-        tokens_per_piece: Average number of tokens of a piece of text, with the base and with the extended tokenizer. A piece
-            is a part of text that the split keeps whole: a word, a part of a word, or punctuation. Only pieces with a
-            character of the scripts count.
+        tokens_per_piece: Average number of tokens of a piece, with the base tokenizer and with the extended tokenizer. A
+            piece is a part of the text that the split keeps whole: a word, a part of a word, or punctuation. Only pieces
+            that contain a character of the scripts are counted.
     """
 
     base: TokenizerData
@@ -63,8 +64,8 @@ class Extension:
         return len(self.tokenizer.vocab) - len(self.base.vocab)
 
     def at(self, new_tokens: int) -> TokenizerData:
-        """Return the extended tokenizer with only ``new_tokens`` of its new tokens: first the letters and syllables, then
-        the first learned tokens.
+        """Return the extended tokenizer with only the first ``new_tokens`` new tokens. Letters and syllables come first, and
+        learned tokens follow in the order of learning.
         """
         old, whole = self.base.vocab, self.tokenizer
         merged = dict.fromkeys(left + right for left, right in whole.merges)
@@ -85,27 +86,28 @@ def extend_from_counts(
 ) -> Extension:
     """Learn tokens for the words of the scripts and add these tokens to a tokenizer.
 
-    Time grows with the distinct words of the scripts, as for training. If letters and syllables compete with learned tokens
-    for room, learning is repeated up to six times.
+    As for training, the time grows with the number of distinct words of the scripts. If letters and syllables compete with
+    learned tokens for room, learning is repeated up to six times.
 
     Args:
         counts: Words of text that was split by `ExtensionConfig.counting_splitting`. Words without a character of the
             scripts are ignored.
         free_ids: Ids that new tokens get first. All other new tokens get the ids after the highest id in use.
-        used_ids: Ids without a token that a model uses for something else, such as images. No new token gets one of them.
+        used_ids: Ids that have no token, but that a model uses for something else, such as images. No new token gets one of
+            these ids.
         observer: Callbacks for each step. The counts of merges have no unit.
 
     Raises:
-        SGPEError: there are no words of the scripts, the text was split into words in a different way, ``new_tokens`` has no
-            room for the characters of the scripts, or the result would break the promise.
+        SGPEError: there are no words of the scripts; the text was split into words in a different way; ``new_tokens`` is too
+            small for the characters of the scripts; or the result would break the promise.
     """
     splitting, counted = config.splitting_for(base), config.counting_splitting(base)
     _check_counts(counts, counted)
     words = Words.of(counts, config)
     if not words.words:
         raise SGPEError(f"the text has no word in {', '.join(config.scripts)}: name other scripts, or add text in them")
-    # Runtimes that know the old split by name use nothing else of the file; some encode a word that is a token as that
-    # token, whatever the merges.
+    # Runtimes that know the old split by name use nothing else of the file. If a whole word is a token, some of these
+    # runtimes encode the word as this token, whatever the merges are.
     reach_all = splitting == base.splitting and not base.ignore_merges
     learner = CharacterTierLearner if base.by_characters else TierLearner
     tiers = learner(base, words, config, observer=observer).tiers(reach_all=reach_all)
@@ -122,7 +124,7 @@ def extend_from_counts(
             "%.0f%% of the words of %s are not learned from: %s",
             100 * tiers.untaught,
             ", ".join(config.scripts),
-            "they have an added token, or characters of other text without a token"
+            "they contain an added token, or characters of other text that have no token"
             if base.by_characters
             else "some of their bytes also occur in a row in other scripts, so merging them would change other text",
         )
@@ -149,7 +151,8 @@ def extend_from_counts(
     loses_text = base.by_characters and not base.byte_tokens  # it encodes unknown text in few tokens, or none
     if after >= before and tiers.untaught < _WARN_SHARE and not loses_text:
         logger.warning(
-            "a piece of %s takes %.3f tokens with the new tokens and %.3f without them, so none is saved: raise new_tokens",
+            "a piece of %s takes %.3f tokens with the new tokens and %.3f without them, so no tokens are saved: "
+            "raise new_tokens",
             ", ".join(config.scripts),
             after,
             before,
@@ -160,12 +163,12 @@ def extend_from_counts(
 def extend_tokenizer(
     folder: TokenizerFolder, counts: WordCounts, config: ExtensionConfig, *, observer: Observer = NOBODY
 ) -> Extension:
-    """Extend a tokenizer as `extend_from_counts` does. The model next to it decides which ids are free or in use, and the
-    configuration decides which of the free ids are reused.
+    """Extend a tokenizer, like `extend_from_counts`. The model in the same folder determines which ids are free or in use,
+    and the configuration determines which free ids are reused.
 
     Raises:
-        SGPEError: as in `extend_from_counts`; ``reuse_ids`` is set, but there is no model next to the tokenizer; or
-            ``reuse_reserved`` is set, but the tokenizer has no unused reserved tokens.
+        SGPEError: `extend_from_counts` raises an error; ``reuse_ids`` is set, but there is no model in the tokenizer's
+            folder; or ``reuse_reserved`` is set, but the tokenizer has no unused reserved tokens.
     """
     data = folder.data
     reserved = reserved_ids(data, used=folder.model_ids) if config.reuse_reserved else {}
@@ -190,7 +193,7 @@ def extend_tokenizer(
 
 
 def _ranges(ids: Sequence[int]) -> list[list[int]]:
-    """Return the first and last id of each run of consecutive ids; ``ids`` are sorted."""
+    """Return the first and last id of each run of consecutive ids. ``ids`` must be sorted."""
     runs = itertools.groupby(enumerate(ids), key=lambda numbered: numbered[1] - numbered[0])
     return [[run[0][1], run[-1][1]] for run in (list(run) for _, run in runs)]
 

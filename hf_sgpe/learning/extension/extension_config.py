@@ -45,31 +45,33 @@ class ExtensionConfig:
     """The settings for extending an existing tokenizer with the words of new scripts.
 
     Args:
-        scripts: Scripts or languages whose words get tokens; ``("all",)`` for all scripts.
-        new_tokens: Number of new tokens. ``"auto"`` stops when a thousand more would save less than ``least_saving``.
-        own_split: Whether to put a new split, which keeps the words of the scripts whole, before the old split of the
-            tokenizer. None: only if the old split cuts these words, even if only at the joiners that the scripts use.
-        letter_coverage: Limits which letters may get a token of their own: the most frequent letters of each script, up to
-            this share of the script's letters in the text.
+        scripts: Scripts or languages whose words get tokens, or ``("all",)`` for all scripts.
+        new_tokens: Number of new tokens. With ``"auto"``, learning stops when a thousand more tokens would save less than
+            ``least_saving``.
+        own_split: Whether to put a new split before the old split of the tokenizer. The new split keeps the words of the
+            scripts whole. None: only if the old split cuts these words, even if it cuts only at the joiners that the scripts
+            use.
+        letter_coverage: Limits the letters that may get their own token to the most frequent letters of each script.
+            Together, these letters make up this share of the script's letters in the text.
         syllable_coverage: The same for syllables.
         cut_cost: Cost of a cut syllable, in tokens, when letters, syllables and learned tokens compete for room. A cut
             letter costs four times as much; in `TrainingConfig`, both cost the same. With 0, text takes the fewest tokens;
-            higher values make fewer cuts. The default is lower than in `TrainingConfig`, because each new token is a row of
-            the model.
+            with higher values, there are fewer cuts. The default is lower than in `TrainingConfig`, because each new token
+            adds a row to the model.
         least_saving: For ``"auto"``: the least that a thousand more tokens must save, as a share of the tokens of the
             scripts' words.
-        balance: How much scripts with little text are favoured, from 0 (all words count the same) to 1 (all scripts count
+        balance: How strongly to favour scripts with little text, from 0 (all words count the same) to 1 (all scripts count
             the same).
-        min_frequency: A pair that occurs less often is never merged.
+        min_frequency: Pairs that occur less often than this are never merged.
         tie_break: The rule that chooses which of several equally frequent pairs is merged first, one of `TIE_BREAKS`.
-        weights: Weight of the words of a file: name of a file or glob → number. The first match is used.
-        reuse_ids: Whether new tokens first take free ids: ids below ``vocab_size`` of the model's config.json that no token
-            uses. Otherwise new ids follow the highest id in use.
-        reuse_reserved: Whether new tokens also take the ids of reserved tokens such as ``<unused12>``, on which a model was
-            not trained. The name of a replaced token is then ordinary text.
+        weights: Weights of the words of files, keyed by file name or glob. The first match is used.
+        reuse_ids: Whether new tokens first take free ids. A free id is below ``vocab_size`` of the model's config.json, and
+            no token uses it. Otherwise, new ids follow the highest id in use.
+        reuse_reserved: Whether new tokens also take the ids of reserved tokens such as ``<unused12>``. A model was not
+            trained on reserved tokens. Afterwards, the name of a replaced token is ordinary text.
 
     Raises:
-        SGPEError: a value is out of range or unknown; the message lists the known values.
+        SGPEError: a value is out of range or unknown. The message lists the known values.
 
     >>> ExtensionConfig(scripts=["si", "Hindi"]).scripts
     ('sinhala', 'devanagari')
@@ -79,7 +81,7 @@ class ExtensionConfig:
     new_tokens: int | str = field(
         default=16_000,
         metadata=as_option(
-            "Number of tokens to add, or auto: stop when a thousand more would save less than --least-saving.",
+            "Number of tokens to add, or auto: stop when a thousand more tokens would save less than --least-saving.",
             type=str,
             default="16000",
         ),
@@ -87,15 +89,16 @@ class ExtensionConfig:
     own_split: bool | None = field(
         default=None,
         metadata=as_option(
-            "Put a new split before the tokenizer's own split, so that words of the scripts stay whole, or leave the split "
-            "unchanged (default: a new split only if the tokenizer's own split cuts these words).",
+            "Whether to put a new split before the tokenizer's own split, so that words of the scripts stay whole "
+            "(default: only if the tokenizer's own split cuts these words).",
             "--own-split/--base-split",
         ),
     )
     letter_coverage: float = field(
         default=0.9999,
         metadata=as_option(
-            "The most frequent letters that together make up this share (0 to 1) of all letters in the text may get a token."
+            "Only the most frequent letters may get a token. Together, they make up this share (0 to 1) of all letters "
+            "in the text."
         ),
     )
     syllable_coverage: float = field(
@@ -105,7 +108,7 @@ class ExtensionConfig:
     cut_cost: float = field(
         default=1.0,
         metadata=as_option(
-            "Cost, in tokens, of a syllable that a token boundary cuts; a cut letter costs four times as much. A higher "
+            "Cost, in tokens, of a syllable that a token boundary cuts. A cut letter costs four times as much. A higher "
             "cost gives fewer cuts but more tokens. The default is lower than that of train, because each new token adds a "
             "row to the model."
         ),
@@ -113,14 +116,14 @@ class ExtensionConfig:
     least_saving: float = field(
         default=0.005,
         metadata=as_option(
-            "With --new-tokens auto: the least that a thousand tokens must save, as a share of the text's tokens."
+            "With --new-tokens auto: the minimum saving of a thousand more tokens, as a share of the text's tokens."
         ),
     )
     balance: float = field(
         default=0.4,
         metadata=as_option(
-            "Weight of scripts with little text: from 0, where each word counts once, to 1, where all scripts count alike. "
-            "Unlike --balance of train, it takes a number."
+            "How strongly to favour scripts with little text: from 0 (each word counts once) to 1 (all scripts count "
+            "equally). Unlike --balance of train, this option takes a number."
         ),
     )
     min_frequency: int = field(default=2, metadata=as_option("Merge no pair that occurs less often than this."))
@@ -136,7 +139,9 @@ class ExtensionConfig:
     )
     reuse_ids: bool = field(
         default=False,
-        metadata=as_option("First use free ids: those below vocab_size in the model's config.json that no token has."),
+        metadata=as_option(
+            "First use free ids. A free id is below vocab_size in the model's config.json, and no token has it."
+        ),
     )
     reuse_reserved: bool = field(
         default=False,
@@ -153,7 +158,7 @@ class ExtensionConfig:
             raise SGPEError("an extension needs a script: give at least one")
         if everywhere := [name for name in self.scripts if not resolve_script(name).own_words]:
             raise SGPEError(
-                f"{everywhere[0]} occurs in all text, and an extension keeps the ids of other text: give another script"
+                f"an extension must keep the ids of other text, but {everywhere[0]} occurs in all text: give another script"
             )
         if self.new_tokens != AUTO and (type(self.new_tokens) is not int or self.new_tokens < 1):
             raise SGPEError(f"new_tokens must be a whole number of at least 1, or {AUTO!r}, not {self.new_tokens!r}")
@@ -206,9 +211,10 @@ class ExtensionConfig:
         return before
 
     def counting_splitting(self, base: TokenizerData) -> Splitting:
-        """Return the splitting of the words to learn from. Errors are as for `splitting_for`.
+        """Return the splitting of the words to learn from. For errors, see `splitting_for`.
 
-        A tokenizer without a split pattern learns from words of the scripts, so no learned token crosses the edge of a word.
+        For a tokenizer without a split pattern, the text is split into words of the scripts, so no learned token crosses the
+        edge of a word.
         """
         splitting = self.splitting_for(base)
         if not base.by_characters:
@@ -220,7 +226,8 @@ class ExtensionConfig:
 
 
 def cut_scripts(splitting: Splitting, scripts: Iterable[str]) -> list[str]:
-    """Return the scripts whose words a split cuts. Scripts for which the split already has its own words are left out.
+    """Return the scripts whose words a split cuts. A script is left out if the split already has rules for the script's
+    words.
 
     >>> cut_scripts(Splitting("bpe", pattern="o200k"), ["sinhala", "tamil"])
     ['sinhala']
@@ -229,7 +236,7 @@ def cut_scripts(splitting: Splitting, scripts: Iterable[str]) -> list[str]:
 
 
 def keeps_words(splitting: Splitting, script: Script) -> bool:
-    """Return whether a split keeps the words of a script whole: its letters, its marks, and the joiners of its spelling.
+    """Return whether a split keeps the words of a script whole, with their letters, marks and joiners.
 
     >>> [keeps_words(Splitting("bpe", pattern=name), resolve_script("tamil")) for name in ("llama3", "o200k")]
     [False, True]

@@ -1,5 +1,5 @@
-"""Learning of the merges of an extended tokenizer. They build letters and syllables, rebuild tokens of the base, and make
-learned tokens.
+"""Learning the merges of an extended tokenizer. These merges build letters and syllables, rebuild tokens of the base
+tokenizer, and make learned tokens.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 BytesPair = tuple[bytes, bytes]
 
-# A cut letter shows in the output; a syllable cut between letters only costs tokens.
+# A cut letter is visible in the output. A syllable that is cut between letters only costs tokens.
 _LETTER_COST = 4
-# The steps of the binary search for the number of letters and syllables, after a first try with all of them.
+# The number of steps of the binary search for the number of letters and syllables. Before the search, the number of all
+# letters and syllables is tried.
 _TRIALS = 5
 _MOST_AUTO = 200_000
 _MOST_PIECES = 16
@@ -42,9 +43,14 @@ _EVERYWHERE = frozenset({ZWNJ, ZWJ, *shared_marks()})
 
 
 class Tiers(NamedTuple):
-    """The merges of an extended tokenizer, with four facts about them: the number of new tokens for units; the gain of each
-    learned token; the share of the words in the text that were ignored in learning, because merging their bytes could change
-    other text; and the new characters, which are tokens without a merge (none if merges join bytes).
+    """The merges of an extended tokenizer.
+
+    Attributes:
+        merges: All merges, in the order of their ranks.
+        unit_tokens: Number of new tokens for units.
+        gains: The gain of each learned token.
+        untaught: Share of the words in the text that learning ignored, because merging their bytes could change other text.
+        characters: New characters, which are tokens without a merge. There are none if merges join bytes.
     """
 
     merges: list[BytesPair]
@@ -59,7 +65,7 @@ class Tiers(NamedTuple):
 
 
 class TierLearner:
-    """The learner of the merges of one extended tokenizer. Arguments are those of `extend_from_counts`."""
+    """The learner of one extended tokenizer's merges. For arguments, see `extend_from_counts`."""
 
     def __init__(self, base: TokenizerData, words: Words, config: ExtensionConfig, *, observer: Observer) -> None:
         self.base, self.words, self.config, self.observer = base, words, config, observer
@@ -75,7 +81,7 @@ class TierLearner:
         self.with_shared = self._with_shared()
 
     def tiers(self, *, reach_all: bool) -> Tiers:
-        """Return the best tiers, followed by merges that rebuild more of the tokenizer's own tokens from learned tokens.
+        """Return the best tiers, and after them merges that rebuild more of the tokenizer's own tokens from learned tokens.
 
         Args:
             reach_all: Rebuild all of the tokenizer's own tokens that consist of whole characters, at the cost of a few new
@@ -105,10 +111,10 @@ class TierLearner:
         return numbers
 
     def _best_tiers(self) -> Tiers:
-        """Return the tiers in which the last unit (letter or syllable) is worth as much as the last learned token.
+        """Return the tiers in which the last unit (a letter or syllable) is worth as much as the last learned token.
 
-        With fewer units there is room for more learned tokens, and the last of the learned tokens is worth less. So the
-        number of units can be found by binary search.
+        With fewer units, there is room for more learned tokens, and the last learned token is worth less. So binary search
+        can find the number of units.
         """
         chosen = choose_units(
             self.units,
@@ -121,8 +127,9 @@ class TierLearner:
         ranked = sorted(worth, key=lambda unit: (-worth[unit], unit))
 
         def with_first(number: int) -> tuple[Tiers | None, bool]:
-            """Return the tiers with the first ``number`` units, and whether the last of these is worth less than the last
-            learned token."""
+            """Return the tiers with the first ``number`` units, and whether the last of these units is worth less than the
+            last learned token.
+            """
             kept = set(ranked[:number])
             tiers = self._with_units(ChosenUnits(kept - chosen.letters, chosen.letters & kept))
             if tiers is None:
@@ -143,7 +150,7 @@ class TierLearner:
             needed = {left + right for left, right in self._unit_pairs(ChosenUnits(set(), set()))} - self.base.vocab.keys()
             raise SGPEError(
                 f"new_tokens {self.config.new_tokens} is too small: the {len(self.characters)} characters of these scripts "
-                f"alone need some {len(needed):,} tokens"
+                f"alone need about {len(needed):,} tokens"
             )
         return best
 
@@ -160,10 +167,10 @@ class TierLearner:
     def _promised(self) -> set[str]:
         """Return the characters that always get a token.
 
-        In most scripts these are all characters. In some scripts a character gets a token only if the token is worth it;
-        there, these are the characters that share their first byte with a joiner or mark that occurs in all scripts. Such a
-        joiner or mark is built byte by byte after the character before it. Without a token, a character with the same first
-        byte would be cut by the merge with this byte.
+        In most scripts, every character gets a token. In some scripts, a character gets a token only if the token saves
+        enough, with one exception: a character always gets a token if its first byte is also the first byte of a joiner or
+        mark that occurs in all scripts. Such a joiner or mark is merged byte by byte with the character before it. The merge
+        with its first byte would cut the other character if that character had no token.
         """
         promised = {character for unit in self.units if not self.trie.must_earn(unit) for character in unit}
         characters = self.signs.keys() | set().union(*self.units)
@@ -173,8 +180,8 @@ class TierLearner:
         return promised - _EVERYWHERE - {" "}
 
     def _worth(self, chosen: ChosenUnits) -> dict[str, float]:
-        """Return, for each unit, how many tokens the text saves if the unit gets a token of its own, including the avoided
-        cost of cuts.
+        """Return, for each unit, the number of tokens that the text saves if the unit gets its own token. The avoided cost
+        of cuts is included.
         """
         letters = self.signs.copy()
         plain: Counter[str] = Counter()
@@ -197,7 +204,8 @@ class TierLearner:
         moved = set(units)
         rest = [pair for pair in self.base.merges if pair not in moved]
         numbers = self._numbered(units)
-        # A sign with a byte sequence that other text has cannot be built from bytes, but perhaps from existing tokens.
+        # If a byte sequence of a sign also occurs in other text, the sign cannot be built from bytes, but perhaps from
+        # existing tokens.
         signs = [sign.encode() for sign in sorted(chosen.letters & self.signs.keys()) if self._is_shared(sign)]
         revived = self._revived([*units, *rest], numbers, built=signs)
         unit_tokens = len({left + right for left, right in (*units, *revived)} - self.base.vocab.keys())
@@ -219,9 +227,9 @@ class TierLearner:
         by_new_tokens: bool = False,
         built: Collection[bytes] = (),
     ) -> list[BytesPair]:
-        """Return merges that rebuild those of the tokenizer's own tokens in the scripts that the merges of letters and
-        syllables now prevent, because they come first. Rebuilding a token takes no id, but new tokens on the way do; these
-        are added to ``numbers``.
+        """Return merges that rebuild some of the tokenizer's own tokens in the scripts. The merges of letters and syllables
+        come first, and now prevent these tokens. Rebuilding a token takes no id, but new intermediate tokens take ids. These
+        new tokens are added to ``numbers``.
 
         Args:
             by_new_tokens: Whether to rebuild all of the tokenizer's own tokens that consist of whole characters, even if
@@ -252,10 +260,10 @@ class TierLearner:
     def _unit_pairs(self, chosen: ChosenUnits) -> list[BytesPair]:
         """Return the merges that build the units. None of them can apply to other text.
 
-        Some characters share their first bytes with characters of other scripts: joiners and, in Devanagari, the danda. Such
-        a character is never built alone. It is built byte by byte after the character before it, because the pair of both is
-        confined to the scripts. There is one exception: if a joiner or mark that occurs in all scripts shares its first byte
-        with a letter that cannot be built, it stays split, because the merge would cut this letter.
+        Some characters (joiners and, in Devanagari, the danda) share their first bytes with characters of other scripts.
+        Such a character is never built alone. It is merged byte by byte with the character before it, because the two
+        together occur only in the scripts. There is one exception: a joiner or mark that occurs in all scripts stays split
+        if a letter that cannot be built has the same first byte. Otherwise, the merge would cut this letter.
         """
         plain = [character for character in sorted(self.characters) if not self._is_shared(character)]
         ordered = order_units(chosen, self.trie, characters=plain)
@@ -277,7 +285,7 @@ class TierLearner:
         return self._shared[character]
 
     def _with_shared(self) -> list[str]:
-        """Return the most frequent pairs of a character and a shared character after it, up to the coverage of letters."""
+        """Return the most frequent pairs of a character and a following shared character, up to the coverage of letters."""
         pairs: Counter[str] = Counter()
         for unit, times in self.units.items():
             for first, second in itertools.pairwise(unit.removeprefix(" ")):
@@ -286,10 +294,10 @@ class TierLearner:
         return sorted(cover(pairs, self.config.letter_coverage))
 
     def _times(self, sequences: Sequence[Sequence[int]], tokens: Sequence[bytes]) -> tuple[list[int], float]:
-        """Return the weight of each word, and the share of the words in the text that learning ignores.
+        """Return the weight of each word, and the share of the text's words that learning ignores.
 
-        The weight is 0 in two cases: two neighbours in the word could merge in other text, or the word is a token and
-        `ignore_merges` is set. The share counts only words of the first case.
+        The weight is 0 in two cases. In the first case, two neighbours in the word could merge in other text. In the second
+        case, the word is a token and `ignore_merges` is set. Only words of the first case count for the share.
         """
         ids, ends = flat(sequences)
         used = np.unique(ids)
@@ -315,7 +323,7 @@ class TierLearner:
         present: Collection[BytesPair],
         room: int,
     ) -> tuple[list[BytesPair], list[int]]:
-        """Return further merges that make ``room`` new tokens, and the count of each merge that makes a new token."""
+        """Return further merges that make ``room`` new tokens. For each merge that makes a new token, return its count."""
         tried = room + room // 8
         while True:
             counts: list[int] = []
@@ -359,15 +367,15 @@ class TierLearner:
 
 
 def _tokens_in(scripts: Iterable[str], base: TokenizerData, confinement: Confinement) -> list[bytes]:
-    """Return the tokens of a tokenizer that only occur in text in the scripts, in the order of their ids."""
+    """Return the tokens of a tokenizer that can occur only in text of the scripts, in the order of their ids."""
     leads = {letter.encode()[:1] for name in scripts for letter in resolve_script(name).letters_and_marks()}
     tokens = (token for token, _ in base.get_mergeable_ranks() if len(token) > 1 and any(lead in token for lead in leads))
     return list(filter(confinement.holds, tokens))
 
 
 def _joined(pieces: Sequence[bytes], known: Collection[bytes], confinement: Confinement) -> list[BytesPair]:
-    """Return the merges that join some pieces to one token by way of existing tokens, with the shortest results first; an
-    empty list if this is impossible.
+    """Return merges that join all pieces to one token. Every intermediate result is an existing token. Merges are ordered
+    from the shortest result to the longest. If there are no such merges, return an empty list.
 
     >>> _joined([b"a", b"b", b"c"], {b"bc", b"abc"}, Confinement(map(ord, "abc")))
     [(b'b', b'c'), (b'a', b'bc')]
@@ -390,7 +398,9 @@ def _joined(pieces: Sequence[bytes], known: Collection[bytes], confinement: Conf
 
 
 def _enough(gains: Sequence[int], tokens: float, least_saving: float) -> int:
-    """Return the number of new tokens after which a thousand more would save less than a share of the remaining tokens."""
+    """Return the number of new tokens after which a thousand more tokens would save less than ``least_saving``, as a share
+    of the remaining tokens.
+    """
     saved = [0, *accumulate(gains)]
     for number in range(0, len(gains), _STEP // 10):
         if saved[min(number + _STEP, len(gains))] - saved[number] < least_saving * (tokens - saved[number]):
@@ -399,7 +409,7 @@ def _enough(gains: Sequence[int], tokens: float, least_saving: float) -> int:
 
 
 def _first_new(merges: Iterable[BytesPair], known: set[bytes], number: int) -> Iterator[BytesPair]:
-    """Yield merges until the next one would exceed ``number`` new tokens."""
+    """Yield merges, up to a total of ``number`` new tokens."""
     for left, right in merges:
         if left + right not in known:
             if not number:

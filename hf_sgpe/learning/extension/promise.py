@@ -1,5 +1,5 @@
-"""The promise of an extended tokenizer: its old tokens keep their ids, and so does all text without a character of the new
-scripts.
+"""The promise of an extended tokenizer: old tokens keep their ids, and text without a character of the new scripts is
+encoded to the same ids as before.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 
 def check_promise(base: TokenizerData, extended: TokenizerData, scripts: Iterable[str]) -> None:
-    """Check that ``extended`` keeps all ids of ``base``, and encodes every text without a character of the scripts to the
-    same ids.
+    """Check that ``extended`` keeps all ids of ``base``, and that both encode every text without a character of the scripts
+    to the same ids.
 
-    Both tokenizers split such text into the same words if they have the same split, or if the new split only adds words of
-    the scripts before the old split. The words have the same tokens if the merges that can apply to them are the same, in
-    the same order.
+    Both tokenizers split such text into the same words on one of two conditions: their splits are equal, or the new split
+    only matches words of the scripts first and leaves all other text to the old split. The words have the same tokens if the
+    same merges can apply to them, in the same order.
 
     Raises:
-        SGPEError: the tokenizers differ; the message names the first difference.
+        SGPEError: the tokenizers differ. The message names the first difference.
     """
     confinement = Confinement.to_scripts(scripts)
     tokens = "special_tokens added_tokens normalized_tokens matching byte_tokens unmade_tokens unknown"

@@ -1,4 +1,4 @@
-"""The words from which an extension learns: those with a character of the new scripts."""
+"""The words from which an extension is learned. Each word contains a character of the new scripts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hf_sgpe.learning.extension.extension_config import ExtensionConfig
 from hf_sgpe.splitting.scripts.script import runs
 from hf_sgpe.splitting.scripts.script_registry import resolve_script
 
-# Weighted counts are whole multiples of this part of an occurrence.
+# Weighted counts are whole numbers. Each occurrence of a word counts at most this many parts.
 _WEIGHT_PARTS = 64
 
 
@@ -26,10 +26,10 @@ class Words(NamedTuple):
 
     @classmethod
     def of(cls, counts: WordCounts, config: ExtensionConfig) -> Words:
-        """Return the words with a character of the scripts, including the scripts' own digits and punctuation.
+        """Return the words that contain a character of the scripts. The scripts' own digits and punctuation are included.
 
-        If there are several scripts, words of scripts with more text get less weight. A script is present if the text has
-        one of its letters.
+        If there are several scripts, words of scripts with more text get less weight. A script is present if the text
+        contains one of its letters.
         """
         scripts = {name: resolve_script(name) for name in config.scripts}
         script_of = {c: name for name, script in scripts.items() for c in script.characters()}
@@ -55,6 +55,6 @@ class Words(NamedTuple):
 
 
 def _any_of(characters: Iterable[str]) -> re.Pattern[str]:
-    """Return a pattern that matches any one of ``characters``."""
+    """Return a pattern that matches any of ``characters``."""
     ranges = runs(map(ord, characters))
     return re.compile(f"[{''.join(f'{re.escape(chr(first))}-{re.escape(chr(last))}' for first, last in ranges)}]")

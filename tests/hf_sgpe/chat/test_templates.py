@@ -267,7 +267,7 @@ def test_a_tokenizer_without_the_templates_special_tokens_is_refused(name, lacki
     with pytest.raises(SGPEError) as caught:
         poor.apply_chat_template(said("Hi"), name)
     assert str(caught.value) == (
-        f"this tokenizer lacks the special token {lacking!r} of the chat template {name}: train it with that token"
+        f"this tokenizer lacks the special token {lacking!r} of the chat template {name}: train a tokenizer with this token"
     )
     assert poor.apply_chat_template(said("Hi"), name, tokenize=False) == render(said("Hi"), name)
 

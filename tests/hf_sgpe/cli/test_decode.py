@@ -9,7 +9,9 @@ from support.command import hf_sgpe
 )
 def test_lines_that_are_no_ids(saved, line):
     done = hf_sgpe("decode", "-t", saved, stdin=f"1 2\n{line}\n", code=2)
-    assert done.stderr == "error: stdin, line 2: expected token ids such as '12 345', a JSON list or an object with ids\n"
+    assert (
+        done.stderr == "error: stdin, line 2: expected token ids such as '12 345', a JSON list or a JSON object with ids\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_extend_and_compare_ids(tmp_path, sample):
         ("", "nothing to learn from: name files of text, or use --dataset or --counts"),
         ("si.txt --new-tokens many", "--new-tokens many: give a number above 0, or auto"),
         ("si.txt --new-tokens 0", "--new-tokens 0: give a number above 0, or auto"),
-        ("si.txt --new-tokens 20", "--new-tokens 20 is too small: the 66 characters of these scripts alone need some "),
+        ("si.txt --new-tokens 20", "--new-tokens 20 is too small: the 66 characters of these scripts alone need about "),
         (
             "en.txt",
             r"en\.txt begins with text in latin, which has no syllables or marked letters that could be kept whole: "
@@ -82,7 +82,7 @@ def test_extend_and_compare_ids(tmp_path, sample):
         ("si.txt --reuse-ids", r"base has no config\.json with the model's number of rows: leave out --reuse-ids"),
         ("si.txt --weight x=2", "--weight: 'x' matches none of the files: give a file name or a glob"),
         ("si.txt --split train", "--split needs a dataset: name one with --dataset"),
-        ("--dataset si --weight si=2", "--weight applies to files, and there are none"),
+        ("--dataset si --weight si=2", "--weight applies only to files, but no file is named"),
     ],
 )
 def test_bad_input_is_one_line(workplace, english, refuses, arguments, message):

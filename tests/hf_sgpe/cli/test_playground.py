@@ -17,7 +17,7 @@ def test_a_playground_names_tokenizers_without_saying_where_they_lie(saved, tmp_
     assert "tokenizer.json" in (site / "index.html").read_text(encoding="utf-8")
     done = hf_sgpe("playground", saved, "--name", "a", "--baseline", f"a={saved}", "--out", site, code=2)
     assert done.stderr.startswith(
-        "error: two tokenizers have the same name on the page: name them with --name and --baseline"
+        "error: two tokenizers have the same name on the page: give them different names with --name and --baseline"
     )
 
 

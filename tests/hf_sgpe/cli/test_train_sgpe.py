@@ -25,7 +25,7 @@ def test_sgpe_is_resumed_and_exported(tmp_path, sample):
     assert (tmp_path / "again" / "tokenizer.json").read_bytes() == (out / "tokenizer.json").read_bytes()
     done = hf_sgpe("export", out, "--format", "tiktoken", "--out", tmp_path / "x", code=2)
     assert done.stderr.count("\n") == 1
-    assert "ids are not in the order of its merges" in done.stderr
+    assert "a .tiktoken file requires ids in the order of merges" in done.stderr
 
 
 def test_a_target_above_what_the_corpus_gives_finishes(workplace):

@@ -196,7 +196,7 @@ def test_an_id_of_the_model_without_a_token_cannot_move(bases, tmp_path):
     (base / "config.json").write_text(json.dumps(config))
     options = ("--drop-script", "cyrillic", "--out", tmp_path / "out")
     done = hf_sgpe("trim", base, *options, "--ids", "compact", code=2)
-    assert "base: config.json names the id 1000, which has no token: use --ids keep" in done.stderr
+    assert "base: config.json names the id 1000, but this id has no token: use --ids keep" in done.stderr
     facts = json.loads(hf_sgpe("trim", base, *options, "--json").stdout)
     assert facts["rows"] == {"before": 1024, "after": 1024}
     hf_sgpe("extend", tmp_path / "out", bases / "si.txt", "--new-tokens", 400, "--reuse-ids", "--out", tmp_path / "si")

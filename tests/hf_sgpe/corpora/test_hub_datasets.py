@@ -132,7 +132,7 @@ def test_the_command_line_trains_on_a_dataset(folder, lines, tmp_path):
         (["--dataset", "set", "--split", "nope"], "nope"),
         (["--dataset", "set", "--text-column", "body"], "no column 'body'"),
         (["--dataset", "nobody/nothing"], "dataset nobody/nothing: "),
-        (["--dataset", "set", "--weight", "set=2"], "--weight applies to files"),
+        (["--dataset", "set", "--weight", "set=2"], "--weight applies only to files"),
         ([], "nothing to train on"),
         (["set", "--streaming"], "--streaming needs a dataset"),
     ],

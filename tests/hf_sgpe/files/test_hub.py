@@ -192,7 +192,9 @@ def test_a_server_in_trouble_is_named(here, files):
 
 
 def test_two_revisions_are_one_too_many():
-    with pytest.raises(SGPEError, match="me/tok@v1: two revisions are given, one in the name and revision='v2': give one"):
+    with pytest.raises(
+        SGPEError, match="me/tok@v1: two revisions are given, one in the name and one as revision='v2': give"
+    ):
         BPETokenizer.from_pretrained("me/tok@v1", revision="v2")
 
 

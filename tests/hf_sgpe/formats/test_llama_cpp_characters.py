@@ -79,7 +79,7 @@ def test_runs_are_exact_only_before_other_merges_with_their_character(data):
 @pytest.mark.parametrize(
     ("parts", "reason"),
     [
-        ({"ignore_merges": True}, "words that are a token and that merges do not make"),
+        ({"ignore_merges": True}, "words that are a token but that merges do not make"),
         ({"added_tokens": {"▁ zq": 5002}}, ""),
         ({"added_tokens": {"▁▁▁▁▁": 5000}}, "text with '     '"),
     ],

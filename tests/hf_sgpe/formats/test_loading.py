@@ -264,8 +264,8 @@ def test_ranks_need_a_pattern(name, plain, tmp_path, monkeypatch):
     pattern = "llama3" if name == "tokenizer.model" else "cl100k"
     done = hf_sgpe("info", "base", code=2)
     assert done.stderr == (
-        f"error: base/{name}: has neither a split pattern nor special tokens: name them with hf-sgpe export base/{name} "
-        f"--pattern {pattern} (or its own) --special-token TEXT=ID --out base-hf\n"
+        f"error: base/{name}: the file has neither a split pattern nor special tokens: name them with "
+        f"hf-sgpe export base/{name} --pattern {pattern} (or its own) --special-token TEXT=ID --out base-hf\n"
     )
     hf_sgpe("export", f"base/{name}", "--pattern", pattern, "--special-token", "<|end|>=600", "--out", "base-hf")
     tokenizer = BPETokenizer.from_pretrained("base-hf")

@@ -131,7 +131,7 @@ def test_a_missing_pair_is_refused():
 def test_two_ids_with_the_same_text_are_refused():
     base = models.model_of(PIECES)
     tokenizer = replace(data_of(base), added_tokens={"<0x41>": 300})
-    with pytest.raises(SGPEError, match=r"the ids 67 and 300 are both written '<0x41>' in a tokenizer.model"):
+    with pytest.raises(SGPEError, match=r"the ids 67 and 300 would both be written as '<0x41>' in a tokenizer.model"):
         extended(base, PATH, tokenizer)
 
 

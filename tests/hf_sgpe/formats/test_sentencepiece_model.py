@@ -142,7 +142,7 @@ class TestSettings:
             ),
             (
                 {"add_bos_token": True, "bos_token": "<bos>"},
-                "asks for the bos token '<bos>', which is not",
+                "requires the bos token '<bos>', but this token is not",
             ),
         ],
     )
@@ -153,7 +153,7 @@ class TestSettings:
 
 CHARACTERS = [("a", -9.0, NORMAL), ("b", -10.0, NORMAL), ("▁", -11.0, NORMAL)]
 REFUSED = {
-    "its piece 'ab' has the character 'b', which is not a piece": [("ab", 0.0, NORMAL), *CHARACTERS[::2]],
+    "its piece 'ab' contains the character 'b', but this character is not a piece": [("ab", 0.0, NORMAL), *CHARACTERS[::2]],
     "its pieces 'ab' and 'ba' have the same score": [("ab", 0.0, NORMAL), ("ba", 0.0, NORMAL), *CHARACTERS],
     "it matters because of 'aab'": [
         ("aa", -2.0, NORMAL),
@@ -173,7 +173,7 @@ def test_pieces_that_a_tokenizer_json_cannot_have(reason):
 
 
 def test_user_defined_pieces_that_a_tokenizer_json_cannot_find():
-    with pytest.raises(SGPEError, match="its user-defined piece '▁x' has a space"):
+    with pytest.raises(SGPEError, match="its user-defined piece '▁x' contains a space"):
         models.loaded(models.model_of([("▁x", 0.0, USER_DEFINED), *CHARACTERS], prefix=True))
     with pytest.raises(SGPEError, match="it has the user-defined piece 'x', a dummy prefix, and removes extra spaces"):
         models.loaded(models.model_of([("x", 0.0, USER_DEFINED), *CHARACTERS], prefix=True, removes_spaces=True))
@@ -253,7 +253,7 @@ def test_both_files_of_a_table_are_extended(lines, tmp_path):
     [
         (
             {"model_type": "unigram"},
-            "its model is Unigram, and only SentencePiece's BPE models are supported: choose",
+            "its model is Unigram, but only SentencePiece's BPE models are supported: choose",
         ),
         ({"model_type": "char"}, "its model is character"),
         ({"model_type": "word"}, "its model is word"),
@@ -269,7 +269,7 @@ def test_spaces_that_are_not_escaped():
     data = models.changed(
         models.model_of(CHARACTERS), lambda model: setattr(model.normalizer_spec, "escape_whitespaces", False)
     )
-    with pytest.raises(SGPEError, match="it does not write spaces as U"):
+    with pytest.raises(SGPEError, match="its setting escape_whitespaces is off"):
         models.loaded(data)
 
 

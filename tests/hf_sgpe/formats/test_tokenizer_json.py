@@ -243,7 +243,7 @@ def test_two_special_tokens_may_have_one_id_but_not_in_a_file():
     tokenizer = BPETokenizer(BYTES, [], special_tokens={"<one>": 256, "<two>": 256})
     assert tokenizer.encode("<one><two>", allowed_special="all") == [256, 256]
     assert tokenizer.to_tiktoken().encode("<one><two>", allowed_special="all") == [256, 256]
-    with pytest.raises(SGPEError, match="can hold only one of them"):
+    with pytest.raises(SGPEError, match="can contain only one of them"):
         tokenizer_json.to_dict(tokenizer)
 
 
@@ -408,7 +408,7 @@ def test_missing_tokenizers_are_named(tmp_path):
     [
         ("{", "a b", r"vocab\.json: not valid JSON"),
         ("[]", "a b", "not a JSON object"),
-        ("{}", "#version: 0.2\na b\nc", r"merges\.txt, line 3: a merge is two tokens"),
+        ("{}", "#version: 0.2\na b\nc", r"merges\.txt, line 3: expected two tokens"),
         ("{}", "a b", "does not contain the special tokens <x>"),
     ],
 )

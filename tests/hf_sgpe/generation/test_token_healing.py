@@ -149,7 +149,7 @@ def test_drawn_answers_are_drawn_among_what_is_allowed():
 
 def test_healing_is_for_text_not_for_conversations(chatty):
     generator = TextGenerator(chatty, Bigram(chatty.vocab_size))
-    with pytest.raises(SGPEError, match="--heal is for continuing text"):
+    with pytest.raises(SGPEError, match="--heal works only without a chat template"):
         Conversation(generator, GREEDY)
 
 

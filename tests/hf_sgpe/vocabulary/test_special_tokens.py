@@ -145,7 +145,7 @@ def test_given_ids_are_kept_by_every_recipe_and_by_files(tmp_path, sample, recip
         ({"x": 7}, "special token 'x' is written in tokenizer.json like the ordinary token b'x'"),
         (
             {"<a>": 299},
-            "has the id 299, but the corpus is enough for only 258 tokens: give a vocab_size of 258, and ids below it",
+            "has the id 299, but the corpus is enough for only 258 tokens: give a vocab_size of 258, and ids below 258",
         ),
     ],
 )

@@ -92,7 +92,7 @@ def test_on_the_command_line(saved, tokenizer, held_out, tmp_path):
         ("tok --eval en.txt --baseline tok=tok", "two tokenizers are called tok"),
         ("tok --eval empty_si.txt", r"empty_si\.txt: there is no text to measure"),
         ("tok --baseline a=tok", "--baseline needs text to measure on: add --eval"),
-        ("tok/tokenizer.json", "not a folder that the card could be written to: name a folder with --out"),
+        ("tok/tokenizer.json", "is not a folder, so the card cannot be written there: name a folder with --out"),
         ("tok --out by-hand", r"by-hand/README\.md was written by hand"),
         ("tok --license MIT", "'MIT' is not a licence identifier of the Hub: give one such as apache-2.0, mit"),
         ("tok --language Sinhala!", "'Sinhala!' is not a language code: write a code such as si"),

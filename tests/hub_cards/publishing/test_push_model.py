@@ -167,8 +167,8 @@ def test_a_card_that_somebody_wrote_is_kept(model):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("card", "MODEL", "--eval", "si.txt"), "contains a model, and --eval is for the card of a tokenizer"),
-        (("card", "TOKENIZER", "--base-model", "me/base"), "--base-model is for the card of a model"),
+        (("card", "MODEL", "--eval", "si.txt"), "--eval is only for the card of a tokenizer, but"),
+        (("card", "TOKENIZER", "--base-model", "me/base"), "--base-model is only for the card of a model"),
         (("card", "MODEL", "--base-model", "no/such/name"), "not the name of a Hub repository"),
         (("card", "MODEL", "--license", "My Own"), "not a licence identifier of the Hub"),
     ],

@@ -107,7 +107,7 @@ def test_goes_on_to_a_larger_vocabulary(tmp_path, text):
     larger = SGPETrainer(**{**OPTIONS, "vocab_size": 1000})
     larger.train(text, tmp_path / "small", resume=True)
     assert larger.train(text, tmp_path / "fresh") == SGPEVocabulary.load(tmp_path / "small" / "vocab.json")
-    with pytest.raises(SGPEError, match=r"allows \d+ merges, fewer than the \d+ learned"):
+    with pytest.raises(SGPEError, match=r"allows only \d+ merges, but \d+ merges were learned"):
         SGPETrainer(**{**OPTIONS, "vocab_size": 800}).train(text, tmp_path / "small", resume=True)
 
 

@@ -188,7 +188,7 @@ def test_mlx_is_not_given_files_of_weights_that_are_no_part_of_the_model(model):
     (path / "config.json").write_text('{"model_type": "llama"}')
     (path / "model_old.safetensors").touch()
     with pytest.raises(
-        SGPEError, match=r"mlx would also read model_old\.safetensors.*: move that file: choose another engine"
+        SGPEError, match=r"mlx would also read model_old\.safetensors.*: move the file: choose another engine"
     ):
         load_engine(path, "mlx")
     assert best_engine(path, MACHINES["mac"]) == "transformers"
@@ -283,7 +283,7 @@ def test_versions_that_do_not_go_together_are_named(monkeypatch):
     monkeypatch.setattr(detection, "requires", lambda name: needs)
     monkeypatch.setattr(detection, "version", version)
     engine = ENGINES["openvino"]
-    expected = "optimum-intel 2.2.0 needs transformers<5.6,>=4.51, and 5.23.0 is installed"
+    expected = "optimum-intel 2.2.0 needs transformers<5.6,>=4.51, but 5.23.0 is installed"
     assert detection._version_conflict(engine) == expected
     found["transformers"] = "5.5.4"
     assert detection._version_conflict(engine) == ""
@@ -333,7 +333,7 @@ def test_an_engine_added_from_outside_appears_everywhere(model, monkeypatch, cap
             load_engine(path, device="cpu")
         with pytest.raises(SGPEError, match="transformers does not run models in the format of numbers: use counting"):
             load_engine(path, "transformers")
-        with pytest.raises(SGPEError, match="there is already an engine called 'counting'"):
+        with pytest.raises(SGPEError, match="an engine 'counting'"):
             add_engine(Counting)
     finally:
         del ENGINES["counting"]

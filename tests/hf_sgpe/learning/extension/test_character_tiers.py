@@ -77,7 +77,7 @@ def test_a_line_end_without_a_token_is_in_no_new_token(caplog):
     assert b"\n" not in extension.base.vocab
     assert not any(b"\n" in token for token in extension.tokenizer.vocab)
     assert (
-        "50% of the words of sinhala are not learned from: they have an added token, or characters of other text"
+        "50% of the words of sinhala are not learned from: they contain an added token, or characters of other text"
         in caplog.text
     )
 
