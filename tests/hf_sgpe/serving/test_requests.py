@@ -110,6 +110,7 @@ def test_what_asks_for_nothing_may_come(endless):
         ({"stop_token_ids": [5000]}, "stop_token_ids", "the tokenizer has no token with the id 5000"),
         ({"stop_token_ids": [5, 4999]}, "stop_token_ids", "no token with the id 4999"),  # a row that pads the embedding
         ({"stop_token_ids": 5}, "stop_token_ids", "a list of token ids"),
+        ({"stop_token_ids": ""}, "stop_token_ids", "a list of token ids"),
         ({"min_tokens": 17}, "min_tokens", "from 0 to 16, not 17"),
         ({"min_tokens": -1, "max_tokens": 3}, "min_tokens", "from 0 to 3, not -1"),
         ({"ignore_eos": 1}, "ignore_eos", "true or false"),
