@@ -128,8 +128,12 @@ def read_json(body: bytes) -> dict[str, Any]:
     """
     try:
         record = json.loads(body)
-    except (ValueError, RecursionError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise RequestError(f"the body is not JSON ({error})") from None
+    except RecursionError:
+        raise RequestError("the body is nested too deeply") from None
+    except ValueError:  # Python converts no longer texts to numbers
+        raise RequestError("the body has a number with too many digits") from None
     if not isinstance(record, dict):
         raise RequestError(f"the body must be a JSON object, not {kind(record)}")
     return record

@@ -212,8 +212,8 @@ def test_without_a_template_there_are_no_chats(tokenizer, endless):
         (b"", "not JSON"),
         (b"{", "not JSON"),
         (b"\xff{}", "not JSON"),
-        (b"[" * 100_000, "not JSON"),
-        (b"9" * 5000, "not JSON"),
+        (b"[" * 100_000, "the body is nested too deeply"),
+        (b"9" * 5000, "the body has a number with too many digits"),
         (b"[]", "must be a JSON object, not a list"),
     ],
 )
