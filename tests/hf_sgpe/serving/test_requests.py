@@ -178,6 +178,23 @@ def test_wrong_chats_are_refused_by_name(endless, record, param, message):
     assert refusal.value.body["error"]["param"] == param
 
 
+def test_a_model_is_named_by_a_text(endless):
+    for name, kind in ((["endless"], "a list"), (3, "a number"), ({}, "an object")):
+        with pytest.raises(RequestError, match=f"model must be a text, not {kind}") as refusal:
+            read_completion({"prompt": "a", "model": name}, endless)
+        assert refusal.value.status == 400
+
+
+def test_long_values_are_cut_off_in_messages(endless):
+    long = "x" * 100_000
+    for record in ({"temperature": long}, {"messages": [{"role": long, "content": "a"}]}, {long: 1}):
+        with pytest.raises(RequestError) as refusal:
+            read_chat({"messages": HELLO, **record}, endless)
+        error = refusal.value.body["error"]
+        assert max(len(error["message"]), len(error["param"])) <= 1001
+        assert error["message"].endswith("x…")
+
+
 def test_a_prompt_that_fills_the_context_is_refused(endless):
     endless.generator.engine.context_length = 3
     for read, record, param in (
