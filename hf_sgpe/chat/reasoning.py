@@ -152,8 +152,7 @@ class ReasoningReader:
     def end(self) -> Iterator[str | CallPart]:
         """End the answer, and yield the text that was held back."""
         if self._place == "inside":
-            if self._held.strip():
-                yield Reasoning(self._held.rstrip())
+            yield from self._thought()
         else:
             yield from self._flush()
         if self._then is not None:
@@ -196,12 +195,16 @@ class ReasoningReader:
             yield Reasoning(safe)
 
     def _close(self) -> Iterator[str | CallPart]:
+        yield from self._thought()
+        self._held, self._place, self._is_first = "", "after", not self._is_exact
+
+    def _thought(self) -> Iterator[str | CallPart]:
+        """Yield the reasoning that was held back."""
         thought = self._held.rstrip()
         if self._is_first:
             thought = thought.lstrip()
         if thought:
             yield Reasoning(thought)
-        self._held, self._place, self._is_first = "", "after", not self._is_exact
 
     def _rest(self, text: str) -> Iterator[str | CallPart]:
         if self._is_first and self._place == "after" and not isinstance(text, Mark):

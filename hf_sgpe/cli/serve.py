@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping
 from contextlib import closing
@@ -14,7 +15,6 @@ from hf_sgpe.cli.model_options import ModelOptions
 from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.serving.limits import Limits
 from hf_sgpe.terminal.options import arguments, option, option_list
-from hf_sgpe.terminal.printing import print_json
 from hf_sgpe.terminal.progress import is_quiet
 
 if TYPE_CHECKING:
@@ -97,8 +97,8 @@ def serve(model: ModelOptions, given: ServeOptions, limits: Limits, as_json: Jso
             names, engines = [one.name for one in served], [one.generator.engine.name for one in served]
             if as_json:
                 several = {"models": names} if len(names) > 1 else {}
-                print_json({"model": names[0], "engine": engines[0], "url": url, **several})
-                sys.stdout.flush()
+                facts = {"model": names[0], "engine": engines[0], "url": url, **several}
+                print(json.dumps(facts, ensure_ascii=False), flush=True)  # one line: the reader waits for it
             elif not is_quiet():
                 listed = ", ".join(f"{name} on {engine}" for name, engine in zip(names, engines, strict=True))
                 say(f"{listed} at {url} (Ctrl-C stops it)")

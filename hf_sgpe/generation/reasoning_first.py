@@ -34,7 +34,7 @@ class MarkTokens:
     @classmethod
     def of(cls, marks: ReasoningMarks, tokenizer: BPETokenizer, constrainer: Constrainer) -> MarkTokens:
         """Return the tokens of marks in a vocabulary."""
-        added = {**tokenizer.added_tokens, **tokenizer.special_tokens}
+        added = tokenizer.added_ids
         opening = (added[marks.opening],) if marks.opening in added else tuple(tokenizer.encode_inside(marks.opening))
         closing, closing_id = marks.closing.encode(), added.get(marks.closing)
         return cls(opening, closing, closing_id, constrainer.tokens_across(closing) if closing_id is None else ())

@@ -62,7 +62,7 @@ def read_embeddings(record: Mapping[str, Any], served: Served) -> AskedEmbedding
     if not engine.has_embeddings:
         message = f"the engine {engine.name} has no embeddings: serve the model with another engine, such as transformers"
         raise RequestError(message, param="model", code="unsupported_engine")
-    form = given.get("encoding_format") or "float"
+    form = "float" if given.get("encoding_format") is None else given.get("encoding_format")
     if form not in _FORMATS:
         raise RequestError("encoding_format must be float or base64", param="encoding_format")
     dimensions = None if given.get("dimensions") is None else given.whole_number("dimensions", 1)
@@ -72,20 +72,22 @@ def read_embeddings(record: Mapping[str, Any], served: Served) -> AskedEmbedding
 def _read_inputs(given: Parameters, served: Served) -> list[list[int]]:
     value, engine = given.get("input"), served.generator.engine
     parts = [value] if isinstance(value, str) or (are_ids(value) and value) else value
-    is_list = isinstance(parts, list) and 0 < len(parts) <= _MOST_INPUTS
-    if not is_list or not all(isinstance(part, str) or are_ids(part) for part in parts):
-        message = f"input must be a text, token ids, or a list of up to {_MOST_INPUTS:,} of either"
+    if not isinstance(parts, list) or not parts or not all(isinstance(part, str) or are_ids(part) for part in parts):
+        raise RequestError("input must be a text, token ids, or a non-empty list of either", param="input")
+    if len(parts) > _MOST_INPUTS:
+        message = f"input has {len(parts):,} texts, and the maximum is {_MOST_INPUTS:,}: send several requests"
         raise RequestError(message, param="input")
     with about("input"):
         inputs = [served.generator.encode(well_formed(part)) if isinstance(part, str) else part for part in parts]
-    for ids in inputs:
+    for place, ids in enumerate(inputs):
+        name = f"input[{place}]" if parts is value else "input"
         if not ids:
-            raise RequestError("input has an empty text: leave it out", param="input")
+            raise RequestError(f"{name} is empty: leave it out", param=name)
         if wrong := [id for id in ids if not 0 <= id < engine.vocab_size]:
-            raise RequestError(f"input has the id {wrong[0]}, which the model does not have", param="input")
+            raise RequestError(f"{name} has the id {wrong[0]}, which the model does not have", param=name)
         if engine.context_length is not None and len(ids) > engine.context_length:
-            message = f"a text has {len(ids):,} tokens, and the context of this model has only {engine.context_length:,}"
-            raise RequestError(f"{message}: shorten the text", param="input", code="context_length_exceeded")
+            message = f"{name} has {len(ids):,} tokens, and the context of this model has only {engine.context_length:,}"
+            raise RequestError(f"{message}: shorten the text", param=name, code="context_length_exceeded")
     return inputs
 
 

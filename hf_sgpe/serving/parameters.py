@@ -32,6 +32,8 @@ class RequestError(Exception):
         code: str | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
+        message = _shortened(message)
+        param = param if param is None else _shortened(param)
         super().__init__(message)
         self.status = status
         self.headers = dict(headers or {})
@@ -120,10 +122,17 @@ def kind(value: Any) -> str:
     return next((name for matches, name in kinds if matches(value)), "an object")
 
 
+def _shortened(text: str) -> str:
+    """Return the beginning of a text that may contain a value of the request, which may have megabytes."""
+    return text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "…"
+
+
 def are_ids(value: Any) -> bool:
     """Return whether a value is a list of whole numbers."""
     return isinstance(value, list) and all(type(id) is int for id in value)
 
+
+_MOST_SHOWN = 1000
 
 _LABELS = ("user", "metadata", "safety_identifier", "prompt_cache_key")
 """Labels that clients attach for OpenAI. They have no effect on an answer."""

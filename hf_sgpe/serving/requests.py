@@ -128,8 +128,12 @@ def read_json(body: bytes) -> dict[str, Any]:
     """
     try:
         record = json.loads(body)
-    except (ValueError, RecursionError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise RequestError(f"the body is not JSON ({error})") from None
+    except RecursionError:
+        raise RequestError("the body is nested too deeply") from None
+    except ValueError:  # Python converts no longer texts to numbers
+        raise RequestError("the body has a number with too many digits") from None
     if not isinstance(record, dict):
         raise RequestError(f"the body must be a JSON object, not {kind(record)}")
     return record
@@ -264,10 +268,12 @@ def check_name(name: Any, names: Sequence[str]) -> None:
     """Check that the name of a model in a request is missing or one of ``names``.
 
     Raises:
-        RequestError: the name is unknown.
+        RequestError: the name is not a text, or is unknown.
     """
+    if name is not None and not isinstance(name, str):
+        raise RequestError(f"model must be a text, not {kind(name)}", param="model")
     if name is not None and name not in names:
-        message = f"unknown model {str(name)[:200]!r}: this server has {', '.join(map(repr, names))}"
+        message = f"unknown model {name[:200]!r}: this server has {', '.join(map(repr, names))}"
         raise RequestError(message, status=404, param="model", code="model_not_found")
 
 

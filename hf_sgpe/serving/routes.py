@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -40,6 +40,7 @@ from hf_sgpe.serving.served_models import Model, Models
 logger = logging.getLogger(__name__)
 
 _Endpoint = Callable[[Request], Awaitable[Response]]
+Content = TypeVar("Content")
 
 
 def create_app(
@@ -85,15 +86,23 @@ def create_app(
             message = f"the body did not arrive within {body_seconds:g} seconds"
             raise RequestError(message, status=408, headers=_CLOSE) from None
 
-    async def answer(request: Request, read_asked: Callable[..., Asked], form: type[Completion]) -> Response:
+    async def read_for_model(
+        request: Request, read_asked: Callable[[Mapping[str, Any], Served], Content]
+    ) -> tuple[Content, Model]:
         record, models = await read(request), _models_of(request)
         while True:
             model = models.pick(record.get("model"))
             # Encoding a long prompt takes time; the thread leaves the event loop free for other requests.
             asked = await asyncio.to_thread(read_asked, record, model.served)
             if models.has(model):
-                return _queue(request, asked, form(asked, model.served), model)
+                return asked, model
             # The model was replaced in the meantime: read the request again for the new model.
+
+    async def answer(
+        request: Request, read_asked: Callable[[Mapping[str, Any], Served], Asked], form: type[Completion]
+    ) -> Response:
+        asked, model = await read_for_model(request, read_asked)
+        return _queue(request, asked, form(asked, model.served), model)
 
     async def completions(request: Request) -> Response:
         return await answer(request, read_completion, Completion)
@@ -102,12 +111,7 @@ def create_app(
         return await answer(request, read_chat, ChatCompletion)
 
     async def embeddings(request: Request) -> Response:
-        record, models = await read(request), _models_of(request)
-        while True:
-            model = models.pick(record.get("model"))
-            asked = await asyncio.to_thread(read_embeddings, record, model.served)
-            if models.has(model):
-                break
+        asked, model = await read_for_model(request, read_embeddings)
         observed: Observed = request.state.observed
         observed.prompt_tokens = asked.tokens
         try:
@@ -116,17 +120,15 @@ def create_app(
             raise _error_of(error) from None
 
     async def tokenize(request: Request) -> Response:
-        record = await read(request)
-        served = _models_of(request).pick(record.get("model")).served
-        ids, with_spellings = await asyncio.to_thread(read_tokenize, record, served)
-        spellings = served.generator.tokenizer.convert_ids_to_tokens(ids) if with_spellings else None
-        context = served.generator.engine.context_length
+        (ids, with_spellings), model = await read_for_model(request, read_tokenize)
+        generator = model.served.generator
+        spellings = generator.tokenizer.convert_ids_to_tokens(ids) if with_spellings else None
+        context = generator.engine.context_length
         return _json({"count": len(ids), "max_model_len": context, "tokens": ids, "token_strs": spellings})
 
     async def detokenize(request: Request) -> Response:
-        record = await read(request)
-        served = _models_of(request).pick(record.get("model")).served
-        return _json({"prompt": await asyncio.to_thread(read_detokenize, record, served)})
+        text, _ = await read_for_model(request, read_detokenize)
+        return _json({"prompt": text})
 
     async def list_models(request: Request) -> Response:
         return _json({"object": "list", "data": [model.card for model in _models_of(request)]})

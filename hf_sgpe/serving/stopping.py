@@ -25,7 +25,7 @@ def read_stopping(given: Parameters, options: GenerationOptions, generator: Text
     if not isinstance(stops, list) or len(stops) > _MOST_STOPS or not all(isinstance(text, str) and text for text in stops):
         message = f"stop must be a non-empty text, or a list of up to {_MOST_STOPS} non-empty texts"
         raise RequestError(message, param="stop")
-    ids = given.get("stop_token_ids") or []
+    ids = [] if given.get("stop_token_ids") is None else given.get("stop_token_ids")
     if not are_ids(ids):
         raise RequestError("stop_token_ids must be a list of token ids", param="stop_token_ids")
     if unknown := [id for id in ids if not generator.has_token(id)]:

@@ -69,7 +69,7 @@ def read_thinking(
     place = place_after(tokenizer.decode(ids[-_END_OF_PROMPT:]), written, continued=continued)
     if last is not None and place == "after":
         return None
-    added = {**tokenizer.added_tokens, **tokenizer.special_tokens}
+    added = tokenizer.added_ids
     marks = {added[mark]: mark for mark in (written.opening, written.closing) if mark in added}
     shown = {mark: "" if skips_special and mark in tokenizer.special_tokens else mark for mark in marks.values()}
     return Thinking(written, place, marks, shown)

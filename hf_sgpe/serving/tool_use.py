@@ -102,7 +102,7 @@ def read_tools(
             "tool_choice: none",
             param="tools",
         )
-    added = {**tokenizer.added_tokens, **tokenizer.special_tokens}
+    added = tokenizer.added_ids
     named = marks_in(response_template, added) if response_template is not None else written.marks if written else ()
     marks = {added[mark]: mark for mark in named if mark in added}
     most = None if is_parallel and not isinstance(choice, dict) else 1

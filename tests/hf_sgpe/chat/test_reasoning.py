@@ -44,6 +44,7 @@ def as_tokens(answer):
         ("before", "Well. <think>Hm</think>", ("", "Well. <think>Hm</think>", 0)),
         ("inside", "\nHm\n</think>\n\nWell. </think>", ("Hm", "Well. </think>", 0)),
         ("inside", "Hm </", ("Hm </", "", 0)),
+        ("inside", "\n</", ("</", "", 0)),
         ("after", "\n\nWell.", ("", "Well.", 0)),
     ],
 )

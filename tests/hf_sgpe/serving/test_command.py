@@ -140,6 +140,7 @@ def test_it_warns_of_openness_and_tells_programs_its_address_in_json(model, monk
     said = hf_sgpe(*serve, "--host", "0.0.0.0", "--json", HF_SGPE_API_KEY="secret")
     told = {"model": "my-model", "engine": "transformers", "url": f"http://0.0.0.0:{ports.pop()}/v1"}
     assert (json.loads(said.stdout), said.stderr) == (told, "")
+    assert said.stdout.count("\n") == 1
 
 
 def test_what_is_wrong_is_one_line(model, monkeypatch):

@@ -110,6 +110,7 @@ def test_what_asks_for_nothing_may_come(endless):
         ({"stop_token_ids": [5000]}, "stop_token_ids", "the tokenizer has no token with the id 5000"),
         ({"stop_token_ids": [5, 4999]}, "stop_token_ids", "no token with the id 4999"),  # a row that pads the embedding
         ({"stop_token_ids": 5}, "stop_token_ids", "a list of token ids"),
+        ({"stop_token_ids": ""}, "stop_token_ids", "a list of token ids"),
         ({"min_tokens": 17}, "min_tokens", "from 0 to 16, not 17"),
         ({"min_tokens": -1, "max_tokens": 3}, "min_tokens", "from 0 to 3, not -1"),
         ({"ignore_eos": 1}, "ignore_eos", "true or false"),
@@ -177,6 +178,23 @@ def test_wrong_chats_are_refused_by_name(endless, record, param, message):
     assert refusal.value.body["error"]["param"] == param
 
 
+def test_a_model_is_named_by_a_text(endless):
+    for name, kind in ((["endless"], "a list"), (3, "a number"), ({}, "an object")):
+        with pytest.raises(RequestError, match=f"model must be a text, not {kind}") as refusal:
+            read_completion({"prompt": "a", "model": name}, endless)
+        assert refusal.value.status == 400
+
+
+def test_long_values_are_cut_off_in_messages(endless):
+    long = "x" * 100_000
+    for record in ({"temperature": long}, {"messages": [{"role": long, "content": "a"}]}, {long: 1}):
+        with pytest.raises(RequestError) as refusal:
+            read_chat({"messages": HELLO, **record}, endless)
+        error = refusal.value.body["error"]
+        assert max(len(error["message"]), len(error["param"])) <= 1001
+        assert error["message"].endswith("x…")
+
+
 def test_a_prompt_that_fills_the_context_is_refused(endless):
     endless.generator.engine.context_length = 3
     for read, record, param in (
@@ -211,8 +229,8 @@ def test_without_a_template_there_are_no_chats(tokenizer, endless):
         (b"", "not JSON"),
         (b"{", "not JSON"),
         (b"\xff{}", "not JSON"),
-        (b"[" * 100_000, "not JSON"),
-        (b"9" * 5000, "not JSON"),
+        (b"[" * 100_000, "the body is nested too deeply"),
+        (b"9" * 5000, "the body has a number with too many digits"),
         (b"[]", "must be a JSON object, not a list"),
     ],
 )
