@@ -64,7 +64,7 @@ def _differs(data: TokenizerData, tokens: Set[str]) -> str:
     if not data.byte_tokens:
         return "characters without a token"
     if data.ignore_merges:
-        return "words that are a token and that merges do not make"
+        return "words that are a token but that merges do not make"
     if data.splitting.cuts_at_spaces and (right := next((right for _, right in data.merges if right[:1] == b" "), None)):
         return f"text with {right.decode()!r}, before which the tokenizer cuts"
     if data.normalized_tokens and data.normalization != "metaspace":

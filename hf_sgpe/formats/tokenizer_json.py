@@ -41,7 +41,7 @@ def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
     """Return the content of ``tokenizer.json``."""
     added = sorted(tokenizer.added_ids.items(), key=lambda item: item[1])
     if len({id for _, id in added}) < len(added):
-        raise SGPEError("two added tokens have the same id, and a tokenizer.json can hold only one of them")
+        raise SGPEError("two added tokens have the same id, and a tokenizer.json can contain only one of them")
     by_characters, unknown = tokenizer.by_characters, tokenizer.unknown
     if by_characters:
         cuts, has_bytes = tokenizer.splitting.cuts_at_spaces, bool(tokenizer.byte_tokens)

@@ -257,7 +257,7 @@ def test_both_files_of_a_table_are_extended(lines, tmp_path):
         ),
         ({"model_type": "char"}, "its model is character"),
         ({"model_type": "word"}, "its model is word"),
-        ({"treat_whitespace_as_suffix": True}, "it writes spaces after words"),
+        ({"treat_whitespace_as_suffix": True}, "its setting treat_whitespace_as_suffix puts spaces after words"),
     ],
 )
 def test_models_of_another_type(lines, options, reason):

@@ -63,7 +63,7 @@ def test_a_tokenizer_with_one_other_token_is_not_that_of_the_file(file, tokenize
     with pytest.raises(SGPEError) as caught:
         gguf_tokenizer.check_tokenizer(file, different, "my/tokenizer")
     assert str(caught.value) in {
-        f"{file}: token {id} is {tokens[id]!r}, but {tokens[swapped[id]]!r} in the tokenizer my/tokenizer: "
+        f"{file}: token {id} is {tokens[id]!r} here, but {tokens[swapped[id]]!r} in the tokenizer my/tokenizer: "
         "give the tokenizer of this model"
         for id in swapped
     }
