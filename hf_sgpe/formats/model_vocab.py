@@ -121,7 +121,9 @@ def read(content: Mapping[str, Any], normalization: str, *, by_characters: bool,
     if by_characters and ignore_merges:
         sentencepiece_json.check_whole_words(spelled.values(), pairs)
     if scheme_of(normalization) == "metaspace-prefix" and (both := added["normalized_tokens"] & spelled.keys()):
-        raise NotByteLevelError(f"its added token {min(both)!r} is matched in normalized text, but merges also make this token")
+        raise NotByteLevelError(
+            f"its added token {min(both)!r} is matched in normalized text, but merges also make this token"
+        )
     return {
         "vocab": {token: vocab[name] for name, token in spelled.items()},
         "merges": pairs,
