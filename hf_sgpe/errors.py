@@ -27,7 +27,7 @@ def not_installed(need: str, *packages: str, extra: str = "") -> NotInstalledErr
     Args:
         need: A clause that names the feature and the package that the feature needs.
         packages: Packages to install.
-        extra: The extra of hf_sgpe that includes them.
+        extra: The extra of hf_sgpe that includes these packages.
 
     >>> str(not_installed("pictures need matplotlib", "matplotlib", extra="plots"))
     'pictures need matplotlib: pip install matplotlib (or the extra [plots])'
@@ -41,7 +41,7 @@ def optional(module: str, need: str, *packages: str, extra: str = "") -> Any:
     Args:
         module: Name of the module.
         need: See `not_installed`.
-        packages: Packages to install (default: the package with the name of the module).
+        packages: Packages to install (default: the package with the same name as the module).
         extra: See `not_installed`.
 
     Raises:
@@ -54,7 +54,7 @@ def optional(module: str, need: str, *packages: str, extra: str = "") -> Any:
 
 
 def check_matplotlib() -> None:
-    """Check that matplotlib is installed. Scripts call this first, so that they do not fail after an hour.
+    """Check that matplotlib is installed. Scripts call this function first, so that they do not fail after an hour of work.
 
     Raises:
         NotInstalledError: matplotlib is not installed.

@@ -1,8 +1,8 @@
-"""Files of word counts, in Parquet. The words are sorted, so that any number of files can be added with little memory.
+"""Files of word counts, in Parquet. The words are sorted, so that any number of files can be added up with little memory.
 
-A file has the columns ``word`` (bytes) and ``count``. The metadata of the file records how the text was split into words,
-and the sources of the text. Words are sorted by a hash, then by their bytes. Therefore equal counts make equal files. The
-hash divides the words into 1024 buckets: files can be added bucket by bucket, and several machines can share the work.
+A file has the columns ``word`` (bytes) and ``count``. The file's metadata records the sources of the text and how the text
+was split into words. Words are sorted by a hash, then by their bytes. Therefore equal counts produce equal files. The hash
+divides the words into 1024 buckets: files can be added up bucket by bucket, and several machines can share the work.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class CountsInfo:
         total: Number of words in the text: the sum of all counts.
         digest: SHA-256 (hexadecimal) of the words, the counts and the splitting; the same as `WordCounts.digest`.
         sources: The sources of the counted text.
-        versions: Versions of the packages that split the text into words, keyed by package; several versions are separated
-            by commas.
+        versions: Versions of the packages that split the text into words, keyed by package; several versions of one package
+            are separated by commas.
         dropped: The rare words that were left out, or None.
     """
 
@@ -84,8 +84,8 @@ class CountsInfo:
         return {"counting": self.splitting.to_dict(), **values}
 
     def loss(self) -> str:
-        """Return a sentence about the words left out and the effect on merges. If no words were left out, return an empty
-        string.
+        """Return a sentence about the words that were left out and their effect on the merges. If no words were left out,
+        return an empty string.
         """
         dropped = self.dropped
         if not dropped:
@@ -99,7 +99,7 @@ class CountsInfo:
 
 
 class Digest:
-    """The SHA-256 digest of counts. Words must be added in the order of a file of counts."""
+    """The SHA-256 digest of counts. Words must be added in the same order as in a file of counts."""
 
     def __init__(self, splitting: Splitting, scale: int = 1) -> None:
         settings = splitting.to_dict() if scale == 1 else {**splitting.to_dict(), "scale": scale}
@@ -107,7 +107,9 @@ class Digest:
         self._columns = [hashlib.sha256() for _ in range(3)]
 
     def update(self, words: bytes, lengths: Any, counts: Any) -> None:
-        """Add words: the joined words, the length of each word in bytes, and the counts. Lengths and counts are int64."""
+        """Add words, given as the joined words, the length of each word in bytes, and the counts. Lengths and counts are
+        int64.
+        """
         for column, values in zip(self._columns, (words, lengths, counts), strict=True):
             column.update(values if isinstance(values, bytes) else np.ascontiguousarray(values, "<i8").data)
 
@@ -209,7 +211,7 @@ def read_info(path: str | os.PathLike[str]) -> CountsInfo:
 
 
 def is_file_of_counts(path: str | os.PathLike[str]) -> bool:
-    """Return whether a Parquet file has word counts and not texts.
+    """Return whether a Parquet file contains word counts rather than texts.
 
     Raises:
         SGPEError: the file is damaged.
@@ -226,7 +228,7 @@ def is_file_of_counts(path: str | os.PathLike[str]) -> bool:
 
 
 def read(path: str | os.PathLike[str], buckets: range = range(BUCKETS)) -> Iterator[tuple[int, pa.Table]]:
-    """Yield the buckets of a file in order: the number of the bucket, and a table with the columns ``word`` and ``count``.
+    """Yield the buckets of a file in order, each as its number and a table with the columns ``word`` and ``count``.
 
     Only one bucket and one batch of rows are in memory at a time. If the whole file is read, the digest is checked.
 
@@ -319,7 +321,7 @@ def _reading(path: str | os.PathLike[str]) -> Iterator[Any]:
 
 
 def _metadata_of(file: Any) -> tuple[CountsInfo, list[int]]:
-    """Return the metadata of a file, and the bucket of the first word in each of its row groups."""
+    """Return the metadata of a file and, for each row group of the file, the bucket of its first word."""
     import pyarrow as pa
 
     metadata = file.metadata.metadata or {}
@@ -361,14 +363,16 @@ def _metadata_of(file: Any) -> tuple[CountsInfo, list[int]]:
 
 
 def _are(values: object, of: type, kind: type) -> bool:
-    """Return whether a JSON value has the type ``of`` (list or dict), and all its values have the type ``kind``."""
+    """Return whether a JSON value has the type ``of`` (list or dict) and contains only values of the type ``kind``."""
     inside = values.values() if isinstance(values, dict) else values if isinstance(values, list) else ()
     # bool is a subclass of int but is not accepted as int here.
     return isinstance(values, of) and all(isinstance(value, kind) and type(value) is not bool for value in inside)
 
 
 def _rows(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Regroup ``tables`` into tables with a multiple of `_ROWS` rows, so that row groups depend only on the rows."""
+    """Regroup ``tables`` so that each table except the last has a multiple of `_ROWS` rows. Row groups then depend only on
+    the rows.
+    """
     import pyarrow as pa
 
     waiting: list[pa.Table] = []

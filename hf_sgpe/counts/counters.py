@@ -1,4 +1,4 @@
-"""Counters of the words in texts: one in readable Python, and one with the native kernels."""
+"""Counters of the words in texts: one in readable Python, and one that uses the native kernels."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _BYTES_PER_WORD = 300
 
 
 def only_texts(texts: Iterable[str]) -> Iterator[str]:
-    """Yield ``texts`` unchanged, and check each item.
+    """Yield each item of ``texts`` unchanged, after checking that it is a text.
 
     Raises:
         SGPEError: ``texts`` is a single string, or an item is not text.
@@ -51,8 +51,8 @@ def only_texts(texts: Iterable[str]) -> Iterator[str]:
 
 
 def in_batches(texts: Iterable[Item], characters: int = 1 << 20, length: Callable[[Any], int] = len) -> Iterator[list[Item]]:
-    """Yield the texts in lists of at least ``characters`` characters; the last list can have fewer. ``length`` is that of an
-    item that has more than a text.
+    """Yield the texts in lists of at least ``characters`` characters; the last list can have fewer. ``length`` returns the
+    number of characters of an item; it is needed if items are not plain texts.
     """
     batch: list[Item] = []
     size = 0
@@ -136,7 +136,7 @@ class WordCounter:
         """Yield the counts bucket by bucket, as `hf_sgpe.counts.count_files.read` does; then reset the counter.
 
         Args:
-            threads: Number of threads for sorting, if the kernel has threads; 1 for the caller's thread alone.
+            threads: Number of threads for sorting, if the kernel supports threads; 1 means only the caller's thread.
         """
         words, counts = self.columns()
         for bucket, (start, stop) in enumerate(pairwise(words.bucket_starts().tolist())):
@@ -145,14 +145,14 @@ class WordCounter:
         self._counts.clear()
 
     def _prepared(self, text: str) -> list[str]:
-        """Return the parts of a text between special tokens, normalized."""
+        """Return the normalized parts of a text between its special tokens."""
         pattern = self._special_pattern
         parts = pattern.split(text) if pattern and pattern.search(text) else [text]
         return [prepare(part, self._normalization) for part in parts]
 
 
 class NativeWordCounter(WordCounter):
-    """A counter that uses the native kernels. They release the GIL, so several counters can work in threads."""
+    """A counter that uses the native kernels. They release the GIL, so several counters can run in parallel threads."""
 
     def __init__(self, config: HasSplitting) -> None:
         import hf_sgpe._native as _native
@@ -200,8 +200,8 @@ class NativeWordCounter(WordCounter):
         return Words.joined(words for words, _ in parts), np.concatenate([counts for _, counts in parts])
 
     def _parts(self, threads: int = 1) -> Iterator[tuple[int, Words, NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield the words of several buckets at a time: the first bucket, the words, the counts, and the index after the
-        last word of each bucket. Each thread prepares one part in advance.
+        """Yield parts of several buckets each: the number of the first bucket, the words, the counts and, for each bucket,
+        the index after its last word. Each thread prepares one part in advance.
         """
         # Each part is in memory twice, so a large number of words is divided into several parts.
         width = BUCKETS >> min(max(len(self._native) >> 17, 1).bit_length() - 1, 5)

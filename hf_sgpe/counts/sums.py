@@ -1,4 +1,4 @@
-"""Addition of files of word counts, with little memory for any number and size of files."""
+"""Adding up files of word counts, with little memory whatever the number and the size of the files."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ def sum_of(
 ) -> Iterator[pa.Table]:
     """Yield the sum of several files, sorted as in a file of counts, with at most ``most`` files open at a time.
 
-    If there are more files, partial sums are written to ``folder``. Files in ``folder`` are removed once they are added.
+    If there are more files, partial sums are written to ``folder``. Files in ``folder`` are removed once they have been
+    added.
     """
     waiting = deque(files)
     for number in count():
@@ -93,7 +94,7 @@ def all_versions(infos: Iterable[CountsInfo]) -> dict[str, str]:
 
 
 def check_same_settings(infos: Mapping[Path, CountsInfo], splitting: Splitting | None = None) -> None:
-    """Check that all files were made with the same splitting, and with ``splitting`` if it is given.
+    """Check that all files were made with the same splitting; if ``splitting`` is given, it must be this one.
 
     Raises:
         SGPEError: a setting differs (the message names it), or the total count of all words is too large.

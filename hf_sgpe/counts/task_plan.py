@@ -15,7 +15,9 @@ EXECUTORS = ("local", "slurm", "ray", "spark")
 
 @dataclass(frozen=True, kw_only=True)
 class TaskPlan:
-    """The number of counting tasks, and the place where the tasks run. A plan with only default values means no tasks."""
+    """The number of counting tasks, and the place where the tasks run. If a plan has only default values, there are no
+    tasks.
+    """
 
     on: str | None = option(
         "Divide the counting into tasks, and run the tasks on this machine (local), on Slurm (slurm) or on Ray (ray). "

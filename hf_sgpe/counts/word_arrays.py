@@ -41,8 +41,8 @@ def in_order(words: Iterable[bytes]) -> list[bytes]:
 class Words(Sequence[bytes]):
     """Distinct words, sorted as in a file of counts: by `bucket_of`, then by their bytes. Immutable.
 
-    A word takes its own bytes plus eight. In a list of ``bytes``, it would take its own bytes plus about fifty. The native
-    kernels read the arrays directly.
+    Each word takes up eight bytes more than its length. In a list of ``bytes``, it would take up about fifty bytes more. The
+    native kernels read the arrays directly.
 
     Args:
         blob: The joined bytes of the words (uint8).
@@ -61,18 +61,18 @@ class Words(Sequence[bytes]):
 
     @classmethod
     def of(cls, words: Iterable[bytes]) -> Words:
-        """Return `Words` from distinct words that are already in order."""
+        """Return `Words` made of distinct words that are already in order."""
         listed = list(words)
         return cls.cut(b"".join(listed), np.fromiter(map(len, listed), np.int64, len(listed)))
 
     @classmethod
     def cut(cls, blob: bytes | bytearray, lengths: NDArray[np.int64]) -> Words:
-        """Return `Words` from the joined bytes of words and the length of each word in bytes."""
+        """Return `Words`, given the joined bytes of the words and the length of each word in bytes."""
         return cls(np.frombuffer(blob, np.uint8), _starts_of(lengths))
 
     @classmethod
     def joined(cls, parts: Iterable[Words]) -> Words:
-        """Return the words of several parts, one part after another."""
+        """Return `Words` that contain the words of all parts, in the order of the parts."""
         parts = list(parts)
         blobs = [part._blob[part._starts[0] : part._starts[-1]] for part in parts]
         lengths = [part.lengths() for part in parts]
@@ -158,8 +158,8 @@ class Words(Sequence[bytes]):
 
 
 def added(parts: Sequence[tuple[Words, NDArray[Any]]]) -> tuple[Words, NDArray[Any]]:
-    """Return the distinct words of several counts, and the total count of each word. Little memory is needed beyond the
-    result.
+    """Add up several word counts: return the distinct words, and the total count of each word. Beyond the result, little
+    memory is needed.
 
     Args:
         parts: Pairs of words and their counts. The counts are int64, or Python integers if 64 bits are too few.

@@ -36,14 +36,15 @@ if TYPE_CHECKING:
 class WordCounts:
     """The count of each word in a text. Training needs no other information about the text. Immutable.
 
-    The counts of a text's parts add up to the counts of the whole text, in any order and from any machine. Training on the
-    sum produces the same tokenizer. Weights are exact: ``si * 2.5 + en`` is a mixture in which every word of ``si`` counts
-    two and a half times. In memory, each distinct word takes its own bytes and 16 more.
+    The counts of a text's parts add up to the counts of the whole text, in whatever order they are added and on whatever
+    machines they were made. Training on the sum produces the same tokenizer. Weights are exact: ``si * 2.5 + en`` is a
+    mixture in which every word of ``si`` counts two and a half times. In memory, each distinct word takes up 16 bytes more
+    than its length.
 
     Args:
         counts: Counts in units of 1 / ``scale``, keyed by word (UTF-8).
         splitting: The rules that split the text into words.
-        scale: Number of units in one occurrence. The scale is 1 unless weights are fractions.
+        scale: Number of units per occurrence of a word. The scale is 1 unless weights are fractions.
         sources: The sources of the text, recorded in files. The sources do not affect equality.
 
     Raises:
@@ -220,7 +221,7 @@ class WordCounts:
         return digest.hexdigest()
 
     def save(self, path: str | os.PathLike[str]) -> CountsInfo:
-        """Write one Parquet file. Equal counts with equal sources give equal bytes.
+        """Write the counts to a Parquet file. Equal counts with equal sources give equal bytes.
 
         Raises:
             SGPEError: the counts are weighted, or pyarrow is not installed.

@@ -29,7 +29,7 @@ _LONGEST_WORD = 40
 
 
 def texts_of(values: Iterable[str], *, text_field: str = "text") -> dict[str, HeldOut]:
-    """Return held-out texts, keyed by the code of their language.
+    """Return held-out texts, keyed by language code.
 
     Args:
         values: ``CODE=FILE`` with a language code, or ``FILE`` if the file name includes the code.
@@ -105,7 +105,7 @@ def compare(
 
 
 def compression_sizes(vocab_size: int) -> list[int]:
-    """Return the vocabulary sizes for measuring compression: 1,000, its doublings, and ``vocab_size``.
+    """Return the vocabulary sizes at which compression is measured: 1,000, 2,000, 4,000 and so on, and ``vocab_size``.
 
     >>> compression_sizes(5000)
     [1000, 2000, 4000, 5000]
@@ -116,8 +116,8 @@ def compression_sizes(vocab_size: int) -> list[int]:
 def with_first_merges(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer:
     """Return the tokenizer with only its first merges, so that the vocabulary has ``vocab_size`` tokens.
 
-    Single bytes (or characters) and special tokens stay. Tokens without a merge are left out. A tokenizer with at most
-    ``vocab_size`` tokens is returned unchanged.
+    Single bytes (or characters) and special tokens stay. All other tokens without a merge are left out. A tokenizer with at
+    most ``vocab_size`` tokens is returned unchanged.
 
     >>> tokenizer = BPETokenizer.train_from_iterator(["abcd abcd"], 260)
     >>> with_first_merges(tokenizer, 257).merges
@@ -174,7 +174,7 @@ def frequent_words(lines: Iterable[str], most: int = 3) -> list[str]:
 
 
 def has_conjunct(trie: LinguisTrie, word: str) -> bool:
-    """Return whether a word consists of syllables and has a conjunct, in which a virama joins two consonants."""
+    """Return whether a word consists of syllables and contains a conjunct (two consonants joined by a virama)."""
     units = trie.tokenize(word)
     return all(map(trie.script_of, units)) and any("CHC" in trie.shape(unit).replace("J", "") for unit in units)
 

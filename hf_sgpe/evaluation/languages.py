@@ -63,7 +63,7 @@ class Language(NamedTuple):
 
 @cache
 def letters_of(scripts: tuple[Script, ...]) -> regex.Pattern[str]:
-    """Return a regex that matches each letter and mark of the scripts.
+    """Return a regex that matches any single letter or mark of the scripts.
 
     >>> letters_of((every_script()["sinhala"], every_script()["hebrew"])).findall("a ක ש")
     ['ක', 'ש']
@@ -74,7 +74,7 @@ def letters_of(scripts: tuple[Script, ...]) -> regex.Pattern[str]:
 
 @cache
 def _in_cldr(code: str) -> tuple[str, str, str] | None:
-    """Return the short code, English name and own name for an ISO 639 code, or None if the code is unknown."""
+    """Return the short code, the English name and the native name for an ISO 639 code, or None if the code is unknown."""
     from babel import Locale, UnknownLocaleError
     from babel.core import get_global
 
@@ -93,8 +93,8 @@ def language(code: str) -> Language:
     """Look up a language by its ISO 639 code. The code may have a BCP 47 suffix. The name of an unknown language is its
     code.
 
-    If the suffix names a script, the script determines `Language.spaced`: Javanese has spaces between words only in Latin
-    letters.
+    If the suffix names a script, the script determines `Language.spaced`: for example, Javanese has spaces between words
+    only in the Latin script.
 
     Raises:
         SGPEError: the text is not a language code.

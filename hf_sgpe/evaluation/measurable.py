@@ -1,4 +1,6 @@
-"""Tokenizers of any kind in the form in which they are measured: functions from a text to ids and the ends of tokens."""
+"""Tokenizers of any kind in the form in which they are measured: functions from a text to the ids and the ends of its
+tokens.
+"""
 
 from __future__ import annotations
 
@@ -44,13 +46,13 @@ class Measurable:
 
 
 def byte_offsets(text: str) -> list[int]:
-    """Return the byte offset of each character of ``text`` in UTF-8, followed by the length in bytes."""
+    """Return the UTF-8 byte offset of each character of ``text``, followed by the length of ``text`` in bytes."""
     return list(accumulate((len(character.encode()) for character in text), initial=0))
 
 
 class ForeignTokenizer(NamedTuple):
-    """A tokenizer that `BPETokenizer` cannot read: the content of its ``tokenizer.json``, and the origin of the file for
-    messages.
+    """A tokenizer that `BPETokenizer` cannot read: the content of its ``tokenizer.json`` and, for messages, the origin of
+    this file.
     """
 
     content: str
@@ -62,8 +64,8 @@ def read_tokenizer(tokenizer: Any) -> BPETokenizer | ForeignTokenizer:
     `ForeignTokenizer`.
 
     Args:
-        tokenizer: A `BPETokenizer`, a fast tokenizer of transformers, a tokenizer of ``tokenizers``, or a file, folder or
-            Hub repository with a ``tokenizer.json``.
+        tokenizer: A `BPETokenizer`, a fast tokenizer from transformers, a tokenizer from the ``tokenizers`` package, or a
+            file, folder or Hub repository with a ``tokenizer.json``.
 
     Raises:
         SGPEError: the tokenizer does not exist or is damaged.
@@ -93,7 +95,7 @@ def load(path_or_repo: str | os.PathLike[str]) -> BPETokenizer | Measurable:
     """Load any tokenizer with a ``tokenizer.json`` (file, folder or Hub repository) for measuring.
 
     Special tokens are neither added nor recognized. A tokenizer that `BPETokenizer` can read runs in this package. Any other
-    tokenizer runs in ``tokenizers``.
+    tokenizer runs in the ``tokenizers`` package.
 
     Raises:
         SGPEError: the tokenizer does not exist or is damaged.
@@ -111,7 +113,8 @@ def without_transformers(tokenizer: Any) -> Any:
     """Return the `BPETokenizer` of an `SGPETokenizerFast`. Return any other tokenizer unchanged.
 
     Raises:
-        SGPEError: the tokenizer has any other class from transformers. Such classes do not report token ends in bytes.
+        SGPEError: the tokenizer is an instance of any other transformers class. Such classes do not report token ends in
+            bytes.
     """
     if hasattr(tokenizer, "to_bpe"):
         return tokenizer.to_bpe()
@@ -159,7 +162,7 @@ def _places_in(text: str, normalization: str, ends: Sequence[int]) -> list[int]:
 
 
 def foreign_backend(content: str, where: str) -> Tokenizer:
-    """Load any ``tokenizer.json`` with the package ``tokenizers``, without truncation, padding or special tokens.
+    """Load any ``tokenizer.json`` with the ``tokenizers`` package, without truncation, padding or special tokens.
 
     Raises:
         SGPEError: the file is damaged; the message begins with ``where``.

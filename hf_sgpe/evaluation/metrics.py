@@ -1,4 +1,5 @@
-"""Measures of tokenizers on text: tokens per word, shares of cut syllables, letters and clusters, and others.
+"""Measures of tokenizers on text: tokens per word, the shares of syllables, letters and clusters that are cut, and other
+measures.
 
 Text is measured line by line, in NFC. A word is a run of characters without white space (`hf_sgpe.corpora.measured_text`,
 `hf_sgpe.corpora.held_out`). In scripts without spaces between words, words are not counted. A syllable, letter or cluster is
@@ -51,13 +52,13 @@ class Evaluation:
     has nothing to measure.
 
     Attributes:
-        unspaced: Number of characters of scripts without spaces between words. If they are the majority, measures per word
-            are None.
+        unspaced: Number of characters of scripts without spaces between words. If these characters are the majority,
+            measures per word are None.
         clusters: Number of extended grapheme clusters with a letter, mark or emoji outside ASCII.
         cut_clusters: Number of the ``clusters`` that are cut.
         fallback_tokens: Number of tokens whose bytes are not valid UTF-8 because a character is incomplete.
         vocab_size: Number of tokens in the vocabulary; 0 if it is unknown.
-        whole_words: Number of words of letters, marks and digits only.
+        whole_words: Number of words that consist only of letters, marks and digits.
         single_words: Number of the ``whole_words`` that are one token.
         token_lengths: Number of tokens of each length in characters. Fallback tokens are left out.
         token_counts: Number of tokens with each id; empty if the ids are unknown.
@@ -125,15 +126,15 @@ class Evaluation:
         """Share of cut clusters among the extended grapheme clusters of all scripts, 0 to 1.
 
         An extended grapheme cluster is what a reader sees as one character. Clusters of only ASCII characters are left out:
-        they cannot be cut, and with them the share would depend on the amount of English in the text. Punctuation and digits
-        are left out, too. The share is None if at most one in a thousand characters begins a counted cluster, as in English
-        text with a few accents.
+        they cannot be cut, and if they were counted, the share would depend on the amount of English in the text.
+        Punctuation and digits are left out, too. The share is None if at most one character in a thousand begins a counted
+        cluster, as in English text with a few accents.
         """
         return self.cut_clusters / self.clusters if self.clusters * 1000 > self.characters else None
 
     @property
     def fallback_rate(self) -> float | None:
-        """Share of fallback tokens among all tokens, 0 to 1. A fallback token has only a part of a character."""
+        """Share of fallback tokens among all tokens, 0 to 1. A fallback token contains only a part of a character."""
         return self.fallback_tokens / self.tokens if self.tokens else None
 
     @property
@@ -159,7 +160,7 @@ class Evaluation:
         return len(self.token_counts) / self.vocab_size if self.token_counts else None
 
     def parity(self, reference: Evaluation) -> float | None:
-        """Divide the number of tokens by that of ``reference``. The reference has the same lines in another language.
+        """Divide the number of tokens by that of ``reference``, which measures the same lines in another language.
 
         Return None if the numbers of lines differ.
         """
@@ -171,7 +172,7 @@ class Evaluation:
         """Count a syllable and its letters, and return whether one of ``ends`` cuts it.
 
         Args:
-            ends: Token ends, ascending, in the same unit as ``start`` and ``stop`` of the syllable.
+            ends: Token ends, ascending, in the same unit as the syllable's ``start`` and ``stop``.
             length: Function that returns the length of a letter in this unit.
         """
         self.syllables += 1
@@ -195,8 +196,8 @@ class Evaluation:
                 self.cut_clusters += ends_inside(ends, start, stop)
 
     def add_words(self, text: str, ends: Sequence[int]) -> None:
-        """Count the words of letters in ``text``, and count those that are one token, with or without the space before the
-        word.
+        """Count the words of letters in ``text``, and how many of these words are one token (with or without the space
+        before the word).
         """
         places = byte_offsets(text)
         boundaries = {0, *ends}
@@ -207,7 +208,9 @@ class Evaluation:
             self.single_words += stop in boundaries and begins and not ends_inside(ends, start, stop)
 
     def add_changes(self, text: str, ids: Sequence[int], form: Measurable) -> None:
-        """Count the tokens of ``text`` that each of `small_changes` replaces. ``ids`` are the ids of these tokens."""
+        """Count the tokens of ``text`` that each of `small_changes` replaces. ``ids`` are the ids of all tokens of
+        ``text``.
+        """
         before = Counter(ids)
         for change, changed in small_changes(text):
             self.compared[change] += len(ids)
@@ -236,7 +239,7 @@ def evaluate(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast, lines: Ite
             the measures that need ids are None.
 
     Raises:
-        SGPEError: the tokenizer has a class from transformers other than `SGPETokenizerFast`.
+        SGPEError: the tokenizer is an instance of a transformers class other than `SGPETokenizerFast`.
 
     >>> result = evaluate(lambda text: [3, len(text.encode())], ["කා"])
     >>> result.cut_syllable_share
@@ -285,7 +288,7 @@ def token_lengths(text: str, ends: Iterable[int]) -> Iterator[int | None]:
 
 
 def renyi_entropy(counts: Iterable[int], alpha: float) -> float:
-    """Return the Rényi entropy of counts in nats. The order ``alpha`` must not be 1.
+    """Return the Rényi entropy of counts, in nats. The order ``alpha`` must not be 1.
 
     >>> round(renyi_entropy([1, 1, 1, 1], 2.5) / log(4), 9)
     1.0

@@ -20,11 +20,11 @@ REFERENCE = "en"
 
 
 class Word(NamedTuple):
-    """A word of a text, with its tokens inside running text.
+    """A word of a text, and the tokens of this word within running text.
 
     Attributes:
-        tokens: The text of each token, without the space before the word, keyed by the tokenizer's name. A token with only a
-            part of a character is None.
+        tokens: The text of each token, without the space before the word, keyed by the tokenizer's name. None represents a
+            token with only a part of a character.
     """
 
     text: str
@@ -68,8 +68,8 @@ class Comparison:
         """Return one measurement: a measure of `Evaluation`, or ``parity`` with English. Return None if the measure does not
         apply.
 
-        A language without spaces between words has tokens per character instead of measures per word. Parity compares texts
-        line by line, so parity is None if the numbers of lines differ.
+        For a language without spaces between words, tokens per character replace the measures per word. Parity compares
+        texts line by line, so parity is None if the numbers of lines differ.
         """
         evaluation = self.evaluations[code][name]
         if measure == "parity":
@@ -86,7 +86,7 @@ class Comparison:
         """Return the Gini coefficient of the languages' tokens per line. It shows how unequally a tokenizer treats the
         languages.
 
-        Return None for a single language, or if the numbers of lines differ.
+        Return None for a single language, or if the languages differ in the number of lines.
         """
         evaluations = [row[name] for row in self.evaluations.values()]
         if len(evaluations) < 2 or len({evaluation.lines for evaluation in evaluations}) > 1:

@@ -21,7 +21,7 @@ _SHARE = 10
 
 
 def small_changes(text: str) -> Iterator[tuple[str, str]]:
-    """Apply each of `CHANGES` to one word in ten, and to at least one word. Yield the name of the change and the changed
+    """Apply each of `CHANGES` to one word in ten, and to at least one word. For each change, yield its name and the changed
     text.
 
     A change that applies to no word is left out. The choice of words depends only on the text.

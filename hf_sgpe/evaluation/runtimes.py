@@ -1,4 +1,4 @@
-"""Runtimes: programs that run tokenizers. Checks find out whether a runtime produces the same ids as this package.
+"""Runtimes: programs that run tokenizers. Checks determine whether a runtime produces the same ids as this package.
 
 Each runtime has a rule that predicts whether the ids are the same. An installed runtime is also run on text. Most rules
 depend only on the splitting, so they can be applied before training.
@@ -51,11 +51,12 @@ class Runtime:
     """A program that runs tokenizers.
 
     Attributes:
-        name: Name of the program. If its versions differ, the name includes the versions.
+        name: Name of the program. If versions of the program behave differently, the name includes the versions to which
+            this entry applies.
         packages: Python packages of the program, the main package first. Empty if the program is not a Python package.
         rule: Function that returns the verdict for a tokenizer or a splitting.
         open: Function that loads the tokenizer saved in a folder, and returns a function that encodes text.
-        is_meant: Function that returns whether this entry covers a version of the first package.
+        is_meant: Function that returns whether this entry covers a given version of the first package.
     """
 
     name: str
@@ -98,7 +99,7 @@ def find_runtimes(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _typed(name: str) -> str:
-    """Return the spelling of a runtime's name for the command line."""
+    """Return a runtime's name as it is spelled on the command line."""
     return name.casefold().replace(" ", "-")
 
 
@@ -159,7 +160,8 @@ def check_runtimes(
     """Check a tokenizer in runtimes. Encode text with installed runtimes, and apply only the rules of other runtimes.
 
     Args:
-        lines: Lines to encode, or None for the lines of `sample_lines`. Lines with the text of a special token are left out.
+        lines: Lines to encode, or None for the lines of `sample_lines`. Lines that contain the text of a special token are
+            left out.
         names: Names of runtimes, as in `RUNTIMES`; None for all.
     """
     chosen = None if names is None else set(names)
@@ -230,7 +232,7 @@ def _tried(
 
 @contextmanager
 def _kept(failures: list[str]) -> Iterator[None]:
-    """Catch an error in the block, and append the first line of the message to ``failures``."""
+    """Catch an error raised in the ``with`` block, and append the first line of its message to ``failures``."""
     try:
         yield
     except BaseException as error:
@@ -256,7 +258,7 @@ def _unless_respelled(what: TokenizerData | Splitting) -> Verdict:
 
 
 def _knowing(*names: str) -> Callable[[TokenizerData | Splitting], Verdict]:
-    """Return the rule of a program that supports only the split patterns ``names`` and rejects all other regexes."""
+    """Return the rule of a program that supports only the split patterns called ``names`` and rejects all other regexes."""
 
     def rule(what: TokenizerData | Splitting) -> Verdict:
         splitting = _split_of(what)

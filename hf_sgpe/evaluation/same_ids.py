@@ -21,7 +21,7 @@ class Difference:
     """The first line with different ids.
 
     Attributes:
-        line: Number of the line, from 1.
+        line: Line number, counted from 1.
         text: The line.
         place: Number of equal tokens at the start of the line.
         old: Texts and ids of the first tokenizer's tokens around the first difference.

@@ -27,7 +27,7 @@ _BATCH_WORDS = 1 << 16
 
 
 def find_counted(names: Iterable[str]) -> list[CorpusFile]:
-    """Return the files of text and the files of word counts that names and globs name. A file of counts has any name.
+    """Return the files of text and the files of word counts that match names and globs. A file of counts may have any name.
 
     Raises:
         SGPEError: as for `hf_sgpe.corpora.text_files.find_files`; or a file of counts is damaged.
@@ -56,9 +56,9 @@ def use_of_tokens(
 ) -> list[NDArray[np.int64]]:
     """Count the occurrences of each id in the documents of files. Return one array of counts for each tokenizer.
 
-    A file has either text or word counts. A text file is one document. In other files with text, each row is a document.
-    Time grows linearly with the text, and memory grows linearly with the vocabulary. Added tokens are recognized, but
-    special tokens are not.
+    A file contains either text or word counts. A text file is one document. In other files that contain text, each row is a
+    document. Time grows linearly with the text, and memory grows linearly with the vocabulary. Added tokens are recognized,
+    but special tokens are not.
 
     Args:
         tokenizers: Tokenizers. The first tokenizer has all tokens of the others.
@@ -90,7 +90,7 @@ def document_parts(
     """Yield the documents of a file in parts. Each item is a text and a flag. The flag is True if the text is
     the start of a document.
 
-    The tokens of the parts are the tokens of the whole document.
+    Together, the tokens of the parts are exactly the tokens of the whole document.
     """
     whole = not data.splitting.allows_cuts
     if data.by_characters:
@@ -119,8 +119,8 @@ def document_parts(
 def parts_without(
     parts: Iterable[tuple[str, bool]], points: frozenset[int], normalization: str
 ) -> Iterator[tuple[str, bool]]:
-    """Yield the parts that have none of the code points ``points``. From each other part, yield the lines that have none of
-    them.
+    """Yield the parts without any of the code points ``points``. From every other part, yield only the lines without these
+    code points.
     """
     for text, begins in parts:
         if points.isdisjoint(map(ord, prepare(text, normalization))):

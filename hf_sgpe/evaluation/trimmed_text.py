@@ -1,4 +1,4 @@
-"""Comparison of a trimmed tokenizer with its base on text."""
+"""Comparison, on text, of a trimmed tokenizer with its base."""
 
 from __future__ import annotations
 

@@ -64,7 +64,8 @@ class VocabularyHealth:
         unreachable: Ids of unused tokens whose own bytes are encoded as other tokens.
         scripts: The script of each token's first letter, keyed by id. `PARTS` for a part of a character, and `NO_SCRIPT` for
             a token without letters.
-        alike: Number of tokens that differ from another token only in ``case``, in a leading ``space``, or in ``either``.
+        alike: Number of tokens that differ from another token only in case (``case``), only in a leading space (``space``),
+            or only in one or both of these (``either``).
         cutoffs: For an extended tokenizer, measurements with increasing numbers of its new tokens. Without new tokens, the
             tokenizer keeps its pre-tokenizer and the order of its merges.
     """
@@ -146,7 +147,7 @@ def health_of(
 
 
 def unreachable_ids(data: TokenizerData) -> set[int]:
-    """Return the ids of ordinary tokens whose bytes, as a text of their own, are encoded as other tokens.
+    """Return the ids of ordinary tokens whose bytes, taken as a text, are encoded as other tokens.
 
     A part of a character is unreachable if no merges build it, or if its bytes cannot occur in text. Special and added
     tokens are not ordinary tokens.
@@ -191,7 +192,8 @@ def scripts_of(tokens: Iterable[bytes]) -> Iterator[str]:
 
 
 def alike(tokens: Iterable[bytes]) -> dict[str, int]:
-    """Count the tokens that differ from another token only in case, only in a leading space, or only in case and space.
+    """Count the tokens that differ from another token only in case (``case``), only in a leading space (``space``), or only
+    in one or both of these (``either``).
 
     In each group of such tokens, one token is not counted.
 
@@ -227,8 +229,8 @@ def new_tokens_of(data: TokenizerData) -> list[bytes]:
 
 
 def _cutoffs(new: int) -> list[int]:
-    """Return increasing numbers of new tokens. Each is twice the previous one, except the last: the number of all new
-    tokens.
+    """Return increasing numbers of new tokens. Each is twice the previous one, except the last, which is the number of all
+    new tokens.
 
     >>> _cutoffs(5000), _cutoffs(80), _cutoffs(0)
     ([1000, 2000, 4000, 5000], [10, 20, 40, 80], [])
@@ -242,7 +244,9 @@ def _cutoffs(new: int) -> list[int]:
 
 
 def _measured_cutoffs(new: Sequence[int], sizes: Sequence[int], uses: Sequence[NDArray[np.int64]]) -> list[Cutoff]:
-    """Return the measurements at each cut-off. ``uses`` are those without new tokens, and then those at each cut-off."""
+    """Return the measurements at each cut-off. ``uses`` are the counts without new tokens, followed by the counts at each
+    cut-off.
+    """
     totals = [int(use.sum()) for use in uses]
     gain = totals[0] - totals[-1]
     return [

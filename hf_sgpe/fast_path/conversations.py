@@ -123,8 +123,8 @@ def finder_for(tokenizer: PreTrainedTokenizerFast) -> Finder:
 
 
 def is_harmless(tokenizer: PreTrainedTokenizerFast, text: Written) -> bool:
-    """Return whether a text can be encoded without its marks: whether the only special tokens found are those of the
-    template.
+    """Return whether a text can be encoded without its marks: whether the only special tokens found in the text are those of
+    the template.
     """
     if tokenizer._tokenizer.normalizer and any(
         token.special and token.normalized for token in tokenizer.added_tokens_decoder.values()
@@ -156,7 +156,8 @@ def encode_written(
     """Return ``tokenizer._encode_plus(text, **options)``, but find only the template's own special tokens in the text.
 
     Raises:
-        SGPEError: the options add special tokens around the text, split it into words, or have a text pair.
+        SGPEError: the options add special tokens around the text, treat the text as split into words, or contain a text
+            pair.
     """
     for name in ("add_special_tokens", "is_split_into_words", "text_pair"):
         if options.get(name):

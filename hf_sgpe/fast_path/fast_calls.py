@@ -2,7 +2,7 @@
 
 The backend answers all other calls (pairs, overflow, text split into words). It also answers all calls if `BPETokenizer`
 cannot reproduce the tokenizer exactly. For ``word_ids``, ``char_to_token`` and similar methods of a result, transformers
-needs the backend's encodings. They are computed on first use. Every field of a result equals the backend's.
+needs the backend's encodings. These encodings are computed on first use. Every field of a result equals the backend's.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def from_ids(
 
     Args:
         make: Function that computes the encodings. It is called when the encodings are first used.
-        is_batch: Whether the call had a list of texts and not a single text.
+        is_batch: Whether the call had a list of texts rather than a single text.
         prefix: Ids of special tokens to put before each row.
         suffix: Ids of special tokens to put after each row.
         offsets: Offsets of each row, or None if the call does not request offsets.
@@ -298,7 +298,7 @@ _MODEL_OPTIONS = (
 
 def _fingerprint(tokenizer: PreTrainedTokenizerFast) -> tuple[Any, ...] | None:
     """Return the part of a backend's state that affects ids and can be read in microseconds. Return None for a backend with
-    parts in Python.
+    components written in Python.
 
     Only the sizes of the vocabulary and the merges are included, so a new model of the same size is not noticed.
     """
@@ -319,7 +319,7 @@ def _fingerprint(tokenizer: PreTrainedTokenizerFast) -> tuple[Any, ...] | None:
 
 
 def padded_length(lengths: list[int], options: Mapping[str, Any]) -> int:
-    """Return the length of rows with these lengths after padding, or 0 without padding."""
+    """Return the length to which rows of these lengths are padded, or 0 if they are not padded."""
     strategy = options.get("padding_strategy", PaddingStrategy.DO_NOT_PAD)
     if strategy == PaddingStrategy.DO_NOT_PAD:
         return 0
@@ -338,7 +338,7 @@ class _Encodings(Sequence[Any]):
         self._encodings: list[Encoding] | None = None
 
     def make(self) -> list[Encoding]:
-        """Return all encodings. They are computed in the first call."""
+        """Return all encodings. They are computed by the first call."""
         with backend_lock(self._tokenizer):
             if self._encodings is None:
                 self._encodings = self._make()

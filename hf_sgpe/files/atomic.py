@@ -1,7 +1,7 @@
 """Atomic writes: a file is written under a temporary name and then renamed, so a failure leaves no incomplete file.
 
 For each temporary file, the process holds a lock file in the same folder. The lock ends with the process. So a temporary
-file with a free lock belongs to a killed process. The next process that writes into the folder removes such files.
+file whose lock is free was left by a killed process. The next process that writes into the folder removes such files.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def atomic_directory(directory: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary path. If the block succeeds, the file at this path is renamed to ``path``. Otherwise it is removed.
+    """Yield a temporary path. If the block succeeds, the file at this path is renamed to ``path``. Otherwise the file is
+    removed.
 
     If ``path`` is a link, its target is replaced and the link stays.
     """
@@ -70,7 +71,7 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 @contextmanager
 def scratch_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary folder next to ``path``, for data beyond the memory. Remove the folder after the block."""
+    """Yield a temporary folder next to ``path``, for data too large for memory. Remove the folder after the block."""
     with _next_to(path, _make_folder) as folder:
         yield folder
 
@@ -145,7 +146,7 @@ def _folder_above(target: Path) -> Path:
 
 @contextmanager
 def _errors_name(target: Path) -> Iterator[None]:
-    """Replace the name of a temporary file by ``target`` in file-system errors of the block."""
+    """Replace the name of a temporary file by ``target`` in file-system errors raised in the ``with`` block."""
     try:
         yield
     except OSError as error:
@@ -188,7 +189,7 @@ def _make_folder(path: Path) -> None:
 
 
 def _remove_leftovers(place: Path) -> None:
-    """Remove temporary files of killed processes from a folder."""
+    """Remove the temporary files that killed processes left in a folder."""
     from filelock import FileLock
 
     for file in place.glob(f".*-????????{_SUFFIX}.lock"):

@@ -57,8 +57,8 @@ def vocabulary_file(names: Iterable[str]) -> str | None:
 
 
 def why_no_tokenizer(names: Iterable[str], where: str) -> str:
-    """Return the end of a message: why a place has no tokenizer, and a remedy. If the reason is unknown, return an empty
-    string.
+    """Return the end of an error message: why a folder or repository has no tokenizer, and a remedy. If the reason is
+    unknown, return an empty string.
 
     Args:
         names: Names of the files.

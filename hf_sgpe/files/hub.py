@@ -60,7 +60,7 @@ def download(
     token: bool | str | None = None,
     cache_dir: str | Path | None = None,
 ) -> Path:
-    """Return the local path of a file of a model repository. Download the file unless its current version is in the cache.
+    """Return the local path of a file from a model repository. Download the file unless its current version is in the cache.
 
     Args:
         repo: ``user/name``.
@@ -141,7 +141,8 @@ PUBLISHED_MODEL_FILES = (
 
 @contextmanager
 def hub_errors(start: str) -> Iterator[None]:
-    """Convert errors of the Hub in the block into an `SGPEError` with a one-line message. The message begins with ``start``.
+    """Convert Hub errors raised in the ``with`` block into an `SGPEError` with a one-line message that begins with
+    ``start``.
 
     Raises:
         SGPEError: the Hub refused a request, or the connection failed.
@@ -158,7 +159,9 @@ def hub_errors(start: str) -> Iterator[None]:
 
 
 class Patience:
-    """A policy for retries. Each wait is longer than the previous wait, and too many failures in a row are an error."""
+    """A policy for retries. Each wait is longer than the previous one, and too many failures in a row end the retries with
+    an error.
+    """
 
     def __init__(self) -> None:
         self._failures = 0
@@ -180,7 +183,7 @@ class Patience:
 
 
 def _is_temporary(error: BaseException) -> bool:
-    """Return whether the network or a server failed temporarily."""
+    """Return whether an error is a temporary failure of the network or of a server."""
     from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
     if isinstance(error, HfHubHTTPError):

@@ -1,4 +1,6 @@
-"""Folders of resumable jobs. Only one process at a time works in a folder, and all runs must have the same settings."""
+"""Folders of resumable jobs. Only one process at a time works in a folder, and all runs in a folder must have the same
+settings.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ def alone_in(directory: str | os.PathLike[str], *, patience: float = 3) -> Itera
 
     Args:
         directory: An existing folder.
-        patience: Seconds to wait for the lock. The workers of a killed process need a moment to end.
+        patience: Seconds to wait for the lock, because the workers of a killed process need a moment to end.
 
     Raises:
         BlockingIOError: another process has locked the folder.
@@ -48,7 +50,7 @@ def alone_in(directory: str | os.PathLike[str], *, patience: float = 3) -> Itera
 
 
 def keep_settings(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Write the settings of a run into the folder of its results."""
+    """Write the settings of a run into its results folder."""
     write_json(folder / SETTINGS_FILE, settings)
 
 
@@ -73,7 +75,8 @@ def check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
 
 
 def differing(settings: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that differ in ``kept``, as a dict from names to values in ``kept`` (None for a missing setting).
+    """Return the settings whose values in ``kept`` differ, as a dict from names to these values (None for a missing
+    setting).
 
     >>> differing({"steps": 5, "files": ("a",)}, {"steps": 6, "files": ["a"]})
     {'steps': 6}

@@ -51,7 +51,7 @@ def read_utf8(path: Path) -> str:
 
 
 def check_no_pointer(path: Path) -> None:
-    """Check that a file is not a Git LFS pointer. In a folder, check each file of a model or a tokenizer.
+    """Check that a file is not a Git LFS pointer. If the path is a folder, check each model file and tokenizer file in it.
 
     Call this function after a failed load, so that the error names the cause.
 

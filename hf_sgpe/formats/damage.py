@@ -29,8 +29,8 @@ def check_loaded(tokenizer: PreTrainedTokenizerFast, *, gapless: bool) -> None:
     """Check that a loaded tokenizer can be used.
 
     Args:
-        gapless: Whether to refuse ids with gaps. The files of this package have no gaps. Some versions of the backend turn a
-            repeated id into a gap.
+        gapless: Whether to refuse ids with gaps. The ids in files of this package have no gaps, but some versions of the
+            backend turn a repeated id into a gap.
 
     Raises:
         SGPEError: the ids, the maximum length or the names of the model's inputs are invalid.
@@ -51,7 +51,7 @@ def check_loaded(tokenizer: PreTrainedTokenizerFast, *, gapless: bool) -> None:
 def damage_of(tokenizer_file: Path, error: BaseException, *, gapless: bool = False) -> SGPEError | None:
     """Return the error that prevents transformers from loading a ``tokenizer.json`` with the other files in its folder.
 
-    The damaged file is found by trial: first the ``tokenizer.json`` alone, then with one other file at a time.
+    The damaged file is found by trial: first with the ``tokenizer.json`` alone, then with one other file added at a time.
 
     Args:
         error: The error that transformers raised. It is used for the message if no single file is damaged.

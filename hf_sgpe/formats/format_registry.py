@@ -67,8 +67,8 @@ def add_format(form: Format) -> None:
 
 
 def format_of(source: str | os.PathLike[str]) -> Format:
-    """Return the format of a file. The ending of its name decides or, if no ending matches, its content. If no format
-    matches, the result is ``folder``.
+    """Return the format of a file. The ending of the file's name decides; if no ending matches, the content of the file
+    decides. If no format matches, the result is ``folder``.
 
     >>> format_of("my.tiktoken").name, format_of("user/name").name
     ('tiktoken', 'folder')

@@ -33,7 +33,7 @@ def read_tokenizer(path: Path) -> TokenizerData:
 
     Raises:
         SGPEError: the file is damaged; it is not a GGUF file; or it is of another kind and contains no ``tokenizer.json``.
-        NotByteLevelError: no ``tokenizer.json`` could return the same ids as the scores in the file.
+        NotByteLevelError: no ``tokenizer.json`` could produce the ids that the scores in the file produce.
         NotInstalledError: the file is from another program, and sentencepiece or protobuf is not installed.
     """
     values = metadata(path, TOKENIZER_KEY, SETTINGS_KEY, TEMPLATE_KEY, KIND_KEY)

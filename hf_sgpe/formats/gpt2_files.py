@@ -1,7 +1,7 @@
 """The two files that GPT-2 introduced, ``vocab.json`` and ``merges.txt``.
 
-The files contain neither the split pattern nor the list of special tokens. The caller passes both, or both come from a
-tokenizer class. The settings in the same folder name this class.
+The files contain neither the split pattern nor the list of special tokens. Either the caller passes both, or both come from
+the tokenizer class that the settings in the same folder name.
 """
 
 from __future__ import annotations
@@ -37,14 +37,15 @@ def read(
     """Return the tokenizer of a ``vocab.json`` and a ``merges.txt``.
 
     Args:
-        vocab: JSON object: vocabulary string → id.
-        merges: One merge on each line, with a space between its two parts. A first line ``#version…`` is ignored.
+        vocab: File with a JSON object that maps vocabulary strings to ids.
+        merges: File with one merge on each line, with a space between the two parts of the merge. A first line ``#version…``
+            is ignored.
         pattern: Name of one of `SPLIT_PATTERNS`, or a regex.
         special_tokens: The tokens of the vocabulary that are special tokens.
-        ignore_merges: Whether a word that is in the vocabulary becomes this token without merges, as in Llama 3.
+        ignore_merges: Whether a word that is in the vocabulary becomes a single token without merges, as in Llama 3.
 
     Raises:
-        SGPEError: a file is damaged, or the files do not fit together. The message names the file and the place.
+        SGPEError: a file is damaged, or the files contradict each other. The message names the file and the place in it.
         FileNotFoundError: there is no such file.
     """
     ids = read_json(vocab)
@@ -99,12 +100,14 @@ def translated(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _is_of_gpt2(vocab: Mapping[str, int]) -> bool:
-    """Return whether a vocabulary without settings is the vocabulary of GPT-2. Its size and its last token decide."""
+    """Return whether a vocabulary without settings is that of GPT-2, judging by the size and the last token of the
+    vocabulary.
+    """
     return len(vocab) == 50_257 and vocab.get("<|endoftext|>") == 50_256
 
 
 def _merges(path: Path) -> list[tuple[str, str]]:
-    """Return the merges of a ``merges.txt`` in the spelling of the file."""
+    """Return the merges of a ``merges.txt``, spelled as in the file."""
     pairs = []
     for number, line in enumerate(read_utf8(path).split("\n"), 1):
         if not line or (number == 1 and line.startswith("#version")):
@@ -119,8 +122,8 @@ def _merges(path: Path) -> list[tuple[str, str]]:
 def _added_tokens(
     settings: Mapping[str, Any], added_ids: Mapping[str, int], vocab: Mapping[str, int]
 ) -> list[dict[str, Any]]:
-    """Return ``added_tokens`` of the equivalent ``tokenizer.json``: first tokens with ids, and then special tokens without
-    an id.
+    """Return ``added_tokens`` of the equivalent ``tokenizer.json``: first the tokens with ids, then the special tokens
+    without an id.
     """
     roles = [*_ROLES, *(name for name in settings if name.endswith("_token") and name not in _ROLES)]
     extra = settings.get("extra_special_tokens") or settings.get("additional_special_tokens") or []
@@ -156,7 +159,7 @@ def _pre_tokenizer(kind: TokenizerClass, add_prefix_space: bool) -> dict[str, An
 
 
 def _post_processor(kind: TokenizerClass, settings: Mapping[str, Any], ids: Mapping[str, int]) -> dict[str, Any]:
-    """Return the ``post_processor`` of a tokenizer class with some settings."""
+    """Return the ``post_processor`` of a tokenizer class with the given settings."""
     texts = {
         role: value["content"] if isinstance(value, Mapping) else value
         for role, value in settings.items()

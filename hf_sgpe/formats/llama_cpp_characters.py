@@ -2,8 +2,7 @@
 
 Like SentencePiece, it joins any two neighbours whose joined text is a token. It joins the pair with the best score first; if
 scores are equal, it joins the leftmost pair first. So llama.cpp returns the same ids as a tokenizer on two conditions: every
-two symbols that make a token are a merge, and all merges that make the same token are next to each other in the order of
-merges.
+pair of symbols that forms a token is a merge, and all merges that form the same token are adjacent in the order of merges.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ def record_of(data: TokenizerData) -> PreTokenizer:
 
 
 def text_differs(normalization: str) -> str:
-    """Return a text that llama.cpp and the normalization change differently; empty if there is none."""
+    """Return a text that llama.cpp changes differently from the normalization, or an empty text if there is none."""
     if steps := steps_of(normalization):
         return f"text that the normalizer {steps[0]['type']} changes"
     return _SPACE_DIFFERS.get(normalization, "")
 
 
 def scores(data: TokenizerData) -> dict[int, float]:
-    """Return the score of each token that merges make: the negative rank of the first merge that makes the token."""
+    """Return the score of each token produced by merges: the negated rank of the first merge that produces the token."""
     first: dict[bytes, int] = {}
     for rank, (left, right) in enumerate(data.merges):
         first.setdefault(left + right, rank)
@@ -60,7 +59,7 @@ def is_ordinary(data: TokenizerData, text: str) -> bool:
 
 
 def _differs(data: TokenizerData, tokens: Set[str]) -> str:
-    """Return the kind of ordinary text for which llama.cpp returns different ids; empty if there is none."""
+    """Return the kind of ordinary text for which llama.cpp returns different ids, or an empty text if there is none."""
     if not data.byte_tokens:
         return "characters without a token"
     if data.ignore_merges:
@@ -96,7 +95,7 @@ def _rarely(data: TokenizerData, tokens: Set[str]) -> str:
 
 
 def _splits(text: str, tokens: Set[str]) -> Iterator[tuple[str, str]]:
-    """Yield each pair of symbols that makes a text. A symbol is a token or a single character."""
+    """Yield each pair of symbols into which a text can be split. A symbol is a token or a single character."""
     last = len(text) - 1
     for place in range(1, len(text)):
         left, right = text[:place], text[place:]
@@ -105,8 +104,8 @@ def _splits(text: str, tokens: Set[str]) -> Iterator[tuple[str, str]]:
 
 
 def _token_with_two_ranks(merges: _Pairs) -> str:
-    """Return a token with the merge of another token between two of its own merges, if that can change ids. Return an empty
-    text if there is none.
+    """Return a token whose merges have the merge of another token between them, if that can change ids. Return an empty text
+    if there is no such token.
     """
     ranks: dict[str, list[int]] = {}
     for rank, (left, right) in enumerate(merges):
@@ -118,7 +117,7 @@ def _token_with_two_ranks(merges: _Pairs) -> str:
 
 def _grows_from_left(character: str, merges: _Pairs, ranks: Mapping[str, list[int]]) -> bool:
     """Return whether merges build each run of a character from the left, one character at a time, and whether these merges
-    come before all other merges with the character.
+    come before all other merges that involve the character.
 
     If they do, the order of other merges that make such runs never matters. In Gemma, these other merges are between merges
     of other runs.

@@ -27,7 +27,7 @@ class PreTokenizer:
     Attributes:
         name: The value of ``tokenizer.ggml.pre`` in a GGUF file.
         regexes: The regexes with which models split text, in the order in which they are applied.
-        takes_words: Whether a word that is in the vocabulary becomes this token, whatever the merges are.
+        takes_words: Whether a word that is in the vocabulary becomes a single token, whatever the merges are.
         also: Other names with the same regexes and the same ``takes_words``, separated by spaces.
         differs: Ordinary text that llama.cpp and the regexes split differently, or an empty text.
         rarely: Rare text that llama.cpp and the regexes split differently, or an empty text.

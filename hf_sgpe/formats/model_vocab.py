@@ -1,8 +1,8 @@
 """``model.vocab`` of ``tokenizer.json``: a single map from spellings to ids, although there are two kinds of tokens.
 
-An ordinary token consists of bytes. They are spelled in GPT-2's alphabet, or as SentencePiece spells text. An added token is
-text, and its spelling is the text itself. So "ß" can be the added token "ß" or the byte 0xDF. A spelling in ``added_tokens``
-is also an ordinary token if the model can produce the bytes of this spelling.
+An ordinary token consists of bytes, which are spelled in GPT-2's alphabet, or as SentencePiece spells text. An added token
+is text, and its spelling is the text itself. So "ß" can be the added token "ß" or the byte 0xDF. A spelling in
+``added_tokens`` is also an ordinary token if the model can produce the bytes of this spelling.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ def also_ordinary(
     ignore_merges: bool = False,
     by_characters: bool = False,
 ) -> dict[str, bytes]:
-    """Return the added tokens whose texts the model would also use as ordinary tokens: a dict from text to the bytes of the
-    ordinary token.
+    """Return the added tokens whose texts the model would also use as ordinary tokens. The result is a dict from these texts
+    to the bytes of the ordinary tokens.
 
-    The model uses a text as an ordinary token if it spells a single byte, a part of a merge, or the result of a merge. With
-    ``ignore_merges``, the model also uses a text that spells a word, unless the bytes of the word are the bytes of the text
-    itself.
+    The model uses a text as an ordinary token if the text spells a single byte, a part of a merge, or the result of a merge.
+    With ``ignore_merges``, the model also uses a text that spells a word, unless the bytes of the word are the bytes of the
+    text itself.
 
     Args:
         texts: Texts of added tokens in ``model.vocab``.
-        ignore_merges: Whether a word that is in the vocabulary becomes this token without merges.
+        ignore_merges: Whether a word that is in the vocabulary becomes a single token without merges.
         by_characters: Whether merges join characters. If they do, single characters are ordinary tokens in place of single
             bytes.
 
@@ -91,10 +91,10 @@ def vocab_of(data: TokenizerData) -> dict[str, int]:
 
 
 def read(content: Mapping[str, Any], normalization: str, *, by_characters: bool, has_bytes: bool) -> dict[str, Any]:
-    """Return the arguments of `TokenizerData` in the model and the added tokens of a ``tokenizer.json``.
+    """Return the arguments for `TokenizerData`, read from the model and the added tokens of a ``tokenizer.json``.
 
     Args:
-        has_bytes: Whether strings such as ``<0x0A>`` are tokens of bytes.
+        has_bytes: Whether strings such as ``<0x0A>`` are tokens for single bytes.
 
     Raises:
         NotByteLevelError: `TokenizerData` cannot reproduce the tokens exactly.

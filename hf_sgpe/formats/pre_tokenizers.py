@@ -19,7 +19,9 @@ BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": Fa
 
 
 def pre_tokenizer_of(splitting: Splitting) -> dict[str, Any]:
-    """Return the entry ``pre_tokenizer`` of a ``tokenizer.json`` that splits text into the same words."""
+    """Return an entry ``pre_tokenizer`` for a ``tokenizer.json``. This entry splits text into the same words as
+    ``splitting``.
+    """
     splits: list[dict[str, Any]] = []
     for step, pattern in enumerate(splitting.regexes):
         # OpenVINO fuses two Splits with the same options into a single Split that splits words differently.
@@ -30,7 +32,7 @@ def pre_tokenizer_of(splitting: Splitting) -> dict[str, Any]:
 
 
 def regexes_of(pre_tokenizer: Mapping[str, Any] | None, merges: Iterable[tuple[bytes, bytes]] = ()) -> list[str]:
-    """Return regexes that split text as the pre-tokenizers do, if they are applied one after another.
+    """Return regexes that, applied one after another, split text as the pre-tokenizers do.
 
     Falcon splits at digits after ByteLevel. At that point, some bytes of other characters are spelled ``²`` or ``¼``, which
     count as digits. Such a split is ignored if no merge joins a digit byte with any other byte. In that case, the split
@@ -114,8 +116,8 @@ def _class(kind: str, nearly: str) -> str:
 
     Args:
         kind: ``Digits`` or ``Punctuation``.
-        nearly: A regex class with nearly the same characters. If the result contains all of them, it is written as this
-            class with additions.
+        nearly: A regex class with nearly the same characters. If the result contains all these characters, the result is
+            written as this class with additions.
     """
     points = set(map(ord, tokenizers_library.split_at(kind, every_character(), nearly)))
     subset = members(nearly)

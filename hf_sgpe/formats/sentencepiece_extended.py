@@ -1,7 +1,7 @@
 """A ``tokenizer.model`` for an extended tokenizer, created from the file of the base tokenizer.
 
 In SentencePiece, the id of a piece is its position in the file, and pieces with higher scores are merged first. So each id
-up to the highest gets a piece. Pieces that merges make get falling scores, in the order of the merges.
+up to the highest gets a piece. Pieces produced by merges get falling scores, in the order of the merges.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _pieces(model: Any, tokenizer: TokenizerData) -> list[_Piece]:
 
 
 def _piece(before: _Piece | None, after: _Piece | None) -> _Piece | None:
-    """Return the piece of an id in the new file. It follows from the id's piece in the base tokenizer and the id's token in
+    """Return the piece of an id in the new file, determined by the id's piece in the base tokenizer and the id's token in
     the extended tokenizer. Return None if the id has neither.
     """
     if before is None or before.kind in (BYTE, UNKNOWN):
@@ -101,7 +101,7 @@ def _piece(before: _Piece | None, after: _Piece | None) -> _Piece | None:
 
 
 def _name_of_none(id: int, taken: set[str]) -> str:
-    """Return a text for an id without a token. No token has this text."""
+    """Return a text, different from that of every token, for an id without a token."""
     name = f"<no_token_{id}>"
     while name in taken:
         name += ">"
@@ -140,8 +140,8 @@ def _joined(pieces: Sequence[_Piece], merges: Sequence[tuple[bytes, bytes]]) -> 
 
 
 def _scored(pieces: Sequence[_Piece], merges: Sequence[tuple[bytes, bytes]]) -> list[_Piece]:
-    """Return the pieces with new scores, which fall from 0. Pieces that merges make get the highest scores, in the order of
-    the merges. Other pieces follow in the order of their old scores.
+    """Return the pieces with new scores, which fall from 0. Pieces produced by merges get the highest scores, in the order
+    of the merges. Other pieces follow in the order of their old scores.
     """
     made = dict.fromkeys(map(text_to_string, in_order(merges)))
     rest = sorted(

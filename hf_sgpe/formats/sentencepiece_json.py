@@ -2,8 +2,8 @@
 
 Merges join characters, spaces are written as U+2581, and a character without a token is encoded as the tokens of its bytes.
 
-Without tokens of bytes, such a character becomes the unknown token. Converters have written the same rules in several forms.
-`parts_in` reads all of these forms, and `as_content` writes one of them.
+If the vocabulary has no byte tokens, such a character becomes the unknown token. Converters have written the same rules in
+several forms. `parts_in` reads all of these forms, and `as_content` writes one of them.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Parts(NamedTuple):
     """The rules of a ``tokenizer.json`` around its model.
 
     Attributes:
-        normalization: One of `hf_sgpe.splitting.normalization.METASPACES`, perhaps with steps before.
+        normalization: One of `hf_sgpe.splitting.normalization.METASPACES`, possibly with other steps before it.
         cuts_at_spaces: Whether each space begins a word.
         stripping: The spaces that decoding removes, one of `hf_sgpe.vocabulary.tokenizer_data.STRIPPINGS`.
-        has_bytes: Whether the decoder joins the tokens of bytes to characters.
+        has_bytes: Whether the decoder joins byte tokens into characters.
     """
 
     normalization: str
@@ -78,15 +78,15 @@ def parts_in(content: Mapping[str, Any]) -> Parts:
 
 
 def _of_metaspace(pre_tokenizers: list[Mapping[str, Any]]) -> tuple[str, bool]:
-    """Return the normalization of a single ``Metaspace``, which replaces spaces and may put one before the text, and whether
-    it splits text at spaces.
+    """Return the normalization of a single ``Metaspace`` (which replaces spaces and may put one before the text), and
+    whether the ``Metaspace`` splits text at spaces.
     """
     if len(pre_tokenizers) != 1 or pre_tokenizers[0]["type"] != "Metaspace":
         raise NotByteLevelError(f"its pre-tokenizer {_names(pre_tokenizers)} is not one that SentencePiece models have")
     metaspace = pre_tokenizers[0]
     scheme = _scheme(metaspace)
     if metaspace.get("replacement") != SPACE_MARK or scheme not in _BY_SCHEME:
-        raise NotByteLevelError("its Metaspace does not replace spaces by U+2581, which hf_sgpe requires")
+        raise NotByteLevelError("its Metaspace does not replace spaces by U+2581, but hf_sgpe requires this")
     return _BY_SCHEME[scheme], bool(metaspace.get("split", True))
 
 
@@ -95,7 +95,7 @@ def _scheme(metaspace: Mapping[str, Any]) -> str:
 
 
 def _of_decoders(decoders: list[Mapping[str, Any]], scheme: str) -> tuple[str, bool]:
-    """Return the spaces that decoders remove, and whether they join the tokens of bytes to characters."""
+    """Return the spaces that decoders remove, and whether the decoders join byte tokens into characters."""
     if len(decoders) == 1 and decoders[0]["type"] == "Metaspace" and decoders[0].get("replacement") == SPACE_MARK:
         return "none" if _scheme(decoders[0]) == "never" else "all", False
     for stripping, has_bytes in (("none", True), ("one", True), ("none", False), ("one", False)):
@@ -147,10 +147,10 @@ def as_content(parts: Parts) -> dict[str, Any]:
 
 
 def check_writable(content: Mapping[str, Any]) -> None:
-    """Check that a ``tokenizer.json`` can have the normalizers of ``content``.
+    """Check that a ``tokenizer.json`` can contain the normalizers of ``content``.
 
     Raises:
-        NotByteLevelError: one of them is SentencePiece's own.
+        NotByteLevelError: one of the normalizers is SentencePiece's own.
     """
     if any(step["type"] == sentencepiece_library.KIND for step in _members(content.get("normalizer"), "normalizers")):
         raise NotByteLevelError(
@@ -161,18 +161,18 @@ def check_writable(content: Mapping[str, Any]) -> None:
 
 
 def parts_of_model(model: Mapping[str, Any], rules: Parts) -> dict[str, Any]:
-    """Return the arguments of `TokenizerData` that only tokenizers of characters have.
+    """Return the arguments for `TokenizerData` that apply only to tokenizers whose merges join characters.
 
     Args:
         model: The entry ``model`` of the ``tokenizer.json``.
-        rules: The rules around it.
+        rules: The rules around the model.
 
     Raises:
         SGPEError: the parts of the model do not fit together.
     """
     byte_tokens = byte_tokens_in(model["vocab"]) if model.get("byte_fallback") else ()
     if bool(byte_tokens) != rules.has_bytes and byte_tokens_in(model["vocab"]):
-        raise NotByteLevelError("only one of its model and its decoder joins tokens of bytes to characters")
+        raise NotByteLevelError("its model and its decoder disagree on whether byte tokens are joined into characters")
     name = None if byte_tokens else model.get("unk_token")
     if name is not None and name not in model["vocab"]:
         raise SGPEError(f"its unk_token {name!r} is not in its vocabulary")
@@ -184,11 +184,11 @@ def parts_of_model(model: Mapping[str, Any], rules: Parts) -> dict[str, Any]:
 
 
 def check_whole_words(tokens: Iterable[bytes], merges: Sequence[tuple[bytes, bytes]]) -> None:
-    """Check that merges make all tokens, so that ``ignore_merges`` has no effect.
+    """Check that merges produce every token, so that ``ignore_merges`` has no effect.
 
     Raises:
-        NotByteLevelError: merges do not make a token. Text is cut into smaller parts than words, so whole words that are
-            tokens would not be found.
+        NotByteLevelError: no merge produces one of the tokens. Text is cut into parts smaller than words, so whole words
+            that are tokens would not be found.
     """
     numbers = {token: 256 + place for place, token in enumerate(tokens)}
     words = [token for token in numbers if not is_character(token)]
@@ -201,8 +201,8 @@ def check_whole_words(tokens: Iterable[bytes], merges: Sequence[tuple[bytes, byt
 
 
 def byte_tokens_in(vocab: Mapping[str, int]) -> tuple[int, ...]:
-    """Return the ids of the tokens of the 256 bytes; none if the vocabulary has none of these tokens. For a byte without a
-    token, this is the id of its ASCII character, such as the tab in Gemma 1 and 2; the byte occurs in no other character.
+    """Return the ids of the tokens for the 256 bytes; none if the vocabulary has no such tokens. A byte without such a token
+    gets the id of its ASCII character (such as the tab in Gemma 1 and 2), because the byte occurs in no other character.
 
     Raises:
         NotByteLevelError: a byte has no token, so some characters could not be encoded.
@@ -217,11 +217,11 @@ def byte_tokens_in(vocab: Mapping[str, int]) -> tuple[int, ...]:
 
 
 def tokens_of(texts: set[str], *, has_bytes: bool) -> dict[str, bytes]:
-    """Return vocabulary string → token (bytes), for all vocabulary strings that are ordinary tokens.
+    """Return the ordinary tokens (bytes) among the vocabulary strings, keyed by vocabulary string.
 
     Args:
         texts: The vocabulary strings.
-        has_bytes: Whether strings such as ``<0x0A>`` are tokens of bytes.
+        has_bytes: Whether strings such as ``<0x0A>`` are tokens for single bytes.
 
     Raises:
         NotByteLevelError: two strings are the same token, because one contains a space where the other contains U+2581.

@@ -3,21 +3,21 @@
 `to_tokenizer_json` returns the content of an equivalent ``tokenizer.json``, which `hf_sgpe.formats.tokenizer_json` reads. A
 model is refused if no ``tokenizer.json`` could reproduce it exactly. SentencePiece's rules become these parts:
 
-- Merges: all pairs of pieces that make a piece, in the order of the scores (`hf_sgpe.bpe.closed_pairs`).
+- Merges: all pairs of pieces that join to a piece, in the order of the scores (`hf_sgpe.bpe.closed_pairs`).
 - Added tokens: user-defined pieces. SentencePiece finds them before all other pieces and never merges them. It searches the
   text after spaces are replaced by U+2581. The leftmost match counts and, if several matches begin there, the longest of
   them. User-defined runs of U+2581 become merges instead of added tokens. These merges come before all others, ordered from
   the longest run to the shortest.
 - Special tokens: control pieces. SentencePiece never finds them in text, but all loaders do.
-- SentencePiece's own normalizer: a table such as NFKC. A ``tokenizer.json`` has no such type, so this content can be encoded
-  with, but not saved (`hf_sgpe.kernels.sentencepiece_library`).
+- SentencePiece's own normalizer: a table such as NFKC. A ``tokenizer.json`` has no such type, so a tokenizer with this
+  normalizer can encode, but cannot be saved (`hf_sgpe.kernels.sentencepiece_library`).
 - Prepend: the dummy prefix, a space that SentencePiece puts before a text, even if the text begins with a space. If the text
   has added tokens, Prepend and the dummy prefix differ. Prepend is applied to each part between added tokens, as in
   transformers' converter and in llama.cpp. The dummy prefix comes only before the first part, even if this part is a
   user-defined piece.
 
-Files are read with the package ``sentencepiece``, which contains the definition of the file. It parses 32,000 pieces in two
-milliseconds, refuses damaged files and keeps unknown fields.
+Files are read with the ``sentencepiece`` package, which contains the definition of the file format. The package parses
+32,000 pieces in two milliseconds, refuses damaged files and keeps unknown fields.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _PACKAGES = ("sentencepiece", "protobuf")
 
 
 def parsed(data: bytes, path: Path) -> Any:
-    """Parse the bytes of a file to a ``ModelProto``. SentencePiece must be able to load the model, and its type must be
+    """Parse the bytes of a file into a ``ModelProto``. SentencePiece must be able to load the model, and its type must be
     BPE.
 
     Args:
@@ -195,7 +195,7 @@ def _more_added(settings: Mapping[str, Any], names: Sequence[str]) -> dict[str, 
 
 
 def _check_normalizer(model: Any) -> None:
-    """Check that text is normalized before encoding only, with spaces as U+2581 before words.
+    """Check that text is normalized only before encoding, and that spaces are written as U+2581 before words.
 
     Raises:
         NotByteLevelError: hf_sgpe does not support the normalizer.
@@ -294,8 +294,8 @@ def _check_equals(equal: list[str], ordered: list[str]) -> None:
     The runs of spaces in Mistral's files have equal scores.
 
     Raises:
-        NotByteLevelError: other pieces have the same score. SentencePiece would merge the leftmost piece first, wherever it
-            is in the file.
+        NotByteLevelError: other pieces have the same score. SentencePiece would merge the leftmost piece first, whatever the
+            position of this piece in the file.
     """
     if len(equal) == 1:
         return

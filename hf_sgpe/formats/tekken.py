@@ -27,7 +27,7 @@ _ROLES = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>", "pad_to
 
 
 def is_one(path: str | os.PathLike[str]) -> bool:
-    """Return whether the file name is that of this format, by the rule of mistral_common.
+    """Return whether a file name is that of a file in this format, by the rule of mistral_common.
 
     >>> is_one("tekken.json"), is_one("tekken_240911.json"), is_one("tokenizer.json")
     (True, True, False)

@@ -60,7 +60,7 @@ def read(
         special_tokens: Ids of special tokens, keyed by text.
 
     Raises:
-        SGPEError: the file is damaged (the message names the line), or its tokens are not a valid tokenizer.
+        SGPEError: the file is damaged (the message names the line), or its tokens do not form a valid tokenizer.
         FileNotFoundError: there is no such file.
     """
     path = Path(path)
@@ -102,7 +102,7 @@ def of_ranks(ranks: Mapping[bytes, int], *, first_id: int = 0, **parts: Any) -> 
         first_id: Id of the token of rank 0.
 
     Raises:
-        SGPEError: the parts are not a valid tokenizer.
+        SGPEError: the parts do not form a valid tokenizer.
     """
     merges, unreachable = _merges(ranks)
     vocab = {token: rank + first_id for token, rank in ranks.items()}
@@ -174,8 +174,8 @@ _MATCHES_SOME_CHARACTER = re.compile(r"\[(?:\\.|[^\]\\])+\]|\\p\{\w+\}|\\[sS]| "
 
 
 def _ranks(tokenizer: TokenizerData) -> dict[bytes, int]:
-    """Return ranks, keyed by token. They are in the order of merging, as tiktoken requires. In most tokenizers, the rank of
-    a token is its id.
+    """Return ranks, keyed by token, in the order of merging, as tiktoken requires. In most tokenizers, the rank of a token
+    is its id.
     """
     vocab, merges = tokenizer.vocab, tokenizer.merges
     made: dict[bytes, int] = {}

@@ -10,8 +10,8 @@ except ImportError:
     from transformers import PreTrainedTokenizerFast as Base
 
     class PreTrainedTokenizerFast(Base):
-        """A subclass, because AutoTokenizer changes the class. Because of the name, saved tokenizers can be loaded without
-        hf_sgpe.
+        """A subclass for AutoTokenizer to modify, so that the transformers class itself stays unchanged. The name of this
+        subclass lets saved tokenizers be loaded without hf_sgpe.
         """
 
 
