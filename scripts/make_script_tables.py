@@ -1,6 +1,6 @@
 """Write the character classes of every Unicode script to hf_sgpe/splitting/scripts/unicode_scripts.json.
 
-Run this program for each new version of Unicode. It reads Scripts.txt and IndicSyllabicCategory.txt in a folder of the
+Run this program for each new version of Unicode. It reads Scripts.txt and IndicSyllabicCategory.txt from a folder of the
 Unicode Character Database. The grapheme cluster properties (UAX #29) come from the package `regex`.
 
 Example: python scripts/make_script_tables.py ucd hf_sgpe/splitting/scripts/unicode_scripts.json

@@ -102,7 +102,7 @@ def run(args: Arguments) -> None:
 
 
 def print_next(commands: dict[str, str]) -> None:
-    """Print commands that the user can type next. The purpose of a command precedes the command."""
+    """Print commands that the user can type next, each after its purpose."""
     width = max(map(len, commands)) + 2
     for purpose, line in commands.items():
         print(f"  {purpose + ':':{width}}{line}")
@@ -112,7 +112,8 @@ def command_line(program: str, *words: object) -> str:
     """Return a command line that works in the current folder.
 
     Args:
-        program: ``python`` or ``hf-sgpe``. If the shell would not find the program of this environment, its path is written.
+        program: ``python`` or ``hf-sgpe``. If the shell would not find the program of this environment, the program's path
+            is written instead.
         words: The arguments. A `Path` is written as `shown_path` returns it.
     """
     own = Path(sys.executable).with_name(program)

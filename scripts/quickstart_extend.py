@@ -145,7 +145,9 @@ def example_line(lines: list[str]) -> str:
 
 
 def show_measures(held_out: list[Path], rows: Path, trained: Path | None, args: Arguments) -> None:
-    """Print the bits per byte of each held-out text for the old model, for the model with new rows, and after training."""
+    """Print the bits per byte of each held-out text for the old model, for the model with new rows, and for the trained
+    model.
+    """
     texts = read_held_out(map(str, held_out))
     report = read_json(rows / REPORT_FILE)["texts"]
     measured = {name: [report[name][when]["bits_per_byte"] for when in ("before", "after")] for name in texts}

@@ -110,7 +110,7 @@ def adapt(given: Adaptation, *, show: Callable[[str], None] = print) -> dict[str
 
 
 def _check_out(given: Adaptation, out: Path) -> None:
-    """Check that the folder is new. To resume, check that it has an adaptation."""
+    """Check that the folder is new or, to resume, that it has an adaptation to continue."""
     if out.exists() and not out.is_dir():
         raise SGPEError(f"{out} is a file: give a folder to write to")
     is_begun = (out / SETTINGS_FILE).exists()
@@ -205,7 +205,7 @@ def _before(given: Adaptation, old: PreTrainedTokenizerBase, held_out: Mapping[s
 
 
 def _forecast(given: Adaptation, model: PreTrainedModel, rows: TrainingRows, new_rows: list[int]) -> str:
-    """Return a line about the cost of training: steps, tokens, memory and time, which is estimated from the first rows."""
+    """Return a line about the cost of training: steps, tokens, memory, and the time estimated from the first rows."""
     import torch
 
     rates = {"learning_rate": given.learning_rate, "rows_learning_rate": given.rows_learning_rate}

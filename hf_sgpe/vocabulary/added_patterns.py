@@ -24,7 +24,7 @@ class Matching:
     Attributes:
         lstrip: Whether the token includes the white space before it.
         rstrip: Whether the token includes the white space after it.
-        single_word: Whether the token does not match next to a letter, a digit or a similar character.
+        single_word: Whether a letter, a digit or a similar character next to the token prevents a match.
     """
 
     lstrip: bool = False
@@ -33,17 +33,17 @@ class Matching:
 
     @classmethod
     def of(cls, flags: Mapping[str, object]) -> Matching:
-        """Return the rules in an entry of ``added_tokens``."""
+        """Return the matching rules that an entry of ``added_tokens`` sets."""
         return cls(*(bool(flags.get(name)) for name in ("lstrip", "rstrip", "single_word")))
 
     def reach(self, text: str, start: int, stop: int, after: int) -> tuple[int, int] | None:
-        """Return the start and stop of a token, with the white space that the token includes. Return None if the characters
-        next to the token prevent a match.
+        """Return the start and stop of a token, counting the white space that the token includes. Return None if the
+        characters next to the token prevent a match.
 
         Args:
             start: Start of the token's own text.
             stop: Stop of the token's own text.
-            after: Stop of the preceding token, with the white space that the preceding token includes.
+            after: Stop of the preceding token, counting the white space that the preceding token includes.
         """
         if self.single_word and any(map(is_word, text[max(start - 1, 0) : start] + text[stop : stop + 1])):
             return None
@@ -54,7 +54,7 @@ class Matching:
         return start, stop
 
     def flags(self) -> dict[str, bool]:
-        """Return the rules in the form of ``tokenizer.json``."""
+        """Return the rules as ``tokenizer.json`` stores them."""
         return asdict(self)
 
 
@@ -76,8 +76,8 @@ class AddedPattern:
 
     Args:
         pattern: Regex that matches the texts of the tokens.
-        matching: The rules of tokens that do not match exactly their own text.
-        names: The tokens whose text normalization changed, keyed by the normalized text.
+        matching: The rules for tokens that are not simply matched by their own text.
+        names: The tokens whose texts are changed by normalization, keyed by the normalized text.
     """
 
     pattern: re.Pattern[str]
@@ -104,8 +104,8 @@ class AddedPattern:
 
 
 class AddedPatterns(NamedTuple):
-    """The patterns of added tokens. ``first`` is for the original text, and ``then`` for the normalized text between the
-    matches of ``first``.
+    """The patterns of added tokens. ``first`` searches the original text, and ``then`` searches the normalized text between
+    the matches of ``first``.
     """
 
     first: AddedPattern
@@ -123,7 +123,7 @@ class AddedPatterns(NamedTuple):
         last.
 
         Args:
-            matching: The rules of tokens that do not match exactly their own text.
+            matching: The rules for tokens that are not simply matched by their own text.
             normalization: How the texts of the tokens in ``normalized`` are normalized. With ``metaspace-prefix``, such a
                 token matches only after a space, as in old files of Llama 2.
         """
@@ -145,7 +145,7 @@ class AddedPatterns(NamedTuple):
 
 
 def reaches(matching: Mapping[str, Matching]) -> Iterator[str]:
-    """Yield the texts of added tokens with the neighbouring characters that can affect the match.
+    """Yield the text of each added token, together with the neighbouring characters that can affect its match.
 
     `hf_sgpe.splitting.streams.cut_stream` does not cut a stream inside these texts.
     """

@@ -12,7 +12,7 @@ Padding = bool | Literal["longest", "max_length"]
 
 
 class EncodingResult(list[int]):
-    """A row of a batch: a list of ids, with attributes.
+    """A row of a batch: a list of ids with additional attributes.
 
     Attributes:
         attention_mask: 1 for each id of the text, and 0 for padding.
@@ -48,7 +48,7 @@ def make_batch(
     """Return ``input_ids`` and ``attention_mask`` (1 for an id, 0 for padding), with one entry for each row.
 
     Args:
-        pad_id: The id for padding short rows on the right. None uses 0, which ``attention_mask`` hides.
+        pad_id: The id for padding short rows on the right. None for 0. The padding is hidden by ``attention_mask``.
         padding: True or ``longest`` pads to the longest row, and ``max_length`` pads to the argument ``max_length``. Padding
             never cuts a row.
         truncation: Whether to cut rows after ``max_length`` ids.

@@ -1,6 +1,6 @@
 """Vocabulary strings: the spelling of a token's bytes in ``tokenizer.json``.
 
-GPT-2's alphabet has one printable character for each byte. SentencePiece uses plain text, with the mark U+2581 for each
+GPT-2's alphabet has one printable character for each byte. SentencePiece uses plain text, with the character U+2581 for each
 space.
 """
 
@@ -99,8 +99,8 @@ def string_to_text(token: str) -> bytes:
 
 
 def byte_token(byte: int) -> str:
-    """Return SentencePiece's vocabulary string of a byte, such as ``<0x0A>``. These strings replace a character without a
-    token.
+    """Return SentencePiece's vocabulary string of a byte, such as ``<0x0A>``. A character without a token is replaced by the
+    tokens of its bytes, which have these strings.
 
     >>> byte_token(10)
     '<0x0A>'

@@ -1,5 +1,5 @@
-"""Codec: converts ordinary text to token ids and back, with a bounded cache of words. There is a readable form and a native
-form.
+"""Codec: converts ordinary text to token ids and back, with a bounded cache of words. The codec has a readable form and a
+native form.
 
 A codec does not know templates or which special tokens a caller allows. The caller passes the patterns that match the added
 tokens.
@@ -44,8 +44,8 @@ _NO_ID = -1
 
 
 class CacheInfo(NamedTuple):
-    """The state of the cache of words: hits and misses of look-ups, the number and size in bytes of cached words, and the
-    limit.
+    """The state of the word cache: the hits and misses of look-ups, the number of cached words, their size in bytes, and the
+    limit of this size.
     """
 
     hits: int
@@ -95,7 +95,9 @@ class Codec:
 
     @cached_property
     def neighbours(self) -> Neighbours:
-        """The pairs of neighbours that determine where text is cut. Used if merges join characters."""
+        """The pairs of neighbouring characters that determine where text is cut. They are used only if merges join
+        characters.
+        """
         is_fused = self.unknown is not None and self.unknown[1]
         return Neighbours(self.vocab, cuts_at_spaces=self._cuts_at_spaces, keeps_unknown=is_fused)
 
@@ -111,7 +113,7 @@ class Codec:
 
         Args:
             added: Patterns of the added tokens to recognise; None for none.
-            continues: Whether the text continues an earlier text. If so, no space is put before it.
+            continues: Whether the text continues an earlier text. If so, no space is put before the text.
         """
         normalization = self._normalization_of(continues)
         if added is None:
@@ -153,7 +155,7 @@ class Codec:
 
         Args:
             between: Function that encodes the text between matches, given the normalization of this text.
-            normalizations: The normalizations of the text before the first match and of the text after it.
+            normalizations: The normalizations of the text before the first match and of the text after the first match.
         """
         normalization, after = normalizations
         ids: list[int] = []
@@ -180,7 +182,7 @@ class Codec:
     def encode_batch_to_numpy(
         self, texts: Sequence[str], added: AddedPatterns | None = None, threads: int | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return the ids of all texts in one array, and the end of each text in this array."""
+        """Return the ids of all texts in one array, and the index in this array at which each text ends."""
         import numpy as np
 
         rows = [self.encode_to_numpy(text, added) for text in texts]
@@ -192,7 +194,7 @@ class Codec:
         return self._words(self._cut(self._prepare(text, normalization)))
 
     def _prepare(self, text: str, normalization: str) -> str:
-        """Return a text as it is cut: normalized, and without the characters that encoding leaves out."""
+        """Return a text in the form in which it is cut: normalized, and without the characters that encoding leaves out."""
         prepared = prepare(text, normalization)
         return self._unknown_characters.without(prepared) if self._unknown_characters else prepared
 
@@ -242,7 +244,7 @@ class Codec:
         return b"".join(self.pieces_of_text(ids, skip_special_tokens))
 
     def pieces_of_text(self, ids: Iterable[int], skip_special_tokens: bool = False) -> Iterator[bytes]:
-        """Yield the pieces of `decode`, one for each id."""
+        """Yield the result of `decode` in pieces, one for each id."""
         pieces = iter(self.pieces(ids, skip_special_tokens))
         if self.stripping != "none":
             first = next(pieces, b"")
@@ -250,7 +252,7 @@ class Codec:
         yield from pieces
 
     def pieces(self, ids: Iterable[int], skip_special_tokens: bool = False) -> Iterator[bytes]:
-        """Yield the bytes of each id in turn. Errors are those of `decode`."""
+        """Yield the bytes of each id in turn. Raise the same errors as `decode`."""
         for place, id in enumerate(map(operator.index, ids)):
             piece = self.bytes_of.get(id)
             if piece is None:
@@ -291,7 +293,7 @@ class Codec:
 class NativeCodec(Codec):
     """A codec that uses the native kernels.
 
-    If the split has a native scanner, the kernels receive whole texts, otherwise words.
+    If the split has a native scanner, the kernels receive whole texts. Otherwise, they receive words.
 
     The readable form handles uncommon cases: texts that contain the text of a special token, and texts that NFC changes.
     """
@@ -356,8 +358,8 @@ class NativeCodec(Codec):
     def encode_batch_to_numpy(
         self, texts: Sequence[str], added: AddedPatterns | None = None, threads: int | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return the ids of all texts in one array, and the end of each text in this array. For ``threads``, see
-        `encode_batch`.
+        """Return the ids of all texts in one array, and the index in this array at which each text ends. For ``threads``,
+        see `encode_batch`.
         """
         if not self.encodes_natively:
             return super().encode_batch_to_numpy(texts, added)
@@ -426,7 +428,7 @@ class NativeCodec(Codec):
 
 
 def make_codec(data: TokenizerData) -> Codec:
-    """Return a codec for the tokenizer, with the kernel in use."""
+    """Return a codec for the tokenizer. The codec uses the current kernel."""
     has_room = max(*data.ids, len(data.merges)) < _MOST_IDS
     return NativeCodec(data) if kernels.is_native() and has_room else Codec(data)
 

@@ -16,8 +16,8 @@ _CONTINUATION = range(0x80, 0xC0)
 class Confinement:
     """A set of characters. `holds` checks whether a byte string occurs only in text with at least one of these characters.
 
-    BPE applies a merge only where the bytes of its two tokens are adjacent, even across the border of two characters. So if
-    the joined bytes are confined to a script's characters, the merge affects no other text, whatever its rank.
+    BPE applies a merge only where the bytes of its two tokens are adjacent, even across the boundary between two characters.
+    So if the joined bytes are confined to a script's characters, the merge affects no other text, whatever its rank.
 
     >>> sinhala = Confinement(range(0x0D80, 0x0E00))
     >>> sinhala.holds("ක".encode()[:2]), sinhala.holds("ක".encode()[1:]), sinhala.holds(" ක".encode()[:2])
@@ -48,12 +48,12 @@ class Confinement:
     def merges_outside(self, merges: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
         """Return the merges that can apply to text without the characters, from the last rank to the first.
 
-        If several pairs are equal, only the last one counts.
+        If a pair occurs several times, only its last occurrence counts.
         """
         return [pair for pair in dict.fromkeys(reversed(merges)) if not self.holds(pair[0] + pair[1])]
 
     def _holds_part(self, part: bytes) -> bool:
-        """Return `holds` for bytes that begin or end inside a character."""
+        """Return the result of `holds` for bytes that begin or end inside a character."""
         start = next((place for place, byte in enumerate(part) if byte not in _CONTINUATION), len(part))
         if start == len(part):
             return not self._is_inside_another(part)

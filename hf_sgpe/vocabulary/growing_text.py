@@ -1,20 +1,21 @@
-"""Texts that grow: the ids of a text that is appended to, and the places at which encoding can begin again.
+"""Growing texts: the ids of a text to which more text is appended, and the positions at which encoding can begin again.
 
-A text is encoded from its last *restart*: a place where no later text can change the tokens before it.
+A text is encoded from its last *restart*: a position at which no later text can change the preceding tokens.
 
 - With one of the package's split patterns, a restart is a safe cut of `hf_sgpe.splitting.streams`.
-- For a tokenizer whose merges join characters, a restart is a place between two characters that are neighbours in no token,
-  outside of all added tokens (`hf_sgpe.vocabulary.neighbours`).
-- With any other pattern, with an added token in which there may be a safe cut, and with a normalizer such as NFKC before
-  merges of characters, there is no restart.
+- For a tokenizer whose merges join characters, a restart is a position between two characters that are not adjacent in any
+  token, outside all added tokens (`hf_sgpe.vocabulary.neighbours`).
+- There is no restart with any other pattern, with an added token that may contain a safe cut, or with a normalizer such as
+  NFKC before merges that join characters.
 
-The text after the last restart is the *rest*. The rest is encoded again whenever ids are read. If it has long words, it is
-only cut into words again, and its changed words are encoded. In a long word, merges begin again a few tokens before the old
-end, by this theorem: a sequence of tokens is the encoding of a word if and only if each pair of neighbouring tokens is the
-encoding of the pair's text. (Consider, in the encoding of the word, the first merge across the end of a token of the
-sequence. All merges before it were inside tokens. The encoding of the pair's text alone makes those of them that are in the
-pair, in the same order, and then this merge.) If the new tokens begin with the same token as the old tokens that they
-replace, every pair of neighbours is from one of two encodings, so the sequence is the encoding of the word.
+The text after the last restart is the *rest*. The rest is encoded again whenever ids are read. If the rest has long words,
+it is only cut into words again, and only the changed words are encoded. In a long word, merges begin again a few tokens
+before the old end, by this theorem: a sequence of tokens is the encoding of a word if and only if each pair of neighbouring
+tokens is the encoding of the pair's text. (Consider, in the encoding of the word, the first merge across the end of a token
+of the sequence. All merges before it were inside tokens. The encoding of the pair's text alone makes those of these earlier
+merges that are inside the pair, in the same order, and then makes this merge.) If the new tokens begin with the same token
+as the old tokens that they replace, every pair of neighbours is from one of two encodings, so the sequence is the encoding
+of the word.
 """
 
 from __future__ import annotations
@@ -36,16 +37,16 @@ _FIRST_TOKENS = 8
 
 
 class Restarts:
-    """The places in texts at which encoding can begin again.
+    """The positions in texts at which encoding can begin again.
 
     Args:
         codec: The codec of the tokenizer.
         added: Patterns of the added tokens to recognise; None for none.
         tokens: Texts of the added tokens.
-        matching: The rules of the tokens that do not match exactly their own text.
+        matching: The rules for the tokens that are not simply matched by their own text.
 
     Attributes:
-        margin: The maximum number of characters after a restart by which the restart is recognized.
+        margin: The maximum number of characters after a restart that are needed to recognize the restart.
     """
 
     def __init__(
@@ -69,7 +70,8 @@ class Restarts:
         """Return the last restart inside a text, or 0 if there is none.
 
         Args:
-            searched: Length of the beginning of the text in which there was no restart when it was the whole text.
+            searched: Length of a beginning of the text in which an earlier search, when this beginning was the whole text,
+                found no restart.
         """
         if not self._has_any:
             return 0
@@ -87,15 +89,15 @@ class Restarts:
 
 
 class GrowingText:
-    """A text that is appended to, with its ids. The ids are those of `hf_sgpe.tokenizer.BPETokenizer.encode` on the whole
-    text.
+    """A text to which more text can be appended, and its ids. They are the ids that `hf_sgpe.tokenizer.BPETokenizer.encode`
+    returns for the whole text.
 
     Use `hf_sgpe.tokenizer.BPETokenizer.growing_text` to make one. Only one thread may use it at a time.
 
     Args:
         codec: The codec of the tokenizer.
         added: Patterns of the added tokens to recognise; None for none.
-        restarts: The places at which encoding can begin again.
+        restarts: The positions at which encoding can begin again.
     """
 
     def __init__(self, codec: Codec, added: AddedPatterns | None, restarts: Restarts) -> None:
@@ -133,7 +135,7 @@ class GrowingText:
 
     @property
     def settled(self) -> int:
-        """The number of ids at the beginning that no text can change any more."""
+        """The number of ids at the beginning that no appended text can change any more."""
         self._encode()
         return len(self._ids)
 
@@ -163,14 +165,16 @@ class GrowingText:
         self._rest, self._rest_ids, self._new = rest, rest_ids, []
 
     def _has_added(self, text: str) -> bool:
-        """Return whether added tokens may be in a text."""
+        """Return whether a text may contain added tokens."""
         if self._added is None:
             return False
         return self._added.then is not None or any(True for _ in self._added.first.find(text))
 
 
 class _Words:
-    """The words of a growing rest with their ids. Its methods compare words, so the words of every call may be others."""
+    """The words of a growing rest, with their ids. The words are compared in every call, so they may differ between
+    calls.
+    """
 
     def __init__(self, codec: Codec) -> None:
         self._codec = codec
@@ -180,7 +184,8 @@ class _Words:
         self._least = 0
 
     def encode(self, rest: str, is_inside: bool) -> list[int] | None:
-        """Return the ids of a rest; None if all its words are short, so that encoding it as a whole takes no longer.
+        """Return the ids of a rest. Return None if all words of the rest are short, because encoding it as a whole then
+        takes no longer.
 
         Args:
             is_inside: Whether there is text before the rest.
@@ -214,8 +219,8 @@ class _Words:
         return self._codec.encode_words([word])
 
     def _continued(self, word: str, beginning: str, ids: list[int]) -> list[int] | None:
-        """Return the ids of a word from the ids of its beginning, by the theorem above; None if most of the beginning would
-        have to be encoded again.
+        """Return the ids of a word, computed from the ids of its beginning by the theorem in the module's docstring. Return
+        None if most of the beginning would have to be encoded again.
         """
         count = _FIRST_TOKENS
         while 2 * count < len(ids):

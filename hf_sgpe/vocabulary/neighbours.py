@@ -1,8 +1,8 @@
 """Neighbours: pairs of characters that are adjacent in some token. A text can be cut between any other two characters.
 
 A tokenizer without a split pattern merges across the whole text. But if two characters are not adjacent in any token, no
-merge joins them. So a text can be cut between these characters, and its parts can be encoded separately. The ids are the
-same. Gemma 3's tokens have 34,012 pairs of neighbours, and Mistral 7B's have 3,162.
+merge joins them. So a text can be cut between these characters, and its parts can be encoded separately, with the same ids.
+Gemma 3's tokens have 34,012 pairs of neighbours, and Mistral 7B's have 3,162.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Neighbours:
     Args:
         tokens: Tokens as UTF-8.
         cuts_at_spaces: Whether to cut before each space, even if it is inside a token.
-        keeps_unknown: Whether to cut between no two characters that have no token, because a run of such characters becomes
+        keeps_unknown: Whether to avoid cuts between two characters without a token, because a run of such characters becomes
             one token.
 
     >>> neighbours = Neighbours([b" the", b"e."])
@@ -62,8 +62,8 @@ class Neighbours:
         return [*parts, text[start:]] if text else []
 
     def last_cut(self, text: str) -> int:
-        """Return the last place inside a text at which it can be cut, or 0 if there is none. The text may be prepared or
-        not.
+        """Return the last position inside a text at which the text can be cut, or 0 if there is none. The spaces in the text
+        may be replaced by U+2581.
         """
         text = text.replace(SPACE_MARK, " ")
         return next((place for place in range(len(text) - 1, 0, -1) if self._are_apart(*text[place - 1 : place + 1])), 0)

@@ -1,4 +1,4 @@
-"""The ids of a text with the range of the characters that each id covers."""
+"""The ids of a text, and the range of characters that each id covers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def encode_with_offsets(codec: Codec, text: str, added: AddedPatterns | None) -> tuple[list[int], list[tuple[int, int]]]:
-    """Return the ids of ``text``, and for each id the first character that it covers and the character after the last."""
+    """Return the ids of ``text``, and for each id the index of its first character and the index after its last one."""
     ids: list[int] = []
     offsets: list[tuple[int, int]] = []
     position = 0
@@ -48,8 +48,8 @@ def _encode_part(
 
 
 def _encode_around(codec: Codec, text: str, added: AddedPattern, normalization: str) -> tuple[list[int], NDArray[np.int32]]:
-    """Return the ids and offsets of a text in which added tokens take white space around them, or spaces are put before the
-    parts between them. ``normalization`` is that of these parts.
+    """Return the ids and offsets of a text whose added tokens include white space around them, or in which a space is put
+    before each part between added tokens. ``normalization`` is that of these parts.
     """
     ids: list[int] = []
     places = [np.zeros((0, 2), np.int32)]
@@ -68,7 +68,7 @@ def _encode_around(codec: Codec, text: str, added: AddedPattern, normalization: 
 
 
 def _in_origin(places: NDArray[np.int32], origins: tuple[NDArray[np.int32], NDArray[np.int32]] | None) -> NDArray[np.int32]:
-    """Return the ranges in the original text of ranges in a normalized text, given the alignment of `aligned`."""
+    """Convert ranges in a normalized text to ranges in the original text, using the alignment returned by `aligned`."""
     if origins is None:
         return places
     first, last = places.T

@@ -1,5 +1,5 @@
-"""A cache of the beginnings of recent texts with their ids, so that a text that begins like a recent text costs its new part
-only.
+"""A cache of the beginnings of recent texts, with their ids. If a text begins like a recent text, only its new part is
+encoded.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ _OVERHEAD = 500
 
 
 class Beginning(NamedTuple):
-    """The beginning of a text with its ids.
+    """The beginning of a text, and the ids of this beginning.
 
     Attributes:
         length: Number of characters of the beginning. 0 for an empty beginning.
         ids: Ids of these characters.
         text: The beginning, and the characters after it on which its ids depend.
-        marks: The marks of these characters; empty for a text without marks.
+        marks: The marks of these characters, as returned by `hf_sgpe.chat.marked_text.marks_of`; empty for a text without
+            marks.
         kind: The allowed special tokens.
     """
 
@@ -60,11 +61,11 @@ class RecentTexts:
         self.bytes = 0
 
     def find(self, text: str, kind: frozenset[str], marks: bytes = b"") -> Beginning:
-        """Return the longest known beginning of a text; an empty one if none is known.
+        """Return the longest cached beginning of a text. If there is none, return an empty beginning.
 
         Args:
             kind: The allowed special tokens.
-            marks: A mark for each character; empty for a text without marks.
+            marks: The marks of the text, as returned by `hf_sgpe.chat.marked_text.marks_of`; empty for a text without marks.
         """
         best = Beginning(0, [])
         if len(text) < SHORTEST:
@@ -80,7 +81,7 @@ class RecentTexts:
         return best
 
     def keep(self, new: Beginning, old: Beginning) -> None:
-        """Keep a beginning instead of a shorter beginning of the same text."""
+        """Store a beginning in place of a shorter beginning of the same text."""
         if new.length < SHORTEST or new.length <= old.length or new.size > self._most_bytes:
             return
         with self._lock:

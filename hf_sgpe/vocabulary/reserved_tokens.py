@@ -1,4 +1,4 @@
-"""Reserved tokens: names without a meaning that vocabularies reserve for later use, such as Gemma's ``<unused12>``.
+"""Reserved tokens: placeholder names, such as Gemma's ``<unused12>``, that vocabularies reserve for later use.
 
 In a model, the rows of reserved tokens are untrained, so new tokens may take their ids. Afterwards, the name of a replaced
 token is encoded as ordinary text. All other text keeps its ids.
@@ -65,7 +65,7 @@ def with_reserved(tokenizer: TokenizerData, before: TokenizerData, names: Collec
 
 
 def without_reserved(tokenizer: TokenizerData, names: Collection[str]) -> TokenizerData:
-    """Return a tokenizer without some reserved tokens. Their ids become free. All other tokens keep their ids.
+    """Return a tokenizer without some reserved tokens. The ids of these tokens become free. All other tokens keep their ids.
 
     The text of a removed token becomes ordinary text. No other text changes, because added tokens match only as a whole.
     """

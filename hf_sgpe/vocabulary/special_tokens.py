@@ -44,8 +44,8 @@ _ROLES_BY_TEMPLATE = {
 
 
 def roles_of(special_tokens: Iterable[str]) -> dict[str, str]:
-    """Return the usual roles of special tokens in transformers, judged by their spellings. If several tokens have the
-    spelling of one role, the first token has this role.
+    """Return the roles that special tokens usually have in transformers, inferred from the spellings of the tokens. If the
+    spellings of several tokens suggest the same role, the first of these tokens gets the role.
 
     >>> roles_of(["<s>", "[PAD]", "<|x|>"])
     {'bos_token': '<s>', 'pad_token': '[PAD]'}
@@ -69,8 +69,8 @@ def roles_of_template(chat_template: str | None) -> dict[str, str]:
 def trained_roles(
     special_tokens: Iterable[str], chat_template: str | None = None, given: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Return the roles of special tokens in a new tokenizer: from ``given``, or from the chat template, or from the
-    spellings.
+    """Return the roles of special tokens in a new tokenizer: from ``given``, otherwise from the chat template, otherwise
+    from the spellings.
 
     Without a padding token, the end-of-text token is used for padding. The token that ends turns in a chat is never used for
     padding. Many collators exclude the padding token from the loss, but a model must learn to end a turn.
@@ -89,7 +89,7 @@ class Template:
     """The special tokens that ``add_special_tokens=True`` puts around a single text and around a pair of texts.
 
     Args:
-        single: Special tokens and ``$A``, the placeholder of the text. Each has its token type id.
+        single: Special tokens and ``$A``, the placeholder of the text. Each is paired with its token type id.
         pair: The same for two texts, with the placeholders ``$A`` and ``$B``.
 
     >>> Template.around(["[CLS]"], ["[SEP]"]).pair
@@ -151,11 +151,11 @@ class Template:
 
     @classmethod
     def of_post_processor(cls, content: Mapping[str, Any] | None, ids: Mapping[str, int]) -> Template | None:
-        """Return the template in a ``tokenizer.json``, or None if it puts nothing around a text.
+        """Return the template in a ``tokenizer.json``, or None if the template puts nothing around a text.
 
         Raises:
             NotByteLevelError: the post-processor is not one template with each text once, in order.
-            SGPEError: a special token has another id than in ``ids``.
+            SGPEError: a special token has a different id in the template than in ``ids``.
         """
         if content is None:
             return None
@@ -203,7 +203,7 @@ class Template:
 
 
 def bos_eos_template(roles: Mapping[str, str], *, add_bos_token: bool, add_eos_token: bool) -> Template | None:
-    """Return the template that puts BOS before each text and EOS after each text, as requested.
+    """Return the template that puts BOS before each text, EOS after each text, or both, as requested.
 
     Returns:
         A template, or None if neither BOS nor EOS is requested.
@@ -214,7 +214,8 @@ def bos_eos_template(roles: Mapping[str, str], *, add_bos_token: bool, add_eos_t
 
 
 def bos_eos_template_of(roles: Mapping[str, str]) -> Template | None:
-    """Return the template that puts BOS before and EOS after each text, if ``roles`` has them.
+    """Return the template that puts BOS before each text and EOS after each text. A token missing from ``roles`` is left
+    out.
 
     >>> bos_eos_template_of({"bos_token": "<s>", "pad_token": "<pad>"}).single
     (('<s>', 0), ('$A', 0))
@@ -238,7 +239,9 @@ def bos_eos_settings(template: Template | None, roles: Mapping[str, str]) -> dic
 
 
 def cls_sep_template(special_tokens: Collection[str]) -> Template | None:
-    """Return the template of the SGPE document (section 5), or None if the template's special tokens are missing."""
+    """Return the template that the SGPE document defines in section 5, or None if the template's special tokens are
+    missing.
+    """
     return Template.around(["[CLS]"], ["[SEP]"]) if {"[CLS]", "[SEP]"} <= set(special_tokens) else None
 
 
@@ -295,7 +298,7 @@ def _ordinary_token(special: str) -> bytes | None:
 @functools.lru_cache(256)
 def any_of(names: frozenset[str]) -> re.Pattern[str]:
     """Return a pattern that matches special tokens in text. It finds the leftmost match, and the longest of several matches
-    at the same place.
+    at the same position.
     """
     if not names:
         return re.compile("(?!)")  # never matches
@@ -303,7 +306,7 @@ def any_of(names: frozenset[str]) -> re.Pattern[str]:
 
 
 def _longest_first(names: Sequence[str]) -> str:
-    """Return a regex that matches any of the sorted texts. The regex has one branch for each first character. So it is fast
+    """Return a regex that matches any of the sorted texts. The regex has one branch for each first character, so it is fast
     even for the 6,400 added tokens of Gemma.
     """
     branches = []

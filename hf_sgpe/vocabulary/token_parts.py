@@ -1,7 +1,7 @@
 """The parts of tokens: the two tokens that a token's last merge joins, and all tokens from which a token is built.
 
-In every text, BPE builds a token by the same merges as from the bytes of the token alone. The reason is that no merge
-crosses the ends of the token, and that the merges inside it have the same order.
+In every text, BPE builds a token by the same merges as from the bytes of the token alone. This is because no merge crosses
+the ends of the token, and the merges inside the token have the same order.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class TokenParts:
         return self._tokens[last[0]], self._tokens[last[1]]
 
     def needed_by(self, tokens: Iterable[bytes]) -> set[bytes]:
-        """Return the tokens themselves and all tokens from which they are built.
+        """Return the given tokens and all tokens from which they are built.
 
         >>> from hf_sgpe import BPETokenizer
         >>> parts = TokenParts(BPETokenizer.train_from_iterator(["low low"], 258).data)

@@ -48,7 +48,7 @@ class Unknown(NamedTuple):
 
     Attributes:
         token: Its vocabulary string, such as ``<unk>``.
-        is_fused: Whether a run of such characters becomes one token, instead of one for each character.
+        is_fused: Whether a run of such characters becomes one token, instead of one token for each character.
     """
 
     token: str
@@ -71,16 +71,17 @@ class TokenizerData:
             encodes characters without a token as ``unknown``. A byte may have the id of its ASCII character (the tab of
             Gemma 1 and 2).
         unknown: The token of characters without a token, for a tokenizer that joins characters and has no ``byte_tokens``.
-            Without both, encoding leaves out such characters.
-        unmade_tokens: Ids of tokens that no text is encoded as, keyed by vocabulary string. They are spelled in characters
-            that stand for no byte (Command R+'s emoji), and decode to their own text.
+            If ``byte_tokens`` and ``unknown`` are both missing, encoding leaves out such characters.
+        unmade_tokens: Ids of tokens that encoding never produces, keyed by vocabulary string. They are spelled in characters
+            that represent no byte (Command R+'s emoji), and are decoded to their own text.
         stripping: The spaces that decoding removes from the beginning of a text, one of `STRIPPINGS`. None for ``one`` if
             the normalization puts a space there, else ``none``.
         splitting: The rules that split text into words. ``special_tokens`` replaces the special tokens of the splitting.
             None for plain BPE with the pattern ``cl100k``.
         special_tokens: Ids of special tokens, keyed by text. Two special tokens may share an id (o200k_harmony). Decoding
-            returns the later one. A special or added token may have the text of an ordinary token and a different id, unless
-            ``tokenizer.json`` writes both tokens in the same way (`hf_sgpe.vocabulary.byte_strings.bytes_spelled`).
+            such an id returns the text of the later token. A special or added token may have the text of an ordinary token
+            and a different id, unless ``tokenizer.json`` writes both tokens in the same way
+            (`hf_sgpe.vocabulary.byte_strings.bytes_spelled`).
         added_tokens: Ids of added tokens that are not special, keyed by text. Like special tokens, they are matched anywhere
             in text, but decoding never skips them (Qwen's ``<think>``).
         normalized_tokens: The added and special tokens that are matched after normalization (GPT-NeoX's runs of spaces). All
@@ -93,7 +94,7 @@ class TokenizerData:
             role. If None, spellings determine the roles (`hf_sgpe.vocabulary.special_tokens.roles_of`).
         metadata: JSON values that are saved with the tokenizer. Training stores its configuration here.
         chat_template: Jinja source of the chat template, or None.
-        model_max_length: The maximum number of ids that the model accepts. This is the default length of truncation.
+        model_max_length: The maximum number of ids that the model accepts. This is the default length for truncation.
 
     Raises:
         SGPEError: the parts are not a valid tokenizer. The message names the first error.
@@ -228,7 +229,7 @@ class TokenizerData:
 
     @property
     def by_characters(self) -> bool:
-        """Whether merges join characters, as in SentencePiece, and not bytes."""
+        """Whether merges join characters, as in SentencePiece, instead of bytes."""
         return is_metaspace(self.normalization)
 
     @property
@@ -241,7 +242,7 @@ class TokenizerData:
 
     @property
     def normalization(self) -> str:
-        """``none``, ``nfc`` or one of `hf_sgpe.splitting.normalization.METASPACES`, perhaps with steps before."""
+        """``none``, ``nfc`` or one of `hf_sgpe.splitting.normalization.METASPACES`, possibly preceded by other steps."""
         return self.splitting.normalization or "none"
 
     @property
@@ -266,8 +267,8 @@ class TokenizerData:
     def rows_needed(self) -> int:
         """Number of rows that a model's embedding must have.
 
-        A special token without a role and outside the template needs no row: Gemma 3's image token is beyond the embedding
-        of the text-only models.
+        A special token needs no row if it has no role and is not in the template: Gemma 3's image token is beyond the
+        embedding of the text-only models.
         """
         used = {*self.roles.values(), *(self.template.special_tokens() if self.template else ())}
         chat = self.chat_template or ""
@@ -279,7 +280,8 @@ class TokenizerData:
         """Return the tokenizer with additional special tokens, and with the roles that their spellings suggest.
 
         Args:
-            special_tokens: Text → id, or texts, which get the next free ids. Existing special tokens keep their ids.
+            special_tokens: Dict from texts to ids, or a list of texts, which get the next free ids. Existing special tokens
+                keep their ids.
 
         Raises:
             SGPEError: an id is in use, or a text cannot be a special token.
@@ -297,7 +299,7 @@ class TokenizerData:
         return replace(self, special_tokens=special, roles={**roles_of(new), **self.roles})
 
     def inside_text(self) -> TokenizerData:
-        """Return the tokenizer for parts from inside a normalized text. This tokenizer puts no space before a part."""
+        """Return a variant of the tokenizer for parts inside a normalized text. The variant puts no space before a part."""
         if not self.by_characters:
             return self
         return replace(self, splitting=replace(self.splitting, normalization="metaspace"))
@@ -334,5 +336,5 @@ class TokenizerData:
         return (text.replace(SPACE_MARK, " ") if self.by_characters else text).encode()
 
     def get_mergeable_ranks(self) -> list[tuple[bytes, int]]:
-        """Return pairs of token and id for all tokens except special tokens, in the order of ids."""
+        """Return a pair (token, id) for each token that is not special, in the order of ids."""
         return sorted(self.vocab.items(), key=lambda item: item[1])

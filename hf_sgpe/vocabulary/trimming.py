@@ -45,8 +45,8 @@ class Trimming:
         tokenizer: The trimmed tokenizer.
         scripts: Names of the dropped scripts.
         ids: The new id of each kept token, keyed by old id.
-        dropped: Number of dropped tokens of each script, the greatest first. The key for parts of characters is `PARTS`.
-        unused: Number of other dropped tokens, which a corpus does not need.
+        dropped: Number of dropped tokens of each script, in descending order. The key for parts of characters is `PARTS`.
+        unused: Number of the other dropped tokens, those that a corpus does not need.
     """
 
     base: TokenizerData
@@ -223,7 +223,7 @@ def check_trimmed(
 
 
 def keeps_old_ids(metadata: Any) -> bool:
-    """Return whether the metadata is that of a trimmed tokenizer that keeps the old ids."""
+    """Return whether the metadata belongs to a trimmed tokenizer that keeps the old ids."""
     notes = (metadata.get("trimmed") or ()) if isinstance(metadata, Mapping) else ()
     return bool(notes) and all(note["ids"] == KEEP for note in notes)
 
@@ -253,8 +253,8 @@ def _moved_runs(ranges: Iterable[Iterable[int]], moved: Mapping[int, int]) -> li
 
 
 def _by_script(tokens: Set[bytes], scripts: Iterable[str]) -> dict[str, int]:
-    """Return, for each script, the number of tokens assigned to it. A token is assigned by its first character in any of the
-    scripts.
+    """Return, for each script, the number of tokens assigned to it. A token is assigned by the first of its characters that
+    belongs to any of the scripts.
     """
     script_of = {character: name for name in scripts for character in resolve_script(name).characters()}
     counts = Counter(next(_scripts_of(token, script_of), PARTS) for token in tokens)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class UnknownCharacters:
-    """The characters without a token of a tokenizer: they become the unknown token, or are left out.
+    """The characters for which a tokenizer has no token. They are encoded as the unknown token, or left out.
 
     Args:
         data: The tokenizer.
@@ -30,7 +30,7 @@ class UnknownCharacters:
 
     @cached_property
     def _kept(self) -> dict[int, int | None]:
-        """What becomes of each character: itself, or None if it has no token."""
+        """Dict from the code point of each character to itself, or to None if the character has no token."""
         known = frozenset(map(ord, self._known))
 
         class Kept(dict[int, "int | None"]):
@@ -45,7 +45,8 @@ class UnknownCharacters:
         return text.translate(self._kept) if self._are_left_out else text
 
     def offsets(self, ids: NDArray[np.int32], text: str, bytes_of: Callable[[int], bytes]) -> NDArray[np.int32]:
-        """Return, for each id of a normalized text, the first character that it covers, and the character after the last.
+        """Return, for each id of a normalized text, the first character that the id covers, and the character after the
+        last.
 
         Args:
             bytes_of: Returns the bytes of the token of an id.
@@ -66,5 +67,5 @@ class UnknownCharacters:
         return np.array(places, dtype=np.int32).reshape(-1, 2)
 
     def _begins(self, character: str) -> bool:
-        """Return whether a token begins at a character after an unknown one."""
+        """Return whether a token begins at a character that follows an unknown character."""
         return character in self._known or (self._cuts_at_spaces and character == " ")

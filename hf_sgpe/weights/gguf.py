@@ -160,7 +160,7 @@ def write_vocabulary(tokenizer: TokenizerData, path: Path, pre_tokenizer: str | 
 
 @contextmanager
 def _numbers_of(config_file: Path) -> Iterator[None]:
-    """Convert errors about numbers of a configuration into an `SGPEError` that names the file."""
+    """Convert errors about the numbers in a configuration into an `SGPEError` that names the file."""
     try:
         yield
     except SGPEError:
@@ -170,7 +170,7 @@ def _numbers_of(config_file: Path) -> Iterator[None]:
 
 
 def pre_tokenizer_of(tokenizer: TokenizerData) -> PreTokenizer | None:
-    """Return the most exact of llama.cpp's pre-tokenizers with a tokenizer's split, or None if there is none."""
+    """Return the most exact of the llama.cpp pre-tokenizers that split as a tokenizer does, or None if there are none."""
     return next(iter(_fitting(tokenizer)), None)
 
 
@@ -185,10 +185,10 @@ def pre_to_write(tokenizer: TokenizerData, name: str | None = None) -> str:
     """Return the name of the pre-tokenizer to write into a GGUF file for a tokenizer.
 
     Args:
-        name: Name of a pre-tokenizer, or `NEAREST`. None for a pre-tokenizer with the tokenizer's split.
+        name: Name of a pre-tokenizer, or `NEAREST`. None for a pre-tokenizer that splits as the tokenizer does.
 
     Raises:
-        SGPEError: llama.cpp has no pre-tokenizer with this name, or no pre-tokenizer with the tokenizer's split.
+        SGPEError: llama.cpp has no pre-tokenizer with this name, or none that splits as the tokenizer does.
     """
     if tokenizer.by_characters and not tokenizer.byte_tokens:
         raise SGPEError(
@@ -226,7 +226,7 @@ def pre_to_write(tokenizer: TokenizerData, name: str | None = None) -> str:
 
 
 def _fitting(tokenizer: TokenizerData) -> list[PreTokenizer]:
-    """Return the pre-tokenizers with a tokenizer's split, the most exact first."""
+    """Return the pre-tokenizers that split as a tokenizer does, the most exact first."""
     if tokenizer.by_characters:
         return [llama_cpp_characters.record_of(tokenizer)]
     if tokenizer.splitting.recipe != "bpe":
@@ -298,7 +298,7 @@ def _add_tokenizer(writer: GGUFWriter, tokenizer: TokenizerData, pre: str, confi
 
 
 def _add_scores(writer: GGUFWriter, tokenizer: TokenizerData, rows: int) -> None:
-    """Write the parts that exist only for tokenizers whose merges join characters."""
+    """Write the entries that a file has only for tokenizers whose merges join characters."""
     made = llama_cpp_characters.scores(tokenizer)
     least = float(-len(tokenizer.merges))
     writer.add_tokenizer_pre("default")

@@ -1,4 +1,4 @@
-"""The types of models that can be written for llama.cpp, with one record for each, and the sizes in a configuration.
+"""The types of models that can be written for llama.cpp (one record for each type), and the sizes in a configuration.
 
 A model is written only if a test has compared llama.cpp with transformers for its type. `hf_sgpe.weights.gguf_tensors`
 converts the weights.
@@ -39,9 +39,9 @@ class Family:
     Attributes:
         architecture: Name of the type in llama.cpp.
         compared: A row of `hf_sgpe.weights.model_config.Compared`.
-        layer: The shape of the weight of each module in a layer.
+        layer: The shapes of the weights in a layer, keyed by module.
         layers_at: The prefix of layer names before the layer number.
-        around: The shape of the weight of each module before or after the layers.
+        around: The shapes of the weights before and after the layers, keyed by module.
         biases: Modules that have a bias if a field of the configuration is true, keyed by the field. An empty field means
             always.
         numbers: Values that only some types have. The keys are ``GGUFWriter`` methods without the prefix ``add_``, and the
@@ -50,7 +50,7 @@ class Family:
         pairs_neighbours: Whether llama.cpp rotates neighbouring numbers of a head as pairs. transformers pairs the halves of
             a head.
         adds_one: Whether transformers adds one to the weights of norms. llama.cpp does not.
-        transposes: Whether transformers stores the weights of layers with inputs as rows and outputs as columns.
+        transposes: Whether transformers stores the weights of layers such that rows are inputs and columns are outputs.
         embedding: Name of the embedding in the files. The embedding is compared with a tied head.
         why_not: Function that returns another reason why llama.cpp's output would differ for a configuration. The reason is
             half a sentence, or an empty string.
@@ -297,7 +297,7 @@ def why_not(config: Config) -> str:
 
 
 def usual(config: Config) -> dict[str, Any]:
-    """Return a configuration in which each field with another name also has its usual name."""
+    """Return a configuration in which each field with an unusual name is also stored under its usual name."""
     family = FAMILIES[config["model_type"]]
     named = dict(config) | {name: config[own] for name, own in family.own_names.items()}
     named["intermediate_size"] = named["intermediate_size"] or 4 * named["hidden_size"]

@@ -43,7 +43,7 @@ _ANY_VALUE = frozenset(" ".join([_SIZES, *_WITHOUT_EFFECT.values()]).split())
 
 
 class Like(tuple[Any, ...]):
-    """Compared values that represent all values of the same types."""
+    """Compared values, each of which represents all values of its type."""
 
     def holds_type_of(self, value: Any) -> bool:
         """Return whether any of the compared values has the type of ``value``. An int counts as a float."""
@@ -62,7 +62,7 @@ def uncompared(config: Mapping[str, Any], compared: Compared) -> str:
 
     Args:
         config: The result of `transformers_config`.
-        compared: The compared values. Fields of sizes need no entry. Any other field without an entry is refused.
+        compared: The compared values. Size fields need no entry. Any other field without an entry is refused.
 
     Returns:
         Half a sentence, to follow the engine's name. If all values were compared, an empty string.

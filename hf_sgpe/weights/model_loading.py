@@ -41,7 +41,7 @@ def load_model(kind: Any, path_or_repo: str, *, dtype: Any = None) -> PreTrained
     Args:
         kind: The class, such as ``AutoModelForCausalLM``.
         path_or_repo: Folder, or ``user/name`` on the Hub.
-        dtype: Type of the weights. None for 32 bits, the type for training; ``"auto"`` for the type in the file.
+        dtype: Type of the weights. None for 32 bits, which training uses; ``"auto"`` for the type in the file.
 
     Raises:
         SGPEError: the model does not exist, or ``kind`` cannot load it.

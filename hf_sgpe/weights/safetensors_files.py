@@ -1,4 +1,4 @@
-"""Safetensors files: read single weights without PyTorch, and copy files with some weights replaced."""
+"""Safetensors files: reading of single weights without PyTorch, and copying of files with some weights replaced."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def table_of(texts: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[list[
     """Return the rows of a table: first the heading, then one row per text.
 
     Args:
-        texts: The measures ``before`` and ``after`` of each text, keyed by the text's name, as in ``transplant.json``.
+        texts: Dict from the name of each text to its measurements ``before`` and ``after``, as in ``transplant.json``.
     """
     rows = [["text", *_PAIRS, "on new tokens"]]
     for name, scores in texts.items():
@@ -124,7 +124,7 @@ def inherited_metadata(base: str, texts: Iterable[str] = ()) -> dict[str, Any]:
     """Return the metadata that a model inherits from its base model (name, licence and languages).
 
     Args:
-        base: Folder or Hub repository of the base model. If it is a folder, the name is left out.
+        base: Folder or Hub repository of the base model. If ``base`` is a folder, the name is left out.
         texts: Names of the measured texts. Languages in these names are added to the languages of the model.
     """
     from huggingface_hub import metadata_load

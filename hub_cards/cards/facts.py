@@ -1,4 +1,4 @@
-"""Facts about a tokenizer's parts, training and limits. They do not depend on measurements of text."""
+"""Facts about a tokenizer's parts, training and limits. These facts do not depend on measurements of text."""
 
 from __future__ import annotations
 

@@ -74,8 +74,8 @@ class Tables:
 
     @property
     def languages(self) -> list[Language]:
-        """The languages of the tokenizer. If no languages are given, these are the measured languages that need no fallback
-        to bytes.
+        """The languages of the tokenizer: the given languages or, if none are given, the measured languages that need no
+        fallback to bytes.
         """
         rates = self.fallback_rates()
         return [*map(language, self.given)] or [known for known in self.measured if known.code not in rates]

@@ -1,9 +1,9 @@
-"""Pictures with bars, marks and lines, either inside a page or as separate SVG files.
+"""Pictures with bars, plot markers and lines, either inside a page or as separate SVG files.
 
 Horizontal positions are in per cent of the available width, and vertical positions are in pixels. Therefore, one drawing
 fits all windows, and its text has the same size in all of them. Text is stored as text, and the reader's browser shapes it.
 The same input produces the same bytes on every machine. Colour-blind readers can distinguish the colours, and each tokenizer
-also has its own mark.
+also has its own plot marker.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _LONGEST_LABEL, _LONGEST_NAME, _LONGEST_KEY = 27, 64, 22
 
 
 def look_of(place: int) -> int:
-    """Return the number of the colour and of the mark for tokenizer number ``place``. With more than five baselines, some
-    tokenizers have the same colour and mark.
+    """Return the index of the colour and plot marker of the tokenizer at index ``place``. With more than five baselines,
+    some tokenizers have the same colour and plot marker.
     """
     return 1 + (place - 1) % (len(_MARKS) - 1) if place else 0
 
 
 def colour_of(place: int) -> str:
-    """Return the CSS class for the colour of tokenizer number ``place``."""
+    """Return the CSS class for the colour of the tokenizer at index ``place``."""
     return [*COLOURS][4 + look_of(place)]
 
 
@@ -69,13 +69,13 @@ def bar(x: float, y: float, width: float, height: float, look: str) -> Markup:
 
 
 def mark(place: int, x: float, y: float, look: str = "solid") -> Markup:
-    """Return the mark of tokenizer number ``place``."""
+    """Return the plot marker of the tokenizer at index ``place``."""
     shape = '<svg x="{:.5g}%" y="{:.5g}" overflow="visible"><path class="mark {} {}" d="{}"/></svg>'
     return Markup(shape).format(x, y, colour_of(place), look, _MARKS[look_of(place)])
 
 
 def curve(points: Iterable[tuple[float, float]], place: int) -> Markup:
-    """Return lines from each point to the next, in the colour of tokenizer number ``place``."""
+    """Return lines from each point to the next, in the colour of the tokenizer at index ``place``."""
     points = list(points)
     return join(line(*a, *b, colour_of(place), 1.8) for a, b in pairwise(points))
 
@@ -110,7 +110,7 @@ class Panel:
     """A part of a picture.
 
     Attributes:
-        keys: Place and name of each tokenizer in the panel.
+        keys: Index and name of each tokenizer in the panel.
         value: The most important number.
         is_small: Whether the panel is narrow, so that several panels fit side by side.
     """
@@ -194,5 +194,5 @@ def _inside(x: float, y: float, width: float, height: float, shapes: Markup) -> 
 
 
 def _shortened(name: str, most: int) -> str:
-    """Return a name. If the name is too long, replace its middle by …."""
+    """Return a name, with its middle replaced by … if the name is too long."""
     return name if len(name) <= most else f"{name[: most // 2]}…{name[-(most // 2) + 1 :]}"

@@ -48,7 +48,9 @@ class ExtensionCurve:
         return {"new_tokens": list(self.sizes), **values}
 
     def draw(self) -> str:
-        """Return the picture as SVG: a line for each language, with a separate scale for languages without spaces."""
+        """Return the picture as SVG: a line for each language, with a separate scale for languages without spaces between
+        words.
+        """
         groups = [("tokens per word", self.tokens_per_word, 1.0), ("tokens per character", self.tokens_per_character, 0.5)]
         groups = [group for group in groups if group[1]]
         codes = [code for _, rows, _ in groups for code in rows]

@@ -59,7 +59,7 @@ def draw(comparison: Comparison) -> dict[str, Picture]:
 def tokens_per_word(
     values: Mapping[str, Mapping[str, float]], per_character: Mapping[str, Mapping[str, float]] | None = None
 ) -> Picture:
-    """Draw tokens per word: a row for each language, with a mark and a number for each tokenizer.
+    """Draw tokens per word: a row for each language, with a plot marker and a number for each tokenizer.
 
     Args:
         values: Tokens per word, keyed by language code and then by the tokenizer's name.
@@ -117,7 +117,7 @@ def _costs(values: Mapping[str, Mapping[str, float]], names: Sequence[str], low:
 
 
 def _lanes(places: Sequence[float]) -> list[int]:
-    """Return the lane of each mark in a row: the lowest lane in which the mark touches no earlier mark.
+    """Return the lane of each plot marker in a row: the lowest lane in which it touches no earlier plot marker.
 
     >>> _lanes([10, 15, 30, 17])
     [0, 1, 0, 2]

@@ -1,8 +1,8 @@
 """A playground: a static page that shows typed text as tokens of several tokenizers.
 
-The tokenizers run in the browser, in tokenizers.js, a part of transformers.js that ships with this package. The page makes
-no requests to other servers, so any web server can serve it. For example, it can be a static Space on the Hub. The scripts
-of the page are in ``hub_cards/playground/page``. They show texts in the same way as `hub_cards.TokenView`.
+The tokenizers run in the browser, in tokenizers.js, which is a part of transformers.js and ships with this package. The page
+makes no requests to other servers, so any web server can serve it. For example, it can be a static Space on the Hub. The
+scripts of the page are in ``hub_cards/playground/page``. They show texts in the same way as `hub_cards.TokenView`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def write_playground(
     Args:
         folder: Output folder. If it exists, it must be empty or have a playground, which is replaced.
         tokenizers: Tokenizers, keyed by the name to show. A tokenizer is a `BPETokenizer`, a fast tokenizer of transformers,
-            a tokenizer of the package ``tokenizers``, or a file, folder or Hub repository with a ``tokenizer.json``.
+            a tokenizer from the ``tokenizers`` package, or a file, folder or Hub repository with a ``tokenizer.json``.
         text: Initial text of the page; None for a few words in the first tokenizer's script.
 
     Returns:
@@ -101,7 +101,7 @@ def write_playground(
 
 
 def _space_card(title: str) -> str:
-    """Return the README.md of a static Space of the Hub."""
+    """Return the README.md of a static Space on the Hub."""
     return f"---\ntitle: {as_json(title)}\nsdk: static\napp_file: {PAGE}\ntags: [tokenizer, hf_sgpe]\n---\n\n{_ABOUT}"
 
 
@@ -157,8 +157,8 @@ def _is_playground(folder: Path) -> bool:
 
 
 def _loaded(tokenizer: Any) -> tuple[dict[str, Any], BPETokenizer | None]:
-    """Return the content of a tokenizer's ``tokenizer.json``, and the tokenizer as a `BPETokenizer`, or None if this is
-    impossible.
+    """Return the content of a tokenizer's ``tokenizer.json``, and the tokenizer as a `BPETokenizer` (None if it cannot be
+    converted).
     """
     known = read_tokenizer(tokenizer)
     if not isinstance(known, BPETokenizer):

@@ -119,8 +119,8 @@ def push(
         commit_description: The rest of the commit message.
         replace_card: Whether a generated card may replace a README.md that a person wrote or changed, or a card with
             measurements of the same tokenizer.
-        dry_run: Whether to send nothing, and only compare the folder with the repository. Without a network, the folder is
-            only checked.
+        dry_run: Whether only to compare the folder with the repository, without sending anything. Without a network, the
+            folder is only checked.
 
     Raises:
         SGPEError: the folder has no valid tokenizer, has the card of another tokenizer, or has a link to a file outside the
@@ -340,7 +340,7 @@ def _is_same(file: Path, size: int, there: RepoFile, on_read: Callable[[int], ob
 def _with_card_kept(
     files: tuple[PushedFile, ...], api: HfApi, folder: Path, repo_id: str, head: str | None
 ) -> tuple[PushedFile, ...]:
-    """Return the files. If the new card would overwrite edits or measurements on the Hub, mark the card as kept."""
+    """Return the files, with the card marked as kept if the new card would overwrite edits or measurements on the Hub."""
     changes = {file.path: file.change for file in files}
     if changes.get(CARD_FILE) != "changed":
         return files

@@ -35,7 +35,7 @@ class Token(NamedTuple):
 
     Attributes:
         name: The token as a string of the vocabulary.
-        rank: Rank of the merge that makes the token, or None.
+        rank: Rank of the merge that produces the token, or None.
         hex: The bytes of the token if they are not whole characters, otherwise empty.
         start: The index of the token's first character.
         stop: The index after the token's last character.
@@ -90,7 +90,7 @@ def _byte_level(tokenizer: BPETokenizer) -> Reader:
 
 
 def _continues(byte: int) -> bool:
-    """Return whether a byte of UTF-8 is not the first byte of a character."""
+    """Return whether a UTF-8 byte continues a character, and so is not its first byte."""
     return byte & 0xC0 == 0x80
 
 
@@ -145,7 +145,7 @@ class Cell(NamedTuple):
 
     Attributes:
         runs: The characters of the cell, divided where a syllable begins or ends.
-        is_torn: Whether a browser would join characters of the cell with characters next to the cell into one sign.
+        is_torn: Whether a browser would draw characters inside the cell and characters next to the cell as one sign.
     """
 
     start: int
@@ -162,8 +162,8 @@ class Cell(NamedTuple):
 
 @dataclass
 class TextInCells:
-    """A text in the normal form of one tokenizer, divided into cells. ``syllables`` has the syllable of a character, keyed
-    by the character's index.
+    """A text in the normal form of one tokenizer, divided into cells. ``syllables`` maps the index of a character to the
+    syllable that contains it.
     """
 
     text: str
@@ -192,7 +192,9 @@ def in_cells(text: str, read: Reader) -> TextInCells:
 
 
 def _measure(text: str, tokens: Sequence[Token]) -> tuple[Evaluation, dict[int, Run]]:
-    """Return the measures of `hub_cards.evaluate`, and the syllables, keyed by the index of each of their characters."""
+    """Return the measures of `hub_cards.evaluate`, and the syllables, with a key for the index of each character in a
+    syllable.
+    """
     trie = _trie(tuple(SCRIPTS))
     ends = _ends(tokens)
     counts = Evaluation(lines=1, words=len(words_of(text)), tokens=len(tokens))
@@ -259,7 +261,9 @@ def _groups(length: int, tokens: Sequence[Token], syllables: Mapping[int, Run]) 
 
 
 def columns(shown: Sequence[TextInCells]) -> Iterator[tuple[list[list[Cell]], bool]]:
-    """Yield columns of about one word. A column is a pair: the cells of each tokenizer, and whether the line ends here."""
+    """Yield columns that are each about one word wide. A column is a pair: the cells of each tokenizer, and whether the line
+    ends here.
+    """
     cuts = _cuts(shown)
     rows = [_between(each.cells, places) for each, places in zip(shown, zip(*cuts, strict=True), strict=True)]
     for number, column in enumerate(zip(*rows, strict=True)):

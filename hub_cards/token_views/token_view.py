@@ -1,4 +1,4 @@
-"""Display of a text as coloured tokens, with underlined syllables and a mark on cut syllables.
+"""Display of a text as coloured tokens, with syllables underlined and cut syllables marked.
 
 `TokenView` shows texts in a notebook or on a page. It shows the tokens of several tokenizers below each other.
 `tokens_html` and `style` are for your own pages. The result is plain HTML and CSS, without scripts or external files.
@@ -39,7 +39,7 @@ class TokenView:
     Args:
         texts: One text, or several.
         tokenizers: One tokenizer, or a dictionary of tokenizers, keyed by display name. A tokenizer is a `BPETokenizer`, a
-            fast tokenizer of transformers, a tokenizer of the package ``tokenizers``, or a file, folder or Hub repository
+            fast tokenizer of transformers, a tokenizer from the ``tokenizers`` package, or a file, folder or Hub repository
             with a ``tokenizer.json``.
 
     Raises:
@@ -98,8 +98,8 @@ def style() -> str:
 
 
 def tokens_html(text: str, tokenizer: Any) -> str:
-    """Return the HTML of one text as tokens of one tokenizer, without counts, for use inside a line. The page must include
-    `style` once.
+    """Return the HTML of one text as tokens of one tokenizer, without counts, to be placed inside a line. The page must
+    include `style` once.
 
     For many texts, pass a `BPETokenizer`, because a tokenizer of any other kind is loaded again in each call.
 
