@@ -1,8 +1,8 @@
 """Pipeline steps for counting and tokenizing on many machines. datatrove runs the steps locally, on Slurm or on Ray.
 
 Each task of `CountWords` counts the words in its share of the texts, and writes the counts to a file. Then each task of
-`AddCounts` adds up a range of buckets from all of these files. The task of `JoinCounts` joins the sums into one file. A file
-gets its name only when it is complete, so a task that was killed can be repeated without loss or double counting. All
+`AddCounts` adds up a range of buckets from all of these files. The single task of `JoinCounts` joins the sums into one file.
+A file gets its name only when it is complete, so a task that was killed can be repeated without loss or double counting. All
 machines must see the same folders.
 
 To tokenize, run the step `TokenizeFiles`, and then call `trainers.tokenize_corpus` with the same arguments.
@@ -33,8 +33,8 @@ except ImportError:
 
 
 class ReadFiles(PipelineStep):  # type: ignore[misc]
-    """A step that reads files as `trainers.count_files` does. Each task reads whole files. datatrove's own readers also
-    work.
+    """A step that reads files as `trainers.count_files` does. Each task reads whole files. The readers of datatrove can be
+    used instead.
 
     Args:
         files: Files from `trainers.find_files`.
@@ -79,11 +79,11 @@ class ReadDataset(PipelineStep):  # type: ignore[misc]
 
 
 class CountWords(PipelineStep):  # type: ignore[misc]
-    """A step in which each task counts the words of its documents, and writes the counts to a file.
+    """A step in which each task counts the words in its documents, and writes these counts to a file.
 
     Args:
         folder: Folder for the files, one for each task.
-        config: Configuration with the splitting to use.
+        config: Configuration that defines how texts are split into words.
         memory_limit: Limit on the memory of a task's process, in bytes.
         workers: Number of threads in a task.
     """
@@ -118,7 +118,7 @@ class AddCounts(PipelineStep):  # type: ignore[misc]
         counted: Folder with the files from `CountWords`.
         tasks: Number of tasks of `CountWords`.
         folder: Folder for the sums.
-        min_count: Words that occur less often than this in all texts together are left out.
+        min_count: Words with a smaller total count in all texts are left out.
     """
 
     name, type = "➕ Add counts", "🔢 COUNTS"
@@ -143,7 +143,7 @@ class AddCounts(PipelineStep):  # type: ignore[misc]
 
 
 class JoinCounts(PipelineStep):  # type: ignore[misc]
-    """A step that joins the sums of `AddCounts` into one file with the counts of all texts.
+    """A step that joins the sums from `AddCounts` into one file, which has the counts of all texts.
 
     Args:
         summed: Folder with the sums from `AddCounts`.
@@ -174,9 +174,9 @@ class JoinCounts(PipelineStep):  # type: ignore[misc]
 class TokenizeFiles(PipelineStep):  # type: ignore[misc]
     """A step that tokenizes a corpus into a folder for `trainers.tokenize_corpus`. Each task tokenizes parts of the corpus.
 
-    The shards are those of `trainers.tokenize_corpus`. When all tasks are done, call `trainers.tokenize_corpus` with the
-    same arguments. This call writes the totals and any missing shards. If there are more tasks than ``parts``, the
-    additional tasks have nothing to do.
+    The shards are those of `trainers.tokenize_corpus`. When all tasks have finished, call `trainers.tokenize_corpus` with
+    the same arguments to write the totals and any missing shards. If there are more tasks than ``parts``, the additional
+    tasks have nothing to do.
 
     Args:
         files: As in `trainers.tokenize_corpus`. The other ``options`` are also those of `trainers.tokenize_corpus`.
@@ -219,7 +219,7 @@ def part_name(rank: int, world_size: int) -> str:
 
 
 def _parts(folder: Path, tasks: int) -> dict[Path, CountsInfo]:
-    """Return the metadata of each task's file, keyed by file."""
+    """Return the metadata of the file of each task, keyed by the file."""
     files = [folder / part_name(rank, tasks) for rank in range(tasks)]
     for file in files:
         if not file.exists():
@@ -230,5 +230,5 @@ def _parts(folder: Path, tasks: int) -> dict[Path, CountsInfo]:
 
 
 def _facts(infos: dict[Path, CountsInfo]) -> dict[str, Any]:
-    """Return the splitting and the versions to record in a file that combines several files of counts."""
+    """Return the split settings and the software versions, to record in a file that combines several files of counts."""
     return {"splitting": next(iter(infos.values())).splitting, "versions": all_versions(infos.values())}

@@ -1,7 +1,7 @@
-"""Counting of words in many tasks, locally, on Slurm or on Ray. The resulting file is the same as from a single process,
+"""Counting of words in many tasks, locally, on Slurm or on Ray. The resulting file is the same as that of a single process,
 even if tasks are killed.
 
-`trainers.cluster` defines the steps of a task. If the same count is started again, finished tasks are not repeated. All
+`trainers.cluster` defines the pipeline steps. If the same count is started again, finished tasks are not repeated. All
 machines must see the corpus, the work folder and the folder of the result.
 """
 
@@ -41,7 +41,7 @@ _TERMINATED = 128 + signal.SIGTERM
 
 @dataclass(frozen=True)
 class _Step:
-    """One of the three steps, with the pipeline for each of its tasks and the folder for its logs."""
+    """One of the three steps: the pipeline of each of its tasks, and the folder for its logs."""
 
     name: str
     pipeline: list[Any]
@@ -64,7 +64,8 @@ def corpus_apart_from_work(corpus: Corpus, out: Path, plan: TaskPlan) -> Corpus:
     folder.
 
     Raises:
-        SGPEError: the result is in the work folder, or the work folder has other files of the corpus.
+        SGPEError: the result would be in the work folder, or the folder contains files of the corpus and is not yet a work
+            folder.
     """
     work = plan.work_for(out)
     files = [file.resolve() if isinstance(file, Path) else file for file in corpus.files]
@@ -91,13 +92,13 @@ def count_in_tasks(
         workers: Number of tasks that run at the same time. None for one task per core on this machine, or for all tasks on a
             cluster.
         memory_limit: Limit on the memory of each task, in bytes.
-        min_count: Words that occur less often than this in the whole corpus are left out.
+        min_count: Words with a smaller count in the whole corpus are left out.
 
     Returns:
-        The metadata of the file. On Slurm, None, because the file is not complete yet.
+        The metadata of the file; None on Slurm, where the file is not complete when the function returns.
 
     Raises:
-        SGPEError: a task fails, a number is out of range, or the work folder has other files or is used by another run.
+        SGPEError: a task fails, a number is out of range, or the work folder contains other files or is used by another run.
     """
     out, work, files = out.resolve(), plan.work_for(out), corpus.files
     if workers is not None:
@@ -149,7 +150,7 @@ _CONTENT = (SETTINGS_FILE, LOCK_FILE, "counted", "summed", "logs")
 def _locked_work_folder(work: Path, settings: dict[str, Any], *, keep: bool) -> Iterator[None]:
     """Lock the work folder, and check that its finished tasks belong to a run with the same settings.
 
-    The folder is removed after the block, unless ``keep`` is set. After a failure it is removed only if no task has
+    After the block, the folder is removed unless ``keep`` is set. After a failure, it is removed only if no task has
     finished.
     """
     if work.is_dir() and any(work.iterdir()) and not _is_work_folder(work):
@@ -291,7 +292,7 @@ def _run_on_ray(steps: list[_Step], workers: int | None, memory: float) -> None:
     """Run the steps one after another on the Ray cluster of this machine. If the machine has no cluster, start a local one.
 
     Args:
-        memory: Memory of each task in gigabytes.
+        memory: Memory for each task, in gigabytes.
     """
     try:
         import ray

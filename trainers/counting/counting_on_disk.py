@@ -1,4 +1,4 @@
-"""Exact counting of words within a memory limit. Words that do not fit into memory are written to disk, and are added up at
+"""Exact counting of words within a memory limit. Counts that do not fit into memory are written to disk, and are added up at
 the end.
 """
 
@@ -63,18 +63,18 @@ def count_to_file(
     """Count the words of texts and write them to one file. The file is the same for any memory limit and any number of
     workers.
 
-    Whenever the memory limit is reached, all words counted so far are written to disk, and read again at the end. This takes
-    additional time.
+    Whenever the memory limit is reached, all counts in memory are written to disk. They are read again at the end. This
+    takes additional time.
 
     Args:
         texts: An iterable of texts, or a corpus. An iterable is read once and lazily. Files of counts in a corpus are not
             used.
         path: File to write. Temporary files are written next to it.
         sources: The sources of the texts, to record in the file. If ``texts`` is a corpus, its own sources are recorded.
-        memory_limit: Limit on the memory of the whole process, in bytes. None for its current memory plus half of the free
-            memory.
+        memory_limit: Limit on the memory of the whole process, in bytes. None for the current memory of the process plus
+            half of the free memory.
         workers: Number of threads; None for one per core. Without the native kernels, there is always one thread.
-        min_count: Words that occur less often than this in all texts together are left out.
+        min_count: Words with a smaller total count in all texts are left out.
 
     Raises:
         SGPEError: a number is too small, pyarrow is not installed, or a text cannot be read (see `trainers.read_texts`).
@@ -99,12 +99,12 @@ def count_to_file(
 
 
 def add_files(paths: Sequence[str | os.PathLike[str]], path: str | os.PathLike[str], *, min_count: int = 1) -> CountsInfo:
-    """Add up files of counts and write the sum to one file, with one bucket of words in memory at a time.
+    """Add up files of counts, and write the sum to one file. Only one bucket of words is in memory at a time.
 
     Args:
         paths: Files to add. A file that is given twice is added twice.
         path: File to write. It may be one of ``paths``.
-        min_count: Words that occur less often than this in all files together are left out.
+        min_count: Words with a smaller total count in all files are left out.
 
     Raises:
         SGPEError: a file is not a file of counts, the files were counted with different settings, or the total is too large.
@@ -138,8 +138,8 @@ def _count(texts: Iterable[str], counters: Sequence[WordCounter], runs: _Runs, r
 
 
 def _merged(counters: Sequence[WordCounter], room: int) -> list[WordCounter]:
-    """Add counters to the first counter as long as the sum fits into memory. (This is the fastest way.) Return the first
-    counter and the counters that were not added.
+    """Add counters to the first counter as long as the sum fits into memory, which is faster than adding them on disk.
+    Return the first counter and the counters that were not added.
     """
     first, *left = counters
     for other in counters[1:]:
@@ -152,7 +152,7 @@ def _merged(counters: Sequence[WordCounter], room: int) -> list[WordCounter]:
 
 
 class _Runs:
-    """Temporary files of words that did not fit into memory. Each file is sorted like a file of counts."""
+    """Temporary files of counts that did not fit into memory. Each file is sorted like a file of counts."""
 
     def __init__(self, folder: Path, config: HasSplitting) -> None:
         self.files: list[Path] = []
@@ -178,7 +178,7 @@ def _workers(workers: int | None, config: HasSplitting) -> int:
 
 
 def _room(memory_limit: int | None, workers: int) -> int:
-    """Return the memory for the words of all counters, in bytes."""
+    """Return the number of bytes of memory that the words of all counters together may use."""
     try:
         import psutil
     except ImportError:
@@ -210,11 +210,12 @@ def check_min_count(min_count: int) -> int:
 
 
 class RareWords:
-    """A filter that removes words with a count below ``min_count``. It also computes a limit for the effect on training.
+    """A filter that removes words with a count below ``min_count``. It also computes an upper limit of the effect on
+    training.
 
-    Wherever a pair of tokens occurs, the pair of bytes at the border of the two tokens also occurs. Therefore, no pair of
-    tokens loses more occurrences than the byte pair with the greatest loss. This loss is the limit: a merge can only change
-    if its count exceeds the count of the next pair by less than the limit.
+    Wherever a pair of tokens occurs, the pair of bytes at the border of the two tokens also occurs. Therefore, removing
+    words costs no pair of tokens more occurrences than it costs the most affected byte pair. The occurrences that this byte
+    pair loses are the limit: a merge can change only if its count exceeds the count of the next pair by less than the limit.
     """
 
     def __init__(self, min_count: int) -> None:
@@ -225,7 +226,7 @@ class RareWords:
         self._distinct = self._total = 0
 
     def left_out_of(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """Yield the tables without the rare words."""
+        """Yield the tables, with the rare words removed."""
         import pyarrow.compute as pc
 
         for table in tables:
@@ -237,7 +238,7 @@ class RareWords:
             yield table.filter(pc.invert(is_rare))
 
     def report(self) -> Dropped | None:
-        """Return the numbers of words left out so far, or None if ``min_count`` is 1."""
+        """Return how many words were left out so far, or None if ``min_count`` is 1."""
         if self._min_count == 1:
             return None
         most = int(self._pairs.max())

@@ -31,11 +31,11 @@ def count_on_spark(
 
     Args:
         sources: Files, folders or globs that Spark reads.
-        source_format: Spark's name for the format of the sources.
-        min_count: Words that occur less often than this are left out.
+        source_format: Format of the sources, by its name in Spark.
+        min_count: Words with a smaller count are left out.
 
     Raises:
-        SGPEError: pyspark is not installed, Spark cannot read a source, or there is no column ``text_field``.
+        SGPEError: pyspark is not installed, Spark cannot read a source, or the sources have no column ``text_field``.
     """
     try:
         from pyspark.errors import PySparkException
@@ -60,8 +60,8 @@ def count_on_spark(
 
 
 def word_counts(frame: Any, column: str, config: HasSplitting) -> Any:
-    """Return a data frame with columns ``word``, ``count`` and ``bucket``. The rows of all partitions together are sorted
-    like a file of counts.
+    """Return a data frame with the columns ``word``, ``count`` and ``bucket``. Its rows, read partition after partition, are
+    sorted like those of a file of counts.
 
     Args:
         config: A `Splitting`, a `TrainingConfig`, or another object with a ``splitting``.
@@ -91,7 +91,7 @@ def _batches(counter: Any) -> Iterator[Any]:
 
 
 def _tables(folder: Path) -> Iterator[Any]:
-    """Yield the tables that Spark wrote, in the order of their numbers."""
+    """Yield the tables that Spark wrote, in the order of the numbers in their file names."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

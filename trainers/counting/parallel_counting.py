@@ -1,4 +1,4 @@
-"""Counting the words of files and iterators in threads or processes, with the same result for any number of workers."""
+"""Counting of words in files and iterators, with threads or processes. The result is the same for any number of workers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def count_files(
     Args:
         files: From `trainers.find_files`.
         config: A `TrainingConfig`, a `Splitting`, or another object with a ``splitting``.
-        counts: Files of word counts to add.
+        counts: Files of word counts that are added to the result.
         weights: As in `TrainingConfig`. None for the weights of ``config``, if it has any.
         text_field: The field with the text in JSON Lines and Parquet.
         workers: Number of threads or, without the native kernels, of processes. None for one per core, or for a single
@@ -78,12 +78,13 @@ def count_files(
 def count_corpus(
     corpus: Corpus, config: HasSplitting, *, workers: int | None = None, progress: bool | None = None
 ) -> WordCounts:
-    """Count the words of a corpus. Files of text and files of counts have their weights, and streams have the weight 1.
+    """Count the words of a corpus. Files of text and files of counts have the weights that the corpus gives them, and
+    streams have the weight 1.
 
     The arguments are those of `count_files`.
 
     Raises:
-        SGPEError: a file cannot be read, or a file of counts has other settings.
+        SGPEError: a file cannot be read, or a file of counts was made with other settings.
     """
     parts: list[WordCounts] = []
     if corpus.files:
@@ -177,7 +178,7 @@ def check_workers(workers: int) -> int:
 def share_out(
     batches: Iterable[list[str]], counters: Sequence[WordCounter], add: Callable[[WordCounter, list[str]], None]
 ) -> None:
-    """Add each batch to one of the counters. If there are several counters, there is a thread for each of them.
+    """Add each batch to one of the counters. If there are several counters, each has its own thread.
 
     Args:
         add: Function that adds a batch to a counter. No other thread uses the counter during the call.
@@ -225,8 +226,8 @@ def _count_in_processes(batches: Iterable[list[str]], config: HasSplitting, work
 
 
 def in_turn(pool: Executor, work: Callable[[Batch], Result], batches: Iterable[Batch], ahead: int) -> Iterator[Result]:
-    """Yield the results of ``work`` on each batch, in order. At most ``ahead`` batches wait, so that reading cannot fill the
-    memory.
+    """Yield the results of ``work`` on each batch, in order. At most ``ahead`` batches wait at a time, so that reading ahead
+    cannot fill the memory.
     """
     running: deque[Future[Result]] = deque()
     try:
@@ -242,7 +243,7 @@ def in_turn(pool: Executor, work: Callable[[Batch], Result], batches: Iterable[B
 
 def process_context() -> multiprocessing.context.BaseContext:
     """Return the `multiprocessing` context for worker processes. On Linux, processes are forked. On other systems, forking
-    is not safe enough, so the context is the default.
+    is not safe enough, so the default context is used.
 
     A forked process starts at once and needs no importable main module.
     """
@@ -250,10 +251,11 @@ def process_context() -> multiprocessing.context.BaseContext:
 
 
 def start_worker(native: bool) -> None:
-    """Prepare a worker process. This must be the first call in the process.
+    """Prepare a worker process. This function must be called first in the process.
 
     Args:
-        native: Whether the main process uses the native kernels. A spawned process would otherwise choose for itself.
+        native: Whether the main process uses the native kernels. Without this value, a spawned process would choose for
+            itself.
     """
     # Ctrl-C reaches every process of a terminal. Worker processes ignore it, and the main process ends them.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,7 +1,7 @@
 """Conversion of texts to rows of ids for training, and a small language model to train.
 
-The training scripts share this module. A text is a string. If a text is too large for one string, it is given as its parts,
-in order.
+The training scripts share this module. A text is a string or, if it is too large for one string, a sequence of its parts in
+order.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ def pack(texts: Iterable[Text], tokenizer: PreTrainedTokenizerBase, length: int)
     """Yield rows of exactly ``length`` ids for training. The rows contain all texts one after another.
 
     The end-of-text token precedes each text. If the tokenizer also puts a begin token before each text, the begin token
-    follows the end-of-text token. A row can begin and end anywhere. An incomplete last row is dropped. Memory is bounded:
-    the ids of about a megabyte of text are in memory at a time. The text of a special token is encoded as that token.
+    follows the end-of-text token. A row can begin and end anywhere. An incomplete last row is dropped. Only the ids of about
+    a megabyte of text are in memory at a time. Text that spells a special token is encoded as that token.
 
     Raises:
-        SGPEError: ``length`` is below 1, or the tokenizer has no token that ends or begins a text.
+        SGPEError: ``length`` is below 1, or the tokenizer has neither eos nor bos.
 
     >>> from trainers import TokenizerTrainer, TrainingConfig
     >>> config = TrainingConfig(vocab_size=259, recipe="bpe", special_tokens=("<|endoftext|>",))
@@ -53,8 +53,8 @@ def pack(texts: Iterable[Text], tokenizer: PreTrainedTokenizerBase, length: int)
 
 
 def collate(rows: Sequence[Sequence[int]]) -> dict[str, torch.Tensor]:
-    """Return a batch of rows from `pack`, with all tokens as labels. transformers' collator would exclude the padding token
-    from the loss, and the padding token may be the end-of-text token.
+    """Return a batch of rows from `pack`, with all tokens as labels. The collator of transformers is not used, because it
+    excludes the padding token from the loss, and the padding token may be the end-of-text token.
 
     >>> collate([[1, 2], [3, 4]])["labels"].tolist()
     [[1, 2], [3, 4]]
@@ -68,7 +68,7 @@ def collate(rows: Sequence[Sequence[int]]) -> dict[str, torch.Tensor]:
 def text_start(tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """Return the ids that precede each text in a row.
 
-    The first id is eos or, if there is no eos, bos. If the tokenizer puts bos before each text, bos is also the last id.
+    The first id is eos or, if there is no eos, bos. If the tokenizer puts bos before each text, the last id is bos.
 
     Raises:
         SGPEError: the tokenizer has neither eos nor bos.
@@ -85,7 +85,7 @@ def text_start(tokenizer: PreTrainedTokenizerBase) -> list[int]:
 
 
 def _batches(texts: Iterable[Text]) -> Iterator[list[str | None]]:
-    """Yield batches of parts of the texts, with None before the first part of each text."""
+    """Yield batches of text parts, with None before the first part of each text."""
     batch: list[str | None] = []
     size = 0
     for text in texts:
@@ -108,7 +108,7 @@ def check_shape(*, width: int, heads: int, head_width_multiple: int = 1, **other
         **others: Other sizes, keyed by name. They must be at least 1.
 
     Raises:
-        SGPEError: a number is below 1, or the heads do not divide the width.
+        SGPEError: a number is below 1, or the width cannot be divided evenly among the heads.
     """
     for name, number in {"width": width, "heads": heads, **others}.items():
         if number < 1:
@@ -121,14 +121,14 @@ def check_shape(*, width: int, heads: int, head_width_multiple: int = 1, **other
 
 
 def small_llama(vocab_size: int, *, layers: int, width: int, heads: int, length: int) -> LlamaConfig:
-    """Return the configuration of a Llama model that trains in minutes. Its embeddings are tied, and the width of its
-    feed-forward layers is 8/3 of the model's width.
+    """Return the configuration of a Llama model that trains in minutes. Its input and output embeddings are tied, and its
+    feed-forward layers are 8/3 as wide as the model.
 
     Args:
-        length: The maximum number of tokens in the context of the model, ``max_position_embeddings``.
+        length: The maximum number of tokens in the model's context (``max_position_embeddings``).
 
     Raises:
-        SGPEError: a number is below 1, or the heads do not divide the width evenly.
+        SGPEError: a number is below 1, or the width cannot be divided evenly among the heads.
 
     >>> small_llama(16_000, layers=4, width=192, heads=6, length=256).intermediate_size
     512

@@ -40,12 +40,12 @@ MEASURES = {
 
 
 class LanguageProgress(TrainerCallback):
-    """A callback that measures a causal model on held-out text in several languages, while any ``Trainer`` trains the model.
+    """A callback that measures a causal model on held-out text in several languages while a ``Trainer`` trains this model.
 
-    Add the callback with ``trainer.add_callback(LanguageProgress(trainer, …))``. It measures before the first step, at each
-    evaluation of the trainer or every ``every`` steps, and after the last step. It logs the measures with ``trainer.log``,
-    so they are in ``trainer.state.log_history`` and in each program of ``report_to``. A text with the name ``si`` has these
-    measures:
+    Add the callback with ``trainer.add_callback(LanguageProgress(trainer, …))``. The callback measures before the first
+    step, after the last step and, in between, at each evaluation of the trainer or after every ``every`` steps. It logs the
+    measures with ``trainer.log``, so they appear in ``trainer.state.log_history`` and in each program of ``report_to``. For
+    a text with the name ``si``, the measures are:
 
     - ``eval_si_bits_per_byte``, which is comparable between tokenizers (`trainers.language_models.scoring.score_texts`);
     - ``eval_si_bytes_per_token``;
@@ -55,9 +55,9 @@ class LanguageProgress(TrainerCallback):
     - ``eval_si_new_tokens``, the share of new tokens in the text. After enough training, it is about equal to
       ``eval_si_new_probability``.
 
-    If the tokenizer has no new tokens, the measures of old and new tokens are left out. ``metric_for_best_model`` may be any
-    measure if the callback measures at evaluations. The trained weights are the same as without the callback. Several
-    processes share the work, and the first process prints and writes.
+    If the tokenizer has no new tokens, the measures of old and new tokens are left out. If the callback measures at
+    evaluations, any measure can be the ``metric_for_best_model``. The trained weights are the same as without the callback.
+    If training uses several processes, they share the work, and the first process prints and writes.
 
     Args:
         trainer: The trainer to watch.
@@ -69,11 +69,11 @@ class LanguageProgress(TrainerCallback):
         length: As in `trainers.language_models.scoring.score_texts`.
         file: File for the measurements, one JSON object per line; None for ``language_progress.jsonl`` in the trainer's
             ``output_dir``.
-        picture: SVG or PNG file for a chart of the measurements, drawn after training. This needs matplotlib.
+        picture: SVG or PNG file for a chart of the measurements. The chart is drawn after training, with matplotlib.
         show: Function that is called with each line to print; None prints nothing.
 
     Raises:
-        SGPEError: there is no text, no tokenizer or no causal model, or a number is too small.
+        SGPEError: there is no text or no tokenizer, the model is not causal, or a number is too small.
     """
 
     def __init__(
@@ -122,8 +122,8 @@ class LanguageProgress(TrainerCallback):
     def points(self) -> list[dict[str, Any]]:
         """The measurements so far. If training was resumed, they include the measurements before the checkpoint.
 
-        A measurement has ``step``, ``epoch`` and ``languages``. ``languages`` has the measures, keyed by the name of the
-        text.
+        A measurement has the keys ``step``, ``epoch`` and ``languages``; the value of ``languages`` is a dict from the names
+        of the texts to their measures.
         """
         points = []
         for row in self.trainer.state.log_history:
@@ -151,7 +151,7 @@ class LanguageProgress(TrainerCallback):
             self._measure(state, control)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: dict[str, float] | None = None, **_: Any) -> None:
-        """Measure the model at an evaluation of the trainer, and add the measures to its metrics."""
+        """Measure the model at an evaluation of the trainer, and add the measures to the metrics of this evaluation."""
         if self._is_training and self._interval is None:
             self._measure(state, control)
         if metrics is not None and self._last is not None and self._last[0] == state.global_step:
@@ -194,7 +194,9 @@ class LanguageProgress(TrainerCallback):
                     self._show(line)
 
     def _forget_after(self, step: int) -> None:
-        """Remove from the file all measurements after a step. An interrupted run made these after its last checkpoint."""
+        """Remove the measurements after a given step from the file. (An interrupted run made them after its last
+        checkpoint.)
+        """
         if not self.file.exists():
             return
         kept = []
@@ -236,7 +238,7 @@ def _values(score: Score, *, with_new: bool) -> dict[str, float]:
 
 
 def _lines(points: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a line for each language of the last measurement, with the change since the first measurement.
+    """Return a line for each language: its last measurement, and the change since the first measurement.
 
     >>> first, last = ({"step": step, "languages": {"si": {"bits_per_byte": bits}}} for step, bits in ((0, 1.5), (10, 1.25)))
     >>> _lines([first, last])
@@ -253,8 +255,8 @@ def _lines(points: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def draw_progress(points: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Draw the measurements of `LanguageProgress.points`: bits per byte and, if there are new tokens, the loss on old and on
-    new tokens and the probability of new tokens.
+    """Draw the measurements of `LanguageProgress.points`. They are bits per byte and, if there are new tokens, also the
+    probability of new tokens and the losses on old tokens and on new tokens.
     """
     last = points[-1]["languages"]
     names = [name for name, values in last.items() if values]

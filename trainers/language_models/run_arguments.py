@@ -48,8 +48,8 @@ class RunArguments(TrainingRun):
         """Check the options before anything is read.
 
         Raises:
-            SGPEError: there is no tokenizer; two options contradict each other; ``--out`` has checkpoints and ``resume`` is
-                not set; or ``--out`` has a model or tokenizer and ``overwrite`` is not set.
+            SGPEError: there is no tokenizer; two options contradict each other; ``--out`` contains checkpoints, but
+                ``resume`` is not set; or ``--out`` contains a model or tokenizer, but ``overwrite`` is not set.
         """
         if not (self.tokenizer or self.model):
             raise SGPEError("there is no tokenizer: give --tokenizer, or give --model with a model that has a tokenizer")
@@ -77,7 +77,7 @@ class RunArguments(TrainingRun):
             )
 
     def new_model(self) -> dict[str, int]:
-        """Return the shape of a new model: ``layers``, ``width`` and ``heads``."""
+        """Return the shape of a new model, as a dict with the keys ``layers``, ``width`` and ``heads``."""
         return {name: number if getattr(self, name) is None else getattr(self, name) for name, number in NEW_MODEL.items()}
 
     def made_from(self) -> dict[str, Any]:
@@ -86,12 +86,12 @@ class RunArguments(TrainingRun):
         return {"model": self.model, "model_tokenizer": self.model_tokenizer, **shape}
 
     def written(self) -> str:
-        """Return a sentence with the places to which the result was written."""
+        """Return a sentence that says where the result was written: the folder and, if it was pushed, the repository."""
         return f"Written to {self.out}" + (f" and pushed to {self.push}" if self.push else "")
 
 
 def load_tokenizers(args: RunArguments) -> tuple[PreTrainedTokenizerBase, PreTrainedTokenizerBase | None]:
-    """Return the tokenizer for training, and the tokenizer of ``--model`` (None for a new model).
+    """Return two tokenizers: the tokenizer for training, and the tokenizer of ``--model`` (None for a new model).
 
     Raises:
         SGPEError: a tokenizer is missing or damaged.

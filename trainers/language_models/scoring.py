@@ -1,6 +1,6 @@
 """Measurement of causal language models on text: bits per byte, tokens, time and cache size.
 
-`hf_sgpe.corpora.held_out` defines the texts, and the normalization in which their bytes are counted.
+`hf_sgpe.corpora.held_out` defines the texts, and the normalization that is applied before their bytes are counted.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ class Score:
     """The score of a causal model on some texts.
 
     Attributes:
-        bits: Bits that the model needs for all texts.
-        bytes: Bytes of the texts in UTF-8, line ends included.
-        tokens: Number of predicted tokens, including tokens of line ends. Each token is counted once.
+        bits: Bits that the model needs to encode all texts.
+        bytes: Number of bytes of the texts in UTF-8, including line ends.
+        tokens: Number of predicted tokens, including those of line ends. Each token is counted once.
         seconds: Time that the model takes to read the texts once.
         cache_bytes: Bytes of the texts' keys and values in the model's cache; None if the model caches no keys and values.
-        watched: Mean of the total probability of the watched tokens, from 0 to 1.
+        watched: Total probability of the watched tokens (from 0 to 1), averaged over all predictions.
         watched_tokens: Number of predicted tokens that are watched.
-        watched_bits: Bits that the model needs for the watched tokens.
+        watched_bits: Bits that the model needs to encode the watched tokens.
     """
 
     bits: float
@@ -69,15 +69,15 @@ class Score:
     def losses(self) -> dict[str, float]:
         """Return mean losses per token in nats, as trainers report them.
 
-        The keys are ``all``, ``old`` and ``new`` (the watched tokens). If the texts have no old or no new tokens, that key
-        is missing.
+        The keys are ``all``, ``old`` and ``new``. The watched tokens are the new ones. If the texts have no old tokens, or
+        no new tokens, the key for these tokens is missing.
         """
         old = self.tokens - self.watched_tokens, self.bits - self.watched_bits
         parts = {"all": (self.tokens, self.bits), "old": old, "new": (self.watched_tokens, self.watched_bits)}
         return {name: bits * log(2) / tokens for name, (tokens, bits) in parts.items() if tokens}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all attributes as JSON values."""
+        """Return all attributes as a dict of JSON values."""
         return vars(self) | {"bits_per_byte": self.bits_per_byte}
 
 
@@ -94,7 +94,7 @@ class EncodedTexts:
 
     Attributes:
         bytes: Bytes of the texts.
-        windows: Windows of ids. A window has one more id than the context of a prediction.
+        windows: Windows of ids. A window consists of the ids that the model reads and one more id to predict.
         counted: A mask for each window. It shows which ids after the first are counted.
         all_tokens: Number of ids, including the ids between texts.
     """
@@ -144,22 +144,22 @@ def score_texts(
 ) -> Score:
     """Measure how well a causal model predicts held-out texts. Bits per byte are comparable between tokenizers.
 
-    The measure is exact: each token of each text is predicted once, and the bits of all tokens are added up. Texts follow
-    each other as in `pack`, so the first token of a text is predicted only from the tokens between texts. These separators
-    are context, and their bits are not counted. The model sees a window of ``length`` tokens. The window moves by half its
-    length, so each token is predicted from at least ``length / 2`` tokens before it. Near the start, each token is predicted
-    from all tokens before it. Text that spells a special token is scored as that token. Bytes are counted in the NFC form of
-    the texts, even if the tokenizer changes the texts.
+    The measure is exact: each token of each text is predicted once, and the bits of all tokens are added up. As in `pack`,
+    there are separator tokens between texts. They are context only: the first token of a text is predicted from them, but
+    their own bits are not counted. The model sees a window of ``length`` tokens. The window moves by half its length, so
+    each token is predicted from at least ``length / 2`` tokens before it. Near the start, each token is predicted from all
+    tokens before it. Text that spells a special token is scored as that token. Bytes are counted in the NFC form of the
+    texts, even if the tokenizer changes the texts.
 
     Args:
         texts: Texts, such as the result of `hf_sgpe.corpora.held_out.HeldOut.texts`.
         length: Length of the window in tokens; None for the model's greatest length, but at most 1,024. All commands use
             None, because the bits per byte of a model depend on the length.
-        watched: Ids whose total probability is measured.
-        progress: Label of the progress on stderr (`progress_of`). None shows nothing.
+        watched: Ids of the tokens whose total probability is measured.
+        progress: Label of the progress bar on stderr (see `progress_of`). None shows no bar.
 
     Raises:
-        SGPEError: there is no text, or the tokenizer has ids beyond the model's rows.
+        SGPEError: there is no text, or the tokenizer has ids for which the model has no row.
     """
     encoded = encode_held_out(model, tokenizer, texts, length=length)
     return score_encoded(model, encoded, watched=watched, progress=progress)
@@ -241,8 +241,8 @@ def score_encoded(
 
 @contextmanager
 def undisturbed(model: torch.nn.Module) -> Iterator[None]:
-    """After a block, restore the mode of each module of a model (training or evaluation) and the random states of PyTorch,
-    NumPy and Python.
+    """After a ``with`` block, restore the random states of PyTorch, NumPy and Python, and the mode (training or evaluation)
+    of each module of a model.
 
     The random state of PyTorch is restored on all devices that the model uses.
     """
@@ -284,9 +284,10 @@ def _windows(encoded: list[list[int]], start: list[int], length: int) -> tuple[t
 
 
 def cache_bytes(model: PreTrainedModel) -> float | None:
-    """Return the bytes that a model caches for each token of a text, or None if the model caches no keys and values.
+    """Return the number of bytes that a model caches for each token of a text, or None if the model has no cache of keys and
+    values.
 
-    With a sliding window, these are the bytes of a token while it is in the window.
+    With a sliding window, this is the number for a token that is still in the window.
     """
     import torch
 
@@ -307,10 +308,10 @@ def score_model(
     """Load a causal model from a folder or the Hub, and return its score on each named text (see `score_texts`).
 
     On a CPU, the model computes in 32 bits, so that rounding does not cause small differences. On a GPU, it computes in the
-    type of the file.
+    number type of the weights' file.
 
     Raises:
-        SGPEError: there is no such model, it is not causal, or it has too few rows for the tokenizer.
+        SGPEError: there is no such model, the model is not causal, or it has too few rows for the tokenizer.
     """
     import torch
 

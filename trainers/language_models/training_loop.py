@@ -1,6 +1,6 @@
 """A plain training loop for comparisons. It returns control to the caller after every step, and writes no files.
 
-To train a model and save it, use `trainers.language_models.training_runs`, which uses transformers' ``Trainer``.
+To train and save a model with transformers' ``Trainer``, use `trainers.language_models.training_runs` instead.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def train_on(
     after_step: Callable[[int], None],
     mixed: bool | None = None,
 ) -> None:
-    """Train one step on each batch of ids (rows by tokens). The learning rate rises, then falls along a cosine.
+    """Train one step on each batch of ids (an array of rows × tokens). The learning rate rises, then falls along a cosine.
 
     Args:
         mixed: Whether to multiply in bfloat16; None for bfloat16 if a CUDA GPU supports it.
@@ -60,7 +60,7 @@ def train_on(
 
 
 def adamw(groups: Any, *, learning_rate: float) -> torch.optim.AdamW:
-    """Return the usual optimizer of language models."""
+    """Return AdamW, the usual optimizer for language models."""
     import torch
 
     return torch.optim.AdamW(groups, lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.1)

@@ -1,4 +1,4 @@
-"""The text for training: rows of ids from text files, from datasets, and from folders that ``hf-sgpe tokenize`` wrote."""
+"""Text for training, as rows of ids. It comes from text files, datasets, and folders that ``hf-sgpe tokenize`` wrote."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class TextOptions:
             find_files(split_corpus(names)[1])
 
     def share_to_keep(self) -> float:
-        """Return the share of the rows that come from ``--keep``, if there is such text."""
+        """Return the share of the rows that come from ``--keep``, if this option is given."""
         return KEEP_SHARE if self.keep_share is None else self.keep_share
 
 
@@ -89,9 +89,9 @@ class TrainingRows:
 
     Attributes:
         rows: The rows, as a dataset for transformers' ``Trainer``.
-        texts: Number of texts in the rows, without those of ``--keep``.
+        texts: Number of texts in the rows, not counting texts from ``--keep``.
         validation: The texts of the validation part, at most about a million characters.
-        digest: A digest of the rows or, for folders of tokens, of the folders' manifests.
+        digest: A hash of the rows or, for folders of tokens, of the folders' manifests.
         kept: Number of rows from ``--keep``. They are the last rows.
     """
 
@@ -105,12 +105,13 @@ class TrainingRows:
 def read_rows(
     options: TextOptions, tokenizer: PreTrainedTokenizerBase, where: str, *, most: int | None = None
 ) -> TrainingRows:
-    """Return the rows of a corpus or dataset, followed by the rows of ``--keep``. In both, folders of tokens come first.
+    """Return the rows of a corpus or dataset, followed by the rows of ``--keep``. In each of the two, rows from folders of
+    tokens precede rows from text.
 
     Rows from text are in memory. Rows from folders of tokens stay on disk, except in the format ``parquet``.
 
     Args:
-        where: Folder or repository of the tokenizer. This tokenizer must be the tokenizer of each folder of tokens.
+        where: Folder or repository of the tokenizer. Each folder of tokens must have been written with this tokenizer.
         most: Maximum number of rows to read from text.
 
     Raises:

@@ -1,4 +1,6 @@
-"""Training of language models with transformers' ``Trainer``, with recorded settings, checkpoints, saving and pushing."""
+"""Training of language models with transformers' ``Trainer``: recording the settings, resuming from checkpoints, and saving
+and pushing the result.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ _FINISHED = "finished"
 class TrainingRun:
     """Options of a training run.
 
-    The folder ``out`` has the result of the run and, during training, the last two checkpoints.
+    During training, the folder ``out`` contains the last two checkpoints; afterwards, it contains the result of the run.
 
     Raises:
         SGPEError: a number is too small.
@@ -89,13 +91,14 @@ def train(
     """Train with transformers' ``Trainer``, and save the model and the tokenizer, so that the Auto classes can load them.
 
     Training uses bfloat16 if a CUDA GPU supports it. Resuming from a checkpoint produces the same weights as training
-    without interruption, if nothing else has changed. When the training is finished, its checkpoints are removed. If a
-    finished training is resumed, its result is loaded.
+    without interruption, if nothing else has changed. When training is finished, the checkpoints are removed. If a finished
+    run is resumed, its result is loaded.
 
     Args:
         rows: A sequence of examples. It is shuffled again for each pass.
         collator: Function that makes a batch from examples.
-        settings: Settings of model and rows, to record in the folder. A run with different settings cannot resume.
+        settings: Settings of the model and the rows, to record in the folder. A run with different settings cannot be
+            resumed.
         parts: The part of the model to train, one of `hf_sgpe.learning.adaptation.PARTS`.
         new_rows: Ids of the tokens that are new to the model, for ``parts`` and ``rows_learning_rate``.
         rows_learning_rate: Learning rate of the new rows; None for the learning rate of all other parameters.
@@ -103,7 +106,7 @@ def train(
             `trainers.language_models.language_progress.LanguageProgress`.
 
     Raises:
-        SGPEError: ``parts`` is unknown; the folder has checkpoints, and ``resume`` is not set or the settings differ; the
+        SGPEError: ``parts`` is unknown; the folder contains checkpoints, but ``resume`` is not set or their settings differ;
             training diverges; or the Hub refuses the upload.
     """
     import torch
@@ -205,7 +208,7 @@ def _weights_checked() -> TrainerCallback:
 
 @contextmanager
 def _divergence_named(trainer: Trainer, learning_rate: float, rows_learning_rate: float | None) -> Iterator[None]:
-    """Raise an error that names the step and the learning rates if the training in the block diverges."""
+    """If the training inside the ``with`` block diverges, raise an error that names the step and the learning rates."""
     try:
         yield
     except NotFiniteError:
@@ -221,7 +224,7 @@ def _divergence_named(trainer: Trainer, learning_rate: float, rows_learning_rate
 
 
 def _print_without_measures(trainer: Trainer) -> None:
-    """Make the trainer print only losses, because the callback prints the measures itself."""
+    """Make the trainer print only losses, because the callback itself prints the measures."""
     from transformers import PrinterCallback, ProgressCallback
 
     for kind in (PrinterCallback, ProgressCallback):
@@ -238,7 +241,7 @@ def _only_losses(kind: type[TrainerCallback]) -> type[TrainerCallback]:
 
 
 def is_finished(out: Path) -> bool:
-    """Return whether the training in a folder is finished. Usually, a finished training has no checkpoints."""
+    """Return whether the run in a folder is finished. Usually, a finished run has no checkpoints."""
     try:
         return bool(read_json(out / SETTINGS_FILE).get(_FINISHED))
     except (SGPEError, OSError, AttributeError):
@@ -247,7 +250,9 @@ def is_finished(out: Path) -> bool:
 
 @contextmanager
 def _nothing_left(out: Path, finished: bool) -> Iterator[None]:
-    """Run a block. If it fails before there is a checkpoint or a result, remove the files of the run from ``out``."""
+    """Run the ``with`` block. If the block fails before there is a checkpoint or a result, remove the files of the run from
+    ``out``.
+    """
     try:
         yield
     except BaseException:
@@ -263,7 +268,7 @@ def check_length(config: PretrainedConfig, length: int, where: str) -> None:
     """Check that the context of a model has room for rows of ``length`` tokens, according to the model's configuration.
 
     Raises:
-        SGPEError: the model has fewer positions.
+        SGPEError: the model has fewer than ``length`` positions.
     """
     most = getattr(config, "max_position_embeddings", None)
     if most is not None and length > most:
@@ -299,7 +304,7 @@ def _make_repository(name: str, *, private: bool) -> str:
 
 
 def _push(folder: Path, repo: str, *, pairs: bool) -> None:
-    """Upload the files in ``folder`` in one commit. If the repository already has a card, that card is kept."""
+    """Upload the files in ``folder`` in one commit. If the repository already has a model card, keep that card."""
     from huggingface_hub import CommitOperationAdd, HfApi, ModelCardData
 
     kind, task = ("AutoModelForSeq2SeqLM", None) if pairs else ("AutoModelForCausalLM", "text-generation")
@@ -336,7 +341,7 @@ def checkpoint_to_resume(out: Path, *, resume: bool) -> Path | None:
     """Return the last complete checkpoint in a folder.
 
     Raises:
-        SGPEError: there are checkpoints, and ``resume`` is not set.
+        SGPEError: there are checkpoints, but ``resume`` is not set.
     """
     checkpoints = _checkpoints(out)
     if checkpoints and not resume:
@@ -354,7 +359,9 @@ def _step_of(checkpoint: Path) -> int:
 
 
 def _is_whole(checkpoint: Path) -> bool:
-    """Return whether all files of a checkpoint are complete. The state is written last, but the disk may have been full."""
+    """Return whether all files of a checkpoint are complete. The file of the state is written last, but its existence is not
+    enough: the disk may have been full.
+    """
     from safetensors import SafetensorError, safe_open
 
     weights = list(checkpoint.glob("model*.safetensors"))
@@ -386,12 +393,12 @@ def require_pytorch(*, to_train: bool = True) -> None:
 
 
 def digest(tokenizer: PreTrainedTokenizerBase) -> str:
-    """Return the SHA-256 of a tokenizer's tokens with their ids."""
+    """Return the SHA-256 hash of a tokenizer's tokens and their ids."""
     return digest_of([sorted(tokenizer.get_vocab().items())])
 
 
 def digest_of(values: Iterable[Any]) -> str:
-    """Return the SHA-256 of an iterable of JSON values, without holding all of them in memory."""
+    """Return the SHA-256 hash of an iterable of JSON values. Only one value is in memory at a time."""
     hashed = hashlib.sha256()
     for value in values:
         hashed.update(json.dumps(value).encode() + b"\n")

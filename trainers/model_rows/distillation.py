@@ -1,11 +1,11 @@
 """Distillation of new rows from the model itself. A new token should produce the same hidden states as its old pieces.
 
-This is token distillation (arXiv 2505.20133). The model reads each snippet of text twice: in old tokens, which produces the
-target states, and in new tokens. Only the new rows are trained. `choose_snippets` takes snippets from a corpus until each
-new token has enough of them, and `distil` trains on the snippets.
+This is token distillation (arXiv 2505.20133). The model reads each snippet of text twice: once in old tokens, to produce the
+target states, and once in new tokens. Only the new rows are trained. `choose_snippets` takes snippets from a corpus until
+each new token is in enough snippets, and `distil` trains on them.
 
-The loss on states trains the embedding, and the loss on the next token trains the output. If one table is both embedding and
-output, the sum of the two losses trains this table.
+The embedding is trained with the loss on states, and the output with the loss on the next token. If one table is both
+embedding and output, it is trained with the sum of the two losses.
 """
 
 from __future__ import annotations
@@ -43,17 +43,18 @@ _SAVES = 20
 
 @dataclass(frozen=True)
 class Distillation:
-    """Settings of a distillation. The default values were the best values for SmolLM2-135M (see the documentation).
+    """Settings of a distillation. The defaults were the best values found for SmolLM2-135M (see the documentation).
 
     Args:
-        per_token: Number of snippets for each new token. A snippet with several new tokens counts for each of them.
+        per_token: Number of snippets for each new token. A snippet with several new tokens counts for each of these tokens.
         length: Maximum length of a snippet, in old tokens.
-        layer: Number of the layer whose hidden states are compared, from 1. None compares the states after the final norm.
+        layer: The layer whose hidden states are compared, counted from 1. None compares the states after the final norm.
         predict: Weight of the loss on the next token, for a table that is both embedding and output. The loss on states has
             weight 1.
-        batch_size: Number of snippets in a step. Each snippet is read once, so this number also sets the number of steps.
+        batch_size: Number of snippets in a step. Each snippet is used once, so the batch size also determines the number of
+            steps.
         learning_rate: The learning rate. It rises over the first twentieth of the steps, then falls linearly to zero.
-        seed: Seed of the random order of snippets.
+        seed: Seed for the random order of the snippets.
 
     Raises:
         SGPEError: a number is too small.
@@ -80,7 +81,7 @@ class Distillation:
 
 @dataclass(frozen=True)
 class Snippet:
-    """A piece of text in old tokens and in new tokens, with the places at which both an old token and a new token end."""
+    """A piece of text in old tokens and in new tokens, with the positions at which both an old token and a new token end."""
 
     old: Ids
     new: Ids
@@ -130,11 +131,12 @@ def choose_snippets(
     *,
     progress: bool | None = None,
 ) -> list[Snippet]:
-    """Return snippets of texts. Each new token is in ``settings.per_token`` snippets, if the texts have enough.
+    """Return snippets of texts. Each new token is in ``settings.per_token`` snippets, if it occurs often enough in the
+    texts.
 
     Texts are read in order, until there are enough snippets. Each text is cut into consecutive pieces of at most
-    ``settings.length`` old tokens. A piece becomes a snippet if one of its new tokens is in too few snippets so far. Time
-    grows linearly with the text that is read, and memory with the number of snippets.
+    ``settings.length`` old tokens. A piece becomes a snippet if one of its new tokens is in too few snippets so far. Time is
+    proportional to the amount of text read; memory is proportional to the number of snippets.
 
     Args:
         tokenizer: The extended tokenizer.
@@ -175,17 +177,17 @@ def distil(
     state: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
 ) -> None:
-    """Train only the rows of new tokens in a model. `fit_embeddings` must have fitted the model to an extended tokenizer.
+    """Train only the rows of new tokens in a model that `fit_embeddings` has fitted to an extended tokenizer.
 
-    States are compared at the places at which both an old and a new token end. The loss is the squared distance between the
-    states, divided by the squared length of the target state.
+    States are compared at the positions at which both an old and a new token end. The loss is the squared distance between
+    the states, divided by the squared length of the target state.
 
     Args:
-        model: The model in 32 bits, on the device for training. Its old tokens must have their old ids.
+        model: The model in 32 bits, on the device for training. Its old tokens must have kept their ids.
         ids: Ids of the new rows.
-        snippets: Snippets from `choose_snippets`. Each is read once.
-        state: File for the state of the run. A later run with the same file, snippets and settings continues from this
-            state.
+        snippets: Snippets from `choose_snippets`. Each snippet is used once.
+        state: File for the state of the run. If the file exists, the run continues from the state in it. This requires the
+            same snippets and settings.
         progress: Whether to show a bar on stderr; None shows it only on a terminal.
 
     Raises:
@@ -241,7 +243,7 @@ def distil(
 
 @dataclass(frozen=True)
 class _RunState:
-    """The state of a run in a file: rows, optimizer, schedule and step."""
+    """The state of a run, stored in a file: the rows, the optimizer, the schedule and the number of steps done."""
 
     file: str | os.PathLike[str] | None
     settings: Mapping[str, Any]
@@ -250,7 +252,7 @@ class _RunState:
     schedule: torch.optim.lr_scheduler.LRScheduler
 
     def load(self) -> int:
-        """Load the state if there is a file, and return the number of steps done."""
+        """Load the state if its file exists, and return the number of steps done."""
         import torch
 
         if self.file is None or not Path(self.file).exists():
@@ -281,8 +283,8 @@ class _RunState:
 
 
 def _backward(model: PreTrainedModel, distance: torch.Tensor, predicted: torch.Tensor, weight: float) -> None:
-    """Compute gradients. Embeddings get the gradients of the distance, the output gets those of the prediction, and a tied
-    table gets both.
+    """Compute gradients. The embedding gets the gradients of the distance, the output gets the gradients of the prediction,
+    and a tied table gets the sum of both.
     """
     embedding, output = model.get_input_embeddings().weight, model.get_output_embeddings()
     if output is None or output.weight is embedding:

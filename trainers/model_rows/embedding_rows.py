@@ -1,9 +1,9 @@
-"""The rows of an embedding for a new tokenizer. Rows of old tokens move to the new ids of the tokens, and rows of new tokens
-start from the rows of their pieces.
+"""Embedding rows for a new tokenizer. The row of an old token moves to the token's new id. The row of a new token starts
+from the rows of the token's pieces.
 
-`map_rows` returns a `RowMap`: the old rows from which each new row starts. `RowMap.apply` makes the new rows of a tensor.
-`trainers.model_rows.row_starts` weights the old rows in other ways. `token_tables.fit_embeddings` changes a model in memory,
-and `transplanting.transplant` changes a model in files.
+`map_rows` returns a `RowMap`, which names the old rows from which each new row starts. `RowMap.apply` computes the new rows
+of a tensor. `trainers.model_rows.row_starts` has other ways to weight the old rows. `token_tables.fit_embeddings` changes a
+model in memory, and `transplanting.transplant` changes a model in files.
 """
 
 from __future__ import annotations
@@ -39,13 +39,14 @@ class RowMap:
 
     Args:
         rows: Number of new rows. Rows without a token are padding.
-        known: The ids of the old tokenizer. The rows of tokens without pieces start at the mean of the rows of these ids.
-        kept: Old ids of the tokens that both tokenizers have, keyed by the token's new id. The row of such a token is copied
-            bit for bit. No old id occurs twice.
-        pieces: Old ids of the pieces of each new token, keyed by the new token's id. The row of a new token starts at the
-            mean of the rows of its pieces. If the old tokenizer cannot spell a token, the token has no pieces.
-        weights: Weights of the pieces, keyed by the new token's id. With weights, a row starts at a weighted sum instead of
-            the mean.
+        known: The ids of the old tokenizer. If a new token has no pieces, its row starts at the mean of the rows of all
+            these ids.
+        kept: Dict from new ids to old ids, for the tokens that both tokenizers have. The row of such a token is copied bit
+            for bit. No old id occurs twice.
+        pieces: Dict from the id of each new token to the old ids of its pieces. The row of a new token starts at the mean of
+            the rows of its pieces. If the old tokenizer cannot spell a token, the token has no pieces.
+        weights: Dict from the id of a new token to the weights of its pieces. With weights, a row starts at a weighted sum
+            instead of the mean.
     """
 
     rows: int
@@ -70,7 +71,7 @@ class RowMap:
         return sorted(self.pieces)
 
     def within(self, rows: int, ids: int) -> RowMap:
-        """Return the map for a table with ``rows`` rows, in a model with ``ids`` ids.
+        """Return the map for a table with the given number of rows, in a model with the given number of ids.
 
         A table with fewer rows than ids (Gemma 3n's per-layer embeddings) keeps its size if it has a row for each new token.
         """
@@ -82,23 +83,25 @@ class RowMap:
     def apply(self, old: torch.Tensor, started: torch.Tensor | None = None, *, ids: int = 0) -> torch.Tensor:
         """Return the new rows of a tensor that has one row for each old id (an embedding, an output or its bias).
 
-        Means are not scaled to the length of other rows. In an output, a mean makes a new token as likely as the geometric
-        mean of its pieces, so new tokens take little probability from the tokens that the model knows. With means scaled to
-        the usual length, new tokens took 8 % of the probability in English text, and the text took 20 % more bits
+        Means are not scaled to the usual length of a row. In an output, a mean makes a new token as likely as the geometric
+        mean of its pieces, so new tokens take little probability from the tokens that the model knows. When the means were
+        scaled in a test, new tokens took 8 % of the probability in English text, and this text needed 20 % more bits
         (SmolLM2-135M, 12,000 Sinhala tokens).
 
         Args:
-            old: One row for each old id, and perhaps spare rows. If all old tokens keep their ids, spare rows are also kept.
-            started: The rows of the ids in `new`, in 32 bits, if the caller made them. None computes them from the pieces.
-            ids: Number of ids of the old model, if the tensor may have fewer rows. Ids without a row read the first row, as
-                in Gemma 3n.
+            old: The old tensor: one row for each old id, possibly followed by spare rows. If all old tokens keep their ids,
+                spare rows are also kept.
+            started: The rows of the ids in `new`, in 32 bits, if the caller has computed them. If None, they are computed
+                from the pieces.
+            ids: Number of ids of the old model, if the tensor may have fewer rows. The first row is used for ids without a
+                row, as in Gemma 3n.
         """
         import torch
 
         return torch.cat(list(self.parts(old, started, ids=ids)))
 
     def parts(self, old: torch.Tensor, started: torch.Tensor | None = None, *, ids: int = 0) -> Iterator[torch.Tensor]:
-        """Yield the rows of `apply`, a few thousand at a time, for tables in files."""
+        """Yield the rows that `apply` returns, a few thousand at a time, for tables in files."""
         import torch
 
         # `no_grad` is not used here, because it would also affect the caller until the generator ends.
@@ -128,7 +131,7 @@ class RowMap:
             yield part.reshape(len(part), *old.shape[1:])
 
     def _mean(self, flat: torch.Tensor) -> torch.Tensor:
-        """Return the mean of the rows of known tokens. A table in a file is read in parts."""
+        """Return the mean of the rows of known tokens. If the table is in a file, read it in parts."""
         import torch
 
         total = torch.zeros(flat.shape[1], dtype=torch.float64, device=flat.device)
@@ -166,7 +169,7 @@ class RowMap:
 
 
 def _inside(table: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-    """Replace the ids for which a table has no row by 0, and return all ids."""
+    """Return all ids, with 0 in place of each id for which a table has no row."""
     return ids.where(ids < len(table), ids.new_zeros(()))
 
 
@@ -184,7 +187,7 @@ def _wide(table: torch.Tensor) -> torch.dtype:
 
 
 def map_rows(tokenizer: PreTrainedTokenizerBase, old: PreTrainedTokenizerBase, *, rows: int) -> RowMap:
-    """Return the mapping from rows for ``old`` to rows for ``tokenizer``.
+    """Return the mapping from the rows of the tokenizer ``old`` to the rows of ``tokenizer``.
 
     Two ordinary tokens are the same if they have the same bytes. Two special or added tokens are the same if they have the
     same text or, if their texts differ, the same role: eos, bos, pad or unk. Reserved tokens that the new tokenizer lacks do
@@ -194,7 +197,7 @@ def map_rows(tokenizer: PreTrainedTokenizerBase, old: PreTrainedTokenizerBase, *
         rows: Number of rows of the new embedding.
 
     Raises:
-        SGPEError: the tokenizers differ, and at least one of them is neither byte-level BPE nor BPE with tokens for bytes.
+        SGPEError: the tokenizers differ, and at least one is neither byte-level BPE nor BPE with tokens for bytes.
     """
     vocab = old.get_vocab()
     known = sorted(set(vocab.values()))
@@ -230,7 +233,8 @@ def token_lengths(tokenizer: PreTrainedTokenizerBase) -> dict[int, int]:
 
 
 class _Tokens:
-    """A tokenizer's tokens, keyed by content: the bytes of ordinary tokens, and the texts of special and added tokens.
+    """A tokenizer's tokens, keyed by content. The content of an ordinary token is its bytes; that of a special or added
+    token is its text.
 
     The tokens are read from the backend, because `BPETokenizer` refuses tokenizers whose ids it cannot reproduce exactly,
     such as tokenizers with BART's ``<mask>``, or tokenizers that lack tokens for some bytes.
@@ -271,8 +275,8 @@ class _Tokens:
         self.bytes_of |= {id: bytes([_BYTE_TOKENS[text]]) for text, id in byte_tokens.items()}
 
     def pieces(self, tokens: Iterable[bytes]) -> list[list[int]]:
-        """Return a list for each of ``tokens`` (bytes). The list has the ids of the ordinary tokens that spell the token. If
-        no tokens spell it, the list is empty.
+        """Return, for each of ``tokens`` (bytes), a list of the ids of the ordinary tokens that spell it. The list is empty
+        if it cannot be spelled.
         """
         given = list(tokens)
         # The whole tokenizer encodes the tokens first. If a normalizer, a prefix or a special token interferes, only the

@@ -1,10 +1,10 @@
-"""Initial values of new rows other than the mean of their pieces. The pieces get other weights, or are replaced by other
-tokens.
+"""Initial values of new rows, as alternatives to the mean of the pieces' rows. The pieces are weighted unequally, or are
+replaced by other tokens.
 
 Each function takes a `RowMap` and returns a `RowMap` with new weights for the old rows. The same map can be used for every
-table. Without training, SmolLM2-135M with 12,000 Sinhala tokens had these bits per byte of Sinhala: 1.757 before the change
-of tokenizer, 1.302 with the mean, 1.295 with `by_position`, 1.302 to 1.310 with weights by the lengths or ids of the pieces,
-and 1.461 with only the last piece.
+table. SmolLM2-135M with 12,000 new Sinhala tokens, before any training, needed this many bits per byte of Sinhala: 1.757
+before the change of tokenizer, 1.302 with the mean, 1.295 with `by_position`, 1.302 to 1.310 with weights that depend on the
+lengths or ids of the pieces, and 1.461 with only the last piece.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ _BATCH = 512
 
 
 def by_position(row_map: RowMap) -> RowMap:
-    """Give later pieces greater weights (1 : 2 : 3 and so on), because the last pieces are nearest to the text after the
-    token.
+    """Give later pieces greater weights (1 : 2 : 3 and so on), because later pieces are nearer to the text after the token.
 
     >>> by_position(RowMap(4, [0, 1], {0: 0, 1: 1}, {2: [0, 1], 3: []})).weights
     {2: [0.3333333333333333, 0.6666666666666666], 3: []}
@@ -48,12 +47,12 @@ def by_pursuit(
     """Compute rows of new tokens by orthogonal matching pursuit, from a second model (the donor) that knows these tokens.
 
     The donor's row for a new token is approximated by a weighted sum of the donor's rows for tokens that both models have.
-    (If the donor does not have the token, the mean of the rows of its pieces is approximated.) The tokens of the sum are
-    chosen one by one, so that each reduces the remainder. After each choice, all chosen tokens get new weights by least
-    squares. The new row is then the sum of the model's own rows for the chosen tokens, with the same weights. Source: arXiv
-    2506.06607.
+    (If the donor does not have the token, the mean of the donor's rows for its pieces is approximated.) The tokens in the
+    sum are chosen one by one, so that each choice reduces the remaining error. After each choice, the weights of all chosen
+    tokens are computed again by least squares. The new row is the sum of the model's own rows for the chosen tokens, with
+    the same weights. Source: arXiv 2506.06607.
 
-    Time grows with the product of new tokens, common tokens, the donor's width and ``terms``.
+    Time grows with the product of the number of new tokens, the number of common tokens, the donor's width and ``terms``.
 
     Args:
         row_map: The map of the model's rows.
@@ -91,7 +90,7 @@ def by_pursuit(
 def _pursue(
     target: torch.Tensor, known: torch.Tensor, directions: torch.Tensor, terms: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return, for each row of ``target``, the indices of ``terms`` rows of ``known``, and the weights of these rows in the
+    """For each row of ``target``, return the indices of ``terms`` rows of ``known``, and the weights of these rows in the
     sum.
     """
     import torch

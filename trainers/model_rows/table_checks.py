@@ -1,8 +1,8 @@
-"""Checks that a model can be changed for a new tokenizer. All tables with a row for each token must be known, and the id of
-a new token must not have another meaning.
+"""Checks that a model can be fitted to a new tokenizer. All tables with a row for each token must be known, and the model
+must not use the id of a new token for something else.
 
-To find the tables, the model is built without weights and with twice the number of tokens. A tensor whose shape changes has
-an entry for each token.
+To find the tables, a copy of the model with twice the number of tokens is built without weights. A tensor whose shape
+differs in the copy has an entry for each token.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _ID = ("_token_id", "_token_index")
 
 
 def check_tables(model: PreTrainedModel, tables: Sequence[torch.Tensor]) -> None:
-    """Check that ``tables`` grow with the vocabulary, and that no other tensor of the model has an entry for each token.
+    """Check that ``tables`` grow with the vocabulary, and that no other tensor of the model does.
 
     Args:
-        tables: The tensors of the model with a row for each token, the embedding first.
+        tables: The model's tensors that have a row for each token, beginning with the embedding.
 
     Raises:
         SGPEError: a tensor that is not in ``tables`` has an entry for each token, or the size of a table differs from the
@@ -91,16 +91,17 @@ def _parts(config: Any) -> Iterator[Any]:
 
 
 def check_ids(config: Any, row_map: RowMap, present: int, added: Container[int]) -> None:
-    """Check that no new token has an id that means something else to a model, such as the place of an image.
+    """Check that a model does not use the id of any new token for something else, such as for marking the position of an
+    image.
 
     Args:
         config: The configuration of the model.
         row_map: The mapping of the model's rows.
-        present: The number of the model's rows before the change.
+        present: The model's number of rows before the change.
         added: Ids of special and added tokens of the new tokenizer. The configuration may refer to these ids.
 
     Raises:
-        SGPEError: a new token has an id with another meaning.
+        SGPEError: the model uses the id of a new token for something else.
     """
     kind = next(iter(getattr(config, "architectures", None) or ()), config.model_type)
     offsets = [offset for part in _parts(config) if (offset := vars(part).get("vocab_offset")) is not None]

@@ -1,7 +1,7 @@
-"""The tables of a model that have a row for each token. These tables (embeddings, output and biases) change with the
-tokenizer.
+"""The tables of a model that have a row for each token. When the tokenizer changes, these tables (embeddings, output and
+biases) change, too.
 
-`fit_embeddings` changes the rows of a model in memory for a new tokenizer, and `NewRows` trains some rows separately.
+`fit_embeddings` fits the tables of a model in memory to a new tokenizer, and `NewRows` lets some rows be trained separately.
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ def fit_embeddings(
     multiple: int = 64,
     start: Callable[[RowMap], RowMap] | None = None,
 ) -> RowMap:
-    """Change the embedding and the output of a model for a new tokenizer. The model was trained with the tokenizer ``old``.
+    """Fit the embedding and the output of a model, which was trained with the tokenizer ``old``, to a new tokenizer.
 
-    The row of each old token moves to the new id of the token. The row of a new token starts at the mean of its old pieces
-    (`trainers.model_rows.embedding_rows`). Token ids in the configuration and in the generation configuration change in the
-    same way. The ids of bos, eos and pad become those of the new tokenizer, or None if it has no such token. If both
-    tokenizers have the same tokens and ids, the weights are unchanged, whether they are padded or not.
+    The row of each old token moves to the new id of the token. The row of a new token starts at the mean of the rows of its
+    old pieces (see `trainers.model_rows.embedding_rows`). Token ids in the configuration and in the generation configuration
+    change in the same way. The ids of bos, eos and pad become those of the new tokenizer, or None if the new tokenizer has
+    no such token. If both tokenizers have the same tokens and ids, the weights stay unchanged, even if they have padding
+    rows.
 
     Args:
         multiple: The number of rows is rounded up to a multiple of this number, because GPUs then multiply matrices faster.
@@ -69,7 +70,8 @@ def fit_embeddings(
 def fitting_rows(
     present: int, tokenizer: PreTrainedTokenizerBase, old: PreTrainedTokenizerBase, *, multiple: int = 1
 ) -> RowMap:
-    """Return the mapping from rows for ``old`` to rows for ``tokenizer``, in a model that has ``present`` rows.
+    """Return the mapping from the rows of the tokenizer ``old`` to the rows of ``tokenizer``, in a model that has
+    ``present`` rows.
 
     If all old tokens keep their ids, the model keeps all of its rows, including spare rows.
     """
@@ -92,7 +94,7 @@ def fitting_rows(
 
 
 def _are_rowless(ids: Iterable[int], tokenizer: PreTrainedTokenizerBase) -> bool:
-    """Return whether a text model may lack rows for some ids.
+    """Return whether a text model may lack rows for the given ids.
 
     The ids must belong to special tokens that do not begin, end or pad a text. For example, Gemma 3's text models have no
     row for the image token.
@@ -132,8 +134,8 @@ def _apply(row_map: RowMap, model: PreTrainedModel, tokenizer: PreTrainedTokeniz
 
 
 def tables_of(model: PreTrainedModel) -> list[torch.Tensor]:
-    """Return the tensors with a row for each id, in this order: the embedding, the output unless it is tied, the biases of
-    the output, and the per-layer embeddings (Gemma 3n, Gemma 4).
+    """Return the tensors that have a row for each id. Their order is: the embedding, the output (unless it is tied), the
+    biases of the output, and the per-layer embeddings (of Gemma 3n and Gemma 4).
     """
     embedding, output = model.get_input_embeddings().weight, model.get_output_embeddings()
     tables = [embedding]
@@ -153,11 +155,12 @@ def _per_layer(model: PreTrainedModel) -> Any:
 
 
 def moved_ids(config: Mapping[str, Any], row_map: RowMap, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
-    """Return the token ids of a configuration that change with the tokenizer: their new values, keyed by name.
+    """Return the token ids of a configuration that change with the tokenizer, as a dict from their names to their new
+    values.
 
-    Every id becomes the new id of its token. The ids of bos, eos and pad become those of the new tokenizer, or None if it
-    has no such token. With a trimmed tokenizer, however, they become the new ids of their old tokens. Nothing changes if the
-    tokenizer is an extended tokenizer in which all old tokens keep their ids.
+    Every id becomes the new id of its token. The ids of bos, eos and pad become those of the new tokenizer, or None if the
+    new tokenizer has no such token. With a trimmed tokenizer, however, these ids become the new ids of their old tokens
+    instead. Nothing changes if the tokenizer is an extended one in which all old tokens keep their ids.
     """
     if row_map.keeps_ids and not row_map.changes_nothing:
         return {}
@@ -181,13 +184,15 @@ def moved_ids(config: Mapping[str, Any], row_map: RowMap, tokenizer: PreTrainedT
 
 
 def embedding_rows(tokenizer: PreTrainedTokenizerBase, *, multiple: int = 64) -> int:
-    """Return the number of embedding rows that a tokenizer's ids need, including gaps, rounded up to ``multiple``."""
+    """Return the number of embedding rows that a tokenizer's ids need, including gaps, rounded up to a multiple of
+    ``multiple``.
+    """
     last: int = max(tokenizer.get_vocab().values())
     return (last // multiple + 1) * multiple
 
 
 def extended_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """Return the ids that the last extension of a tokenizer added, or an empty list if the tokenizer was not extended."""
+    """Return the ids that the last extension of a tokenizer added, or an empty list if the tokenizer was never extended."""
     metadata = tokenizer.init_kwargs.get("sgpe")
     extensions = metadata.get("extensions") if isinstance(metadata, dict) else None
     ranges = extensions[-1].get("new_ids", []) if extensions else []
@@ -195,9 +200,9 @@ def extended_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
 
 
 class NewRows:
-    """Some rows of a model's tables as separate parameters, so that an optimizer can treat them differently.
+    """Some rows of a model's tables as separate parameters, so that an optimizer can treat these rows differently.
 
-    Before each step of the attached optimizer, the gradients of the rows move to these parameters. After the step, the
+    Before each step of the attached optimizer, the gradients of the rows are moved to these parameters. After the step, the
     parameters are written back into the table. Therefore, the rest of the table can have a different learning rate, or be
     frozen.
 
@@ -213,7 +218,7 @@ class NewRows:
         self.parameters = [torch.nn.Parameter(table.detach()[self._index].clone()) for table in self._tables]
 
     def set(self, rows: Sequence[torch.Tensor]) -> None:
-        """Replace the rows, one tensor for each table."""
+        """Replace the rows by the given ones, one tensor for each table."""
         for parameter, given in zip(self.parameters, rows, strict=True):
             parameter.data.copy_(given)
         self._write_back()
@@ -239,8 +244,8 @@ class NewRows:
 def parameter_groups(
     model: PreTrainedModel, parts: str, ids: Sequence[int], *, learning_rate: float, rows_learning_rate: float | None = None
 ) -> tuple[list[dict[str, Any]], NewRows | None]:
-    """Return groups of parameters for an optimizer, and freeze all other parameters. If new rows are trained separately,
-    also return a `NewRows` to attach to the optimizer, otherwise None.
+    """Return groups of parameters for an optimizer, and freeze all other parameters. The second value is a `NewRows` to
+    attach to the optimizer if new rows are trained separately, otherwise None.
 
     Args:
         parts: One of `hf_sgpe.learning.adaptation.PARTS`.
@@ -248,7 +253,7 @@ def parameter_groups(
         rows_learning_rate: Learning rate of the new rows. None for the learning rate of the other parameters.
 
     Raises:
-        SGPEError: ``parts`` is unknown, or new rows are requested and there are none.
+        SGPEError: ``parts`` is unknown, or new rows are requested but there are none.
     """
     if parts not in PARTS:
         raise SGPEError(f"unknown parts to train {parts!r}: choose from {', '.join(PARTS)}")

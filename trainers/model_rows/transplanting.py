@@ -1,7 +1,8 @@
-"""Change of a model's tokenizer, directly in files. Tokens get new rows, and everything else stays bit for bit the same.
+"""Change of a model's tokenizer, directly in the model's files. Only the rows of tokens and the token ids change; everything
+else stays bit for bit the same.
 
-No model is loaded. Tables are read in place and written a few thousand rows at a time, and all other tensors are copied.
-Therefore, time grows with the size of the model, but memory does not.
+No model is loaded. Tables are read from their files and written to new files, a few thousand rows at a time; all other
+tensors are copied. Therefore, time grows with the size of the model, but memory does not.
 """
 
 from __future__ import annotations
@@ -64,14 +65,14 @@ class Transplant:
     Attributes:
         out: The folder of the model.
         row_map: The mapping of the model's rows.
-        tables: Names of the tensors with a row for each token, the embedding first.
-        auto_class: The transformers class that loads the model. It is an Auto class if the model generates text, otherwise
-            the model's own class.
-        tied: Whether the output shares the embedding.
+        tables: Names of the tensors that have a row for each token, beginning with the embedding.
+        auto_class: The transformers class that loads the model. If the model generates text, this is an Auto class,
+            otherwise the model's own class.
+        tied: Whether the output uses the same tensor as the embedding.
         tokenizer: The new tokenizer.
         old_tokenizer: The model's tokenizer before the transplant.
-        drafts: Names of tensors that have the shape of the embedding but are used only by other programs, such as a draft
-            head for speculation.
+        drafts: Names of tensors that have the shape of the embedding but are used only by other programs, such as the
+            tensors of a draft head for speculative decoding.
         sizes: The sizes of the model before and after the transplant.
     """
 
@@ -87,12 +88,12 @@ class Transplant:
 
     @property
     def modules_to_save(self) -> list[str]:
-        """Names for PEFT's ``LoraConfig(modules_to_save=…)``. With these, an adapter trains and keeps the new rows."""
+        """Names for PEFT's ``LoraConfig(modules_to_save=…)``, so that an adapter trains and saves the new rows."""
         return list(dict.fromkeys(name.split(".")[-2] for name in self.tables if name.endswith(".weight")))
 
     @property
     def lora(self) -> str:
-        """Arguments for ``LoraConfig``. Without the second argument (new in PEFT 0.18), a tied output is not trained."""
+        """Keyword arguments for ``LoraConfig``. Without the second one (new in PEFT 0.18), a tied output is not trained."""
         return f"modules_to_save={self.modules_to_save}" + ", ensure_weight_tying=True" * self.tied
 
 
@@ -110,10 +111,10 @@ def transplant(
 ) -> Transplant:
     """Write a copy of a model for a new tokenizer into a folder, together with the tokenizer.
 
-    The row of each old token moves to the new id of the token. The row of a new token starts at the mean of its pieces in
-    the model's own tokenizer. This applies to the input embedding, to the output unless it is tied, to the bias of the
-    output, and to the per-layer embeddings (Gemma 3n, Gemma 4). Token ids in the configuration and the generation
-    configuration change in the same way.
+    The row of each old token moves to the new id of the token. The row of a new token starts at the mean of the rows of its
+    pieces in the model's own tokenizer. This applies to the input embedding, to the output (unless it is tied), to the bias
+    of the output, and to the per-layer embeddings (of Gemma 3n and Gemma 4). Token ids in the configuration and the
+    generation configuration change in the same way.
 
     If all old tokens keep their ids, no id in a configuration changes.
 
@@ -126,17 +127,17 @@ def transplant(
             stay.
         start: Function that weights the old rows from which a new row starts (`trainers.model_rows.row_starts`). None uses
             the mean.
-        learn: Function that makes the new rows of each table of the model, in 32 bits, like
-            `trainers.model_rows.distillation.distilled_rows`. None uses the rows of ``start``.
+        learn: Function that computes the new rows of each table of the model, in 32 bits, like
+            `trainers.model_rows.distillation.distilled_rows`. None uses the rows from ``start``.
         multiple: The number of rows is rounded up to a multiple of this number, because GPUs then multiply matrices faster.
         model_tokenizer: The tokenizer of the model, if it is not in the model's folder.
-        describe: Function that returns the texts of additional files, keyed by file name. Its argument is the finished
-            `Transplant`, whose ``out`` is a temporary folder.
+        describe: Function that returns the texts of additional files, keyed by file name. The function is called with the
+            finished `Transplant`, whose ``out`` is a temporary folder at that time.
 
     Raises:
         SGPEError: a file is missing or damaged, the model's rows do not fit its tokenizer, the model has a table or an id
-            that cannot be changed, a tokenizer cannot be read exactly, or ``out`` has files that would be lost. After any
-            error, even an error of ``describe``, nothing is written.
+            that cannot be changed, a tokenizer cannot be read exactly, or ``out`` has files that would be lost. If there is
+            an error, even in ``describe``, nothing is written.
     """
     folder = _folder_of(model)
     target = Path(out)
@@ -203,11 +204,11 @@ def check_is_new(out: str | os.PathLike[str], *sources: str | os.PathLike[str], 
     """Check that writing a model would not replace other files. `transplant` makes the same check.
 
     Args:
-        sources: The sources of the model. They are never replaced.
+        sources: The sources of the model, which are never replaced.
         overwrite: Whether other files may be replaced.
 
     Raises:
-        SGPEError: ``out`` is empty, is one of the sources, or is a folder with files.
+        SGPEError: the name ``out`` is empty, or ``out`` is one of the sources or a folder with files.
     """
     target = Path(out)
     if not os.fspath(out):
@@ -218,7 +219,7 @@ def check_is_new(out: str | os.PathLike[str], *sources: str | os.PathLike[str], 
 
 
 def _folder_of(model: str | os.PathLike[str]) -> Path:
-    """Return the folder of a model. If the model is not local, download it."""
+    """Return the local folder of a model. If the model is on the Hub, download it first."""
     if not os.fspath(model):
         raise SGPEError("the name of the model is empty: give a folder, or a repository on the Hub")
     folder = Path(model) if Path(model).exists() else download_model(os.fspath(model))
@@ -230,8 +231,8 @@ def _folder_of(model: str | os.PathLike[str]) -> Path:
 
 
 def _tables_in(folder: Path, tensors: Mapping[str, Stored], model: PreTrainedModel) -> dict[str, int]:
-    """Return the stored tensors that have a row for each token. The embedding is first. The key is the name of the tensor,
-    and the value is its position in the result of `tables_of`.
+    """Return the stored tensors that have a row for each token, beginning with the embedding. The result is a dict from the
+    name of each tensor to its index in the result of `tables_of`.
     """
     every = [*model.named_parameters(remove_duplicate=False), *model.named_buffers()]
     tables = tables_of(model)
@@ -296,7 +297,7 @@ def _ending(name: str) -> list[str]:
 
 
 def _empty_model(folder: Path) -> PreTrainedModel:
-    """Return the model without its weights. The configuration names its class; the default is a causal model."""
+    """Return the model without its weights. Its class is named in the configuration; the default is a causal model."""
     import torch
     import transformers
 
@@ -325,7 +326,7 @@ def _made(name: str, table: Stored, row_map: RowMap, present: int, started: torc
 
 
 def _mapped(table: Stored) -> torch.Tensor:
-    """Return the rows of a table. They are read from the file when they are used."""
+    """Return the rows of a table. A row is read from the file only when it is used."""
     import torch
 
     flat = (_rows_of(table), -1)
@@ -334,7 +335,7 @@ def _mapped(table: Stored) -> torch.Tensor:
 
 
 def embedding_of(model: str | os.PathLike[str]) -> torch.Tensor:
-    """Return the input embedding of a model in files (rows × width). Rows are read when they are used."""
+    """Return the input embedding of a model in files (rows × width). A row is read only when it is used."""
     folder = _folder_of(model)
     tensors = stored(folder, any_type=True)
     name, *_ = _tables_in(folder, tensors, _empty_model(folder))
@@ -353,7 +354,7 @@ def _bytes_of(parts: Iterator[torch.Tensor], source: str) -> Iterator[memoryview
 def _with_rows(
     config: Mapping[str, Any], row_map: RowMap, tokenizer: PreTrainedTokenizerBase, present: int, per_layer: int | None
 ) -> dict[str, Any]:
-    """Return a configuration with the new vocabulary sizes and ids. The configurations within it are changed, too.
+    """Return a configuration with the new vocabulary sizes and ids. Nested configurations are changed, too.
 
     Args:
         present: The number of rows before the change. Every size with this value is changed.

@@ -1,9 +1,9 @@
 """Rows of a model that look untrained, because they are similar to the rows of ids that no text uses.
 
 The indicators are those of Land and Bartolo, "Fishing for Magikarp: Automatically Detecting Under-trained Tokens in Large
-Language Models" (arXiv 2405.05417). Training moves the output rows of all unused tokens in the same direction. It leaves
-the input rows of these tokens as they were, or shrinks them. The paper verifies its candidates with prompts; this module
-does not.
+Language Models" (arXiv 2405.05417). Training moves the output rows of all unused tokens in the same direction, and leaves
+the input rows of these tokens as they were or shrinks them. The paper verifies its candidates with prompts; this module does
+not verify them.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Indicator:
     """A value for each row of a model. A low value indicates an untrained row.
 
     Attributes:
-        limit: 90th percentile of the values of rows that are known to be unused.
-        untrained: Values that are at most ``limit``, keyed by the token's id. The lowest value comes first. Tokens that are
-            known to be unused are left out.
-        used: Share of the text's distinct tokens whose value is at most ``limit``. If this share is more than a few per
-            cent, the indicator does not distinguish untrained rows in this model.
+        limit: 90th percentile of the values of the rows that are known to be unused.
+        untrained: Dict from the ids of tokens to their values, for values of at most ``limit``, beginning with the lowest
+            value. Tokens that are known to be unused are left out.
+        used: Of the distinct tokens in the text, the share whose value is at most ``limit``. If this share is more than a
+            few per cent, the indicator does not distinguish untrained rows from trained rows in this model.
     """
 
     limit: float
@@ -48,7 +48,7 @@ class UntrainedRows:
         rows: Number of rows.
         known: Number of rows that are known to be unused.
         indicators: Two indicators. ``distance`` is the cosine distance between the output row and the mean of the unused
-            output rows, after the mean of all rows is subtracted. ``norm`` is the length of the input row.
+            output rows, after the mean of all rows is subtracted. ``norm`` is the Euclidean length of the input row.
     """
 
     rows: int
@@ -56,12 +56,12 @@ class UntrainedRows:
     indicators: Mapping[str, Indicator]
 
     def in_all(self) -> list[int]:
-        """Return the ids that all indicators list, in the order of the first indicator."""
+        """Return the ids that are listed by all indicators, in the order of the first indicator."""
         first, *others = (indicator.untrained for indicator in self.indicators.values())
         return [id for id in first if all(id in other for other in others)]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as JSON values."""
+        """Return the result as a dict of JSON values."""
         indicators = {
             name: {"limit": one.limit, "used_share": one.used, "untrained": list(one.untrained)}
             for name, one in self.indicators.items()
@@ -74,7 +74,7 @@ def untrained_rows(model: str, tokens: Collection[int], unused: Collection[int],
 
     Args:
         model: Folder, or repository on the Hub.
-        tokens: Ids of all tokens, special tokens included. Rows of other ids are unused.
+        tokens: Ids of all tokens, including special tokens. Rows of other ids are known to be unused.
         unused: Ids of tokens that no text uses.
         used: Ids of tokens that the text uses.
 

@@ -1,7 +1,7 @@
-"""The formats of token files for training programs. Each format is a `TokenFormat`.
+"""Formats of token files for training programs, each described by a `TokenFormat`.
 
-A corpus is written as several shards. A shard is one file, or a few files with a common stem. A writer receives the tokens
-of one shard in blocks, and keeps only the lengths of documents in memory.
+A corpus is written as several shards. A shard is one file, or a few files whose names have the same stem. A writer receives
+the tokens of one shard in blocks, and keeps only the lengths of the documents in memory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _ROW_GROUP_TOKENS = 1 << 20
 
 
 class FlatFile:
-    """A writer of a file that contains only token ids, in little-endian order. The other flat layouts add an index.
+    """A writer of a file that contains only token ids, in little-endian order. The other flat layouts add an index to such a
+    file.
 
     Args:
         stem: The path without its extension.
@@ -67,7 +68,7 @@ class FlatFile:
         self.tokens += len(tokens)
 
     def finish(self) -> None:
-        """Write the parts of the file that depend on all tokens."""
+        """Write those parts of the file that can be written only after all tokens."""
 
     def close(self) -> None:
         """Close the file, even if it is not finished."""
@@ -78,7 +79,9 @@ class FlatFile:
 
 
 class EndsFile(FlatFile):
-    """A writer of datatrove's layout: a file of tokens, and a file with the ends of documents (in tokens, as uint64)."""
+    """A writer of datatrove's layout: a file of tokens, and a file of the positions at which documents end (in tokens, as
+    uint64).
+    """
 
     ending = ".ds"
 
@@ -108,8 +111,8 @@ class IndexedFile(FlatFile):
 
 
 class ParquetRows:
-    """A writer of Parquet, with a row for each document and the ids in the column ``input_ids``. The arguments and methods
-    are those of `FlatFile`.
+    """A writer of Parquet files with a row for each document and the ids in the column ``input_ids``. Its arguments and
+    methods are those of `FlatFile`.
 
     Rows stay in memory until their row group is complete. A row group ends with the document that reaches a million tokens.
     """
@@ -164,7 +167,9 @@ positions, they are None.
 
 
 def read_flat(stem: Path, dtype: str) -> Iterator[Block]:
-    """Yield the tokens of a shard that `FlatFile` wrote. All readers map files into memory and do not load them."""
+    """Yield the tokens of a shard that `FlatFile` wrote. Like all readers here, map the file into memory instead of loading
+    it.
+    """
     yield _mapped(stem, ".bin", dtype), None
 
 
@@ -213,19 +218,19 @@ def _pyarrow() -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class TokenFormat:
-    """One layout of files of token ids.
+    """One layout for files of token ids.
 
     Attributes:
         name: Name for ``hf-sgpe tokenize --format``.
-        endings: Extensions of the files of a complete shard.
-        holds: Phrase about the content of the layout and the programs that read it.
+        endings: Extensions of the files in a complete shard.
+        holds: Phrase that says what the files contain and which programs read them.
         writer: Function that takes a path without extension and the type of the ids, and returns an object with the methods
             of `FlatFile`.
         keeps_ends: Whether the layout records the ends of documents, so that documents need no end token.
-        wide: The type of ids that do not fit into `NARROW`.
-        packages: Required packages in addition to NumPy.
-        reader: Function that takes the arguments of ``writer``, and yields the tokens of a finished shard with the ends of
-            its documents. None if `scripts/train_lm.py` cannot read the layout.
+        wide: The type for ids that do not fit into `NARROW`.
+        packages: Packages that are required in addition to NumPy.
+        reader: Function that takes the same arguments as ``writer``, and yields the tokens of a finished shard with the
+            positions at which its documents end. None if `scripts/train_lm.py` cannot read the layout.
     """
 
     name: str
@@ -238,7 +243,7 @@ class TokenFormat:
     reader: Callable[[Path, str], Iterator[Block]] | None = None
 
     def dtype(self, ids: int) -> str:
-        """Return the type for ids from 0 to ``ids - 1``.
+        """Return the NumPy type for ids from 0 to ``ids - 1``.
 
         >>> TOKEN_FORMATS["megatron"].dtype(65_536), TOKEN_FORMATS["megatron"].dtype(65_537)
         ('uint16', 'int32')

@@ -1,4 +1,4 @@
-"""Reading of the folders of token ids that `trainers.tokenize_corpus` writes."""
+"""Reading of folders of token ids that `trainers.tokenize_corpus` wrote."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class TokenFolder:
 
     Attributes:
         path: The folder with the shards.
-        settings: The settings with which the tokens were made.
+        settings: The settings with which the corpus was tokenized.
         shards: The shards.
         validation: The folder of the validation part, if there is one.
     """
@@ -53,7 +53,7 @@ class TokenFolder:
             )
 
     def blocks(self) -> Iterator[Block]:
-        """Yield the tokens of all shards, block by block, with the ends of documents if they are known."""
+        """Yield the tokens of all shards, block by block, and the positions at which documents end, if known."""
         reader = token_format(self.settings["format"]).reader
         if reader is None:
             raise SGPEError(f"{self.path}: tokens in the format {self.settings['format']} cannot be read for training")
@@ -61,7 +61,7 @@ class TokenFolder:
             yield from reader(self.path / shard.name, self.settings["dtype"])
 
     def pieces(self, separator: int) -> Iterator[NDArray[Any]]:
-        """Yield arrays of ids. Joined, the arrays are all documents, with a separator token before each document. The
+        """Yield arrays of ids. The arrays, joined together, contain all documents, each preceded by a separator token. The
         separator is the token that ends documents in this folder or, if there is none, ``separator``.
         """
         end = self.settings["end_token_id"]
@@ -74,7 +74,7 @@ class TokenFolder:
                 yield tokens
 
     def texts(self, tokenizer: BPETokenizer) -> Iterator[str]:
-        """Yield the texts of the documents, decoded."""
+        """Decode the documents, and yield their texts."""
         begin, end = self.settings["begin_token_id"], self.settings["end_token_id"]
         for tokens, ends in self.blocks():
             if ends is None:
@@ -89,8 +89,8 @@ class TokenFolder:
 
 
 class TokenRows:
-    """Rows of ids. All rows have the same length, and are cut consecutively from arrays of ids. If the arrays are
-    memory-mapped files, the rows need no memory. An incomplete last row is left out.
+    """Rows of ids. All rows have the same length. They are cut consecutively from arrays of ids, and need no memory if the
+    arrays are memory-mapped files. An incomplete last row is left out.
 
     >>> rows = TokenRows([np.array([1, 2, 3]), np.array([4, 5, 6, 7])], 2)
     >>> [row.tolist() for row in rows]
@@ -119,7 +119,7 @@ class TokenRows:
 
 
 def split_corpus(names: Sequence[str]) -> tuple[list[TokenFolder], list[str]]:
-    """Find the folders of tokens among the names of a corpus. Return these folders, and all other names.
+    """Find the folders of tokens among the names that make up a corpus. Return these folders, and all other names.
 
     A name may be a folder that ``hf-sgpe tokenize`` wrote, one of its shards, or a glob of its shards.
 
@@ -161,7 +161,7 @@ def _some_shards(name: str) -> TokenFolder | None:
 
 
 def _read(path: Path) -> TokenFolder | None:
-    """Return a folder of tokens as its manifest describes it, or None if another program wrote the manifest."""
+    """Read the manifest of a folder of tokens, and return the folder. Return None if another program wrote the manifest."""
     if not (path / MANIFEST).is_file():
         raise SGPEError(f"{path} has no {MANIFEST}: repeat the hf-sgpe tokenize command to complete it")
     manifest = read_json(path / MANIFEST)

@@ -1,9 +1,9 @@
-"""Tokenizing of a corpus in parts. Each part gets its own shards.
+"""Tokenizing of a corpus in parts, each with its own shards.
 
-This module has the work of one worker, and the records in a folder of tokens. A part is one large file or a few small files.
-The parts do not depend on the number of workers. A shard ends at the end of a document. When a shard is complete, it gets
-its final name, and is noted in the progress of its part. Therefore, a continued run skips the documents of the existing
-shards, and makes the same next shard as an uninterrupted run.
+This module contains the work of one worker, and manages the records in a folder of tokens. A part is one large file or a few
+small files. The parts do not depend on the number of workers. A shard ends at the end of a document. When a shard is
+complete, it gets its final name, and is recorded in the progress of its part. Therefore, a continued run skips the documents
+of the existing shards, and its next shard is the same as in an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ class Shard:
     """A complete shard.
 
     Attributes:
-        name: Common stem of the shard's files. It has the number of the part, and the number of the shard in the part.
+        name: Common stem of the names of the shard's files. It consists of the number of the part, and the number of the
+            shard within the part.
         documents: Number of documents.
         tokens: Number of tokens, including tokens that end documents.
         text_bytes: Bytes of the text, in UTF-8.
@@ -98,8 +99,8 @@ class _Batch:
 
 @dataclass(frozen=True)
 class _Piece:
-    """A run of tokens. ``ends`` has the positions at which documents end, ``bytes_at_ends`` has the number of bytes of text
-    up to each of these positions, and ``text_bytes`` is the number of bytes of all text.
+    """A run of consecutive tokens. ``ends`` has the positions at which documents end, ``bytes_at_ends`` has the number of
+    bytes of text up to each of these positions, and ``text_bytes`` is the total number of bytes of text.
     """
 
     tokens: NDArray[Any]
@@ -108,7 +109,7 @@ class _Piece:
     text_bytes: int
 
     def cut_after(self, document: int) -> tuple[_Piece, _Piece]:
-        """Split the piece into two after the document with index ``document``."""
+        """Split the piece in two, after the document with the index ``document``."""
         tokens, size, following = self.ends[document], int(self.bytes_at_ends[document]), document + 1
         return (
             _Piece(self.tokens[:tokens], self.ends[:following], self.bytes_at_ends[:following], size),
@@ -122,7 +123,7 @@ class _Piece:
 
 
 class TokenizingJob:
-    """The tokenizing of one corpus. The arguments and errors are those of `trainers.tokenize_corpus`."""
+    """The job of tokenizing one corpus. The arguments and errors are those of `trainers.tokenize_corpus`."""
 
     def __init__(
         self,
@@ -193,7 +194,7 @@ class TokenizingJob:
             self.settings |= {"validation_share": self.share, "validation": validation}
 
     def for_validation(self) -> TokenizingJob:
-        """Return the job of the validation part."""
+        """Return the job that tokenizes the validation part."""
         return TokenizingJob(self.corpus, self.tokenizer, self.out.parent, **self._options, validation=True)
 
     def _end_id(self, end_token: str | bool) -> int | None:
@@ -217,8 +218,8 @@ class TokenizingJob:
         return int(known[end_token])
 
     def _begin_id(self) -> int | None:
-        """Return the id of the token that the tokenizer puts before each text. Return None if there is no such token, or if
-        the token also ends documents.
+        """Return the id of the token that the tokenizer puts before each text, or None if there is no such token or this
+        token also ends documents.
         """
         template, bos = self.tokenizer.template, self.tokenizer.bos_token_id
         is_put = template is not None and template.begins_with(self.tokenizer.bos_token)
@@ -230,7 +231,7 @@ class TokenizingJob:
         """Create the folder, or check that its contents belong to this job. Return the progress of each part.
 
         Raises:
-            SGPEError: the folder has other files, or tokens made with other settings.
+            SGPEError: the folder contains other files, or tokens that were made with other settings.
         """
         has_files = self.out.is_dir() and any(not file.name.startswith(".") for file in self.out.iterdir())
         manifest = self.out / MANIFEST
@@ -256,7 +257,7 @@ class TokenizingJob:
         return parts
 
     def finish(self, parts: Sequence[PartProgress]) -> dict[str, int]:
-        """Write the totals, and return them. All parts must be complete."""
+        """Write the totals of the folder, and return these totals. All parts must be complete."""
         shards = [shard for part in parts for shard in part.shards]
         totals = {name: sum(getattr(shard, name) for shard in shards) for name in ("documents", "tokens", "text_bytes")}
         content = {"settings": self.settings, "complete": True, **totals, "shards": list(map(asdict, shards))}
@@ -265,7 +266,7 @@ class TokenizingJob:
         return totals
 
     def give_up(self) -> None:
-        """Remove the records of progress, unless there is a complete shard after which another run could continue."""
+        """Remove the records of progress, unless there is a complete shard from which another run could continue."""
         if all(file.name == MANIFEST or file.name.startswith(".") for file in self.out.iterdir()):
             shutil.rmtree(self.out / _PROGRESS, ignore_errors=True)
             (self.out / MANIFEST).unlink(missing_ok=True)
@@ -293,7 +294,7 @@ class TokenizingJob:
         write_json(self._note_of(part), asdict(progress))
 
     def _there_is(self, noted: Iterable[Mapping[str, Any]], complete: bool) -> PartProgress:
-        """Return the recorded shards before the first shard that has a missing or incomplete file."""
+        """Return the recorded shards, up to but excluding the first shard with a missing or incomplete file."""
         shards: list[Shard] = []
         for entry in noted:
             shard = Shard(**entry)
@@ -318,8 +319,8 @@ class TokenizingJob:
             progress: The complete shards of the part.
             threads: Number of threads that encode, in addition to the thread that reads and writes. If 1, the thread that
                 reads and writes also encodes.
-            on_progress: Function that is called with the number of bytes read from disk. If it raises an error, the work
-                ends.
+            on_progress: Function that is called with the number of bytes read from disk. If the function raises an error,
+                the work ends.
         """
         shards = list(progress.shards)
         batches = self._batches(part, progress.documents, on_progress)
@@ -333,7 +334,7 @@ class TokenizingJob:
         return done
 
     def _batches(self, part: int, skip: int, on_progress: Progress | None) -> Iterator[_Batch]:
-        """Yield batches of the texts of a part. Leave out its first ``skip`` documents."""
+        """Yield batches of the texts of a part, without the first ``skip`` documents of the part."""
         texts: list[str] = []
         first: list[int] = []
         last: list[int] = []
@@ -389,7 +390,7 @@ class TokenizingJob:
         return _Piece(tokens, ends, sizes[last], int(sizes[-1]))
 
     def _in_shards(self, pieces: Iterable[_Piece]) -> Iterator[tuple[_Piece, bool]]:
-        """Cut the pieces at the ends of shards. Yield each piece, and whether a shard ends after the piece."""
+        """Cut the pieces at the ends of shards. With each piece, yield whether a shard ends after the piece."""
         tokens = 0
         for piece in pieces:
             while (last := int(np.searchsorted(piece.ends, self.shard_tokens - tokens))) < len(piece.ends):
@@ -418,13 +419,13 @@ class TokenizingJob:
 
 
 def digest_of_tokenizer(tokenizer: BPETokenizer) -> str:
-    """Return the SHA-256 of a tokenizer's ``tokenizer.json``."""
+    """Return the SHA-256 hash of a tokenizer's ``tokenizer.json``."""
     made_of = json.dumps(tokenizer_json.to_dict(tokenizer.data), sort_keys=True)
     return hashlib.sha256(made_of.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _parts_of(files: Iterable[CorpusFile]) -> list[list[CorpusFile]]:
-    """Group the files into parts, in their order. A part is one large file or several small files."""
+    """Group the files into parts, in the order of the files. A part is one large file or several small files."""
     parts: list[list[CorpusFile]] = []
     size = 0
     for file in files:

@@ -51,8 +51,8 @@ class Tokenized:
         documents: Number of documents in all shards.
         tokens: Number of tokens, including tokens that end documents.
         text_bytes: Bytes of the text, in UTF-8.
-        new_text_bytes: Bytes of the text that this run tokenized; 0 if the folder was complete before.
-        seconds: Duration of this run.
+        new_text_bytes: Bytes of the text that this run tokenized; 0 if the folder was already complete.
+        seconds: Duration of this run, in seconds.
         validation: The validation part, if there is one.
     """
 
@@ -84,33 +84,33 @@ def tokenize_corpus(
 ) -> Tokenized:
     """Write the token ids of a corpus into a folder, document by document, in the order of the corpus.
 
-    The ids of a document are those of `BPETokenizer.encode`. If the tokenizer puts a begin token before each text, the begin
-    token comes first. The text of a special token is encoded as ordinary text. Documents without text are left out. The
-    written bytes do not depend on the number of workers. They are also the same if a run is interrupted, even by kill -9,
-    and continued, because complete shards are kept. Each worker needs about 100 MB of memory, plus memory for its longest
-    document from .jsonl and .parquet. A text file can be of any length.
+    The ids of a document are those of `BPETokenizer.encode`. If the tokenizer puts a begin token before each text, each
+    document starts with this token. Text that spells a special token is encoded as ordinary text. Documents without text are
+    left out. The written bytes do not depend on the number of workers. Because complete shards are kept, the bytes are also
+    the same if a run is interrupted (even by kill -9) and then continued. Each worker needs about 100 MB of memory, plus
+    memory for its longest document from .jsonl or .parquet files. A text file can be of any length.
 
     Args:
-        files: Files, or a corpus of files. A text file is one document, and so is each line of .jsonl and row of .parquet.
+        files: Files, or a corpus of files. A document is a text file, a line of a .jsonl file, or a row of a .parquet file.
         tokenizer: A tokenizer, or an argument of `BPETokenizer.from_pretrained`.
-        out: Folder for the shards and for ``manifest.json``. This file records how the shards were made.
+        out: Folder for the shards and for ``manifest.json``, which records how the shards were made.
         format: Name of one of `trainers.token_files.layouts.TOKEN_FORMATS`.
-        end_token: The special token that ends each document. True for the tokenizer's eos token. False for no token, if the
-            format records the ends of documents.
+        end_token: The special token that ends each document. True means the tokenizer's eos token. False means no token;
+            this requires a format that records the ends of documents.
         lines: Whether each line of a text file is a document.
         text_field: The field with the text in .jsonl and .parquet.
         shard_tokens: Size of a shard in tokens. A shard ends with the document that reaches this size.
         validation_share: Share of the documents for validation, chosen by a hash of each text (see
-            `hf_sgpe.corpora.validation_part`); None for no validation part. With a validation part, the folder has the
-            folders ``train`` and ``validation``, each document must fit into memory, and the corpus is read twice.
-        workers: Number of cores to use; None for all. The parts of a corpus (one file, or 128 MB of small files) are
-            distributed to processes. The threads of a process share its part.
+            `hf_sgpe.corpora.validation_part`); None for no validation part. With a validation part, the corpus is read
+            twice, each document must fit into memory, and the folder contains the folders ``train`` and ``validation``.
+        workers: Number of cores to use; None for all. The parts of a corpus are distributed to processes. (A part is one
+            large file, or 128 MB of small files.) The threads of a process work together on its part.
         progress: Whether to show a bar on stderr; None shows it only on a terminal.
 
     Raises:
-        SGPEError: the corpus has no text or cannot be read; the tokenizer does not have the end token; or the folder has
-            other files, or tokens made with other settings (the message names the first difference). If no shard was
-            complete, no files remain.
+        SGPEError: the corpus has no text or cannot be read; the tokenizer does not have the end token; or the folder
+            contains other files, or tokens that were made with other settings (the message names the first difference). If
+            no shard was complete at the time of the error, no files remain.
         OSError: the folder cannot be written, or another process is writing to it.
     """
     job = TokenizingJob(

@@ -1,10 +1,10 @@
-"""Tokenizers that are fair to their languages. There are two ways: each language's text gets a weight, or the language with
-the highest cost chooses each merge.
+"""Training of tokenizers that are fair to their languages. There are two ways: the text of each language is weighted, or
+each merge is chosen by the language that has the highest cost at that time.
 
 The cost of each language is measured on held-out texts. If the texts are translations of each other (with equal numbers of
-lines), the cost is the number of tokens. Otherwise, the cost is a ratio: the number of tokens, divided by the number of
-tokens with a tokenizer of the same size that learned from this language alone. A corpus is assumed to be in the language of
-the held-out text with which it shares the most words.
+lines), the cost is the number of tokens. Otherwise, the cost is the number of tokens, divided by the number of tokens with
+another tokenizer. This other tokenizer has the same size, but learned from this language alone. A corpus is assumed to be in
+the language of the held-out text with which it shares the most words.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ _LEAST_SHARE = 0.3
 
 
 class Trial(NamedTuple):
-    """One set of weights, and the cost of each held-out text with a tokenizer that was trained with these weights.
+    """One set of weights, and the cost of each held-out text with the tokenizer that was trained with these weights.
 
     Attributes:
-        weights: Weights of words, keyed by corpus.
+        weights: Dict from each corpus to the weight of its words.
         tokens: Number of tokens of each held-out text, keyed by the name of the text.
         costs: Cost of each held-out text, keyed by the name of the text. `gini` and `parity` compare these costs.
     """
@@ -77,17 +77,17 @@ class Trial(NamedTuple):
 
     @property
     def parity(self) -> float:
-        """Ratio of the greatest cost to the least."""
+        """Ratio of the highest cost to the lowest."""
         return max(self.costs.values()) / min(self.costs.values())
 
 
 class Balanced(NamedTuple):
-    """A tokenizer that is fair to some languages, and the trials of the search for it.
+    """A tokenizer that is fair to some languages, and the trials of the search that found it.
 
     Attributes:
         tokenizer: The trained tokenizer. Its ``metadata`` records how it was balanced.
         words: The weighted words of all corpora on which the tokenizer was trained.
-        languages: The corpora in the language of each held-out text, keyed by the name of the text.
+        languages: Dict from the name of each held-out text to the corpora in the language of this text.
         trials: All trials in order. The first trial has the given weights.
         best: The chosen trial.
     """
@@ -109,28 +109,29 @@ def train_balanced(
     parity: float | None = None,
     progress: bool | None = None,
 ) -> Balanced:
-    """Train a tokenizer that is fair to languages, with weights for their corpora or with Parity-aware BPE.
+    """Train a tokenizer that is fair to languages, either by weighting their corpora or with Parity-aware BPE.
 
-    With ``by="weights"``, the result is the fairest tokenizer within ``price``, or the tokenizer with the fewest tokens
-    within ``parity``. The search starts with the weights of ``config`` (1 by default). Each of up to 12 rounds trains a
-    tokenizer, then raises the weights of languages whose cost is above the mean. With ``by="merges"``, the result is that of
-    `train_from_counts` with ``languages``. The same input always produces the same tokenizer.
+    With ``by="weights"``, the result is the fairest tokenizer that is within ``price``, or the tokenizer with the fewest
+    tokens that is within ``parity``. The search starts with the weights of ``config`` (1 by default), and has up to 12
+    rounds. Each round trains a tokenizer, then raises the weights of the languages whose cost is above the mean. With
+    ``by="merges"``, the result is that of `train_from_counts` with its argument ``languages``. The same input always
+    produces the same tokenizer.
 
     Args:
         counts: Word counts, keyed by corpus. If a language has several corpora, their weights change together.
-        texts: Lines of the held-out texts, keyed by the name of the text; one text for each language.
+        texts: Dict from the name of each held-out text to its lines. There must be one text for each language.
         config: Settings of the tokenizer.
         by: One of `WAYS`.
-        price: With ``by="weights"``, the greatest share of additional tokens in all texts, compared with the first trial.
-            None for `PRICE`.
-        parity: Instead of ``price``, the greatest ratio of the costs of two texts. Of the trials within this ratio, the
-            trial with the fewest tokens is chosen.
+        price: With ``by="weights"``, the greatest acceptable increase in the tokens of all texts, as a share of the tokens
+            in the first trial. None for `PRICE`.
+        parity: Instead of ``price``, the greatest acceptable ratio between the costs of two texts. Of the trials that are
+            within this ratio, the trial with the fewest tokens is chosen.
         progress: Whether to show a bar on stderr; None shows it only on a terminal.
 
     Raises:
         SGPEError: there are fewer than two texts, a text is empty, no corpus is in the language of a text, no weights reach
             ``parity``, or a weight of ``config`` matches no corpus. With ``by="merges"`` also: a corpus shares no word with
-            any text, so that it belongs to no language.
+            any text, so its language is unknown.
     """
     texts = {name: lines if isinstance(lines, str) else list(lines) for name, lines in texts.items()}
     _check(texts, by, price, parity)
@@ -203,7 +204,8 @@ def balance_corpus(
     """Count each file of a corpus, and train a tokenizer that is fair to the languages of the held-out files.
 
     Args:
-        by: As in `train_balanced`. None for weights. ``how`` and the errors are also those of `train_balanced`.
+        by: As in `train_balanced`; None means ``weights``. The arguments in ``how`` and the errors are also those of
+            `train_balanced`.
     """
     texts = {str(file): list(read_lines(file, text_field=held_out.text_field)) for file in held_out.files}
     # Weights are published with the tokenizer, so folder names are included only if two files have the same name.
@@ -241,9 +243,9 @@ def _translations(texts: Mapping[str, Sequence[str]]) -> bool:
 def _search(first: Trial, trial: Callable[[Mapping[str, float]], Trial], price: float, parity: float | None) -> list[Trial]:
     """Search for fair weights, and return all trials.
 
-    Each trial is a step towards equal costs. If the result of a step is no fairer, exceeds the price, or is fairer than
-    ``parity`` requires, the search goes back to the last good weights and halves the step. The search computes with
-    logarithms: a weight is divided by the first weight, and the logarithm of this ratio is used.
+    Each trial is a step towards equal costs. If the result of a step is no fairer than before, exceeds the price, or is
+    fairer than ``parity`` requires, the search goes back to the last good weights and halves the step. The search works with
+    logarithms: each weight is represented by the logarithm of its ratio to the first weight.
     """
     trials, at, step = [first], first, _FIRST_STEP
     logs = dict.fromkeys(first.costs, 0.0)
@@ -279,8 +281,8 @@ def _weights(
     given: Mapping[str, float],
     logs: Mapping[str, float],
 ) -> dict[str, float]:
-    """Return the weights of all corpora, scaled so that the total number of words of the languages is the same as with the
-    given weights. This keeps frequencies comparable. Weights are rounded to three digits.
+    """Return the weights of all corpora. To keep frequencies comparable, the weights are scaled so that the weighted total
+    of the languages' words is the same as with the given weights. Weights are rounded to three digits.
     """
     raw = {corpus: given[corpus] * exp(logs[name]) for name, corpora in languages.items() for corpus in corpora}
     scale = sum(counts[corpus].total() * given[corpus] for corpus in raw) / sum(
@@ -292,10 +294,10 @@ def _weights(
 def _languages(
     counts: Mapping[str, WordCounts], texts: Mapping[str, Sequence[str]], config: TrainingConfig
 ) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """Return the nearest text of each corpus, and the corpora in the language of each text.
+    """Return two dicts: the nearest text of each corpus, and the corpora in the language of each text.
 
-    The nearest text of a corpus is the text that shares the most words with it. A corpus is in the language of its nearest
-    text if it has nearly as many words of this text as the best corpus.
+    The nearest text of a corpus is the text that shares the most words with it. A corpus is considered to be in the language
+    of its nearest text if it shares nearly as many words with this text as the corpus that shares the most.
     """
     words = {name: WordCounts.from_texts(lines, config) for name, lines in texts.items()}
     needed = set(chain.from_iterable(words.values()))

@@ -20,8 +20,9 @@ def learning_bars(progress: bool | None, what: str, total: int | None, *, from_f
     Args:
         progress: Whether to show bars; None shows them only on a terminal.
         what: Label of the bar for merging.
-        total: Expected number of tokens of the vocabulary or of its new part. None if learning determines the number.
-        from_first: Whether the bar starts at the number of tokens before the first merge instead of 0.
+        total: Expected number of tokens in the vocabulary, or of new tokens only. None if the number is known only after
+            learning.
+        from_first: Whether the bar starts at the number of tokens that exist before the first merge, instead of at 0.
     """
     if bar_disabled(progress):
         yield NOBODY

@@ -1,5 +1,5 @@
-"""The steps of BPE training, for teaching with small texts. A step is a merge with its count, and the words before and after
-the merge.
+"""Steps of BPE training, for teaching with small texts. A step consists of a merge, its count, and the words before and
+after the merge.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class MergeStep:
         id: Id of the new token.
         pair: The two merged tokens.
         count: Number of occurrences of the pair.
-        before: Counts of the words before the merge, keyed by the word as a sequence of tokens.
-        after: The words after the merge, in the same form. Words that the merge changed come last.
+        before: Dict from words to their counts, before the merge. A word is a sequence of tokens.
+        after: The same dict after the merge. Words that the merge changed come last.
     """
 
     id: int
@@ -49,9 +49,9 @@ def merge_steps(
     tie_break: str = "smallest-pair-id",
     min_frequency: int = 1,
 ) -> Iterator[MergeStep]:
-    """Yield the first ``num_merges`` merges that BPE learns from words, or fewer if no pair is left.
+    """Yield the first ``num_merges`` merges that BPE learns from words, or fewer if no more pairs are left.
 
-    Every step contains all words, so time and memory grow with the number of words times the number of merges.
+    Every step contains all words, so time and memory grow with the product of the number of words and the number of merges.
 
     Args:
         words: Words with their counts, or a text to split into words.
@@ -61,7 +61,7 @@ def merge_steps(
     Raises:
         SGPEError: ``pattern`` or ``tie_break`` is unknown.
 
-    Source: the table in the BPE motivation notebook.
+    Source: the table in the notebook on the motivation of BPE.
 
     >>> for step in merge_steps("low low lower", 2):
     ...     print(step)

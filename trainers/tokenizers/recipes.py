@@ -1,5 +1,5 @@
-"""The choice of a split with which runtimes return the same ids as this package. For a new tokenizer, a recipe and a split
-pattern are chosen. For an extended tokenizer, the split is chosen.
+"""Choice of a split with which runtimes return the same ids as this package. For a new tokenizer, the module chooses a
+recipe and a split pattern; for an extended tokenizer, only the split.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class RecipeChoice:
         is_exact: Whether all ``runtimes`` return the same ids as this package.
         nfc_only: Whether ``is_exact`` is true only for text in NFC, because the tokenizer normalizes to NFC and the runtimes
             do not.
-        portable: The pattern with which the recipe ``portable`` costs least, and the cost compared with ``hybrid``. None if
-            the cost was not estimated.
-        instead: If ``is_exact`` is false, a way to get an exact tokenizer.
+        portable: The pattern with which the recipe ``portable`` costs least, and its additional cost compared with
+            ``hybrid``. None if the cost was not estimated.
+        instead: If ``is_exact`` is false, advice on how to get an exact tokenizer.
     """
 
     recipe: str
@@ -79,22 +79,23 @@ def choose_recipe(
     normalization: str | None = None,
     runs_in: Iterable[str] = (),
 ) -> RecipeChoice:
-    """Choose a recipe. If runtimes are named, the recipe is exact in all of them, at any cost.
+    """Choose a recipe. If runtimes are named, the recipe is exact in all of these runtimes, whatever it costs.
 
     Without named runtimes, the recipe is ``portable`` if llama.cpp then returns the same ids and the cost on ``texts`` is
     small (`SplitCost.is_small`). Otherwise, the recipe is ``hybrid``. The cost of ``portable`` is first counted with
-    `PATTERN`. If this cost is not small, other patterns that keep the words of the scripts whole are compared by learning
-    (`more_tokens`).
+    `PATTERN`. If this cost is not small, other patterns that keep the scripts' words whole are compared by training with
+    each of them (`more_tokens`).
 
     Args:
         texts: A sample of the text, such as `Corpus.beginning`.
         scripts: The scripts whose syllables stay whole.
-        pattern: The only pattern to try. None tries `PATTERN`, and other patterns that may make ``portable`` cheaper.
-        normalization: None for the recipe's default. With ``nfc``, runtimes only have to be exact on text in NFC.
+        pattern: The only pattern to try. None tries `PATTERN`, then other patterns with which ``portable`` may cost less.
+        normalization: None for the recipe's default. With ``nfc``, runtimes have to be exact only on text in NFC.
         runs_in: Names of runtimes.
 
     Raises:
-        SGPEError: a runtime, script or pattern is unknown, or neither recipe is exact in the runtimes with ``pattern``.
+        SGPEError: a runtime, script or pattern is unknown, or neither recipe is exact in all named runtimes with
+            ``pattern``.
 
     >>> choice = choose_recipe(["ශ්‍රී ලංකාව"], ["sinhala"], runs_in=["llama.cpp"])
     >>> choice.recipe, choice.pattern
@@ -149,11 +150,12 @@ def choose_recipe(
 def check_recipe(
     splitting: Splitting, recipe: str, runs_in: Iterable[str], *, nfc: bool = False, counted: str = ""
 ) -> RecipeChoice:
-    """Check that runtimes return the same ids for the recipe that the user chose, and return the recipe as a `RecipeChoice`.
+    """Check that runtimes return the same ids as this package with the recipe that the user chose, and return this recipe as
+    a `RecipeChoice`.
 
     Args:
-        counted: Name of a file of word counts that has the recipe.
-        nfc: Whether it is enough that the runtimes are exact on text in NFC.
+        counted: Name of the file of word counts that was made with the recipe, if there is one.
+        nfc: Whether the runtimes have to be exact only on text in NFC.
 
     Raises:
         SGPEError: a runtime does not return the same ids, or is unknown.
@@ -187,12 +189,13 @@ def find_recipe(
     normalization: str | None = None,
     runs_in: Sequence[str] = (),
 ) -> tuple[dict[str, Any], RecipeChoice | None]:
-    """Return a pair. Its first value has the recipe, the pattern and the scripts from `find_scripts`, with ``auto`` resolved
-    for the corpus. Its second value is a `RecipeChoice` if a recipe had to be chosen or checked, otherwise None.
+    """Return a pair. The first value contains the recipe, the pattern and the scripts (from `find_scripts`), with ``auto``
+    replaced by the choice for the corpus. The second value is a `RecipeChoice` if a recipe had to be chosen or checked,
+    otherwise None.
 
     Raises:
-        SGPEError: as in `find_scripts` and `choose_recipe`; the recipe is not exact in a named runtime; or the words of a
-            file of counts fit two recipes.
+        SGPEError: as in `find_scripts` and `choose_recipe`; the recipe is not exact in a named runtime; or the words in a
+            file of counts can be used with two recipes.
     """
     choice: RecipeChoice | None = None
     first, counted = pattern or PATTERN, next(iter(corpus.counts), None)
@@ -221,15 +224,15 @@ def find_recipe(
 def find_scripts(
     corpus: Corpus, scripts: Iterable[str], recipe: str, *, other_way: str = ", or give --recipe bpe"
 ) -> dict[str, Any]:
-    """Return the scripts of a corpus as a dict with the key ``scripts``, for a configuration. For the recipe ``bpe``, the
-    dict is empty.
+    """Return the scripts of a corpus as arguments for a configuration: a dict with the key ``scripts``. For the recipe
+    ``bpe``, the dict is empty.
 
-    Without names, or with the name ``auto``, the scripts are those of the first file of counts. If there are no counts, they
-    are the scripts at the beginning of the corpus.
+    If no scripts are named, or with the name ``auto``, the scripts are those of the first file of counts. If there is no
+    file of counts, the scripts are those found at the beginning of the corpus.
 
     Args:
         scripts: Names of scripts. An item can also be several names separated by commas.
-        other_way: Text for the error message: the command's remedy for text in other scripts.
+        other_way: Text that is added to the error message: what else the command's user can do about text in other scripts.
 
     Raises:
         SGPEError: the beginning of the corpus has no syllables or marked letters that could be kept whole.
@@ -271,10 +274,10 @@ def find_scripts(
 
 
 def choose_split(base: TokenizerData, config: ExtensionConfig, runs_in: Iterable[str]) -> ExtensionConfig:
-    """Return a configuration with which an extended tokenizer has the same ids in the named runtimes. If a runtime does not
-    support a new split before the tokenizer's own split, the configuration keeps only the tokenizer's own split.
+    """Return a configuration with which an extended tokenizer has the same ids in the named runtimes as in this package. If
+    a runtime does not support a new split before the tokenizer's own split, the configuration keeps only the own split.
 
-    If the tokenizer normalizes to NFC, runtimes only have to be exact on text in NFC.
+    If the tokenizer normalizes to NFC, runtimes have to be exact only on text in NFC.
 
     Raises:
         SGPEError: a runtime is unknown, or the extended tokenizer would not have the same ids in a runtime. The message
@@ -295,8 +298,8 @@ def choose_split(base: TokenizerData, config: ExtensionConfig, runs_in: Iterable
 
 
 def where_it_runs(extension: Extension, config: ExtensionConfig, runs_in: Iterable[str], texts: Iterable[str]) -> str:
-    """Return a sentence that states whether runtimes return the ids of an extended tokenizer. The sentence also has the cost
-    or a remedy. If no runtimes are named, the runtime is llama.cpp.
+    """Return a sentence that says whether runtimes return the same ids for an extended tokenizer as this package, and what
+    this costs or how to achieve it. If no runtimes are named, the sentence is about llama.cpp.
 
     Args:
         texts: A sample of text from which the cost is estimated. It is read only if there can be a cost.
@@ -334,7 +337,7 @@ def where_it_runs(extension: Extension, config: ExtensionConfig, runs_in: Iterab
 
 
 def _instead(config: ExtensionConfig, runtimes: Iterable[str]) -> str:
-    """Return a remedy for runtimes that do not return the ids of an extended tokenizer."""
+    """Return advice for the case that runtimes do not return the same ids for an extended tokenizer."""
     scripts = list(map(resolve_script, config.scripts))
     patterns = [
         name
@@ -349,8 +352,8 @@ _FEW_PIECES = 1.005
 
 
 def _pieces_per_word(texts: Iterable[str], base: TokenizerData, scripts: Iterable[str]) -> float | None:
-    """Return the average number of pieces into which a tokenizer's split cuts a word of the scripts in the text. If the text
-    has no words, return None.
+    """Return the average number of pieces into which a tokenizer's split cuts the words of the text that are in the given
+    scripts, or None if there are no such words.
     """
     splitting = Splitting("hybrid", tuple(scripts), base.splitting.pattern, base.normalization)
     counts = WordCounts.from_texts(texts, splitting)

@@ -1,4 +1,6 @@
-"""Training as in the SGPE document, with its files, log and checkpoints. Training can resume from a checkpoint."""
+"""Training as in the SGPE document, with the files, log and checkpoints described there. Training can be resumed from a
+checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -37,15 +39,15 @@ from these checkpoints.
 class SGPETrainer:
     """A trainer of syllable vocabularies, as in sections 3.2 to 3.9 of the SGPE document.
 
-    The tokenizer equals that of `TokenizerTrainer` with the recipe ``sgpe`` and the same settings. This trainer also writes
-    the files of the document (vocabulary and checkpoints), and can resume from a checkpoint.
+    The trained tokenizer is the same as that of `TokenizerTrainer` with the recipe ``sgpe`` and the same settings.
+    `SGPETrainer` also writes the files of the document (vocabulary and checkpoints), and can resume from a checkpoint.
 
     Args:
         vocab_size: Intended number of tokens, including special tokens.
         prune_freq: Syllables that occur less often than this become ``[UNK]``.
         min_freq: Pairs that occur less often than this are not merged.
         checkpoint_every: Number of merges between checkpoints.
-        scripts: Scripts whose syllables are used. The document only covers Sinhala.
+        scripts: Scripts whose syllables are used. The document covers only Sinhala.
         workers: As in `TokenizerTrainer`.
         progress: As in `TokenizerTrainer`.
 
@@ -90,7 +92,8 @@ class SGPETrainer:
     ) -> SGPEVocabulary:
         """Train on files and write ``vocab.json``, ``checkpoint_N.json`` and a folder that plain ``AutoTokenizer`` loads.
 
-        A run that was killed can be resumed from its last checkpoint. It then writes the same files as an uninterrupted run.
+        A run that was killed can be resumed from its last checkpoint. The resumed run writes the same files as an
+        uninterrupted run.
 
         Args:
             files: As in `TokenizerTrainer.count`. (The document uses ``.jsonl``.)
@@ -99,7 +102,7 @@ class SGPETrainer:
             resume: True to resume from the last checkpoint in ``output_dir`` if there is one, or the path of a checkpoint.
 
         Raises:
-            SGPEError: a file cannot be read; there are checkpoints and ``resume`` is not set; or the checkpoints were made
+            SGPEError: a file cannot be read; there are checkpoints, but ``resume`` is not set; or the checkpoints were made
                 from different text or with different settings.
         """
         folder = Path(output_dir)
@@ -170,17 +173,18 @@ class SGPETrainer:
 
 
 def _check_same(settings: dict[str, Any], path: Path) -> None:
-    """Check that the run to resume had the same settings, if the folder records them."""
+    """Check that the run to resume had the same settings, if its folder records the settings."""
     for name, value in differing(settings, read_json(path)).items() if path.exists() else ():
         difference = "the text is not the same" if name == "word_counts" else f"{name} was {value!r}"
         raise SGPEError(f"{path}: the run to resume differs: {difference}")
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> tuple[Merges, float]:
-    """Return the merges of a checkpoint (section 3.8 of the document), and the seconds of training up to the checkpoint.
+    """Return the merges in a checkpoint (section 3.8 of the document), and the duration of training up to the checkpoint, in
+    seconds.
 
     Raises:
-        SGPEError: the file is damaged, or not a checkpoint.
+        SGPEError: the file is damaged, or is not a checkpoint.
         FileNotFoundError: there is no such file.
     """
     path = Path(path)

@@ -37,7 +37,8 @@ Base = str | os.PathLike[str] | TokenizerFolder
 
 
 class TokenizerExtender:
-    """An extender that adds the words of new scripts to an existing tokenizer. Text in other scripts keeps its ids.
+    """An extender that adds tokens for the words of new scripts to an existing tokenizer. The ids of text in other scripts
+    do not change.
 
     Args:
         config: Settings of the extension.
@@ -71,11 +72,12 @@ class TokenizerExtender:
         `TokenizerTrainer.count`.
 
         Args:
-            counts: Files of word counts. Words of the scripts must have been split in the same way.
+            counts: Files of word counts. The words of the new scripts must have been split as the extended tokenizer splits
+                them.
 
         Raises:
-            SGPEError: no text or more than one kind of text is given, a file cannot be read, a file of counts has other
-                settings, or a weight of the configuration matches no file.
+            SGPEError: no text or more than one kind of text is given, a file cannot be read, a file of counts was made with
+                other settings, or a weight of the configuration matches no file.
         """
         weights = self.config.weights
         corpus = Corpus.of(files, iterator=iterator, text=text, counts=counts, weights=weights, text_field=text_field)
@@ -86,7 +88,7 @@ class TokenizerExtender:
         return count_corpus(corpus, splitting, workers=self.workers, progress=self.progress)
 
     def learn(self, base: Base, counts: WordCounts) -> Extension:
-        """Extend a tokenizer by learning from counted words, without writing files.
+        """Extend a tokenizer with tokens learned from counted words. No files are written.
 
         Raises:
             SGPEError: as in `hf_sgpe.learning.extension.extending.extend_tokenizer`.
@@ -99,7 +101,7 @@ class TokenizerExtender:
         """Count the words of a corpus, and add tokens for these words to a tokenizer. The arguments are those of `count`.
 
         Args:
-            base: As in `count`, or a `BPETokenizer` or a tokenizer of transformers.
+            base: As in `count`, but it may also be a `BPETokenizer` or a tokenizer from transformers.
 
         Raises:
             SGPEError: as in `count` and `learn`.
@@ -118,11 +120,11 @@ class TokenizerExtender:
 
 
 class Cost(NamedTuple):
-    """The tokens per unit of text in some scripts, before and after a tokenizer was extended.
+    """The number of tokens per unit of text in some scripts, before and after the extension of a tokenizer.
 
     Attributes:
         unit: The unit of text: ``word`` (between white space), ``character`` (for scripts without spaces between words), or
-            ``piece`` (a part that the split keeps whole; used if there are only counts and no text).
+            ``piece`` (a substring that the split keeps whole; this unit is used if there are only counts and no text).
         before: Tokens per unit with the base tokenizer.
         after: Tokens per unit with the extended tokenizer.
     """
@@ -133,13 +135,14 @@ class Cost(NamedTuple):
 
 
 def cost_of(extension: Extension, scripts: Iterable[str], texts: Iterable[str]) -> Cost:
-    """Return the tokens per word of text in some scripts, before and after the extension. The numbers are comparable even if
-    the two tokenizers split text differently.
+    """Return the number of tokens per word of text in some scripts, before and after the extension. The two numbers are
+    comparable even if the two tokenizers split text differently.
 
     Args:
-        scripts: Names of scripts. Only words with a letter of one of these scripts count. If a script has no spaces between
-            words, the cost is in tokens per character.
-        texts: Texts. Without texts, the cost is in tokens per piece, for the pieces from which the extension learned.
+        scripts: Names of scripts. Only words with a letter of one of these scripts are counted. If a script has no spaces
+            between words, the cost is in tokens per character.
+        texts: Texts in which the tokens are counted. Without texts, the cost is in tokens per piece, for the pieces from
+            which the extension learned.
     """
     tables = [resolve_script(name) for name in scripts]
     letters = frozenset().union(*(table.letters_and_marks() for table in tables))
@@ -157,7 +160,7 @@ def cost_of(extension: Extension, scripts: Iterable[str], texts: Iterable[str]) 
 
 
 def extended_folder(folder: TokenizerFolder, extension: Extension) -> TokenizerFolder:
-    """Return all files of an extended tokenizer, with the name of its base in the metadata."""
+    """Return all files of an extended tokenizer. Their metadata names the base tokenizer."""
     data = extension.tokenizer
     *before, note = data.metadata["extensions"]
     extensions = [*before, {"base": _public_name(folder.name), **note}]
@@ -165,10 +168,11 @@ def extended_folder(folder: TokenizerFolder, extension: Extension) -> TokenizerF
 
 
 def save_extended(folder: TokenizerFolder, extension: Extension, out: str | os.PathLike[str]) -> None:
-    """Write the extended tokenizer and the old tokenizer's other files. If writing fails, no file is written.
+    """Write the extended tokenizer, together with the other files of the old tokenizer. Either all files are written or
+    none.
 
     Raises:
-        SGPEError: the folder has files of another tokenizer.
+        SGPEError: the folder contains files of another tokenizer.
         OSError: the folder cannot be written.
     """
     check_folder(out, with_chat_template=folder.data.chat_template is not None)
@@ -177,7 +181,7 @@ def save_extended(folder: TokenizerFolder, extension: Extension, out: str | os.P
 
 
 def _public_name(name: str) -> str:
-    """Return the name of a tokenizer for public metadata. For a path, this is only the name of the folder."""
+    """Return the name of a tokenizer for public metadata. For a path, this is only the last folder name."""
     path = Path(name)
     if not name or not path.exists():
         return name

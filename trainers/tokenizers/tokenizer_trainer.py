@@ -1,4 +1,6 @@
-"""TokenizerTrainer trains a tokenizer on files or an iterator, with progress bars. `train_bpe` trains on one text file."""
+"""Training of tokenizers: `TokenizerTrainer` trains on files or an iterator, with progress bars, and `train_bpe` trains on
+one text file.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,7 @@ class TokenizerTrainer:
         """Count the words of a corpus. Counts of several corpora can be added up before learning.
 
         Args:
-            files: Files, folders and globs of .txt, .jsonl and .parquet, plain or compressed (.gz .xz .zst .bz2). Or a
+            files: Files, folders and globs of .txt, .jsonl and .parquet files, plain or compressed (.gz .xz .zst .bz2); or a
                 `Corpus`, which can also have datasets and its own weights.
             iterator: Texts, instead of files.
             text: A single text, instead of files.
@@ -61,8 +63,8 @@ class TokenizerTrainer:
             text_field: The field with the text in .jsonl and .parquet.
 
         Raises:
-            SGPEError: no text or more than one kind of text is given, a file cannot be read, a file of counts has other
-                settings, or a weight of the configuration matches no file.
+            SGPEError: no text or more than one kind of text is given, a file cannot be read, a file of counts was made with
+                other settings, or a weight of the configuration matches no file.
         """
         weights = self.config.weights
         corpus = Corpus.of(files, iterator=iterator, text=text, counts=counts, weights=weights, text_field=text_field)
@@ -86,8 +88,8 @@ class TokenizerTrainer:
         text: str | None = None,
         text_field: str = "text",
     ) -> SGPETokenizerFast:
-        """Count a corpus, and train a tokenizer on it. The arguments are those of `count`. Without transformers, call
-        `count` and `learn` instead.
+        """Count the words of a corpus, and train a tokenizer on them. The arguments are those of `count`. If transformers is
+        not installed, call `count` and `learn` instead.
 
         Raises:
             SGPEError: as in `count` and `learn`, or transformers is not installed.
@@ -102,17 +104,17 @@ class TokenizerTrainer:
 def train_bpe(
     path: str | os.PathLike[str], vocab_size: int, special_tokens: Sequence[str] = ()
 ) -> tuple[dict[int, bytes], list[tuple[bytes, bytes]]]:
-    """Train byte-level BPE on one whole text file, with GPT-2's split pattern. Of equally frequent pairs, the pair with the
-    greatest byte strings is merged first.
+    """Train byte-level BPE on one whole text file, with GPT-2's split pattern. Of several equally frequent pairs, the pair
+    with the greatest byte strings is merged first.
 
-    Special tokens can be any texts. No merge crosses a special token. The 256 bytes have the first ids. The special tokens
-    have the next ids, and then each merge has an id.
+    Special tokens can be any texts. No merge crosses a special token. The 256 bytes have the first ids, followed by the
+    special tokens and then the tokens of the merges.
 
     Returns:
         The vocabulary (a dict from ids to bytes, including special tokens) and the merges in order.
 
     Raises:
-        SGPEError: the file is empty or not UTF-8, or the vocabulary has no room for all bytes and special tokens.
+        SGPEError: the file is empty or not UTF-8, or the vocabulary is too small for all bytes and special tokens.
         FileNotFoundError: there is no such file.
 
     Source: the BPE algorithm document, parts 1.1 to 1.4.
