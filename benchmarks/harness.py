@@ -1,4 +1,4 @@
-"""Tools for benchmarks. They measure in turns and in separate processes, and record the results as JSON lines.
+"""Tools for benchmarks: functions that measure in turns and in separate processes, and records of the results as JSON lines.
 
 `package_worker.py` imports this module in interpreters that lack hf_sgpe. The module therefore imports only the standard
 library at the top; all other imports are inside functions.
@@ -79,8 +79,8 @@ class Comparison(NamedTuple):
 
 
 def timed(work: Callable[[], object], pid: int | None = None) -> Callable[[], Sample]:
-    """Return a function that does the work and returns the time. CPU time is measured in the process ``pid`` (default: this
-    process).
+    """Return a function that does the work and returns the time taken. CPU time is measured in the process ``pid`` (default:
+    this process).
     """
 
     def cpu() -> float:
@@ -106,9 +106,9 @@ def take_turns(
     """Run all ways in turns, in alternating order, and return the results of each way, keyed by its name.
 
     Args:
-        warm_up: Run a first turn whose results are discarded.
-        enough: Function that takes a result. If it returns True, for example because the turn was too long, the way with
-            this result gets no more turns.
+        warm_up: Whether to run a first turn whose results are discarded.
+        enough: Function that takes a result. If it returns True, for example because the turn was too long, the way that
+            produced this result gets no more turns.
     """
     taken: dict[str, list[T]] = {name: [] for name in ways}
     for turn in range(-warm_up, turns):
@@ -173,8 +173,8 @@ def peak_bytes() -> int:
 class Records:
     """The results of a benchmark, in a file with one JSON line per result.
 
-    A record has the ``question`` (the name of the benchmark), the subject (``about``), the ``result``, and the date, commit,
-    command, machine, load, and versions of libraries.
+    A record has the ``question`` (the name of the benchmark), the subject (``about``), the ``result``, the date, commit,
+    command, machine and load of the run, and the versions of the libraries.
 
     Args:
         path: The file. It is rewritten after each result.
@@ -216,7 +216,7 @@ def read_records(path: Path) -> list[dict[str, Any]]:
 
 
 def surroundings() -> dict[str, Any]:
-    """Return the date, commit, command, machine, load and library versions of this run."""
+    """Return this run's date, commit, command, machine and load, and the versions of its libraries."""
     described = ["git", "-C", str(ROOT), "describe", "--always", "--tags", "--dirty"]
     commit = None
     with contextlib.suppress(FileNotFoundError):  # git is not installed
@@ -260,7 +260,7 @@ def machine() -> str:
 
 
 def beginning(texts: Iterable[str], megabytes: float | None) -> Iterator[str]:
-    """Yield texts from the start, until they total ``megabytes`` of UTF-8. With None, yield all texts."""
+    """Yield texts from the start, until they total the given number of megabytes in UTF-8. With None, yield all texts."""
     size = 0
     for text in texts:
         yield text
@@ -270,7 +270,7 @@ def beginning(texts: Iterable[str], megabytes: float | None) -> Iterator[str]:
 
 
 def lines_of(paths: Sequence[str], without: Iterable[str] = ()) -> list[str]:
-    """Return the lines of files, normalized to NFC. Leave out blank lines and the lines in ``without``."""
+    """Return the lines of files, normalized to NFC, except blank lines and the lines in ``without``."""
     from hf_sgpe.corpora.measured_text import normalized
     from trainers import find_files, read_lines
 

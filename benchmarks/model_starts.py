@@ -61,8 +61,8 @@ class Texts:
     old_share: float
 
     def documents(self, seed: int) -> Iterator[str]:
-        """Yield texts in the new and the old languages without end, in random order. ``old_share`` is the share of bytes in
-        old languages.
+        """Yield an endless series of texts in the new and the old languages, in random order. ``old_share`` is the share of
+        bytes in old languages.
         """
         order = random.Random(seed)
         sources = [list(self.new), list(self.old)]
@@ -166,7 +166,7 @@ class Starts:
         return {"points": [point | {"bytes": read[point["step"] - 1] if point["step"] else 0} for point in points]}
 
     def begin(self, start: str, model: PreTrainedModel, seed: int) -> list[int]:
-        """Fit a model to the extended tokenizer with the initialization ``start``, and return the ids of the new rows."""
+        """Fit a model to the extended tokenizer, using the initialization ``start``, and return the ids of the new rows."""
         import torch
 
         from trainers.model_rows.distillation import Distillation, choose_snippets, distil

@@ -120,7 +120,9 @@ def train_and_measure(
     args: Namespace,
     title: str,
 ) -> dict[str, Any]:
-    """Shuffle the lines by ``seed``, train a new model with ``embedding`` rows on the lines, and return the result."""
+    """Train a new model on the lines, shuffled by ``seed``, and return the result. The model has ``embedding`` embedding
+    rows.
+    """
     import torch
     from transformers import LlamaForCausalLM
 

@@ -1,4 +1,4 @@
-"""Both ends of the pipe between `speed.py` and the process of a package. The process may use another interpreter.
+"""Both ends of the pipe between `speed.py` and the process that runs a package. The process may use another interpreter.
 
 python package_worker.py version NAME       prints the version of a package in this interpreter, if installed
 python package_worker.py work DESCRIPTOR    answers questions from an inherited pipe
@@ -153,7 +153,7 @@ def work(questions: Connection) -> None:
 
 
 def encoding(name: str, texts: Texts, folder: str, threads: int) -> Callable[[str], Task]:
-    """Return a function that loads the tokenizer and returns the task of a measure.
+    """Return a function that loads the tokenizer and returns the task for a measure.
 
     Before the function returns, it runs the task on one letter, so that imports are not timed.
     """

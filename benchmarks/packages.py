@@ -81,8 +81,8 @@ def hf_sgpe(folder: str, threads: int) -> Package:
 
 
 def tokenizers(folder: str, threads: int, *, is_version_1: bool = False) -> Package:
-    """Load a tokenizer with the package tokenizers. Version 1.0 has no batch decoding, and transformers does not support it
-    yet.
+    """Load a tokenizer with the ``tokenizers`` package. Its version 1.0 has no batch decoding and is not yet supported by
+    transformers.
     """
     from tokenizers import Tokenizer
 

@@ -74,8 +74,8 @@ def write_pages(root: Path, tables: Mapping[str, tuple[str, Callable[[Any], str]
     -->``.
 
     Args:
-        tables: The page of each table (relative to ``root``), and the function that makes the table from the figures, keyed
-            by the table's name.
+        tables: Dict from the name of each table to the table's page (relative to ``root``) and the function that makes the
+            table from the figures.
 
     Raises:
         SGPEError: a page has no place for a table.

@@ -1,7 +1,7 @@
 """Measure a server under load, and how much slower the server is than its engine.
 
 Under load, many clients send requests concurrently for some minutes. During a third of the requests, the client disconnects
-at a random moment. The script prints the number of requests that were answered, broken off and answered wrongly, and the
+at a random moment. The script prints how many requests were answered, broken off, or answered wrongly. It also prints the
 memory of the server over time.
 
 To compare speeds, the script generates one text at a time, in turns through the server and with `TextGenerator` in this
@@ -113,7 +113,7 @@ def request(host: str, timeout: float, read: int | None = None, **options: Any) 
 
 
 def load(args: argparse.Namespace, pid: int, host: str, answers: list[str]) -> dict[str, Any]:
-    """Send requests from many clients until the time is over, and return the outcomes and the memory of the server."""
+    """Send requests from many clients until the time is up, and return the outcomes and the memory of the server."""
     megabytes = [memory(pid)]
     end = time.monotonic() + args.minutes * 60
     done: Counter[str] = Counter()

@@ -1,8 +1,8 @@
 """Compare the speed of training, encoding and decoding with that of other installed packages.
 
 The packages take turns on the same bytes, in one run. Every package runs in its own process (`package_worker.py`), which
-reports its peak memory. The script also compares the results with a reference, and marks different results. The reference is
-`tokenizers` for ids, and `rustbpe` for merges. (If several pairs are equally frequent, the pair with the smallest ids is
+reports its peak memory. The script also compares the results with a reference, and marks results that differ. The reference
+is `tokenizers` for ids, and `rustbpe` for merges. (If several pairs are equally frequent, the pair with the smallest ids is
 merged first.) The script writes speed.md and speed.jsonl.
 
     python benchmarks/speed.py out/ --text english=en.txt.xz --text code=code.jsonl.xz --text sinhala=si.txt.xz \\
@@ -92,7 +92,7 @@ def main() -> None:
         option("--megabytes", default=64.0, help="megabytes of each text to use")
         option("--vocab-size", default=32_000, help="number of tokens")
         option("--repeats", default=5, help="number of turns of each package")
-        option("--growth", default="1,4,16", help="text sizes for the tables of growth, in megabytes")
+        option("--growth", default="1,4,16", help="text sizes, in megabytes, for the growth tables")
         option("--threads", type=int, help="number of threads for runs with several threads (default: one for each core)")
         option("--skip", default="", help="packages to leave out, separated by commas")
         option("--only", action="append", choices=PARTS, help="a part to run (repeatable; default: all)")
@@ -108,12 +108,12 @@ def main() -> None:
             action="store_true",
             help="for runs with one thread, measure CPU time instead of wall-clock time (if the machine has other work)",
         )
-        option("--long", default=3.0, help="number of seconds; after a longer turn, a package gets no more turns")
+        option("--long", default=3.0, help="longest turn in seconds; after a longer turn, a package gets no more turns")
         option("--pin", action="store_true", help="pin measurements with one thread to one core (Linux)")
         option(
             "--processes-megabytes",
             default=60.0,
-            help="megabytes of text for the table of whole processes, in which the start of the process is timed, too",
+            help="megabytes of text for the whole-process table, whose times include process startup",
         )
 
 
@@ -251,7 +251,7 @@ def measure_training(rows: Sequence[str], docs: Docs, kind: str, args: argparse.
 
 
 def measure_processes(rows: Sequence[str], docs: Docs, pattern: str, args: argparse.Namespace) -> Results:
-    """Measure the time of whole training processes, from their start to their answer, in seconds."""
+    """Measure how many seconds whole training processes take, from their start to their answer."""
 
     def train(row: str) -> dict[str, Any]:
         started = time.perf_counter()
@@ -279,8 +279,8 @@ def measure_processes(rows: Sequence[str], docs: Docs, pattern: str, args: argpa
 
 
 def syllables_per_second(docs: Docs) -> dict[str, float]:
-    """Return how many words the native LinguisTrie cuts in a second. There are two speeds: for the ends of syllables as the
-    result, and for strings as the result.
+    """Return how many words per second the native LinguisTrie cuts: when it returns the ends of syllables (``ends``), and
+    when it returns strings (``tokenize``).
     """
     trie, text = LinguisTrie(), "".join(docs)
     ways: dict[str, Callable[[], object]] = {
@@ -352,7 +352,7 @@ def python(row: str, args: argparse.Namespace) -> str:
 
 
 def installed(names: Sequence[str], args: argparse.Namespace) -> dict[str, str]:
-    """Return the version of each row whose package is installed."""
+    """Return the package version for each row whose package is installed."""
     builds = [row for row in args.python if "@" in row]
     skipped, found = args.skip.split(","), {}
     for row in [row for name in names for row in (name, *(row for row in builds if package_of(row) == name))]:

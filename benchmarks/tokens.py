@@ -87,8 +87,8 @@ RECIPES = read_recipes(Path(__file__).with_name("tokenizers.jsonl"))
 
 def main() -> None:
     with command(__doc__, run) as option:
-        option("--corpora", type=Path, required=True, help="folder with the training text, such as si.txt.xz")
-        option("--held-out", type=Path, required=True, help="folder with held-out text, such as ntrex_si.txt")
+        option("--corpora", type=Path, required=True, help="folder with training files, such as si.txt.xz")
+        option("--held-out", type=Path, required=True, help="folder with held-out files, such as ntrex_si.txt")
         option("--vocabularies", type=Path, required=True, help="folder with existing vocabularies, such as llama3")
         option(
             "--smollm2",

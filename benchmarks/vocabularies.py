@@ -30,8 +30,8 @@ class Base:
         title: Name in tables.
         package: Name and version of the package, in the notation of npm or pip.
         files: Names of the files in the vocabulary's folder, keyed by the path in the package.
-        models: Model classes of transformers on which `transplant` was tried.
-        kind: The units that merges join, bytes or characters.
+        models: Model classes in transformers for which `transplant` was tried.
+        kind: The units that the merges join: bytes or characters.
     """
 
     title: str

@@ -2,8 +2,8 @@
 
 SentencePiece has no list of merges. It joins any two neighbours whose joined text is a token. The token with the best score
 is made first. If scores are equal, the leftmost token is made first. ``tokenizers`` joins only the pairs in a list, and each
-pair has its own rank. SentencePiece and ``tokenizers`` return the same ids for every text on two conditions: the list has
-every pair of tokens that makes a token, and the scores of the tokens are in the order that `in_order` returns.
+pair has its own rank. SentencePiece and ``tokenizers`` return the same ids for every text on two conditions: the list
+contains every pair of tokens that joins to a token, and the scores of the tokens are in the order that `in_order` returns.
 
 These conditions are sufficient for the following reason. Until a merge crosses the edge of a token's text, the merges inside
 this text do not depend on the text around it. So when a token is made, its two parts are always the same two that are joined
@@ -34,8 +34,8 @@ def pairs_of(token: Token, parts: Collection[Token]) -> list[tuple[Token, Token]
 
 
 def in_order(merges: Sequence[tuple[Token, Token]]) -> list[Token]:
-    """Return the tokens that merges make, sorted by rank. A token's rank is that of the pair that really makes it (see the
-    module).
+    """Return the tokens produced by the merges, sorted by rank. A token's rank is that of the pair that really makes the
+    token (see the docstring of the module).
 
     >>> in_order([("a", "b"), ("ab", "c"), ("b", "c"), ("a", "bc")])  # a + bc never makes abc
     ['ab', 'abc', 'bc']
@@ -61,8 +61,8 @@ def _places_of(merges: Sequence[tuple[Token, Token]]) -> dict[Token, int]:
 
 
 def _rank_of_last(token: Token, ranks: dict[tuple[Token, Token], int], *, default: int) -> int:
-    """Return the rank of the last merge when the text of a token is encoded alone. If the result is not the token, return
-    ``default``.
+    """Encode the text of a token alone, and return the rank of the last merge. If the text does not become this token,
+    return ``default``.
     """
     text = token.decode() if isinstance(token, bytes) else token
     symbols = [character.encode() if isinstance(token, bytes) else character for character in text]
@@ -79,12 +79,12 @@ def _rank_of_last(token: Token, ranks: dict[tuple[Token, Token], int], *, defaul
 def closed(
     merges: Iterable[tuple[Token, Token]], parts: Collection[Token], *, only: Callable[[Token], bool] | None = None
 ) -> list[tuple[Token, Token]]:
-    """Add every missing pair that makes one of the merged tokens. Return all pairs in the order of the tokens.
+    """Add every missing pair that joins to one of the merged tokens. Return all pairs in the order of the tokens.
 
     Args:
         merges: Pairs in the order of their ranks.
-        parts: Tokens that may be parts of a pair: all tokens that merges make, and the tokens that exist before merging.
-            Added tokens are not included, because they are taken out of the text before merging.
+        parts: Tokens that may be parts of a pair: all tokens produced by the merges, and the tokens that exist before
+            merging. Added tokens are not included, because they are taken out of the text before merging.
         only: Function that returns whether to add pairs for a token. All other tokens keep only their existing pairs. None
             means that pairs are added for every token.
 

@@ -22,7 +22,7 @@ Pair = tuple[int, int]
 
 
 class MergeTable:
-    """A list of merges ordered by rank. It looks up a pair's rank, and the token that a merge creates.
+    """A list of merges, ordered by rank, for looking up the rank of a pair and the token that its merge creates.
 
     >>> table = MergeTable([((97, 98), 256)])
     >>> apply_merges([97, 98, 97], table)
@@ -138,11 +138,11 @@ def symbols(
     """Return the tokens of a word before any merge: its bytes or, with ``characters``, its characters.
 
     Args:
-        word: A word as UTF-8. If ``characters`` is None, any bytes are allowed.
+        word: A word in UTF-8. If ``characters`` is None, any bytes are allowed.
         characters: See `merge_words`. Longer tokens are ignored.
         byte_ids: The token of each byte.
-        unknown: The token of characters without a token, instead of the tokens of their bytes, and whether a run of such
-            characters becomes one token.
+        unknown: Two values. The first is the token for characters that have no token of their own. The second is whether a
+            run of such characters becomes one token. If None, such characters become the tokens of their bytes.
 
     >>> symbols("aé".encode(), {"é".encode(): 300})
     [97, 300]
@@ -167,8 +167,8 @@ def symbols(
 
 
 def unreached_words(vocab: Collection[bytes], merges: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
-    """Return the tokens of whole characters that no sequence of merges builds from bytes. Such a token is used only if it is
-    a whole word.
+    """Return the tokens that consist of whole characters, but that no sequence of merges builds from bytes. Such a token is
+    used only if it is a whole word.
 
     >>> unreached_words({b"a", b"b", b"c", b"ab", b"abc"}, [(b"a", b"b")])
     [b'abc']

@@ -196,7 +196,8 @@ def learn_merges(
         vocabulary: The bytes of every token that ``words`` may use, ordered by id.
         merged: Merges learned earlier from the same words. They are applied first, and learning continues from there.
         tie_break: One of `TIE_BREAKS`.
-        min_frequency: The lowest count of a pair that is merged. Learning stops when all remaining pairs have lower counts.
+        min_frequency: The lowest count at which a pair is still merged. Learning stops when all remaining pairs have lower
+            counts.
         on_merge: Called at each merge with the new token's id, the pair and the pair's count.
 
     Returns:

@@ -19,11 +19,11 @@ _MOST_IN_NAME = 300
 
 
 class KeyedCall(WrittenCall):
-    """A reader of the text of a call. It takes one character at a time.
+    """A reader that takes the text of a call one character at a time.
 
     Args:
-        parameters: The JSON schema of each tool's parameters, keyed by the tool's name. The types in it decide whether a
-            value is text or JSON.
+        parameters: The JSON schema of each tool's parameters, keyed by the tool's name. The types in the schema decide
+            whether a value is text or JSON.
     """
 
     def __init__(self, parameters: Mapping[str, Any]) -> None:

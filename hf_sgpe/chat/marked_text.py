@@ -178,8 +178,8 @@ def by_template(text: str) -> Written:
 
 
 def as_answer(text: str) -> Written:
-    """Return ``text`` with an additional mark on every character. The mark means that the character is part of an answer of
-    the assistant.
+    """Return ``text`` with an additional mark on every character. The mark means that the character is part of the
+    assistant's answer.
     """
     return Written(text, marks_of(text).translate(_AS_ANSWER))
 
@@ -220,8 +220,8 @@ def spelled(value: object, text: str, spell: Callable[[str], str], *, sort_keys:
 
 
 def follow(result: Any, text: object, *others: object) -> Any:
-    """Return ``result`` with marks, if it is a string. ``result`` is the result of an operation on ``text`` and ``others``
-    that drops marks.
+    """Return ``result`` with marks, if it is a string. ``result`` comes from an operation that was applied to ``text`` and
+    ``others``, and that drops marks.
 
     If the template wrote all arguments, the template counts as the author of the result. If the template wrote only
     ``others``, the characters of ``text`` keep their marks in two cases: the result contains ``text`` exactly once, or the
@@ -308,13 +308,13 @@ def marks_of(text: str) -> bytes:
 
 
 class Finder:
-    """A search for special tokens by the rule of encoding: the leftmost added token is found first. If several begin at the
-    same place, the longest is found.
+    """A finder of special tokens that follows the rule of the encoder: the leftmost added token is found first. If several
+    tokens begin at the same position, the longest is found.
 
     Args:
         special: Texts of the special tokens.
         others: Texts of added tokens that are not special.
-        matching: The rules of tokens that do not simply match their own text.
+        matching: The rules for tokens that do not simply match their own text.
 
     Attributes:
         names: Texts of the special tokens.
@@ -345,8 +345,8 @@ class Finder:
                 yield match.span()
 
     def reach(self, text: str, start: int, stop: int, after: int) -> tuple[int, int] | None:
-        """Return the start and stop of a special token. White space that the token takes, from ``after`` on, is included.
-        Return None if the token is inside a word.
+        """Return the start and stop of a special token, including white space that belongs to the token and is not before
+        ``after``. Return None if the token is a ``single_word`` token inside a word.
         """
         return self._matching.get(text[start:stop], EXACTLY).reach(text, start, stop, after)
 
@@ -383,7 +383,7 @@ def parts(text: Written, special: Finder, start: int = 0) -> Iterator[Part]:
 
 
 def is_plain(text: Written, special: Finder) -> bool:
-    """Return whether plain encoding of ``text`` finds the special tokens that the template wrote, and no others."""
+    """Return whether plain encoding of ``text`` finds exactly those special tokens that the template wrote."""
     return list(special.spans(text)) == list(_template_spans(text, special))
 
 

@@ -14,7 +14,7 @@ _MOST_IN_NAME = 300
 
 
 class NamedCall(WrittenCall):
-    """A reader of the text of a call. It takes one character at a time."""
+    """A reader that takes the text of a call one character at a time."""
 
     def __init__(self) -> None:
         super().__init__(1)

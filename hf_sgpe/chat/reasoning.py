@@ -17,7 +17,7 @@ class Reasoning(str):
 
 @dataclass(frozen=True)
 class ReasoningMarks:
-    """The marks of a format of reasoning.
+    """The marks before and after the reasoning in one format.
 
     Args:
         opening: Mark before the reasoning. Many templates write this mark at the end of the prompt.
@@ -42,12 +42,12 @@ Place: TypeAlias = Literal["before", "inside", "after"]
 
 
 def reasoning_of(template: str) -> ReasoningMarks | None:
-    """Return the marks of reasoning that a chat template contains, or None."""
+    """Return the reasoning marks that a chat template contains, or None."""
     return next((marks for marks in REASONING_MARKS if marks.opening in template), None)
 
 
 def place_after(prompt: str, marks: ReasoningMarks, *, continued: str = "") -> Place:
-    """Return where an answer begins.
+    """Return where an answer begins: before any reasoning, inside reasoning, or after reasoning.
 
     Args:
         prompt: The end of the prompt, with special tokens.
@@ -88,13 +88,13 @@ class AnswerReader(Protocol):
 class ReasoningReader:
     """A reader that separates the reasoning at the beginning of an answer. Another reader reads the rest.
 
-    If a mark is a token of the vocabulary, only this token is a mark. The token arrives as `Mark`.
+    If a mark is a token of the vocabulary, only this token counts as the mark. The token arrives as `Mark`.
 
     Args:
         marks: The marks.
-        place: Where the answer begins.
-        tokens: The marks that are tokens of the vocabulary, each with the text that it has in an answer outside of its
-            place.
+        place: Where the answer begins: before any reasoning, inside reasoning, or after reasoning.
+        tokens: Dict from each mark that is a token of the vocabulary to the text that replaces the token if it occurs where
+            it does not begin or end reasoning.
         then: Reader of the rest. None if the rest is only text.
         is_exact: Whether white space after the reasoning belongs to the answer.
 
@@ -131,7 +131,9 @@ class ReasoningReader:
         return self._then is not None and self._then.is_full
 
     def read(self, text: str) -> Iterator[str | CallPart]:
-        """Read the next part of the answer. Yield reasoning as `Reasoning`, and the parts of the rest."""
+        """Read the next part of the answer. Yield the reasoning as `Reasoning`, and the rest in the parts that ``then``
+        yields.
+        """
         if isinstance(text, Mark) and self._place == "before" and text == self._marks.opening and not self._held.strip():
             self._held, self._place = "", "inside"
         elif isinstance(text, Mark) and self._place == "inside":

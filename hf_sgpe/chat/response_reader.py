@@ -88,7 +88,7 @@ class ResponseReader:
         yield from self._parsed(lambda: self._parser.finalize()[1], "")
 
     def _parsed(self, parse: Callable[[], list[dict[str, Any]]], text: str) -> Iterator[str | CallPart]:
-        """Yield the parts in the events of the parser. Anything that the parser cannot parse is text."""
+        """Yield the parts in the events of the parser. Anything that the parser cannot parse is yielded as text."""
         if self._is_broken:
             if text:
                 yield text

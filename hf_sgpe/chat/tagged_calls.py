@@ -16,7 +16,7 @@ PARAMETER, END_OF_VALUE, END = "<parameter=", "</parameter>", "</function>"
 
 
 class TaggedCall(WrittenCall):
-    """A reader of the text of a call. It takes one character at a time.
+    """A reader that takes the text of a call one character at a time.
 
     Args:
         parameters: The JSON schema of each tool's parameters, keyed by the tool's name. The types in the schema decide

@@ -1,4 +1,4 @@
-"""Properties of a chat template. To find them, short conversations are rendered with the template."""
+"""Properties of a chat template, found by rendering short conversations with the template."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def knows_developer(template: str) -> bool:
 def fields_without_content(template: str) -> tuple[tuple[str, Any], ...]:
     """Return the fields that stand for missing content in a message with tool calls.
 
-    Some templates expect no content, others an empty text, and others None. With a wrong value, they fail or do not write
-    the calls.
+    Some templates expect no content, some an empty text, and some None. With a wrong value, a template fails or does not
+    write the calls.
     """
     call = {**_CALL, "function": {"name": _NAME, "arguments": {"a": _ARGUMENT}}}
     result = {"role": "tool", "tool_call_id": _CALL["id"], "name": _NAME, "content": "R"}

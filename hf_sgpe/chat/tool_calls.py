@@ -23,7 +23,7 @@ class CallPart(NamedTuple):
 
     Attributes:
         number: Number of the call in the answer, from 0.
-        name: Name of the function in the first part of the call. None in later parts.
+        name: In the first part of a call, the name of the function. In later parts, None.
         arguments: The next characters of the arguments' JSON.
     """
 
@@ -33,7 +33,7 @@ class CallPart(NamedTuple):
 
 
 class Mark(str):
-    """The text of a token that is a mark of a format, as an argument of `CallReader.read`."""
+    """The text of a token that is a mark of a format, when it is passed to `CallReader.read`."""
 
     __slots__ = ()
 
@@ -44,7 +44,7 @@ class CallFormat:
 
     Args:
         name: Name of the format.
-        pattern: Regular expression that matches in the chat templates of models with this format.
+        pattern: Regular expression that matches a part of the chat template of each model with this format.
         key: Name of the object's field with the arguments.
         opening: Mark before calls. If the format has no mark, an answer is a call if it begins with a JSON object that
             contains the name of a tool.
@@ -399,7 +399,7 @@ CallPart(number=0, name=None, arguments=': 1}')]
 
 
 def joined(parts: Iterable[CallPart]) -> list[dict[str, Any]]:
-    """Join ``parts`` to whole calls, each with ``name`` and ``arguments``."""
+    """Join ``parts`` into whole calls, each with ``name`` and ``arguments``."""
     calls: dict[int, dict[str, Any]] = {}
     for part in parts:
         call = calls.setdefault(part.number, {"name": part.name, "arguments": ""})
@@ -417,5 +417,5 @@ _MOST_BEFORE_CALL = 200
 
 
 def begun(text: str, mark: str) -> int:
-    """Return the length of the longest end of ``text`` that is a beginning of ``mark``."""
+    """Return the length of the longest suffix of ``text`` that is a prefix of ``mark``."""
     return next((size for size in range(min(len(text), len(mark) - 1), 0, -1) if mark.startswith(text[-size:])), 0)

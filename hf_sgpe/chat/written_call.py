@@ -1,4 +1,4 @@
-"""The base class of readers of a tool call. They take one character of the call at a time."""
+"""The base class of the readers that take a tool call one character at a time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 
 class WrittenCall(ABC):
-    """A reader of the text of a call. It takes one character at a time.
+    """A reader that takes the text of a call one character at a time.
 
     Attributes:
         depth: The number of open brackets. The call ends when it is 0.

@@ -13,7 +13,7 @@ from hf_sgpe.terminal.progress import is_quiet
 
 @command(epilog="Example: hf-sgpe adapt smollm2 si.txt.xz --script si --keep en.txt.xz --budget 10M --out smollm2-si")
 def adapt(given: Adaptation, as_json: Json = False) -> None:
-    """Adapt a model to a language: extend its tokenizer, add rows for the new tokens, train it, and write a report.
+    """Adapt a model to a language: extend its tokenizer, add rows for the new tokens, train the model, and write a report.
 
     Before training, the command prints the number of tokens, and the memory and time that training needs, measured on the
     first rows. To continue an interrupted run, add --resume. At the end, --out contains the extended tokenizer (tokenizer),

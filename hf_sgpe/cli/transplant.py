@@ -78,8 +78,8 @@ def transplant(given: TransplantOptions, as_json: Json = False) -> None:
     same, bit for bit.
 
     The result is a folder with the model, the tokenizer and the card. transformers loads this folder like the original
-    model. The new model works at once, but train it further on text in the new language. Before this training, a model with
-    a few hundred new tokens can predict worse than the old model.
+    model. The new model works at once, but should be trained further on text in the new language. Before this training, a
+    model with a few hundred new tokens can predict worse than the old model.
     """
     from trainers.language_models.training_runs import require_pytorch
 

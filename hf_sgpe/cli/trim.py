@@ -139,7 +139,7 @@ def trim(given: TrimOptions, as_json: Json = False) -> None:
 
 
 def _dropped(trimming: Trimming) -> str:
-    """Return the numbers of dropped tokens as a phrase."""
+    """Return a phrase that says how many tokens were dropped."""
     largest = [f"{number:,} {name if name == PARTS else f'of {name}'}" for name, number in trimming.dropped.items()]
     more = [f"{len(largest) - _SHOWN} more scripts"] if len(largest) > _SHOWN else []
     unused = [f"{trimming.unused:,} that the corpus does not need"] if trimming.unused else []

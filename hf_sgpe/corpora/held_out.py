@@ -35,7 +35,7 @@ class HeldOut(Corpus):
         """Return the texts that a model reads, including line ends.
 
         Raises:
-            SGPEError: the texts are empty or white space. Other errors are those of `trainers.read_texts`.
+            SGPEError: the texts are empty or contain only white space. Other errors are those of `trainers.read_texts`.
         """
         documents = read_model_texts(self.files, text_field=self.text_field)
         texts = [normalized(text if isinstance(text, str) else "".join(text)) for text in documents]

@@ -37,7 +37,7 @@ class DatasetTexts:
         return self.name
 
     def part(self, number: int, parts: int) -> DatasetTexts:
-        """Divide this dataset into ``parts`` parts, and return part ``number``. The first part has number 0.
+        """Divide this dataset into ``parts`` parts, and return the part with the index ``number``, counted from 0.
 
         A streamed dataset is divided by files, so some parts may be empty.
         """
@@ -159,7 +159,7 @@ def _saved(dataset: Any, split: str, where: str) -> Any:
 
 @contextmanager
 def _one_line_errors(where: str) -> Iterator[None]:
-    """Convert each error of the library in this block into a one-line `SGPEError` with the name of the dataset."""
+    """Convert library errors raised inside the ``with`` block into a one-line `SGPEError` that begins with ``where``."""
     try:
         yield
     except (SGPEError, KeyboardInterrupt, GeneratorExit):

@@ -76,8 +76,8 @@ def find_hub_files(address: str) -> list[HubFile]:
 
 
 def _pinned(files: Any, address: str) -> str:
-    """Add the latest commit of the revision to an address, so that a push to the repository cannot change files while they
-    are read.
+    """Add the latest commit of the revision to an address, so that a push to the repository cannot change the files while
+    they are being read.
     """
     from huggingface_hub import HfApi
 

@@ -51,8 +51,8 @@ def find_files(paths: Iterable[str | os.PathLike[str] | HubFile]) -> list[Corpus
     """Return the corpus files at ``paths``. A path is a file, a folder (for all files below it, except hidden ones) or a
     glob.
 
-    A path that begins with ``hf://`` is on the Hub. Its files are read at the commit that is the latest at the time of this
-    call.
+    A path that begins with ``hf://`` is on the Hub. Its files are read from the commit that is the latest when this function
+    is called.
 
     Raises:
         SGPEError: a path does not exist or has no files of a known kind.

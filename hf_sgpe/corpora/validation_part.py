@@ -1,7 +1,7 @@
 """The validation part of a corpus: texts that are not used for training. They are chosen by a hash of each text.
 
-The choice does not depend on the order of the texts, on their files, or on the machine. Equal texts are in the same part. A
-larger share keeps all texts of a smaller validation part and adds others.
+The choice does not depend on the order of the texts, on their files, or on the machine. Equal texts are in the same part. If
+the share is increased, the validation part keeps all of its texts and gains more.
 """
 
 from __future__ import annotations
