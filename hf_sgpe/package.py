@@ -16,11 +16,11 @@ except PackageNotFoundError:  # the source is imported without an installation
 
 
 def lazily(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` for a package. With them, public names are imported on first use.
+    """Return a ``__getattr__`` and a ``__dir__`` that let a package import its public names on first use.
 
     Args:
         package: Name of the package.
-        names: The public names of each module, separated by spaces and keyed by module.
+        names: Dict from each module to its public names, separated by spaces.
     """
     homes = {name: module for module, listed in names.items() for name in listed.split()}
 

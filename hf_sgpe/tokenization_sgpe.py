@@ -1,4 +1,4 @@
-"""SGPETokenizerFast: the class that makes a trained tokenizer a fast tokenizer of transformers.
+"""SGPETokenizerFast: the class that turns a trained tokenizer into a fast tokenizer for transformers.
 
 The class must not define ``__init__``. Otherwise, transformers would rebuild the backend from the vocabulary alone, and
 silently drop the pre-tokenizer, the decoder and the merges.
@@ -258,12 +258,12 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         """Write the tokenizer's files, all or none. The arguments are the same as in transformers, with one addition.
 
         Args:
-            portable: If True, AutoTokenizer loads the folder as a class of transformers. This works with any version of
-                transformers, with or without this package, and with any model in the same folder.
-                `SGPETokenizerFast.from_pretrained` loads the folder as this class, and so does AutoTokenizer with
-                ``trust_remote_code=True``. If False, AutoTokenizer loads the folder as this class, if the class was imported
-                before. But without this package, transformers 4 cannot load such a folder, and transformers 5 changes the
-                ids if the folder contains a model of the Qwen family.
+            portable: If True, AutoTokenizer loads the folder as an instance of a class in transformers. This works with any
+                version of transformers, with or without this package, and with any model in the same folder.
+                `SGPETokenizerFast.from_pretrained` loads the folder as an instance of this class, and so does AutoTokenizer
+                with ``trust_remote_code=True``. If False, AutoTokenizer loads the folder as an instance of this class if the
+                class was imported before. But without this package, transformers 4 cannot load such a folder, and
+                transformers 5 changes the ids if the folder contains a model of the Qwen family.
         """
         if isinstance(self.chat_template, str) and self.chat_template in SPECIAL_TOKENS:
             self.chat_template = load_template(self.chat_template)  # other programs do not know the name of this class

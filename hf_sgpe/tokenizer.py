@@ -130,7 +130,7 @@ class BPETokenizer:
         return repr(self.data).replace("TokenizerData", "BPETokenizer", 1)
 
     def get_vocab(self) -> dict[str, int]:
-        """Return the ids of all tokens, keyed by vocabulary string, in the order of ids. Special tokens are included. See
+        """Return a dict from vocabulary strings to ids for all tokens, including special tokens, in the order of ids. See
         `TokenizerData.get_vocab`.
         """
         return self.data.get_vocab()
@@ -241,7 +241,7 @@ class BPETokenizer:
         return tokenizer
 
     def add_special_tokens(self, special_tokens: Sequence[str] | Mapping[str, int]) -> BPETokenizer:
-        """Return a tokenizer with additional special tokens. This tokenizer does not change.
+        """Return a copy of this tokenizer with additional special tokens. The original does not change.
 
         Args:
             special_tokens: A mapping from texts to ids, or a list of texts, which get the next free ids. Existing special
@@ -433,14 +433,14 @@ class BPETokenizer:
         max_length: int | None = None,
         return_tensors: str | None = None,
     ) -> dict[str, Any]:
-        """Return ``input_ids`` and ``attention_mask`` for a model. For several texts, both have a row for each text. For a
-        single text, both are a list.
+        """Return ``input_ids`` and ``attention_mask`` for a model. For several texts, each of the two has one row for each
+        text. For a single text, each is a list.
 
         Args:
             padding: True or ``"longest"`` pads rows up to the longest row, ``"max_length"`` up to the argument
                 ``max_length``. Rows are padded with the padding token, or with id 0 if there is none. As in transformers,
                 only ``truncation`` cuts longer rows.
-            truncation: Whether to cut rows after ``max_length`` ids. The special tokens of the template count.
+            truncation: Whether to cut rows after ``max_length`` ids. The template's special tokens count as ids, too.
             max_length: Length of rows. None: the number of ids that the model accepts.
             return_tensors: ``"np"`` or ``"pt"`` for int64 arrays of shape (rows, length), even for a single text.
 
@@ -578,7 +578,7 @@ class BPETokenizer:
     def encode_to_numpy(
         self, text: str, *, add_special_tokens: bool = False, allowed_special: AllowedSpecial = "none"
     ) -> NDArray[np.int32]:
-        """Return the ids of `encode` as a one-dimensional int32 array. It takes a tenth of the memory of a list."""
+        """Return the ids of `encode` as a one-dimensional int32 array, which takes a tenth of the memory of a list."""
         if add_special_tokens and self.template:
             import numpy as np
 
@@ -810,7 +810,8 @@ class BPETokenizer:
         If the bytes of a character are spread over several tokens, the character is yielded with the last of these tokens.
 
         Args:
-            continues: Whether the ids continue a text. If they do, a leading space was not added by encoding.
+            continues: Whether the ids continue a text. If they do, a leading space is kept, because it was not added by
+                encoding.
             keep_unfinished: Whether to yield the bytes of an incomplete character at the end. They are handled according to
                 ``errors``.
 
@@ -829,13 +830,14 @@ class BPETokenizer:
     # ---------------------------------------------------------------- tokens and ids
 
     def convert_tokens_to_ids(self, tokens: str | Iterable[str]) -> Any:
-        """Return the id of a vocabulary string, or a list of ids. The id of an unknown token is -1."""
+        """Return the id of a vocabulary string or, for several strings, a list of ids. An unknown token has the id -1."""
         if isinstance(tokens, str):
             return self._ids_of.get(tokens, -1)
         return [self._ids_of.get(token, -1) for token in tokens]
 
     def convert_ids_to_tokens(self, ids: int | Iterable[int]) -> Any:
-        """Return the vocabulary string of an id, or a list of strings. The string of an unknown id is empty.
+        """Return the vocabulary string of an id or, for a list of ids, a list of strings. The string of an unknown id is
+        empty.
 
         Raises:
             TypeError: an id is not a whole number.

@@ -1,4 +1,4 @@
-"""Access to a server: keys, and web pages of other sites."""
+"""Access to a server: keys of clients, and web pages of other sites."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def read_keys(path: Path) -> list[str]:
 
 
 def check_key(request: Request, keys: Collection[str]) -> None:
-    """Check that a request has one of the keys, if there are any.
+    """Check that a request sends one of the server's keys, if the server has any keys.
 
     Raises:
         RequestError: the key is missing or wrong.
@@ -54,7 +54,8 @@ def check_key(request: Request, keys: Collection[str]) -> None:
 
 
 def check_origins(origins: Sequence[str]) -> None:
-    """Check that texts are origins as browsers send them: ``https://example.org``, with the port unless it is the default.
+    """Check that each text is an origin as browsers send it: ``https://example.org``, with the port unless that is the
+    default port.
 
     Raises:
         SGPEError: a text is neither an origin nor ``*``.
@@ -68,7 +69,9 @@ def check_origins(origins: Sequence[str]) -> None:
 
 
 def for_web_pages(origins: Sequence[str]) -> list[Middleware]:
-    """Return the middleware that lets web pages of these origins use the server; an empty list if there are no origins."""
+    """Return a list of the middleware that lets web pages of these origins use the server. Without origins, the list is
+    empty.
+    """
     if not origins:
         return []
     middleware = Middleware(

@@ -12,12 +12,13 @@ from hf_sgpe.generation.pieces import Piece
 
 
 def with_parts(pieces: Iterator[Piece], reader: AnswerReader, *, has_text: bool) -> Iterator[Piece]:
-    """Yield the pieces of an answer, with reasoning and tool calls in place of their text.
+    """Yield the pieces of an answer. Parsed reasoning and tool calls replace the text from which they were read.
 
     An answer ends when it has the maximum number of calls.
 
     Args:
-        has_text: Whether text is shown. Without it, an answer has only calls, and an incomplete call is not shown as text.
+        has_text: Whether text is shown. If it is not, an answer contains only calls, and an incomplete call is not shown as
+            text.
     """
     place = 0
     with closing(pieces):  # type: ignore[type-var]
@@ -35,7 +36,7 @@ def with_parts(pieces: Iterator[Piece], reader: AnswerReader, *, has_text: bool)
 
 
 def _said(parts: list[str | CallPart], piece: Piece, finish_reason: Any, *, has_text: bool) -> Iterator[Piece]:
-    """Yield the piece with the parts that a reader found in it, unless it is empty."""
+    """Yield the piece, with the parts that a reader found in it, unless the piece is empty."""
     calls = tuple(part for part in parts if isinstance(part, CallPart))
     reasoning = "".join(part for part in parts if isinstance(part, Reasoning))
     text = "".join(part for part in parts if isinstance(part, str) and not isinstance(part, Reasoning))
@@ -47,7 +48,7 @@ def _said(parts: list[str | CallPart], piece: Piece, finish_reason: Any, *, has_
 
 
 def _split(piece: Piece, place: int) -> Iterator[str]:
-    """Yield the text of a piece and its marks, in order. ``place`` is the number of characters before the piece."""
+    """Yield the texts and marks of a piece, in order. ``place`` is the number of characters before the piece."""
     done = 0
     for mark in piece.marks:
         end = max(mark.place - place, done)

@@ -19,7 +19,7 @@ def read_rule(
     If the request has tools, an answer either calls tools or follows the rule.
 
     Args:
-        stop_ids: Tokens that end an answer, in addition to the model's own.
+        stop_ids: Tokens that end an answer, in addition to the model's own end tokens.
 
     Raises:
         RequestError: the rule is invalid, or cannot be combined with another rule or with the tools.
@@ -78,7 +78,7 @@ def _schema_of(given: Parameters) -> dict[str, Any] | None:
 
 
 def _structured(value: Any) -> tuple[Rule | None, dict[str, Any] | None, str]:
-    """Return the rule or the JSON schema of ``structured_outputs``, and the name of the parameter that sets it."""
+    """Return the rule or the JSON schema that ``structured_outputs`` requires, and the full name of the parameter."""
     where = "structured_outputs"
     if not isinstance(value, dict):
         raise RequestError(f"{where} must be an object, not {kind(value)}", param=where)

@@ -28,7 +28,7 @@ def to_json(value: Any) -> bytes:
 
 
 def event(value: Any) -> bytes:
-    """Return the event of a stream that sends ``value`` as JSON."""
+    """Return a stream event that sends ``value`` as JSON."""
     return b"data: " + to_json(value) + b"\n\n"
 
 
@@ -68,7 +68,7 @@ class Completion:
         return self._record(self.whole_object, choices, usage=self._usage())
 
     def first_parts(self) -> Iterator[dict[str, Any]]:
-        """Yield the events that are sent before any generated piece: one for each choice, if any."""
+        """Yield the events that are sent before any generated piece: one for each choice, or none."""
         for number in range(len(self._generated)):
             if echo := self._echo(number):
                 yield self._part(self._choice(number, self._said(echo)))
@@ -117,7 +117,7 @@ class Completion:
         }
 
     def _named(self, scored: tuple[int, float]) -> tuple[str, float]:
-        """Return a token's text and log-probability for JSON; a token without whole characters is shown as bytes."""
+        """Return a token's text and log-probability for JSON. A token that cuts a character is shown as bytes."""
         id, logprob = scored
         token = self._bytes_of(id)
         if not token:
@@ -150,7 +150,7 @@ class Completion:
 
 
 def _call_delta(number: int, parts: Sequence[CallPart]) -> dict[str, Any]:
-    """Return the next parts of a tool call in the form of streams: the first part has the id and the name."""
+    """Return the next parts of a tool call in the form for streams. The first part contains the call's id and name."""
     arguments = "".join(part.arguments for part in parts)
     if parts[0].name is None:
         return {"index": number, "function": {"arguments": arguments}}
@@ -163,7 +163,7 @@ def _new_id() -> str:
 
 
 class ChatCompletion(Completion):
-    """The answer to a request for ``/v1/chat/completions``, with the field names of chats."""
+    """The answer to a request for ``/v1/chat/completions``, with the field names for chats."""
 
     prefix = "chatcmpl"
     whole_object = "chat.completion"

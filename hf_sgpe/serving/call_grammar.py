@@ -21,7 +21,7 @@ class CallGrammar:
 
     Args:
         written: The format.
-        ids: The marks of the format that are tokens of the vocabulary, with their ids.
+        ids: Dict from marks to ids, for those marks of the format that are tokens of the vocabulary.
     """
 
     def __init__(self, written: CallFormat, ids: Mapping[str, int]) -> None:
@@ -32,7 +32,7 @@ class CallGrammar:
         """Return the lines of a grammar whose rule ``calls`` matches calls of ``functions``.
 
         Args:
-            most: Maximum number of calls; only 1 and None, for no limit, are supported.
+            most: Maximum number of calls: 1, or None for no limit. Other numbers are not supported.
         """
         written = self._written
         opening = self._sequence(written.opening, written.before)
@@ -81,7 +81,9 @@ class CallGrammar:
             yield from self._value(f"{rule}_value", value, "", end_of_value)
 
     def _value(self, rule: str, schema: Any, around: str, mark: str) -> Iterator[str]:
-        """Yield the lines of a value and the mark after it. Texts are written as they are, other values as JSON."""
+        """Yield the grammar lines for a value and the mark after the value. Texts are written as they are, other values as
+        JSON.
+        """
         schema = schema if isinstance(schema, Mapping) else {}
         end = self._sequence(around, mark)
         choices = schema.get("enum", [schema["const"]] if "const" in schema else [])
@@ -103,13 +105,13 @@ class CallGrammar:
 
 
 def _properties(number: int, schema: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
-    """Yield the rule, the name and the schema of each parameter."""
+    """Yield the name of the rule, the name of the parameter, and the parameter's schema, for each parameter."""
     shared = {name: schema[name] for name in ("$defs", "definitions") if name in schema}
     for place, (key, value) in enumerate((schema.get("properties") or {}).items()):
         yield f"parameter_{number}_{place}", key, {**shared, **value} if isinstance(value, Mapping) else value
 
 
 def _parameters(number: int, schema: Mapping[str, Any]) -> str:
-    """Return the sequence of the parameters' rules; parameters that are not required may be missing."""
+    """Return the rules of the parameters as a sequence, in which the rules of optional parameters may be missing."""
     required = schema.get("required") or ()
     return " ".join(f"{rule}{'' if key in required else '?'}" for rule, key, _ in _properties(number, schema))

@@ -29,9 +29,9 @@ class AskedEmbeddings:
     """The content of a request for embeddings.
 
     Args:
-        inputs: Ids of each text.
+        inputs: Token ids of each text.
         dimensions: Number of dimensions of each embedding; None for all.
-        is_base64: Whether embeddings are base64 of little-endian 32-bit numbers, instead of lists.
+        is_base64: Whether embeddings are sent as base64 of little-endian 32-bit numbers instead of as lists.
     """
 
     inputs: list[list[int]]
@@ -40,11 +40,11 @@ class AskedEmbeddings:
 
     @property
     def tokens(self) -> int:
-        """The number of tokens of all texts."""
+        """The total number of tokens in the texts."""
         return sum(map(len, self.inputs))
 
     def written(self, embedding: Embedding) -> list[float] | str:
-        """Return an embedding in the requested form, scaled to the length 1."""
+        """Return an embedding in the requested form, scaled to length 1."""
         short = embedding[: self.dimensions].astype(np.float64)
         scaled = (short / (np.linalg.norm(short) or 1.0)).astype("<f4")
         return base64.b64encode(scaled.tobytes()).decode() if self.is_base64 else [float(number) for number in scaled]

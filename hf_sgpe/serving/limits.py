@@ -13,11 +13,11 @@ class Limits:
     """The limits for one request.
 
     Args:
-        max_new_tokens: Maximum number of tokens in an answer. A chat request without a number of tokens gets this maximum,
-            or the rest of the context if that is less.
-        max_choices: Maximum number of answers to one request: the number of prompts times ``n``.
+        max_new_tokens: Maximum number of tokens in an answer. A chat request that does not set a number of tokens gets this
+            maximum or, if less of the context is left, that rest.
+        max_choices: Maximum number of answers to one request, which asks for ``n`` answers to each of its prompts.
         max_waiting: Maximum number of requests that wait while another request is answered.
-        max_body: Maximum size of the body in bytes.
+        max_body: Maximum size of a request's body, in bytes.
 
     Raises:
         SGPEError: a number is too small.

@@ -15,9 +15,9 @@ ROLES = ("system", "developer", "user", "assistant", "tool")
 def read_messages(messages: Any, template: str) -> list[dict[str, Any]]:
     """Return the messages of a request as a chat template expects them.
 
-    The arguments of tool calls become objects, text parts are joined, and fields without a value are left out. Missing
-    content of a message with tool calls has the form that the template expects. The role ``developer``, OpenAI's newer name
-    of ``system``, becomes ``system`` for templates that do not know it.
+    The arguments of tool calls become objects, text parts are joined, and fields without a value are left out. If a message
+    with tool calls has no content, its ``content`` is set or left out as the template expects. The role ``developer``,
+    OpenAI's newer name for ``system``, becomes ``system`` for templates that do not know it.
 
     Args:
         template: Source of the chat template.
@@ -64,7 +64,7 @@ def _message(message: Any, name: str) -> dict[str, Any]:
 
 
 def _text(value: Any, param: str, name: str) -> str:
-    """Return a text field; if ``content`` is a list of parts of type ``text``, join them."""
+    """Return a text field. If the field ``content`` is a list of parts of type ``text``, join the parts."""
     field = param.rpartition(".")[2]
     if isinstance(value, list) and field == "content":
         for part in value:

@@ -29,15 +29,15 @@ class _Loaded:
 
 
 class ModelFolders:
-    """The models of the command line, and what is loaded of them.
+    """The models given on the command line, and those of them that are loaded into memory.
 
     Args:
         given: Paths of models, folders with several models, or repositories on the Hub.
         load: Function that loads a model.
-        name: Name of the model in the API; None for the last part of its path.
+        name: Name of the model in the API; None for the last part of the model's path.
 
     Raises:
-        SGPEError: two models have the same name, or there is a ``name`` for several models.
+        SGPEError: two models have the same name, or a ``name`` is given for several models.
     """
 
     def __init__(self, given: Sequence[str], load: Load, name: str | None = None) -> None:
@@ -51,7 +51,7 @@ class ModelFolders:
         """Return the paths of all models, keyed by name.
 
         Raises:
-            SGPEError: as the constructor.
+            SGPEError: for the same reasons as in the constructor.
         """
         names = {one.path: name for name, one in self._loaded.items()}
         listed = [path for given in self._given for path in _models_in(given, names)]
@@ -82,7 +82,7 @@ class ModelFolders:
     def reload(self, say: Callable[[str], None]) -> list[Served]:
         """Load new and changed models, and return all models. Models that are replaced or removed are not closed.
 
-        If a model cannot be loaded, the previous one stays.
+        If a changed model cannot be loaded, its previous version stays.
 
         Args:
             say: Function that is called with a line about each change and each problem.
@@ -143,7 +143,7 @@ def fingerprint_of(path: str) -> Fingerprint:
 
 
 def check_memory(path: str) -> None:
-    """Check that there is memory for the weights of a model, if the system reports its available memory.
+    """Check that there is enough memory for the weights of a model, if the system reports its available memory.
 
     Raises:
         SGPEError: there is not enough memory.
@@ -158,8 +158,8 @@ def check_memory(path: str) -> None:
 
 
 def _models_in(given: str, known: Collection[str]) -> list[str]:
-    """Return the paths of the models in a folder of models, or ``given`` itself. ``known`` paths that exist count as models,
-    even if their files are broken.
+    """Return the paths of the models in the folder ``given``, or ``given`` itself if it is not a folder of models. Existing
+    paths in ``known`` count as models even if their files are broken.
     """
     folder = Path(given)
     if not folder.is_dir() or given in known or _is_model(folder):
@@ -182,7 +182,7 @@ def _files_of(path: str) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def _available_memory() -> int | None:
-    """Return the bytes of memory that programs can still use; None if the system does not report them."""
+    """Return how many bytes of memory programs can still use; None if the system does not report this."""
     with suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         return int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1]) << 10

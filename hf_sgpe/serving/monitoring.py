@@ -26,8 +26,8 @@ class Observed:
         route: Path of the route; ``other`` for an unknown path, so that clients cannot add metrics.
         status: HTTP status of the response.
         prompt_tokens: Number of tokens in the prompts of an accepted request.
-        generated: Number of generated tokens of each choice.
-        reused: Number of tokens of the prompt of each choice that were kept from an earlier text.
+        generated: For each choice, the number of generated tokens.
+        reused: For each choice, the number of prompt tokens that were kept from an earlier text.
         begun: Time at which the request arrived, in seconds of `time.perf_counter`.
         first: Time at which the first part of an answer was ready; None before that.
     """
@@ -46,7 +46,7 @@ class Observed:
         Args:
             number: Number of the choice.
             generated: Number of tokens generated so far for this choice.
-            reused: Number of tokens of its prompt that were not computed again.
+            reused: Number of tokens of the choice's prompt that were not computed again.
         """
         self.generated[number] = generated
         self.reused[number] = reused
@@ -87,7 +87,7 @@ class Metrics:
         self._prompt_tokens = self._generated_tokens = self._reused_tokens = 0
 
     def add(self, observed: Observed) -> None:
-        """Add a request that has ended."""
+        """Add the measurements of a request that has ended."""
         self._requests[observed.route, observed.status] += 1
         self._seconds.setdefault(observed.route, _Histogram()).add(time.perf_counter() - observed.begun)
         if observed.first is not None:
@@ -100,7 +100,7 @@ class Metrics:
         """Return the metrics in the text format.
 
         Args:
-            engines: Name of each served model → name of its engine.
+            engines: Dict from the name of each served model to the name of its engine.
             running: Number of requests that the engines are answering.
             waiting: Number of requests that wait for an engine.
         """
@@ -142,7 +142,6 @@ class Monitor:
 
     The application's routes find the request's `Observed` as ``observed`` in the state of the request.
 
-
     Args:
         log: Function that is called with a log line for each request; None for no log.
     """
@@ -176,7 +175,7 @@ class Monitor:
 
 
 def line_of(scope: Mapping[str, object], observed: Observed) -> str:
-    """Return the log line of a request: time, client, method, path, status, seconds, tokens of prompt and answer."""
+    """Return the log line of a request: time, client, method, path, status, seconds, numbers of prompt and answer tokens."""
     client = scope.get("client")
     host = client[0] if isinstance(client, (tuple, list)) else "-"
     raw = scope.get("raw_path")

@@ -48,8 +48,8 @@ class Parameters:
     Args:
         record: The JSON object.
         known: Names of the supported parameters.
-        without_effect: Parameters that are accepted only with certain values, because these have no effect: parameter →
-            values. Null never has an effect.
+        without_effect: Dict from unsupported parameters to those of their values that have no effect. With these values, and
+            with null, the parameters are accepted.
         where: Prefix of names in error messages.
 
     Raises:
@@ -90,7 +90,9 @@ class Parameters:
         return value
 
     def one_of(self, names: tuple[str, ...]) -> str:
-        """Return which of several names of the same parameter the request uses; the first name if it uses none."""
+        """Return the name that the request uses, of several names for the same parameter. If it uses none, return the first
+        name.
+        """
         used = [name for name in names if self.get(name) is not None]
         if len(used) > 1:
             raise RequestError(f"{' and '.join(used)} mean the same: give only one", param=used[1])
@@ -99,7 +101,7 @@ class Parameters:
 
 @contextmanager
 def about(name: str) -> Iterator[None]:
-    """Run a block, and turn an SGPEError in it into a RequestError about the parameter ``name``.
+    """Convert an SGPEError raised in the ``with`` block into a RequestError about the parameter ``name``.
 
     Raises:
         RequestError: the block raised an SGPEError.

@@ -12,7 +12,7 @@ from hf_sgpe.errors import SGPEError
 
 
 class LineFullError(SGPEError):
-    """An error for a request when the maximum number of requests is already waiting."""
+    """An error for a request that arrives when the maximum number of requests is already waiting."""
 
 
 class LineClosedError(SGPEError):
@@ -27,8 +27,9 @@ class Ticket:
 
     Attributes:
         texts: Iterators that generate the texts. The line's thread runs them one after another.
-        receive: Callback with the number of a text and either an item of its iterator or the error that ended the ticket.
-            It must ignore calls after an error. It usually runs in the line's thread, and must not raise an exception.
+        receive: Callback that gets the index of a text, and either an item of the text's iterator or the error that ended
+            the ticket. The callback must ignore calls after an error. It usually runs in the line's thread, and must not
+            raise an exception.
     """
 
     def __init__(self, receive: Callable[[int, Any], None]) -> None:
@@ -88,7 +89,7 @@ class Line:
             self._changed.notify()
 
     def cancel(self, ticket: Ticket) -> None:
-        """Remove a ticket. If the ticket is being served, its text ends before the next token."""
+        """Remove a ticket. If the ticket is being served, generation stops before the next token."""
         with self._changed:
             ticket._is_cancelled = True
             if ticket in self._waiting:
@@ -107,7 +108,7 @@ class Line:
             self._changed.notify()
 
     def finish(self) -> None:
-        """Accept no more tickets, and serve those in the line. `join` waits for the thread."""
+        """Accept no more tickets, and serve the tickets that are already in the line. `join` waits for the thread."""
         with self._changed:
             self._is_closed = True
             self._changed.notify()

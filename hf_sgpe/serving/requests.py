@@ -1,7 +1,7 @@
-"""Requests in the format of OpenAI's API. Their JSON is parsed into prompts and options, or an error names the wrong
-parameter.
+"""Requests in the format of OpenAI's API. Their JSON is parsed into prompts and options. If a parameter is wrong, an error
+names it.
 
-A parameter that the server does not support is an error, unless its value has no effect on the answer.
+An unsupported parameter causes an error, unless its value has no effect on the answer.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Served:
 
     Args:
         chat: Encoder of conversations; None if there is no chat template.
-        response_template: The tokenizer's response template, with which transformers parses answers; None if it has none.
-        template_variables: Variables of the chat template. Variables of a request replace them.
+        response_template: The tokenizer's response template, with which transformers parses answers; None if there is none.
+        template_variables: Variables of the chat template. A request may set them to other values.
     """
 
     name: str
@@ -54,11 +54,11 @@ class Asked:
     """The content of a request.
 
     Args:
-        prompts: Ids of each prompt.
+        prompts: Token ids of each prompt.
         options: Options for all prompts.
         n: Number of answers to each prompt.
         echo: Texts of the prompts if the answers repeat the prompts, otherwise None.
-        top: Number of most probable tokens to return with the log-probabilities; None for no log-probabilities.
+        top: How many of the most probable tokens to return with the log-probabilities; None for no log-probabilities.
         has_answers: Whether anything is generated. With ``max_tokens: 0``, only the prompt is returned.
         continues: Whether the answers continue a text, instead of being new messages.
         tool_use: The tools that an answer may call, if any.
@@ -81,7 +81,7 @@ class Asked:
 
     @property
     def scores_prompts(self) -> bool:
-        """Whether each answer begins with its prompt, and the tokens of the prompt have log-probabilities."""
+        """Whether each answer begins with its prompt and includes the log-probabilities of the prompt's tokens."""
         return self.echo is not None and self.top is not None
 
     def options_of(self, choice: int) -> GenerationOptions:
@@ -91,11 +91,13 @@ class Asked:
 
     @property
     def marks(self) -> Mapping[int, str]:
-        """Id → text of the tokens that have a meaning in an answer and are not shown."""
+        """Dict from ids to texts of the tokens that delimit reasoning or tool calls, and are reported instead of being
+        shown.
+        """
         return {**(self.tool_use.marks if self.tool_use else {}), **(self.thinking.marks if self.thinking else {})}
 
     def reading(self, pieces: Iterator[Piece], prompt: Callable[[], str]) -> Iterator[Piece]:
-        """Return the pieces of an answer, with the reasoning and tool calls in it; see `with_parts`.
+        """Return the pieces of an answer, with its reasoning and tool calls parsed; see `with_parts`.
 
         Args:
             prompt: Function that returns the text of the prompt, with special tokens.
@@ -226,8 +228,8 @@ def read_detokenize(record: Mapping[str, Any], served: Served) -> str:
 
 
 def read_prompts(given: Parameters, served: Served) -> list[list[int]]:
-    """Return the ids of each prompt of a completion. The prompt of the request is a text, a list of token ids, or a list of
-    either.
+    """Return the token ids of each prompt in a request for a completion. The parameter ``prompt`` is a text, a list of token
+    ids, or a list of such prompts.
     """
     prompt = given.get("prompt")
     prompts = [prompt] if isinstance(prompt, str) or (are_ids(prompt) and prompt) else prompt
@@ -254,7 +256,7 @@ def _chat_of(served: Served) -> Chat:
 
 
 def _with_rule(asked: Asked, rule: Rule | None) -> Asked:
-    """Return the request with the rule that its answers must follow, if any. The rule decides where an answer ends."""
+    """Return the request, with the rule that its answers must follow, if any. This rule decides where an answer ends."""
     if rule is not None and asked.options.ignore_eos:
         message = "ignore_eos cannot be combined with structured output, which ends an answer: leave one out"
         raise RequestError(message, param="ignore_eos")
@@ -265,7 +267,7 @@ def _with_rule(asked: Asked, rule: Rule | None) -> Asked:
 
 
 def check_name(name: Any, names: Sequence[str]) -> None:
-    """Check that the name of a model in a request is missing or one of ``names``.
+    """Check that a request names one of the models in ``names``, or no model.
 
     Raises:
         RequestError: the name is not a text, or is unknown.

@@ -50,11 +50,11 @@ def create_app(
     origins: Sequence[str] = (),
     log: Callable[[str], None] | None = None,
 ) -> Starlette:
-    """Return the ASGI application that serves models. While it runs, ``app.state.models`` is a
+    """Return the ASGI application that serves models. While the application runs, ``app.state.models`` is a
     `hf_sgpe.serving.served_models.Models`.
 
     Args:
-        served: The models. The limit of a body is that of the first.
+        served: The models. The first model's limit on the size of a body applies to all requests.
         api_keys: Keys; clients must send one of them as ``Authorization: Bearer …``. Empty for a server without keys. The
             collection may change while the server runs.
         body_seconds: Time limit, in seconds, for the body of a request to arrive.
@@ -350,7 +350,7 @@ class _Answer(Response):
 
 
 def _error_of(error: Exception) -> RequestError:
-    """Return the error to send to the client when the client did not cause it."""
+    """Return the error to send to a client for a failure that the client did not cause."""
     if isinstance(error, LineFullError):
         code = "rate_limit_exceeded"
         return RequestError(str(error), status=429, type="rate_limit_error", code=code, headers={"Retry-After": "1"})

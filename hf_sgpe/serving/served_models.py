@@ -46,7 +46,7 @@ class Models:
     """The models of a server. All methods except `join` are called in the server's event loop, and return at once.
 
     Args:
-        served: The models. Their names are different.
+        served: The models, each with a different name.
     """
 
     def __init__(self, served: Iterable[Served]) -> None:
@@ -69,11 +69,13 @@ class Models:
         return self._current[names[0] if name is None else name]
 
     def has(self, model: Model) -> bool:
-        """Return whether a model was not replaced."""
+        """Return whether a model is still served and was not replaced."""
         return model in self._current.values()
 
     def replace(self, served: Iterable[Served]) -> None:
-        """Replace the models. A model that stays keeps its line. One that leaves first answers the requests in its line."""
+        """Replace the models. A model that stays keeps its line. A model that is removed first answers the requests in its
+        line.
+        """
         before = self._current
         kept = {id(model.served): model for model in before.values()}
         self._current = {one.name: kept[id(one)] if id(one) in kept else Model(one) for one in served}

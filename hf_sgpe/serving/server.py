@@ -49,7 +49,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def url_of(bound: socket.socket) -> str:
-    """Return the URL of the API for clients."""
+    """Return the URL at which clients reach the API."""
     host, port = bound.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"
 
@@ -68,7 +68,7 @@ def server_of(
     Args:
         on_start: Function that is called as soon as the server accepts requests.
         reload: Function that returns the models to serve from now on. It is called in a thread at each SIGHUP, on systems
-            with this signal; None if SIGHUP ends the process.
+            with this signal. None means that SIGHUP ends the process.
     """
     # Errors in requests go to the client; only errors of the server are printed.
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
@@ -100,7 +100,7 @@ class _Server(uvicorn.Server):
         self._on_start()
 
     def reload(self) -> None:
-        """Load changed models while the server runs. A call during a reload starts one more reload after it."""
+        """Load changed models while the server runs. A call during a reload causes one more reload after the current one."""
         self._is_changed = True
         if self._reloading is None or self._reloading.done():
             self._reloading = self._loop.create_task(self._replace_models())

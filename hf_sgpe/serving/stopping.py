@@ -15,7 +15,7 @@ _MOST_STOPS = 16
 
 
 def read_stopping(given: Parameters, options: GenerationOptions, generator: TextGenerator) -> GenerationOptions:
-    """Return options with the values of the parameters in `STOPPING`.
+    """Return ``options``, updated with the request's values of the parameters in `STOPPING`.
 
     Raises:
         RequestError: a parameter is invalid.

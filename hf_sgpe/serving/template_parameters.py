@@ -1,4 +1,4 @@
-"""Parameters of a request that control the chat template (with vLLM's names) and special tokens in prompts."""
+"""Parameters of a request that control the chat template or special tokens in prompts. Their names are vLLM's."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OTHERS = ("messages", "tools", "documents", "chat_template", "add_generation_pr
 
 
 def read_variables(written: str, name: str) -> dict[str, Any]:
-    """Return the template variables in the value of a command-line option, which is a JSON object.
+    """Return the template variables in the value of a command-line option. The value must be a JSON object.
 
     Args:
         name: Name of the option.
@@ -43,7 +43,7 @@ def read_template(given: Parameters, messages: list[Any], defaults: Mapping[str,
 
     Args:
         messages: The messages of the request.
-        defaults: Variables set for the server. Variables of the request replace them.
+        defaults: Variables set for the server. The request may set them to other values.
 
     Raises:
         RequestError: a parameter is invalid.

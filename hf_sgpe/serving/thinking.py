@@ -1,4 +1,4 @@
-"""The reasoning of models in the answers to chats."""
+"""The reasoning in a model's answers to chats."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Thinking:
     """The reasoning that an answer may begin with.
 
     Args:
-        written: The marks of the reasoning.
-        place: Where the answer begins.
-        marks: Id → mark, for those marks that are tokens of the vocabulary.
-        shown: The same marks, each with the text that it has in an answer outside of its place.
+        written: The marks at the start and end of the reasoning.
+        place: Where the answer begins, relative to the reasoning.
+        marks: Dict from ids to marks, for those marks that are tokens of the vocabulary.
+        shown: Dict from the same marks to the texts with which they are shown if they do not delimit reasoning.
     """
 
     written: ReasoningMarks

@@ -23,9 +23,9 @@ class ToolUse:
     Args:
         tools: The tools, as chat templates expect them.
         written: The format of the model's calls; None if only the response template knows it.
-        marks: Id → mark, for those marks of the format or response template that are tokens of the vocabulary.
+        marks: Dict from ids to marks, for those marks of the format or response template that are tokens of the vocabulary.
         most: Maximum number of calls in an answer; None for no limit.
-        required: Names of tools; the answer must call at least one of them. None if the answer may be text.
+        required: Names of the tools of which the answer must call at least one; None if the answer may be text.
         response_template: The tokenizer's response template, if transformers can parse answers with it.
     """
 
@@ -117,7 +117,7 @@ def read_tools(
 
 
 def _required(choice: Any, names: list[str]) -> tuple[str, ...] | None:
-    """Return the names of the tools one of which ``tool_choice`` requires; None if no call is required."""
+    """Return the names of the tools of which ``tool_choice`` requires a call to one; None if no call is required."""
     if choice in (None, "none", "auto"):
         return None
     named = choice.get("function") if isinstance(choice, dict) and choice.get("type") == "function" else None

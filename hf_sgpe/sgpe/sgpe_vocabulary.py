@@ -1,4 +1,4 @@
-"""SGPEVocabulary: the vocabulary of the SGPE document, with syllables and merges of syllables. Its file is ``vocab.json``.
+"""SGPEVocabulary: the vocabulary of the SGPE document, with syllables and merges of syllables, saved as ``vocab.json``.
 
 `hf_sgpe.learning.sgpe_learning.learn_vocabulary` trains such a vocabulary. `hf_sgpe.sgpe.sgpe_encoder.SGPEEncoder` encodes
 text with it.
@@ -33,12 +33,12 @@ class SGPEVocabulary:
     """The content of ``vocab.json`` (section 3.7 of the SGPE document).
 
     Args:
-        vocab: The id of each token, keyed by token. Special tokens are included.
+        vocab: Dict from tokens to ids, including the special tokens.
         merges: Pairs of tokens in the order of their ranks.
         special_tokens: Texts of the special tokens.
         prune_freq: Minimum number of occurrences that a syllable needs to be in the vocabulary.
         leading_space: Whether a space belongs to the syllable after it.
-        scripts: Names of the scripts of the syllables. The document has only Sinhala.
+        scripts: Names of the scripts to which the syllables belong. The document covers only Sinhala.
 
     Raises:
         SGPEError: two tokens share an id, or a merge uses a token that is not in the vocabulary.
@@ -114,8 +114,8 @@ class SGPEVocabulary:
         """Return a lossless byte-level BPE tokenizer with the same tokens and ids. This tokenizer puts [CLS] and [SEP]
         around texts.
 
-        If all units of a text are in the vocabulary, the tokens are the same as with `SGPEEncoder`. Any other unit becomes
-        tokens for its letters, characters or bytes. The ids of these tokens follow the ids of the vocabulary.
+        If all units of a text are in the vocabulary, the tokens are the same as with `SGPEEncoder`. Any other unit is
+        encoded as tokens for its letters, characters or bytes. The ids of these tokens follow the ids of the vocabulary.
 
         Raises:
             SGPEError: the vocabulary was trained without ``leading_space``.
@@ -151,7 +151,7 @@ def merges_in(content: dict[str, Any], path: Path) -> Merges:
     """Return the merges in ``content``, a file in the document's format.
 
     Raises:
-        SGPEError: the entry is not a list of pairs of tokens.
+        SGPEError: the entry ``merges`` is not a list of pairs of tokens.
     """
     merges = content.get("merges")
     if not isinstance(merges, list):

@@ -28,8 +28,8 @@ def members(character_class: str) -> frozenset[int]:
 
 
 def runs_of_class(pattern: str) -> tuple[frozenset[int], int] | None:
-    r"""Return the characters and the maximum length of a match for a regex that is a single class, with or without
-    repetition.
+    r"""For a regex that is a single class, with or without repetition, return the characters of the class and the maximum
+    length of a match.
 
     A maximum length of 0 means that a match can have any length. For any other regex, return None.
 

@@ -1,8 +1,9 @@
 """Preparation of text for splitting: replacement of lone surrogates, and optional normalization.
 
-A tokenizer converted from SentencePiece has one of `METASPACES`. All of these replace U+2581 by a space: such a tokenizer
-writes a space as U+2581, so it cannot distinguish U+2581 from a space. Some also put a space before the text. Some
-tokenizers have further normalizers before that, such as NFKC. The name of their normalization includes them (`after`).
+A tokenizer converted from SentencePiece uses one of the normalizations in `METASPACES`. All of these replace U+2581 by a
+space: such a tokenizer writes a space as U+2581, so it cannot distinguish U+2581 from a space. Some also put a space before
+the text. If a tokenizer first applies further normalizers, such as NFKC, the name of its normalization includes these
+(`after`).
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ def after(scheme: str, steps: Sequence[Mapping[str, Any]]) -> str:
 
 @lru_cache(64)
 def _split(normalization: str) -> tuple[str, str]:
-    """Return the name of a normalization, and its first steps as JSON. The JSON of a table has 300,000 characters, so it is
-    copied only once.
+    """Split a normalization into its name without first steps, and these steps as JSON. The JSON of a table has 300,000
+    characters, so the result is cached to avoid copying it again.
     """
     scheme, _, steps = normalization.partition(_AFTER)
     return scheme, steps
@@ -64,7 +65,9 @@ def scheme_of(normalization: str) -> str:
 
 
 def steps_of(normalization: str) -> list[dict[str, Any]]:
-    """Return the normalizers that a normalization applies before one of `METASPACES`, as a ``tokenizer.json`` has them."""
+    """Return the normalizers that a normalization applies before one of `METASPACES`, in the form that a ``tokenizer.json``
+    contains.
+    """
     steps = _split(normalization)[1]
     return json.loads(steps) if steps else []
 
@@ -91,7 +94,8 @@ def puts_space(normalization: str) -> bool:
 
 @lru_cache(64)
 def inside(normalization: str) -> str:
-    """Return the normalization of a part from inside a text, before which no space is put.
+    """Return the normalization for a part that is not at the start of its text. This normalization puts no space before the
+    part.
 
     >>> inside("metaspace-prefix"), inside("nfc")
     ('metaspace', 'nfc')
@@ -100,7 +104,7 @@ def inside(normalization: str) -> str:
 
 
 def well_formed(text: str) -> str:
-    r"""Return ``text`` as valid Unicode: replace lone surrogates by U+FFFD, and join surrogate pairs to characters.
+    r"""Return ``text`` as valid Unicode: replace lone surrogates by U+FFFD, and join surrogate pairs into characters.
 
     >>> well_formed("a\ud800 \ud83d\ude00")
     'a� 😀'
@@ -118,7 +122,7 @@ def prepare(text: str, normalization: str) -> str:
     NFC follows the Unicode version of the ``tokenizers`` library, which differs from Python's.
 
     Args:
-        normalization: One of `NORMALIZATIONS` or `METASPACES`, perhaps with steps before (`after`).
+        normalization: One of `NORMALIZATIONS` or `METASPACES`, possibly with other steps before it (`after`).
 
     >>> prepare("e\u0301 \ud800", "nfc")
     'é �'
@@ -211,7 +215,8 @@ def later(normalization: str) -> str:
 
 @lru_cache(64)
 def in_two(normalization: str) -> tuple[str, str]:
-    """Return the normalization of the text in which normalized added tokens are matched, and that of the parts between them.
+    """Return two normalizations: one for the text in which normalized added tokens are matched, and one for the parts
+    between these tokens.
 
     A Metaspace puts its spaces before these parts.
 
@@ -249,13 +254,17 @@ def _aligned_to_steps(text: str, scheme: str, steps: str) -> tuple[str, tuple[ND
 
 
 def _keeps_prefix(scheme: str, steps: str) -> bool:
-    """Return whether a text of which nothing is left becomes a space, as in SentencePiece if it keeps all spaces."""
+    """Return whether a text becomes a space if the first steps leave nothing of it. SentencePiece does this if it keeps all
+    spaces.
+    """
     return scheme == "metaspace-prefix" and all(table for table, _ in _parsed(steps))
 
 
 @lru_cache(8)
 def _parsed(steps: str) -> list[tuple[str, str]]:
-    """Return the first steps of a normalization, by library: tables of SentencePiece, and JSON for `tokenizers`."""
+    """Return the first steps of a normalization as pairs, of which one item is empty: a table for SentencePiece, or JSON for
+    `tokenizers`.
+    """
     parsed: list[tuple[str, str]] = []
     for is_table, group in groupby(json.loads(steps), lambda step: step["type"] == sentencepiece_library.KIND):
         if is_table:

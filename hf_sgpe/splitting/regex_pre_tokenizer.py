@@ -40,7 +40,7 @@ _PLAIN_SYNTAX = regex.compile(r"(?:(?: |\[\^?(?:[^\[\]\\&]|\\[tnr])+\]|\(\?:|\)|
 
 class RegexPreTokenizer:
     r"""A pre-tokenizer that splits text at the matches of one or more patterns. Each pattern splits the pieces that the
-    previous pattern made.
+    previous pattern produced.
 
     Each match is a word, and so is the text between two matches. This is the ``isolated`` behaviour of ``Split`` in
     ``tokenizers``. `to_native` returns that pre-tokenizer.
@@ -83,7 +83,9 @@ class RegexPreTokenizer:
         return type(self).of, (self.splitting,)
 
     def split(self, text: str) -> list[str]:
-        """Return the words of ``text``. Their concatenation is ``text``. With named patterns, time is linear in the text."""
+        """Return the words of ``text``. Their concatenation is ``text``. With named patterns, time is linear in the length
+        of the text.
+        """
         if self.scanner is not None:
             return self.scanner.split(text)
         if self._stages is None or not engines_agree(text, self.patterns):
@@ -101,11 +103,11 @@ class RegexPreTokenizer:
             raise SGPEError(f"split pattern {self.patterns[-1]!r} takes too long on this text: simplify it") from None
 
     def segment(self, word: str) -> list[bytes]:
-        """Return the units of a word: its single bytes."""
+        """Return the units of a word: its individual bytes."""
         return [bytes([byte]) for byte in word.encode()]
 
     def pre_tokenize_str(self, text: str) -> list[tuple[str, tuple[int, int]]]:
-        """Return the words of ``text`` with their character offsets, as ``tokenizers``' ``pre_tokenize_str`` does."""
+        """Return the words of ``text`` with their character offsets, as ``pre_tokenize_str`` in ``tokenizers`` does."""
         return with_offsets(self.split(text))
 
     def pre_tokenize(self, pretokenized: PreTokenizedString) -> None:
@@ -122,7 +124,7 @@ class RegexPreTokenizer:
 
 
 def in_turn(stages: Iterable[Cut], text: str) -> list[str]:
-    """Return the pieces of a text after several stages. Each stage cuts the pieces that the previous stage made."""
+    """Cut a text in several stages, and return the pieces. Each stage cuts the pieces that the previous stage produced."""
     words = [text]
     for stage in stages:
         words = [piece for word in words for piece in stage(word)]
@@ -143,7 +145,7 @@ def with_offsets(words: list[str]) -> list[tuple[str, tuple[int, int]]]:
 
 
 def slices(text: NormalizedString, words: list[str]) -> list[NormalizedString]:
-    """Cut the library's string into ``words``, and keep its alignment with the original text.
+    """Cut the library's string into ``words``, each still aligned to the original text.
 
     The time for a slice grows with the length of the string from which it is cut. So the string is halved repeatedly until
     each part is one word. This takes O(n log n) time. Cutting one word after another from the whole string would take

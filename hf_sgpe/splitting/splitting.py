@@ -1,5 +1,5 @@
-r"""Splitting: the settings that split text into words, as one immutable value. Only this module writes and reads the regexes
-of a splitting.
+r"""Splitting: the settings for splitting text into words, as one immutable value. Only this module writes and reads the
+regexes of a splitting.
 
 A word is a span that merges never cross. A `Splitting` is made from settings or, by `Splitting.from_regexes`, from the
 regexes of a saved tokenizer. Counts, tokenizers, kernels and exporters use a `Splitting`.
@@ -33,13 +33,13 @@ class Recipe:
 
     Attributes:
         meaning: Short description of how the recipe splits text.
-        uses_scripts: Whether words of the scripts consist of syllables.
+        uses_scripts: Whether words in the chosen scripts consist of syllables.
         uses_pattern: Whether a split pattern splits all other text.
         normalization: Default normalization, one of `NORMALIZATIONS`.
         special_tokens: Default special tokens.
         special_tokens_position: Default position of the ids of special tokens.
-        words_of: Name of another recipe that splits text into the same words, or empty. The two recipes differ only in
-            training, so a `Splitting` stores the other recipe.
+        words_of: Name of another recipe that splits text into the same words; empty if there is none. The two recipes differ
+            only in training, so a `Splitting` stores that other name.
     """
 
     meaning: str
@@ -78,15 +78,15 @@ class HasSplitting(Protocol):
 
 @dataclass(frozen=True)
 class Splitting:
-    r"""The settings that split text into words. Equal values split every text into the same words.
+    r"""The settings for splitting text into words. Equal settings split every text into the same words.
 
     Args:
         recipe: One of `RECIPES`. ``portable`` is stored as ``bpe``, which has the same words.
         scripts: Scripts whose words consist of syllables, or ``("all",)``; empty for ``bpe``.
         pattern: Name of one of `SPLIT_PATTERNS`, or a regex, for all other text. Some existing tokenizers (StarCoder,
             DeepSeek) have several patterns, which are applied one after another. ``sgpe`` has no pattern. With an empty
-            tuple, the whole text is one word, and the normalization must be one of `METASPACES`. With one of these, the only
-            other pattern is `BEFORE_SPACES`.
+            tuple, the whole text is one word, and the normalization must be one of `METASPACES`. With these normalizations,
+            the only other pattern allowed is `BEFORE_SPACES`.
         normalization: ``none``, ``nfc`` or one of `METASPACES`; None for the recipe's default.
         special_tokens: Special tokens. They are removed from the text before it is split. None for the recipe's default.
         letters: For each script, the characters of its words as code point ranges. Needed for tokenizers that were saved
@@ -167,8 +167,8 @@ class Splitting:
     def from_regexes(
         cls, regexes: Sequence[str], normalization: str = "none", special_tokens: Iterable[str] = ()
     ) -> Splitting:
-        """Convert the regexes of a saved tokenizer to a splitting. If these are the regexes of a recipe, the splitting has
-        this recipe. Otherwise it has a list of split patterns.
+        """Convert the regexes of a saved tokenizer to a splitting. If these are the regexes of a recipe, the splitting uses
+        this recipe. Otherwise it uses a list of split patterns.
 
         Raises:
             SGPEError: a regex is not valid, or an argument is wrong.
@@ -220,11 +220,12 @@ class Splitting:
 
     @cached_property
     def script_joiners(self) -> tuple[Ranges, ...]:
-        """For each script, additional characters that its words may have after the first character, as code point ranges.
+        """For each script, the characters, in addition to its letters, that may follow the first character of a word, as
+        code point ranges.
 
         These characters are joiners. ``hybrid`` adds two kinds of characters. For scripts without spaces between words,
-        U+200B is added, because some writers put it between words. For all scripts except those of the SGPE document's kind,
-        the marks that all scripts share are added.
+        U+200B is added, because some writers put it between words. For all scripts except those with a separate grammar for
+        the SGPE document's recipe, the marks that all scripts share are added.
         """
         return self._joiners() if self.joiners is None else self.joiners
 
@@ -240,7 +241,9 @@ class Splitting:
 
     @cached_property
     def words_regex(self) -> str:
-        """The regex of words in the scripts, in ``hybrid``. Joiners are literal, because some runtimes misread escapes."""
+        """The regex that matches words of the scripts in ``hybrid``. Joiners are literal, because some runtimes misread
+        escapes.
+        """
         joiner_classes = map(_character_class, self.script_joiners)
         letter_classes = map(_character_class, self.script_letters)
         classes = zip(letter_classes, joiner_classes, strict=True)
@@ -269,7 +272,7 @@ class Splitting:
 
     @property
     def cuts_at_spaces(self) -> bool:
-        """Whether text whose merges join characters is cut before each space (a Metaspace with ``split``)."""
+        """Whether a tokenizer that merges characters cuts text before each space (a Metaspace with ``split``)."""
         return is_metaspace(self.normalization) and bool(self.patterns)
 
     @property
@@ -283,7 +286,8 @@ class Splitting:
     @property
     def allows_cuts(self) -> bool:
         """Whether text can be cut at the safe cuts of `hf_sgpe.splitting.streams`. It can if the last pattern is one of the
-        package's own, and each pattern before it matches runs of a class that has no characters on both sides of a cut.
+        package's own, and each earlier pattern matches runs of a class that never contains both the character before a cut
+        and the one after it.
         """
         if self.recipe == "sgpe":
             return True
@@ -360,7 +364,7 @@ def _letters_and_marks(script: Script) -> Ranges:
 
 @cache
 def _marks_of_none() -> str:
-    """Return the marks that all scripts share, without the few that are in the table of Devanagari."""
+    """Return the marks that all scripts share, except the few that are in the table of Devanagari."""
     return "".join(sorted(set(shared_marks()).difference(*(script.letters_and_marks() for script in TEN))))
 
 
@@ -370,7 +374,9 @@ def _named(pattern: str) -> str:
 
 
 def _script_of(recipe: str, letters: Ranges) -> str:
-    """Return the script to which most of the letters belong in the current tables, or an empty string if there is none."""
+    """Return the script to which most of the letters belong in the current tables; an empty string if no letter is in a
+    script.
+    """
 
     def shared(ranges: Ranges) -> int:
         return sum(max(min(b, d) - max(a, c) + 1, 0) for a, b in letters for c, d in ranges)
@@ -386,7 +392,7 @@ _check = lru_cache(256)(tokenizers_library.check_regex)
 
 
 def _character_class(ranges: Ranges) -> str:
-    """Return the inside of a regex class.
+    """Return the text inside the brackets of a regex class that matches the ranges.
 
     >>> _character_class(((97, 99), (101, 102), (120, 120)))
     'a-cefx'
@@ -403,8 +409,8 @@ _FEW_SCRIPTS = 10
 
 
 def _letters_and_joiners(words: str) -> tuple[tuple[Ranges, ...], tuple[Ranges, ...]]:
-    """Return the letters and joiners of each script in a regex of `Splitting.words_regex`. They are empty for any other
-    regex.
+    """Return the letters and joiners of each script, read from a regex of `Splitting.words_regex`. For any other regex, both
+    results are empty.
     """
     match = _WORDS.fullmatch(words)
     letters, inside = (list(map(_points, match.captures(group) if match else ())) for group in ("letters", "inside"))

@@ -1,6 +1,6 @@
-r"""Cutting a stream of text at safe places: between words, for every pattern, or between letters.
+r"""Cutting a stream of text at safe places: between words (for every split pattern) or between letters.
 
-A *safe cut* is one of two places:
+A *safe cut* is a position of one of three kinds:
 
 - after a letter or digit, and before a punctuation mark;
 - after a letter, a digit or a combining mark, and before a single space with a letter or digit after it;
@@ -8,7 +8,7 @@ A *safe cut* is one of two places:
 
 Every named pattern has a word boundary at a safe cut. No pattern looks across a safe cut, and normalization does not change
 characters across it. So the words of the parts are the words of the whole text. A safe cut is recognized by at most two
-characters after it. So text that is appended later cannot remove a safe cut, and cannot change the words before it.
+characters after it. So text that is appended later cannot remove a safe cut, and cannot change the words before the cut.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CUT_INSIDE = regex.compile(rf"{_WORD}{_MARK}|{_WORD_OR_COMBINING} |\n{_WORD}")
 
 
 def may_be_cut(special_tokens: Iterable[str]) -> bool:
-    """Return whether no safe cut can be inside a special token."""
+    """Return whether text can be cut at every safe cut without cutting one of the special tokens."""
     return not any(map(_CUT_INSIDE.search, special_tokens))
 
 
@@ -105,8 +105,8 @@ def cut_between(
 
     Args:
         last_cut: Function that returns the last place at which a text can be cut, or 0.
-        find: Function that yields the start, stop and text of added tokens, which must not be cut. None if there are no
-            added tokens.
+        find: Function that yields the start, stop and text of each added token. Added tokens must not be cut. None if there
+            are no added tokens.
         longest: Length of the longest added token, in characters.
     """
     held, least = "", longest

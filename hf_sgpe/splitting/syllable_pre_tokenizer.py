@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class LinguisTriePreTokenizer:
     """A pre-tokenizer that splits text into words by script, and words into syllables.
 
-    This readable implementation defines words and units. For speed, training and encoding split text into the same words
-    with the regexes in `patterns`. Units always come from this class.
+    This readable implementation defines words and units. Training and encoding use the regexes in `patterns` instead, which
+    find the same words faster. Units always come from this class.
 
     With a ``pattern``, a word of a script is an optional space followed by letters and marks of the script, with any joiners
     after them. The pattern splits the text between these words. Without a pattern, words are those of the SGPE document
@@ -85,7 +85,7 @@ class LinguisTriePreTokenizer:
         return self._other.segment(word)
 
     def pre_tokenize_str(self, text: str) -> list[tuple[str, tuple[int, int]]]:
-        """Return the words of ``text`` with their character offsets, as ``tokenizers``' ``pre_tokenize_str`` does."""
+        """Return the words of ``text`` with their character offsets, as ``pre_tokenize_str`` in ``tokenizers`` does."""
         return with_offsets(self.split(text))
 
     def pre_tokenize(self, pretokenized: PreTokenizedString) -> None:

@@ -38,7 +38,7 @@ class LinguisTrie:
 
     Args:
         scripts: Names of the scripts with syllables, or ``all``.
-        whole_clusters: Whether to keep extended grapheme clusters (UAX #29) whole, too, if they begin with a letter of the
+        whole_clusters: Whether also to keep those extended grapheme clusters (UAX #29) whole that begin with a letter of the
             scripts. If so, the signs, joiners and accents that the document treats as orphans stay with the character before
             them. Scripts that the document's rules do not cover always have whole clusters.
 
@@ -127,12 +127,12 @@ class LinguisTrie:
         return letters
 
     def count_units(self, words: Iterable[bytes], counts: Iterable[int], *, every_word: bool = False) -> dict[str, int]:
-        """Count the units of words, with the words' leading spaces.
+        """Count the units of words. The first unit of a word includes the word's leading space.
 
         Args:
             words: The words in UTF-8.
             counts: Number of occurrences of each word.
-            every_word: Whether to count the characters of words outside the scripts, too.
+            every_word: Whether also to count the characters of words that are not in the scripts.
 
         >>> LinguisTrie().count_units(["කක".encode(), b"a"], [2, 1])
         {'ක': 4}
@@ -148,7 +148,8 @@ class LinguisTrie:
         return dict(units)
 
     def count_scripts(self, words: Iterable[bytes], counts: Iterable[int]) -> dict[str, int]:
-        """Count the occurrences of words by the script in which a word begins. Arguments are those of `count_units`.
+        """Count the occurrences of words in each script. A word belongs to the script in which it begins. For the arguments,
+        see `count_units`.
 
         >>> LinguisTrie().count_scripts(["ක".encode(), b"a"], [2, 1])
         {'sinhala': 2}
@@ -272,8 +273,8 @@ def _syllables(scripts: tuple[Script, ...], whole_clusters: bool) -> Syllables:
 
 
 def is_boundary(unit: str, scripts: Iterable[str] = ("sinhala",)) -> bool:
-    """Return whether a unit is a boundary: it has no characters of the scripts' blocks and no joiners of the scripts (SGPE
-    document, section 3.1).
+    """Return whether a unit is a boundary: it contains no character of the scripts' blocks and no joiner of the scripts
+    (SGPE document, section 3.1).
 
     >>> is_boundary(" a"), is_boundary(" ක")
     (True, False)

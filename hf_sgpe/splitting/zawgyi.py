@@ -1,8 +1,8 @@
 """Burmese in Zawgyi: detection, and conversion to Unicode.
 
 Zawgyi is a font encoding that uses the characters of Unicode's Myanmar block in its own way. Signs are stored in visual
-order: ``ေ`` and ``ြ`` precede their letter. A letter below another letter has a character of its own, and a sign drawn in
-several widths has a character for each width. To a tokenizer, texts in Zawgyi and in Unicode look like two languages.
+order: ``ေ`` and ``ြ`` precede their letter. A letter drawn below another letter is a separate character, and a sign drawn in
+several widths has one character for each width. To a tokenizer, texts in Zawgyi and in Unicode look like two languages.
 
 The meaning of each Zawgyi character follows the common converters; see CLDR's transform ``Zawgyi-my``
 (https://github.com/unicode-org/cldr/blob/main/common/transforms/my-t-my-s0-zawgyi.xml). Unicode's order of signs follows
@@ -205,7 +205,8 @@ _DRAWN_AS_TWO = regex.compile("|".join(_ONE_LETTER))
 def to_unicode(text: str) -> str:
     """Convert text from Zawgyi to Unicode. The encoding of the text is not checked; to check it, use `is_zawgyi`.
 
-    The visible text stays the same. Invisible differences disappear: if a sign occurs twice on a letter, it is kept once.
+    The visible text stays the same. Invisible differences disappear: if a sign occurs twice on a letter, only one of the two
+    is kept.
 
     >>> to_unicode("ျမန္မာစာ ၂၀၁၉")
     'မြန်မာစာ ၂၀၁၉'

@@ -61,8 +61,8 @@ def exit_code(work: Callable[[], int | None]) -> int:
 def open_standard_streams() -> None:
     """Make output UTF-8 with ``\\n`` on every system, and open closed streams on the null device.
 
-    If a standard stream stayed closed, the next opened file would get the number of the stream, and other libraries
-    would write to this file.
+    If a standard stream stayed closed, the next file to be opened would get the stream's descriptor, and the output of other
+    libraries would go into that file.
     """
     for number, mode in enumerate((os.O_RDONLY, os.O_WRONLY, os.O_WRONLY)):
         try:

@@ -23,8 +23,8 @@ SEVERAL = "FILE..."
 
 
 class Given(dict[str, Any], Generic[Value]):
-    """The values of a dataclass's options, keyed by field, for a command that sets all other fields itself. An option
-    without a value and without a default is missing.
+    """The values of a dataclass's options, keyed by field, for a command that sets all other fields itself. An option that
+    has neither a value nor a default is missing.
     """
 
 
@@ -109,11 +109,11 @@ def with_options(function: Callable[..., None], *others: Parameter) -> Callable[
 def with_option_names(message: str, options: Mapping[str, str]) -> str:
     """Return a message of the library with the names of options in place of the names of fields.
 
-    A name with an underscore is replaced wherever it is a word of its own; another name only as the subject of the
-    message.
+    A name with an underscore is replaced wherever it is a word of its own. Any other name is replaced only where it is the
+    subject of the message.
 
     Args:
-        options: Field → option.
+        options: Dict from fields to options.
 
     >>> with_option_names("vocab_size 9 is too small", {"vocab_size": "--vocab-size"})
     '--vocab-size 9 is too small'
@@ -166,7 +166,9 @@ def _parameter(spec: Field[Any], hint: Any) -> Parameter:
 
 
 def _type_of_each(hint: Any) -> Any:
-    """Return the type of the values of an option with several values, such as str for ``Sequence[str] | None``, or None."""
+    """Return the type of each value of an option that takes several, such as str for ``Sequence[str] | None``; otherwise
+    None.
+    """
     members = get_args(hint) if isinstance(hint, UnionType) else (hint,)
     kinds = [(get_origin(member), get_args(member)) for member in members]
     return next((of[0] for kind, of in kinds if isinstance(kind, type) and issubclass(kind, Iterable)), None)

@@ -43,8 +43,8 @@ def print_table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, texts: 
     Args:
         titles: Titles of the columns.
         rows: Cells of each row.
-        texts: Number of text columns, which come first. None means that all columns are text. The others are numbers,
-            aligned right.
+        texts: Number of text columns, which come first. The remaining columns are numbers, aligned right. None means that
+            all columns are text.
     """
     from rich.console import Console
     from rich.table import Table

@@ -36,7 +36,9 @@ def somebody_watches() -> bool:
 
 
 def bar_disabled(progress: bool | None) -> bool:
-    """Convert an argument ``progress`` to tqdm's ``disable``. If ``progress`` is None, show a bar if `somebody_watches`."""
+    """Convert the argument ``progress`` to tqdm's argument ``disable``. If ``progress`` is None, show a bar if
+    `somebody_watches`.
+    """
     return not (somebody_watches() if progress is None else progress)
 
 
@@ -47,8 +49,8 @@ def progress_of(
     line with an estimate of the time left, every half minute. With ``--quiet``, nothing is shown.
 
     Args:
-        unit: The word for the items, after a space.
-        total: Number of all items; None for their length.
+        unit: The word for the items, with a space before it.
+        total: Number of all items; None for the length of ``items``.
         done: Number of items that an earlier run has done.
         hidden: Whether to show nothing.
     """

@@ -1,14 +1,14 @@
 """The grammars of written syllables and visible letters, as tables without logic.
 
-Each character has a class, named by a letter: consonant ``C``, independent vowel ``V``, character before its consonant ``R``
-(repha, the vowels of Thai), nukta ``N``, virama or stacker ``H``, vowel sign or subjoined consonant ``S``, modifier ``M``
-(anusvara, tone mark, killer and similar), separate letter after its consonant ``W`` (Thai sara a), other letter ``O``
-(avagraha), ZWJ ``J``, ZWNJ ``Z``, mark that all scripts share ``X`` (combining accents, variation selectors). Some scripts
-have more classes.
+Each character has a class, named by a letter: ``C`` is a consonant, ``V`` an independent vowel, ``R`` a character written
+before its consonant (repha, the vowels of Thai), ``N`` a nukta, ``H`` a virama or stacker, ``S`` a vowel sign or subjoined
+consonant, ``M`` a modifier (anusvara, tone mark, killer and similar), ``W`` a separate letter after its consonant (Thai sara
+a), ``O`` another letter (avagraha), ``J`` a ZWJ, ``Z`` a ZWNJ, and ``X`` a mark that all scripts share (combining accent,
+variation selector). Some scripts have more classes.
 
 A grammar is a table of states. In each state, the class of the next character determines the next state. If the table has no
-entry for this class, the syllable ends before the character. A syllable is the longest walk to a state in which a walk may
-end.
+entry for this class, the syllable ends before the character. A syllable is the text of the longest walk that stops in a
+state where a walk may end.
 """
 
 from __future__ import annotations

@@ -59,8 +59,8 @@ def runs(points: Iterable[int]) -> Ranges:
 
 @cache
 def unicode_says() -> dict[str, dict[str, dict[str, str]]]:
-    """Return the content of unicode_scripts.json: ``abugidas``, ``others`` and ``shared``, each with ranges keyed by name
-    and class.
+    """Return the content of unicode_scripts.json: ``abugidas``, ``others`` and ``shared``. Each is a dict from names to
+    dicts from classes to ranges.
     """
     text = files("hf_sgpe.splitting.scripts").joinpath("unicode_scripts.json").read_text(encoding="utf-8")
     tables: dict[str, dict[str, dict[str, str]]] = json.loads(text)
@@ -99,15 +99,15 @@ class Script:
             letter.
         also: Additional names of the script: its ISO 15924 code, and its languages and their codes.
         font: Font family that has the characters of the script.
-        greeting: A few words to try a tokenizer on.
+        greeting: A few words with which to try out a tokenizer.
         words: Words for tests, with a bar between syllables.
         spaced: Whether words have spaces between them.
         joiners: Joiners that can occur inside syllables as the SGPE document defines them.
         writes_joiners: Whether more than one in two hundred words of ordinary text needs joiners.
         by_clusters: Whether syllables are extended grapheme clusters. Such a script may have thousands of characters, so a
             character gets a token only if it is frequent.
-        own_words: Whether runs of the script's letters are words in ``hybrid``. Otherwise, the split pattern splits text in
-            the script.
+        own_words: Whether runs of the script's letters are words in ``hybrid``. If not, the split pattern splits text in the
+            script.
         syllable: Grammar of a syllable.
         ends: States in which a syllable may end; ``None`` for all.
         letter: Grammar of a visible letter.
@@ -144,7 +144,7 @@ class Script:
     document: Grammar | None = None
 
     def own_classes(self) -> dict[str, str]:
-        """Return the class letter of each character of the script, without `others`."""
+        """Return the class letter of each character of the script, except those in `others`."""
         ranges = {
             "C": self.consonants,
             "V": self.vowels,
@@ -163,13 +163,13 @@ class Script:
         return {**shared_classes(), **classes, **self.own_classes()}
 
     def document_classes(self) -> dict[str, str]:
-        """Return the class letter of each character in the SGPE document's recipe. In this recipe, all joiners have one
+        """Return the class letter that each character has in the SGPE document's recipe, where all joiners have the same
         class.
         """
         return self.own_classes() | dict.fromkeys(self.joiners, "J") if self.document else self.classes()
 
     def classes_for_letters(self) -> dict[str, str]:
-        """Return the class letter of each character in the grammar of visible letters."""
+        """Return the class letter that each character has in the grammar of visible letters."""
         finer = {c: letter for letter, ranges in self.letter_classes.items() for c in characters_in(ranges)}
         return self.classes() | finer
 
@@ -201,8 +201,8 @@ class Script:
         return letters.union(own, elsewhere)
 
     def specimen(self) -> str:
-        """Return a space and one word with all assigned letters and marks of the script. If the script needs joiners, the
-        word includes them.
+        """Return a space followed by one word that contains all assigned letters and marks of the script and, if the script
+        needs joiners, also the joiners.
         """
         assigned = sorted(c for c in self.letters_and_marks() if unicodedata.category(c) != "Cn" or not self.document)
         first = next((c for c in assigned if unicodedata.category(c)[0] == "L"), assigned[0])

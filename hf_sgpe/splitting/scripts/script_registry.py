@@ -86,7 +86,7 @@ def _names(scripts: Iterable[Script]) -> dict[str, str]:
 
 
 def resolve_scripts(names: str | Iterable[str]) -> tuple[str, ...]:
-    """Return the full names of scripts for names or codes, without duplicates. The name ``all`` means all of `SCRIPTS`.
+    """Convert names or codes of scripts to full names, without duplicates. The name ``all`` means all of `SCRIPTS`.
 
     Args:
         names: Names for `resolve_script`. One item may be several names separated by commas.
@@ -130,7 +130,7 @@ def resolve_script(name: str) -> Script:
 
 
 def names_of(scripts: Iterable[str]) -> str:
-    """Return the names of scripts as a phrase or, if there are many, the number of scripts.
+    """Return a phrase with the names of the scripts or, if there are many scripts, their number.
 
     >>> names_of(["thai", "khmer"]), names_of(resolve_scripts("all"))
     ('thai, khmer', '67 scripts')
@@ -140,8 +140,8 @@ def names_of(scripts: Iterable[str]) -> str:
 
 
 def scripts_in(texts: Iterable[str], share: float = 0.01, *, any_script: bool = False) -> dict[str, float]:
-    """Return the share of each script among the letters and marks of texts, the greatest share first. By default, only
-    scripts with clusters to keep whole are returned.
+    """Return the share of each script among the letters and marks of texts, in descending order. By default, only scripts
+    with clusters to keep whole are returned.
 
     A script without syllables has such clusters if at least a hundredth of its letters have a mark. Otherwise its letters
     are single characters, which are always whole.

@@ -3,8 +3,8 @@
 Ten tables are written by hand. The table of Sinhala is exactly that of the SGPE architecture document, including unassigned
 code points in its ranges. The other nine follow Unicode's IndicSyllabicCategory. The tables of all other scripts are in
 ``unicode_scripts.json``, written by scripts/make_script_tables.py. They also follow IndicSyllabicCategory. For scripts
-without this property, they follow the classes of extended grapheme clusters (UAX #29). This module adds the information that
-Unicode does not have.
+without this property, they follow the classes of extended grapheme clusters (UAX #29). This module adds information that
+Unicode does not provide.
 """
 
 from __future__ import annotations
@@ -332,13 +332,15 @@ _MORE = {"myanmar": {"A": "103A"}, "tibetan": {"T": "0F0B-0F0C", "V": "0F00"}}
 
 @cache
 def abugidas() -> tuple[Script, ...]:
-    """Return the scripts in Unicode's IndicSyllabicCategory, except the ten scripts whose tables are written by hand."""
+    """Return the scripts covered by Unicode's IndicSyllabicCategory, except the ten scripts whose tables are written by
+    hand.
+    """
     return tuple(_script(name, classes, {}) for name, classes in unicode_says()["abugidas"].items())
 
 
 @cache
 def others() -> tuple[Script, ...]:
-    """Return all scripts that are not abugidas, and emoji. Their syllables are extended grapheme clusters."""
+    """Return emoji and all scripts that are not abugidas. Their syllables are extended grapheme clusters."""
     return tuple(_script(name, classes, _CLUSTERS) for name, classes in unicode_says()["others"].items())
 
 
