@@ -27,7 +27,7 @@ def for_every_loader(settings: Mapping[str, Any], chat_template: str | None = No
     """Return the settings of a tokenizer in a form that every loader reads.
 
     Args:
-        settings: Content of the ``tokenizer_config.json`` of any tokenizer with a ``tokenizer.json``.
+        settings: Content of the ``tokenizer_config.json`` of any tokenizer that has a ``tokenizer.json``.
         chat_template: Jinja source of the chat template file, or None if there is no chat template.
 
     >>> settings = for_every_loader({"tokenizer_class": "TokenizersBackend", "extra_special_tokens": ["<|x|>"]})

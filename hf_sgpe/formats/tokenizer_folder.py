@@ -1,7 +1,8 @@
 """TokenizerFolder: all files of an existing tokenizer. They can be written again with an extended vocabulary.
 
 `TokenizerData` contains only the data for encoding and decoding. An extended tokenizer must also keep the rest of the
-folder: flags of added tokens, the post-processor, several chat templates, and settings of its class and of generation.
+folder: flags of added tokens, the post-processor, several chat templates, and the settings for the tokenizer class and for
+text generation.
 """
 
 from __future__ import annotations
@@ -52,16 +53,17 @@ class TokenizerFolder:
         name: The path or repository as the user wrote it.
         content: Content of ``tokenizer.json``. If there is no such file, this content is translated from the tokenizer's
             format.
-        settings: Content of ``tokenizer_config.json``. Missing roles come from ``special_tokens_map.json`` or, if they are
-            missing there as well, from the tokenizer's class in transformers.
+        settings: Content of ``tokenizer_config.json``. Roles that this file lacks come from ``special_tokens_map.json`` or,
+            if they are missing there as well, from the tokenizer's class in transformers.
         files: Texts of the tokenizer's other files, keyed by file name.
         data: The tokenizer that the files describe.
         sentencepiece: Content of SentencePiece's ``tokenizer.model``, or None if there is no such file.
         rows: Number of embedding rows of the model. It comes from the model's ``config.json`` in the same folder, or from
             the metadata of a trimmed tokenizer. None if there is neither.
-        model_ids: The ids in this ``config.json``, such as ``image_token_id``. They may have no token.
-        row_size: Number of model parameters for one token, by ``config.json``: its row of the embedding and, unless the
-            tables are tied, its row of the output. None if there is no model.
+        model_ids: The token ids in the model's ``config.json``, such as ``image_token_id``. Some of these ids may have no
+            token.
+        row_size: Number of model parameters for one token, computed from the model's ``config.json``: the token's row of the
+            embedding and, unless the two tables are tied, the token's row of the output table. None if there is no model.
     """
 
     name: str
@@ -79,7 +81,7 @@ class TokenizerFolder:
         """Read a folder, the vocabulary file in a folder, or a repository on the Hub.
 
         Raises:
-            SGPEError: the tokenizer is missing, damaged, not BPE, or no ``tokenizer.json`` can have its normalizer.
+            SGPEError: the tokenizer is missing, damaged or not BPE, or a ``tokenizer.json`` cannot express its normalizer.
         """
         also = (CONFIG_FILE, *_KEPT, ROLES_FILE, MODEL_FILE, sentencepiece_model.MODEL_FILE)
         path = loading.find(path_or_repo, revision=revision, also=also, also_in=_MORE_TEMPLATES)
@@ -111,7 +113,7 @@ class TokenizerFolder:
 
     @classmethod
     def of(cls, data: TokenizerData) -> TokenizerFolder:
-        """Return the files in which a tokenizer is saved. Their name comes from the tokenizer's metadata."""
+        """Return the files in which a tokenizer is saved. The attribute ``name`` comes from the tokenizer's metadata."""
         template = data.chat_template
         return cls(
             str(data.metadata.get("name", "")),
@@ -147,7 +149,7 @@ class TokenizerFolder:
         arguments, see `hf_sgpe.vocabulary.trimming.trimmed`.
 
         Raises:
-            SGPEError: `trimmed` raises an error; or ids would change, and a file names an id that has no token.
+            SGPEError: `trimmed` raises an error, or ids would change although a file names an id that has no token.
         """
         trimming = trimmed(self.data, scripts, ids=ids, rows=self.rows, model_ids=self.model_ids, use=use)
         if ids == KEEP:
@@ -155,7 +157,7 @@ class TokenizerFolder:
         return self._with_ids(trimming.ids).with_vocabulary_of(trimming.tokenizer), trimming
 
     def _with_ids(self, ids: Mapping[int, int]) -> TokenizerFolder:
-        """Return this folder with new ids in all parts but the vocabulary: old id → new id."""
+        """Return this folder with new ids everywhere except in ``data``. ``ids`` is a dict from old ids to new ids."""
         taken = self.data.ids
         for id in sorted(self.model_ids):
             if id >= 0 and id not in taken:
@@ -203,7 +205,7 @@ class TokenizerFolder:
 def _of_its_class(folder: Path, settings: Mapping[str, Any], data: TokenizerData) -> dict[str, Any]:
     """Return the settings that come from the tokenizer's class in transformers, such as GPT-2's end-of-text token.
 
-    An extended tokenizer does not have this class, so its files must contain the settings.
+    An extended tokenizer is not an instance of this class, so its files must contain these settings.
     """
     name = settings.get("tokenizer_class")
     if name in _WITHOUT_DEFAULTS:
@@ -246,7 +248,7 @@ def model_rows(config: Mapping[str, Any]) -> int | None:
 
 
 def _row_size(config: Mapping[str, Any]) -> int | None:
-    """Return the number of parameters in all rows of one token."""
+    """Return the number of model parameters in all rows that belong to one token."""
     for part in (config.get("text_config") or {}, config):
         width = part.get("hidden_size", part.get("n_embd"))
         if isinstance(width, int):

@@ -1,9 +1,9 @@
 """``tokenizer.json`` and related files: the tokenizer format of Hugging Face libraries.
 
-Written files contain only `Split`s for the words, `ByteLevel` and `BPE`, so that every runtime returns the same ids. Two
-kinds of files can be read: byte-level BPE with these parts, and BPE in the style of SentencePiece
-(`hf_sgpe.formats.sentencepiece_json`). If this package could not reproduce a tokenizer exactly, the tokenizer is refused,
-and the message names the part. Truncation and padding are options of a call, so a file's settings for them are ignored.
+Written files contain only `ByteLevel`, `BPE`, and the `Split`s that find words, so that every runtime returns the same ids.
+Two kinds of files can be read: byte-level BPE with these parts, and BPE in the style of SentencePiece
+(`hf_sgpe.formats.sentencepiece_json`). A tokenizer that this package cannot reproduce exactly is refused, and the message
+names the unsupported component. Truncation and padding are options of a call, so a file's settings for them are ignored.
 """
 
 from __future__ import annotations
@@ -111,11 +111,12 @@ def check_folder(directory: str | os.PathLike[str], *, with_chat_template: bool 
     loaded.
 
     Args:
-        with_chat_template: Whether the tokenizer has a chat template. It would replace an existing file.
+        with_chat_template: Whether the tokenizer has a chat template. If it has one, its file will replace an existing chat
+            template file.
 
     Raises:
-        SGPEError: the folder contains files of another tokenizer, and loaders would mix them with the new tokenizer; or the
-            name of the folder is empty.
+        SGPEError: the name of the folder is empty; or the folder contains files of another tokenizer, and loaders would mix
+            these files with the new tokenizer.
         OSError: the folder is not writable, or contains a subfolder with the name of one of the files.
     """
     if not os.fspath(directory):
@@ -158,10 +159,10 @@ def save(tokenizer: TokenizerData, directory: str | os.PathLike[str]) -> None:
 
 
 def read(path: Path) -> TokenizerData:
-    """Read a ``tokenizer.json`` with the ``tokenizer_config.json`` and the chat template in the same folder.
+    """Read a ``tokenizer.json`` together with the ``tokenizer_config.json`` and the chat template in the same folder.
 
     Raises:
-        SGPEError: the file is damaged or not a tokenizer that can be read exactly.
+        SGPEError: the file is damaged, or describes a tokenizer that cannot be read exactly.
         FileNotFoundError: there is no such file.
     """
     return from_contents(path, *json_contents(path))
@@ -169,8 +170,8 @@ def read(path: Path) -> TokenizerData:
 
 def json_contents(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """Return the content of a ``tokenizer.json`` and of the ``tokenizer_config.json`` in the same folder. The second result
-    is None if there is no such file. If the tutorial wrote the ``tokenizer.json``, its content is translated to the valid
-    format.
+    is None if there is no ``tokenizer_config.json``. The content of a ``tokenizer.json`` written by the tutorial is
+    translated to the valid format.
     """
     content, config = read_json(path), path.with_name(CONFIG_FILE)
     content = tutorial_files.translated(content, path) if tutorial_files.is_one(content) else content
@@ -178,7 +179,7 @@ def json_contents(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
 
 
 def from_contents(path: Path, content: Mapping[str, Any], settings: Mapping[str, Any] | None) -> TokenizerData:
-    """Return the tokenizer at ``path`` from the result of `json_contents`. Add the chat template in the same folder."""
+    """Build the tokenizer at ``path`` from the result of `json_contents` and the chat template in the same folder."""
     template = path.with_name(CHAT_TEMPLATE_FILE)
     parts = {"chat_template": read_utf8(template)} if template.exists() else {}
     return from_content(content, path, settings, path.with_name(CONFIG_FILE), **parts)
@@ -191,7 +192,7 @@ def from_content(
     settings_path: Path | None = None,
     **parts: Any,
 ) -> TokenizerData:
-    """Return the tokenizer of files that are already parsed. Error messages name the file.
+    """Return the tokenizer that already parsed files describe. Error messages name the faulty file.
 
     Args:
         content: Content of the ``tokenizer.json`` at ``path``.
@@ -213,7 +214,7 @@ def from_content(
 
 @contextmanager
 def errors_name(path: Path) -> Iterator[None]:
-    """Name the file in the errors of its content."""
+    """Put the file's path before the message of each error that the ``with`` block raises about the file's content."""
     try:
         yield
     except SGPEError as error:
@@ -259,8 +260,8 @@ def roles_in(settings: Mapping[str, Any], special_tokens: Mapping[str, int]) -> 
 
 
 def checked_length(length: Any) -> int | None:
-    """Return the maximum number of ids of a model. Return None if there is no limit. In files of transformers, this is the
-    number 10 ** 30.
+    """Return the maximum number of ids that a model accepts, or None if there is no limit. Files written by transformers
+    express "no limit" as 10 ** 30.
 
     Raises:
         SGPEError: ``length`` is not a number of tokens.

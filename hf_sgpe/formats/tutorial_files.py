@@ -1,7 +1,7 @@
-"""The ``tokenizer.json`` of the tutorial *Tokenizers for large language models*. Its ``save()`` writes this file.
+"""The ``tokenizer.json`` written by the ``save()`` of the tutorial *Tokenizers for large language models*.
 
 The tutorial describes the file as compatible with Hugging Face. But no library loads it, because the file has neither a
-pre-tokenizer nor a decoder. Its content is enough to build a valid ``tokenizer.json``.
+pre-tokenizer nor a decoder. The file's content is enough to build a valid ``tokenizer.json``.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def translated(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """Return the content of a valid ``tokenizer.json`` with the same ids as the tutorial's ``encode``.
 
     Raises:
-        SGPEError: a special token has the id of an ordinary token. The tutorial allows this, although the id of the ordinary
-            token is then decoded to the special token. The message names both tokens and ``path``.
+        SGPEError: a special token has the id of an ordinary token. The tutorial allows this, although the shared id is then
+            always decoded to the special token. The message names both tokens and ``path``.
     """
     special = {token["id"]: token["content"] for token in content.get("added_tokens") or ()}
     template = bos_eos_template_of(roles_of(special.values()))  # its encode(text, add_special_tokens=True)

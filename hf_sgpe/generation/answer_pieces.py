@@ -28,11 +28,11 @@ def answer_pieces(
 
     Args:
         tokens: The tokens of the answer. The last token may be a stop token, which has no text.
-        decode: Function that takes ids as they arrive, and yields pieces of text. With ``continues=True``, the ids continue
-            a text.
+        decode: Function that takes ids as they arrive, and yields pieces of text. ``continues=True`` means that the ids
+            continue an earlier text.
         is_over: Function that is called before each token. The answer ends when the function returns True.
-        marks: Texts of tokens that are reported and not shown, keyed by id.
-        length: Number of characters before the answer. These characters are counted in the places of tokens.
+        marks: Texts of tokens that are reported instead of being shown, keyed by id.
+        length: Number of characters before the answer. The offsets of tokens (``place``) include these characters.
         reused: Function that returns the value of `Piece.reused`. It is called after the first token.
     """
     placed: deque[PlacedToken] = deque()

@@ -44,7 +44,7 @@ class Chat:
         self.stop_ids = tuple(end_of_turn(tokenizer, chosen))
 
     def say(self, text: str, options: GenerationOptions | None = None) -> Iterator[str]:
-        """Send a message of the user, and return an iterator over the pieces of the answer.
+        """Send a user message, and return an iterator over the pieces of the answer.
 
         The message and the answer are added to `messages` when the answer ends or is interrupted, but not if an error
         occurs.
@@ -65,7 +65,7 @@ class Chat:
         return self._stream(self.encode(messages), self.ending(options or GenerationOptions()))
 
     def ending(self, options: GenerationOptions) -> GenerationOptions:
-        """Return options that also end an answer at `stop_ids`, unless ``ignore_eos`` is set."""
+        """Return the options with `stop_ids` added to their own stop tokens, unless ``ignore_eos`` is set."""
         return options if options.ignore_eos else replace(options, stop_ids=(*options.stop_ids, *self.stop_ids))
 
     def encode(
@@ -76,11 +76,11 @@ class Chat:
         variables: Mapping[str, Any] | None = None,
         continue_final_message: bool = False,
     ) -> list[int]:
-        """Return the ids of the system prompt and ``messages``. The text of messages and variables is ordinary text.
+        """Return the ids of the system prompt and ``messages``. Text in messages and variables is encoded as ordinary text.
 
         Args:
             add_generation_prompt: Whether to end with the beginning of an assistant message.
-            variables: Other variables of the template, such as ``tools``.
+            variables: Further variables for the template, such as ``tools``.
             continue_final_message: Whether to end with the content of the last message, so that an answer continues it.
 
         Raises:
@@ -118,7 +118,8 @@ class Chat:
 
 
 def end_of_turn(tokenizer: BPETokenizer, template: str) -> list[int]:
-    """Return a list with the special token that a template writes after an assistant message, or an empty list.
+    """Return, in a list, the special token that a template writes after an assistant message. Without such a token, the list
+    is empty.
 
     >>> from hf_sgpe import TrainingConfig, WordCounts, train_from_counts
     >>> config = TrainingConfig(vocab_size=260, recipe="bpe", chat_template="chatml")

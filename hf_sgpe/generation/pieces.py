@@ -38,8 +38,8 @@ class PlacedToken(NamedTuple):
 
     Attributes:
         token: The token with its log-probability.
-        place: Number of characters of the answer before the token. If the token is a part of a character, number of
-            characters before this character.
+        place: Number of characters of the answer before the token. If the token is only part of a character, this is the
+            number of characters before that character.
     """
 
     token: ScoredToken
@@ -96,7 +96,7 @@ class Score:
         tokens: Bytes of the scored tokens. A character may be spread over several tokens.
         logprobs: Natural log-probabilities of the scored tokens, each given all tokens before it.
         given: Bytes of the first token if this token has no score, otherwise empty.
-        bytes: Number of UTF-8 bytes of the text. The first token is not counted if it has no score.
+        bytes: Number of UTF-8 bytes of the text. The bytes of the first token are not counted if this token has no score.
     """
 
     ids: tuple[int, ...]
@@ -112,5 +112,5 @@ class Score:
 
     @property
     def bits_per_byte(self) -> float:
-        """Bits per byte of the text, the measure of ``hf-sgpe evaluate --model``."""
+        """Bits per byte of the text, as reported by ``hf-sgpe evaluate --model``."""
         return -self.total / log(2) / self.bytes

@@ -16,14 +16,14 @@ from hf_sgpe.tokenizer import BPETokenizer
 
 @dataclass(frozen=True)
 class MarkTokens:
-    """The marks of reasoning in the tokens of a model.
+    """The opening and closing marks of a model's reasoning, expressed in the model's tokens.
 
     Args:
         opening: Ids of the opening mark.
         closing: Bytes of the closing mark.
         closing_id: Id of the closing mark, or None if the mark is not a token.
-        across: The tokens that end after the end of the closing mark, as `Constrainer.tokens_across` returns them; empty if
-            the mark is a token.
+        across: The tokens that extend beyond the end of the closing mark, as `Constrainer.tokens_across` returns them; empty
+            if the mark is a token.
     """
 
     opening: tuple[int, ...]
@@ -33,7 +33,7 @@ class MarkTokens:
 
     @classmethod
     def of(cls, marks: ReasoningMarks, tokenizer: BPETokenizer, constrainer: Constrainer) -> MarkTokens:
-        """Return the tokens of marks in a vocabulary."""
+        """Return the marks expressed in the tokens of a tokenizer."""
         added = tokenizer.added_ids
         opening = (added[marks.opening],) if marks.opening in added else tuple(tokenizer.encode_inside(marks.opening))
         closing, closing_id = marks.closing.encode(), added.get(marks.closing)
@@ -43,9 +43,9 @@ class MarkTokens:
 class ReasoningFirst:
     """A `hf_sgpe.generation.engines.engine.Watch` that applies a rule only after the reasoning of the answer.
 
-    If the answer begins before its reasoning, the model chooses: it begins its reasoning with the opening mark, or the rule
-    applies from the first token. Inside the reasoning, every token is allowed except those that end an answer, so that each
-    complete answer follows the rule.
+    If no reasoning has begun where the answer begins, the model chooses: either it begins reasoning with the opening mark,
+    or the rule applies from the first token. Inside the reasoning, every token is allowed except those that end an answer,
+    so that each complete answer follows the rule.
 
     Args:
         rule: The watch of the rule.

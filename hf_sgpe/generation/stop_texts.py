@@ -18,8 +18,9 @@ def without_beginning(pieces: Iterator[str], characters: int) -> Iterator[str]:
 def until_stop(pieces: Iterable[str], stops: Sequence[str], is_due: Callable[[], bool] = lambda: True) -> Iterator[str]:
     """Yield the stream up to the first complete stop text, without the stop text.
 
-    Text that may be the beginning of a stop text is held back until the next characters show whether it is. The average time
-    per character is proportional to the number of stop texts (Knuth, Morris, Pratt 1977).
+    Text that may be the beginning of a stop text is held back until the next characters show whether the stop text is
+    complete or does not occur. The average time per character is proportional to the number of stop texts (Knuth, Morris,
+    Pratt 1977).
 
     Args:
         is_due: Function that is called for each piece. If it returns False, the stream does not end at a stop text that this
@@ -57,7 +58,7 @@ class _Seeker:
 
     Attributes:
         stop: The text.
-        matched: The length of the beginning of ``stop`` with which the stream currently ends.
+        matched: Number of characters at the current end of the stream that match the beginning of ``stop``.
     """
 
     def __init__(self, stop: str) -> None:

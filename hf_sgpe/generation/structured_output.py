@@ -125,10 +125,10 @@ class Constrainer:
         return Constrained(matcher, stop_ids, self._size)
 
     def _tokens_across(self, mark: bytes) -> tuple[tuple[int, ...], ...]:
-        """Return the ids of tokens that extend beyond the end of a mark. They are grouped by the number of the mark's bytes
+        """Return the ids of the tokens that extend beyond the end of a mark, grouped by how many of the mark's bytes come
         before the token.
 
-        Group 0 has the tokens that contain the whole mark.
+        Group 0 contains the tokens that contain the whole mark.
         """
         across: list[list[int]] = [[] for _ in mark]
         for id, token in self._texts.items():
@@ -253,6 +253,6 @@ def _library() -> Any:
 
 
 def _in_one_line(message: str) -> str:
-    """Return a message of llguidance on one line. Its drawings, which show the place of an error, are left out."""
+    """Return a message of llguidance on one line, without the drawings that show the position of an error."""
     lines = [line.strip() for line in message.splitlines()]
     return " ".join(line for line in lines if line.strip("^ |") and not line[:1].isdigit())[:300]

@@ -88,8 +88,8 @@ class TextGenerator:
                 programs contain no such tokenizer.
 
         Raises:
-            SGPEError: `hf_sgpe.generation.load_engine` raises an error; there is no tokenizer; or the GGUF file has other
-                tokens.
+            SGPEError: `hf_sgpe.generation.load_engine` raises an error; there is no tokenizer; or the tokens of the GGUF
+                file differ from the tokenizer's tokens.
         """
         path = find_model(model)
         bpe = _as_bpe(path if tokenizer is None else tokenizer)
@@ -302,7 +302,7 @@ class TextGenerator:
         return answer_pieces(tokens, decode, options, stop_ids, is_over, marks, length, lambda: self.engine.reused)
 
     def chat(self, system_prompt: str | None = None, *, template: str | None = None) -> Chat:
-        """Return a new conversation. It stores its messages.
+        """Return a new conversation, which stores its own messages.
 
         Args:
             system_prompt: Text of the system message, or None.
@@ -352,8 +352,8 @@ class TextGenerator:
         *,
         continues: bool = False,
     ) -> Iterator[str]:
-        """Return the pieces of the answer to ``ids``. The first ``again`` characters are left out, because they repeat the
-        end of the prompt.
+        """Return the pieces of the answer to ``ids``. The first ``again`` characters of the answer are left out, because
+        they repeat the end of the prompt.
         """
         options = self._with_special_stops(options)
         tokens = self._counted(self.engine.generate(ids, options, watch=watch), len(ids))

@@ -1,10 +1,10 @@
 """Token healing: a better continuation of prompts that end inside a token.
 
-If a prompt ends inside a word, the model has rarely seen its last tokens in this place. For ``" strugg"``, the model would
-choose the token ``" struggling"``, but the tokens of the prompt exclude this token. Healing removes the last tokens of the
-prompt and lets the model choose them again. At each step the model may choose the removed token, or any longer token that
-begins with all remaining bytes. The text of the prompt stays the same, byte for byte; only its tokens may change. Healing
-also covers a prompt that ends in a space.
+If a prompt ends inside a word, the model has rarely seen the prompt's last tokens in this position. For ``" strugg"``, the
+model would choose the token ``" struggling"``, but the tokens of the prompt exclude this token. Healing removes the last
+tokens of the prompt and lets the model choose them again. At each step the model may choose the removed token, or any longer
+token that begins with all removed bytes that are still missing. The text of the prompt stays the same, byte for byte; only
+its tokens may change. Healing also covers a prompt that ends in a space.
 
 Source: Lundberg, "The Art of Prompt Design: Prompt Boundaries and Token Healing" (2023).
 """

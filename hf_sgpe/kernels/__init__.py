@@ -52,14 +52,14 @@ def is_native() -> bool:
 
 
 def has_scanners() -> bool:
-    """Return whether the native scanners can be used: whether their character classes are the same as in the installed
-    ``tokenizers``.
+    """Return whether the native scanners can be used, which requires the same character classes as in the installed
+    ``tokenizers`` library.
     """
     return is_native() and classes_agree()
 
 
 def describe() -> str:
-    """Return the name of the kernels in use. If they are not native, a reason is included."""
+    """Return the name of the kernels in use and, if these are not native, the reason."""
     if is_native():
         return "native" if classes_agree() else "native, without scanners: tokenizers uses another version of Unicode"
     forced = _readable_only or os.environ.get(_ENVIRONMENT) == "python"
@@ -67,7 +67,8 @@ def describe() -> str:
 
 
 def note_slow_use(characters: int) -> None:
-    """Warn once, with a remedy, if readable kernels process more than a little text and the user did not choose them.
+    """Warn once, with a remedy, if the readable kernels process more than a little text without having been chosen by the
+    user.
 
     Args:
         characters: Number of characters in this call. Characters of earlier calls count, too.
@@ -81,13 +82,13 @@ def note_slow_use(characters: int) -> None:
     if is_native():
         if not classes_agree():
             logger.warning(
-                "the installed tokenizers has another version of Unicode than the native kernels, so readable Python splits "
-                "text into words, about a dozen times slower: install another version of tokenizers"
+                "the installed tokenizers library has another version of Unicode than the native kernels, so readable "
+                "Python splits text into words, about a dozen times slower: install another version of tokenizers"
             )
     elif not _is_pure():
         logger.warning(
             "%s, so this runs in readable Python, about a dozen times slower: install a C++ compiler, and then install this "
-            "package again, in a clone with pip install --force-reinstall --no-deps .",
+            "package again (in a clone: pip install --force-reinstall --no-deps .)",
             _why_not_native(),
         )
 

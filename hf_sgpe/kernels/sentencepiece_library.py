@@ -1,7 +1,8 @@
-"""The normalizer of the ``sentencepiece`` library: its tables of NFKC and the like, which no other library applies alike.
+"""The normalizer of the ``sentencepiece`` library: its tables for NFKC and similar forms, which no other library applies in
+the same way.
 
-The normalizer ``Precompiled`` of ``tokenizers`` has the same tables. But it replaces whole grapheme clusters: it drops the
-dot of "é" + U+0323, and leaves U+1025 U+102E as it is, which SentencePiece composes to U+1026.
+The normalizer ``Precompiled`` of ``tokenizers`` has the same tables. But that normalizer replaces whole grapheme clusters:
+it drops the dot of "é" + U+0323, and does not change U+1025 U+102E, which SentencePiece composes to U+1026.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ KIND = "SentencePiece"
 
 
 def normalizer(table: bytes) -> dict[str, Any]:
-    """Return the normalizer with a table, as JSON."""
+    """Return, as JSON, the normalizer that applies a table."""
     return {"type": KIND, "precompiled_charsmap": base64.b64encode(table).decode("ascii")}
 
 

@@ -1,8 +1,8 @@
 """All uses of the ``tokenizers`` library: regex engine, NFC, pre-tokenizers, and loading of tokenizers.
 
-Saved tokenizers run in that library, so its character classes are the reference. The library and the ``regex`` package may
-have different versions of Unicode. The ``regex`` package and Python's own Unicode data are used instead if the library is
-not installed, or does not expose these parts to Python (version 1.0 and later).
+Saved tokenizers run in that library, so its character classes are the reference. If the library is not installed, or does
+not expose these parts to Python (version 1.0 and later), the ``regex`` package and Python's own Unicode data are used
+instead. Their version of Unicode may differ from the library's.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def splitter(patterns: Sequence[str]) -> PreTokenizer:
 
 
 def split_at(kind: str, characters: str, nearly: str) -> set[str]:
-    """Return those of ``characters`` at which a pre-tokenizer of the library splits. The library's own tables decide.
+    """Return those of ``characters`` at which a pre-tokenizer of the library splits, according to the library's own tables.
 
     Args:
         kind: ``Digits`` or ``Punctuation``.
@@ -123,7 +123,8 @@ def split_at(kind: str, characters: str, nearly: str) -> set[str]:
 
 @lru_cache(4096)
 def is_word(character: str) -> bool:
-    """Return whether a character is part of a word. Next to it, an added token that matches only whole words does not match.
+    """Return whether a character is part of a word. An added token that matches only whole words does not match next to such
+    a character.
 
     >>> is_word("a"), is_word("_"), is_word(" "), is_word("-")
     (True, True, False, False)
@@ -154,7 +155,7 @@ def normalized(text: str, steps: str) -> str:
 
 def normalized_with_places(text: str, steps: str) -> tuple[str, NDArray[np.int32], NDArray[np.int32]]:
     """Return the text of `normalized` and, for each of its characters, the start and the end of its span in ``text``. A
-    character that has no span of its own gets that of the next character of ``text``.
+    character that has no span of its own gets the span of the next character of ``text``.
     """
     import numpy as np
 
@@ -166,7 +167,7 @@ def normalized_with_places(text: str, steps: str) -> tuple[str, NDArray[np.int32
 
 @lru_cache(8)
 def _with_normalizers(steps: str) -> Any:
-    """Return a tokenizer of the library with these normalizers, whose tokens are the single characters of a text."""
+    """Return a tokenizer of the library that applies these normalizers and then makes each character a token."""
     content = {
         "version": "1.0",
         "normalizer": {"type": "Sequence", "normalizers": json.loads(steps)},

@@ -34,7 +34,7 @@ class Adaptation:
         "forget these languages.",
         metavar=SEVERAL,
     )
-    keep_share: float | None = option("Share of training rows with text of --keep (default: 0.2).")
+    keep_share: float | None = option("Share of training rows that contain text of --keep (default: 0.2).")
     evaluate: list[str] = option_list(
         "Held-out text on which to measure: FILE or NAME=FILE (default: a hundredth of the corpus).",
         "--eval",

@@ -1,9 +1,9 @@
-"""The cost of the recipe ``portable``. It splits all text with one pattern, including the words of the scripts.
+"""The cost of the recipe ``portable``, which splits all text with one pattern, including the words of the scripts.
 
-Runtimes that know split patterns by name split text with one pattern and do not normalize the text. This has three costs. If
-the pattern cuts inside a word, a token must end there. If a word has two spellings, both spellings need tokens. If the
-pattern is not the pattern of ``hybrid``, all other text is split differently, too. This last cost can only be measured by
-learning.
+Some runtimes identify a split pattern by its name. They split all text with one pattern, and do not normalize it. This has
+three costs. If the pattern cuts inside a word, a token must end there. If a word has two spellings, both spellings need
+tokens. If the pattern is not the pattern of ``hybrid``, all other text is split differently, too. This last cost can only be
+measured by learning.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class SplitCost(NamedTuple):
     """The cost of a split pattern on some text.
 
     Attributes:
-        tokens: Additional tokens, as a share. It is below 0 if the text has fewer tokens than with ``hybrid``.
+        tokens: Share of additional tokens, compared with ``hybrid``. The share is below 0 if the text has fewer tokens than
+            with ``hybrid``.
         cuts: Share of the scripts' syllables that are cut.
         respelled: Share of words that NFC changes.
         pieces: Average number of pieces into which the pattern cuts a word of the scripts in the text.
@@ -55,7 +56,7 @@ class SplitCost(NamedTuple):
 
     @property
     def size(self) -> float:
-        """The greater of two ratios: tokens to `MOST_TOKENS`, and cuts to `MOST_CUTS`."""
+        """The greatest of ``tokens / MOST_TOKENS``, ``respelled / MOST_TOKENS`` and ``cuts / MOST_CUTS``."""
         return max(self.tokens / MOST_TOKENS, self.respelled / MOST_TOKENS, self.cuts / MOST_CUTS)
 
     @property
@@ -77,7 +78,7 @@ def cost_of_one_split(counts: WordCounts, pattern: str | None = None) -> SplitCo
     Time grows with the total length of the words.
 
     Args:
-        counts: Words of the recipe ``hybrid``, without normalization.
+        counts: Words counted with the recipe ``hybrid``, without normalization.
         pattern: Name or regex. None: the pattern that split all other text in ``counts``.
 
     >>> counts = WordCounts.from_texts(["ශ්‍රී ලංකාව"], Splitting(normalization="none"))
@@ -110,7 +111,7 @@ def cost_of_one_split(counts: WordCounts, pattern: str | None = None) -> SplitCo
 
 
 def more_tokens(texts: Sequence[str], pattern: str, instead_of: Splitting) -> float:
-    """Return the share of additional tokens that text needs if it is split by ``pattern`` and not by ``instead_of``. For
+    """Return the share of additional tokens that text needs if it is split by ``pattern`` instead of ``instead_of``. For
     each of the two splits, a tokenizer is learned from every second line, and the tokens of the remaining lines are counted.
 
     Both tokenizers are plain BPE with `TRIAL_TOKENS` tokens. The share is computed twice: for all remaining lines, and for
@@ -118,7 +119,7 @@ def more_tokens(texts: Sequence[str], pattern: str, instead_of: Splitting) -> fl
     does not hide the loss of another language.
 
     Args:
-        texts: Some text. If it is longer than `TRIAL_CHARACTERS`, the beginning of each text is used.
+        texts: Some text. If it is longer than `TRIAL_CHARACTERS`, only the beginning of each text is used.
         pattern: Name or regex of the split pattern that cuts all words, without normalization.
         instead_of: The split to compare with. It finds words of scripts first, and splits all other text by a pattern.
     """

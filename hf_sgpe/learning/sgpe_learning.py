@@ -160,9 +160,9 @@ def known_runs(
 
 
 def _by_frequency(vocabulary: SGPEVocabulary, runs: Mapping[tuple[str, ...], int]) -> dict[str, int]:
-    """Return the ids of section 3.7: special tokens come first, and all other tokens follow from the most frequent to the
-    least frequent. Tokens of equal frequency keep their order. A token that is always part of a longer token has the
-    frequency 0.
+    """Return the ids as assigned in section 3.7 of the SGPE document: special tokens come first, and all other tokens follow
+    from the most frequent to the least frequent. Tokens of equal frequency keep their order. A token that is always part of
+    a longer token has the frequency 0.
     """
     import numpy as np
 

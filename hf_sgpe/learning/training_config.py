@@ -42,9 +42,9 @@ class TrainingConfig:
     Args:
         vocab_size: Number of tokens in the finished tokenizer, including special tokens. For ``sgpe``, it is the number of
             special tokens, symbols and merges, as in the document. The finished tokenizer also has bytes, characters and
-            letters that spell all other text. They are not counted in this number.
+            letters that spell all other text. These tokens are not counted in ``vocab_size``.
         recipe: ``hybrid``: words of ``scripts`` consist of syllables, and ``pattern`` splits all other text. ``portable``:
-            ``pattern`` splits all text, and syllables inside the resulting words stay whole. Other runtimes know the
+            ``pattern`` splits all text, and syllables inside the resulting words stay whole. Other runtimes know this
             pattern. ``sgpe``: words are those of the SGPE document. ``bpe``: ``pattern`` splits all text, and merges start
             from bytes.
         scripts: Scripts whose syllables are units, or ``("all",)``. ``bpe`` does not use them.
@@ -60,7 +60,7 @@ class TrainingConfig:
             0.9999 (letters) or 0.999 (syllables), as for ``sgpe``.
         min_unit_frequency: Instead of both coverages: letters and syllables that occur at least this often get a token
             (``prune_freq`` in SGPE).
-        tie_break: The rule that chooses among equally frequent pairs, one of `TIE_BREAKS`.
+        tie_break: The rule that chooses among equally frequent pairs (one of `TIE_BREAKS`).
         normalization: ``nfc`` or ``none``. None means the recipe's default: ``nfc`` for ``hybrid``, and ``none`` for all
             other recipes.
         special_tokens: The texts of the special tokens as a list, or a mapping from these texts to ids. Special tokens in
@@ -347,7 +347,7 @@ class TrainingConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TrainingConfig:
-        """Return the configuration of a dict from `to_dict`. Unknown keys are ignored."""
+        """Return the configuration that a dict from `to_dict` describes. Unknown keys are ignored."""
         names = {setting.name for setting in fields(cls)}
         return cls(**{name: value for name, value in values.items() if name in names})
 

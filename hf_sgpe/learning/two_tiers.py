@@ -108,7 +108,7 @@ def _unit_merges(counts: WordCounts, config: TrainingConfig, observer: Observer)
         raise SGPEError(
             f"vocab_size {config.vocab_size} is too small for the {len(least):,} tokens that the "
             f"{'characters' if few else 'chosen units'} of these scripts need: give at least "
-            f"{len(least) + taken}" + (", or promise fewer letters and syllables a token" if not few else "")
+            f"{len(least) + taken}" + (", or promise tokens to fewer letters and syllables" if not few else "")
         )
     if config.cut_cost is None or not units:
         return least

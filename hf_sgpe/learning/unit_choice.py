@@ -52,7 +52,7 @@ def choose_units(
     Args:
         units: Counts of syllables, each with its leading space if it has one. Units that do not begin in a script of the
             trie are always chosen. (In SGPE, these units are single characters.)
-        letter_coverage: Share (0 to 1) of all letters in the text that the chosen letters make up.
+        letter_coverage: Share (0 to 1) of the text's letters that the chosen letters must make up.
         syllable_coverage: The same for syllables.
         min_unit_frequency: Instead of both shares: units that occur at least this often are chosen.
     """
@@ -132,8 +132,8 @@ def most_valuable(worth: Mapping[str, float], gains: Iterable[float], room: int)
 
 
 def cover(counts: Mapping[str, int], coverage: float, min_frequency: int | None = None) -> list[str]:
-    """Return the most frequent keys, until they make up a share of the counts. With ``min_frequency``, return all keys with
-    at least this count. Keys with the same count are in code point order.
+    """Return the most frequent keys, as many as make up the share ``coverage`` of all counts. With ``min_frequency``, return
+    all keys with at least this count. Keys with the same count are in code point order.
     """
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     if min_frequency is not None:

@@ -63,7 +63,7 @@ def test_slow_use_is_said_once_with_what_to_do(use, without_kernels, caplog, cap
         SLOW_USES[use]()
     assert caplog.messages == [
         "the native kernels were not built, so this runs in readable Python, about a dozen times slower: install a C++ "
-        "compiler, and then install this package again, in a clone with pip install --force-reinstall --no-deps ."
+        "compiler, and then install this package again (in a clone: pip install --force-reinstall --no-deps .)"
     ]
     assert capfd.readouterr() == ("", "")  # from no process
 

@@ -25,7 +25,9 @@ Loaded = TypeVar("Loaded")
 
 
 def cache_folder() -> Path:
-    """Return the folder of conversions: ``HF_SGPE_CACHE``, or ``hf_sgpe`` in the user's cache folder."""
+    """Return the folder for converted models: the value of ``HF_SGPE_CACHE``, or else ``hf_sgpe`` in the user's cache
+    folder.
+    """
     if folder := os.environ.get("HF_SGPE_CACHE"):
         return Path(folder).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hf_sgpe"
@@ -34,13 +36,13 @@ def cache_folder() -> Path:
 def load_converted(source: Path, kind: str, convert: Callable[[Path, Path], None], load: Callable[[Path], Loaded]) -> Loaded:
     """Load a converted model from the cache. If the model is not in the cache, convert it first.
 
-    The cache key consists of the path of the source and the names, sizes and times of its files. If a model is trained
-    further, the key changes and the model is converted again. If a conversion cannot be loaded, it is removed. If this
-    conversion came from the cache, the model is converted once more. The cache can be deleted at any time.
+    The cache key consists of the source folder's path and the names, sizes and modification times of the files in this
+    folder. If a model is trained further, the key changes and the model is converted again. A conversion that cannot be
+    loaded is removed. If it came from the cache, the model is converted once more. The cache can be deleted at any time.
 
     Args:
         kind: Format of the conversion. It is part of the folder's name.
-        convert: Function that converts the model in the first folder into the second folder.
+        convert: Function of two folders. It reads the model from the first, and writes the conversion into the second.
         load: Function that loads a conversion. It raises SGPEError if the caller's arguments are wrong, and any other
             exception if the conversion is damaged.
 

@@ -1,9 +1,9 @@
 """The engines on this machine, the choice of an engine for a model, and the loading of models.
 
 The order of preference comes from the document on tokenizers for large language models: MLX on Apple Silicon, NVIDIA, AMD,
-OpenVINO on an Intel GPU, llama.cpp on the CPU, transformers. The rank of an engine is its place in this order. The format of
-the model also counts: only llama.cpp runs a GGUF file, and a model of transformers is converted only if no engine on this
-machine runs it without conversion.
+OpenVINO on an Intel GPU, llama.cpp on the CPU, transformers. The rank of an engine is its position in this order. The format
+of the model also matters: only llama.cpp runs a GGUF file, and a model in the format of transformers is converted only if no
+engine on this machine runs it without conversion.
 """
 
 from __future__ import annotations
@@ -123,10 +123,10 @@ def load_engine(model: str | os.PathLike[str], engine: str | None = None, *, exa
     """Load a model.
 
     Args:
-        model: Folder of a model of transformers, OpenVINO or MLX, a GGUF file, or a repository on the Hub.
+        model: Folder of a model in the format of transformers, OpenVINO or MLX; a GGUF file; or a repository on the Hub.
         engine: One of `hf_sgpe.generation.engines.engine_registry.ENGINES`; None means `best_engine`.
-        exact: Compute in 32 bits, so that all engines generate the same tokens. They can still differ where rounding decides
-            between two tokens.
+        exact: Compute in 32 bits, so that all engines generate the same tokens. Results can still differ where rounding
+            decides between two tokens.
         settings: ``device`` for transformers and OpenVINO; ``n_ctx`` and ``n_gpu_layers`` for llama.cpp;
             ``keep_prefixes`` for all engines except OpenVINO.
 

@@ -40,8 +40,9 @@ class ScoredToken(NamedTuple):
 
     Attributes:
         id: Id of the token.
-        logprob: Natural log-probability of the token over the whole vocabulary, before temperature, penalty and cuts. It is
-            nan for the first token of a text, because no token precedes this token.
+        logprob: Natural log-probability of the token over the whole vocabulary, before the temperature, the repetition
+            penalty and the limits ``top_k``, ``top_p`` and ``min_p`` are applied. It is nan for the first token of a text,
+            because no token precedes this token.
         top: The most probable tokens with their log-probabilities, ordered from the most probable to the least probable.
     """
 
@@ -57,8 +58,7 @@ class Engine(ABC):
     An engine generates one text at a time. If another text is started, the iterator of the previous text raises an error.
 
     The class attributes describe the engine before a model is loaded. The module of the engine imports the engine's library
-    on first use. The arguments of the constructor are the settings of `load_engine`, except the path of the model and
-    ``exact``.
+    on first use. The constructor's arguments, other than the model's path and ``exact``, are the settings of `load_engine`.
 
     Attributes:
         name: Name of the engine.
@@ -68,8 +68,8 @@ class Engine(ABC):
         runs: Kinds of models (`hf_sgpe.generation.engines.detection.MODEL_KINDS`) that the engine runs.
         rank: Order of preference: the engine with the lowest rank is chosen.
         has_embeddings: Whether `embed` works.
-        rank_on_gpu: Rank on a machine with a GPU that this engine can use. None if this is the same as ``rank``.
-        vocab_size: Number of rows of the model's embedding. All ids are below it.
+        rank_on_gpu: Rank on a machine with a GPU that this engine can use. None if it equals ``rank``.
+        vocab_size: Number of rows of the model's embedding. All ids are below this number.
         context_length: Maximum number of tokens in prompt and answer together. None if the model's configuration does not
             contain this maximum.
         stop_ids: Tokens that end an answer according to the model's configuration.
@@ -103,8 +103,8 @@ class Engine(ABC):
 
     @classmethod
     def why_not(cls, path: Path) -> str:
-        """Return why the engine cannot load a model or might compute wrong results. Return an empty text if the engine runs
-        the model correctly.
+        """Return why the engine cannot load a model, or why its results might be wrong. Return an empty text if the engine
+        runs the model correctly.
 
         Raises:
             SGPEError: there is no model at ``path``.
@@ -115,20 +115,20 @@ class Engine(ABC):
     def _go_on(
         self, ids: list[int], options: GenerationOptions, stop_ids: frozenset[int], watch: Watch | None
     ) -> Generator[int, None, None]:
-        """Yield at most ``options.max_new_tokens`` next tokens. The last of them may be one of ``stop_ids``.
+        """Yield the next tokens, at most ``options.max_new_tokens`` of them. The last token may be one of ``stop_ids``.
 
         Logits are computed only if there is a ``watch``. The watch is called before each token is yielded.
         """
 
     @abstractmethod
     def _logits(self, ids: list[int]) -> Generator[Logits, None, None]:
-        """Yield the logits for the token after each id, in several arrays. An array has a row for each of some ids, and a
-        column for each row of the embedding.
+        """Yield the logits for the token after each id, in several arrays. Each array covers some consecutive ids: it has
+        one row per id, and one column per row of the embedding.
         """
 
     def _hidden(self, ids: list[int]) -> Generator[Logits, None, None]:
-        """Yield the last hidden states, after the last normalization, in several arrays. An array has a row for each of some
-        ids. An engine without embeddings does not implement this method.
+        """Yield the last hidden states, after the last normalization, in several arrays. Each array covers some consecutive
+        ids, with one row per id. An engine without embeddings does not implement this method.
         """
         raise NotImplementedError
 
@@ -150,8 +150,8 @@ class Engine(ABC):
     ) -> Iterator[int]:
         """Return an iterator over the tokens of the answer, without the stop token.
 
-        The answer ends at a stop token, after ``max_new_tokens``, or when the model's context is full. To end it early,
-        close or delete the iterator. ``options.stop`` applies to text and has no effect here.
+        The answer ends at a stop token, after ``max_new_tokens``, or when the model's context is full. To end the answer
+        early, close or delete the iterator. ``options.stop`` applies to text and has no effect here.
 
         Args:
             ids: Ids of the prompt.
@@ -386,7 +386,7 @@ class Engine(ABC):
 
 
 def _without_stops(stop_ids: list[int], tokens: int, watch: Watch | None) -> Watch:
-    """Return a watch that calls ``watch`` and, for the first tokens of an answer, makes stop tokens impossible."""
+    """Return a watch that calls ``watch`` and also rules out stop tokens among the first tokens of an answer."""
     left = tokens
 
     def mask(last: int | None, logits: Logits) -> Logits | None:

@@ -48,9 +48,9 @@ class KeptPrefixes(Generic[Cache]):
         self._kept: list[tuple[list[int], Cache]] = []
 
     def take(self, ids: list[int]) -> tuple[Cache | None, int]:
-        """Remove and return the cache that has the longest common beginning with a prompt, and the length of this beginning.
-        The cache is cropped to this beginning. It never contains all tokens of the prompt, because the logits of the last
-        token are needed.
+        """Take out the cache that shares the longest beginning with a prompt. Return this cache, cropped to the shared
+        beginning, and the length of the beginning. The cropped cache never contains all tokens of the prompt, because the
+        logits of the last token are needed.
 
         Returns:
             None and 0 if no common beginning is long enough. In that case, the oldest cache is removed if there is no room
@@ -67,7 +67,7 @@ class KeptPrefixes(Generic[Cache]):
         return None, 0
 
     def keep(self, ids: list[int], cache: Cache) -> None:
-        """Keep the cache of the ids."""
+        """Store a cache together with its ids."""
         if len(self._kept) < self.most:
             self._kept.append((ids, cache))
 

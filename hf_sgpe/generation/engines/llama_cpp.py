@@ -1,4 +1,4 @@
-"""Generation with llama.cpp and its package llama-cpp-python, on CPUs and on NVIDIA, AMD and Apple GPUs."""
+"""Generation with llama.cpp and its Python package llama-cpp-python, on CPUs and on NVIDIA, AMD and Apple GPUs."""
 
 from __future__ import annotations
 
@@ -35,18 +35,19 @@ _MODEL_FILE = "model.gguf"
 class LlamaCppEngine(Engine):
     """A model in a GGUF file.
 
-    When a folder of transformers is loaded for the first time, it is converted to a GGUF file with weights of the same type.
-    The file is cached.
+    When a folder in the format of transformers is loaded for the first time, it is converted to a GGUF file with weights of
+    the same type. The file is cached.
 
     Args:
         path: The GGUF file, or the folder.
         n_ctx: Number of tokens in the context. None: the model's own limit, but at most `LONGEST_CONTEXT`.
-        n_gpu_layers: Number of layers to compute on a GPU: -1 for all, 0 for none. Without a GPU, it has no effect.
+        n_gpu_layers: Number of layers to compute on a GPU: -1 for all, 0 for none. Without a GPU, this setting has no
+            effect.
         exact: Cache keys and values in 32 bits, and convert a folder's weights to 32 bits. The weights of a GGUF file keep
             their type. For GPT-2, llama.cpp still looks up gelu in a 16-bit table.
 
-        keep_prefixes: Number of texts whose keys and values are kept: 0 or 1, the last text. If a prompt begins like this
-            text, the common beginning is not computed again. None means 1, or 0 with ``exact``.
+        keep_prefixes: Number of texts whose keys and values are kept: 0, or 1 to keep those of the last text. If a prompt
+            begins like this text, the common beginning is not computed again. None means 1, or 0 with ``exact``.
 
     Raises:
         SGPEError: llama-cpp-python is missing, or it cannot load the model.
@@ -74,7 +75,7 @@ class LlamaCppEngine(Engine):
 
         prefixes = number_of_prefixes(keep_prefixes, exact=exact)
         if prefixes > 1:
-            raise SGPEError(f"keep_prefixes must be 0 or 1 with llama.cpp, which has one context, not {prefixes}")
+            raise SGPEError(f"keep_prefixes must be 0 or 1, not {prefixes}: llama.cpp has only one context")
 
         silence()
         for name, value, least in (("n_ctx", n_ctx, 1), ("n_gpu_layers", n_gpu_layers, -1)):

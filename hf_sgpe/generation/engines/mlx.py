@@ -135,9 +135,7 @@ class MLXEngine(Engine):
         return self._passes(self._model.model, ids)
 
     def _passes(self, model: Any, ids: list[int]) -> Generator[Logits, None, None]:
-        """Yield the outputs for some ids at a time. They are the outputs of a model, or of its part without the last
-        matrix.
-        """
+        """Yield the outputs of a model, or of the model without its last matrix, for some ids at a time."""
         import mlx.core as mx
         from mlx_lm.models.cache import make_prompt_cache
 
@@ -231,7 +229,8 @@ value. This table is needed, because mlx-lm silently ignores unknown fields.
 def _for_mlx(config: dict[str, Any], written: dict[str, Any]) -> dict[str, Any]:
     """Convert a configuration of transformers, including its defaults, to the fields of mlx-lm.
 
-    mlx-lm has other defaults, so every field has to be set. ``written`` contains the fields of the file.
+    mlx-lm has other defaults, so every field has to be set. ``written`` contains the fields that the configuration file
+    sets.
     """
     settings = {name: value for name, value in config.items() if value is not None or name in written}
     if config["model_type"] == "qwen3_moe":  # transformers 5.5 renames or omits these fields

@@ -25,13 +25,13 @@ MODEL_FILE = "openvino_model.xml"
 class OpenVINOEngine(TransformersEngine):
     """A causal language model that OpenVINO runs. optimum-intel adds the generation methods of transformers.
 
-    When a folder of transformers is loaded for the first time, it is converted without quantization. The conversion is
-    cached. No prefixes of texts are kept, because OpenVINO stores keys and values inside the model, and they cannot be
-    cropped there.
+    When a folder in the format of transformers is loaded for the first time, it is converted without quantization. The
+    conversion is cached. No prefixes of texts are kept, because OpenVINO stores keys and values inside the model, where they
+    cannot be cropped.
 
     Args:
         path: Folder of the model, in the format of OpenVINO or transformers.
-        device: OpenVINO's name of the device: ``CPU``, ``GPU``, ``NPU`` or ``AUTO``. None: a GPU if there is one, otherwise
+        device: OpenVINO's name for the device: ``CPU``, ``GPU``, ``NPU`` or ``AUTO``. None: a GPU if there is one, otherwise
             the CPU.
         exact: Compute in 32 bits, including the cache of keys and values, if the device supports it.
 

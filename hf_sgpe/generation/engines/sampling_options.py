@@ -27,15 +27,15 @@ _RANGES: dict[str, tuple[type, str, Callable[[Any], bool]]] = {
 class GenerationOptions:
     """Options of a generation.
 
-    The next token is chosen from the logits in these steps, which have the same order as in transformers. Each step uses the
+    The next token is chosen from the logits in the following steps, in the same order as in transformers. Each step uses the
     result of the step before:
 
     1. the repetition penalty changes the logit of each token that occurs in the prompt or the answer;
     2. with a temperature of 0, the token with the greatest logit is chosen, and the other steps are skipped;
     3. all logits are divided by the temperature;
-    4. ``top_k`` keeps this number of the most probable tokens;
+    4. only the ``top_k`` most probable tokens are kept;
     5. ``top_p`` keeps the smallest set of most probable tokens whose probabilities sum to at least ``top_p``;
-    6. ``min_p`` keeps the tokens with at least this fraction of the highest probability;
+    6. ``min_p`` keeps the tokens whose probability is at least ``min_p`` times the highest probability;
     7. one of the remaining tokens is drawn at random, in proportion to the probabilities.
 
     Args:
@@ -47,7 +47,7 @@ class GenerationOptions:
         repetition_penalty: Positive logits are divided by this number, and negative logits are multiplied by this number; 1
             changes nothing.
         seed: With the same seed, engine, machine and version, the tokens are the same. None means a random seed. On
-            transformers, OpenVINO and MLX, this number seeds the engine's global generator.
+            transformers, OpenVINO and MLX, this number seeds the engine's global random number generator.
         stop: Texts that end the answer. They are not part of the answer. If a text is the name of a special token, this
             token also ends the answer.
         stop_ids: Tokens that end the answer, in addition to the stop tokens of the model's configuration.

@@ -24,7 +24,7 @@ class TransformersEngine(Engine):
 
     Args:
         path: Folder of the model.
-        device: PyTorch's name of the device: ``cpu``, ``cuda`` (also for AMD GPUs), ``cuda:1``, ``mps``. None: a GPU if
+        device: PyTorch's name for the device: ``cpu``, ``cuda`` (also for AMD GPUs), ``cuda:1``, ``mps``. None: a GPU if
             there is one, otherwise the CPU.
         exact: If True, compute in 32 bits. If False, compute in the type of the stored weights.
         keep_prefixes: Number of texts whose keys and values are kept in memory. If a prompt begins like a kept text, the
@@ -133,7 +133,9 @@ class TransformersEngine(Engine):
             thread.join()
 
     def _new_cache(self) -> Any:
-        """Return an empty cache; None if the model's positions depend on the length of the text, or have no cache."""
+        """Return an empty cache. Return None if the model's positions depend on the length of the text, or if no cache can
+        be made.
+        """
         from transformers import DynamicCache
 
         config = self._model.config.get_text_config()
@@ -154,7 +156,7 @@ class TransformersEngine(Engine):
             yield output.last_hidden_state[0, first:].float().cpu().numpy()
 
     def _passes(self, model: Any, ids: list[int]) -> Iterator[tuple[Any, int]]:
-        """Yield the outputs of a model for some ids at a time. With each output, yield the number of its first new row."""
+        """Yield the outputs of a model for some ids at a time. With each output, yield the index of its first new row."""
         import torch
 
         cache: Any = None
@@ -185,10 +187,11 @@ class TransformersEngine(Engine):
         show: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
         cache: Any = None,
     ) -> torch.Tensor:
-        """Return one row for each prompt and its answer. Shorter prompts are padded on the left.
+        """Return one row per prompt, containing the prompt and its answer. Shorter prompts are padded on the left.
 
         Args:
-            cache: The keys and values of the beginning of the only prompt; those of the other tokens are added.
+            cache: Keys and values of the beginning of the prompt, allowed only with a single prompt. Those of all other
+                tokens are added to this cache.
         """
         import torch
         from transformers import GenerationConfig, RepetitionPenaltyLogitsProcessor

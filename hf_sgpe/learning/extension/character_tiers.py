@@ -1,8 +1,8 @@
 """Extending a tokenizer whose merges join characters, as in SentencePiece.
 
 Merges join whole characters, so a merge with a character of the new scripts never changes other text. The merges are closed:
-if two tokens join to a new token, their pair is a merge. SentencePiece and llama.cpp join any two neighbours that make a
-token, so they produce the same ids if the merges are closed.
+if joining two tokens gives a new token, their pair is a merge. SentencePiece and llama.cpp join any two adjacent tokens
+whose joined text is a token, so they produce the same ids if the merges are closed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class CharacterTierLearner(TierLearner):
 
     @cached_property
     def _with_added_tokens(self) -> list[int]:
-        """The positions of words that contain an added token. Added tokens are matched before merges, so no merge crosses
+        """The indices of the words that contain an added token. Added tokens are matched before merges, so no merge crosses
         them.
         """
         added = any_of(frozenset(self.base.added_tokens))
@@ -50,7 +50,7 @@ class CharacterTierLearner(TierLearner):
         return [place for place, text in texts if not firsts.isdisjoint(text) and added.search(text)]
 
     def tiers(self, *, reach_all: bool) -> Tiers:
-        """Return the best tiers. They contain every pair that makes a new token."""
+        """Return the best tiers. They contain every pair that joins to a new token."""
         best = self._best_tiers()
         known = {*self.base.vocab, *best.new_tokens(self.base.vocab)}
         return best._replace(merges=closed(best.merges, known, only=self.confinement.holds))

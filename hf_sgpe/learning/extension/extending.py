@@ -86,7 +86,7 @@ def extend_from_counts(
 ) -> Extension:
     """Learn tokens for the words of the scripts and add these tokens to a tokenizer.
 
-    As for training, the time grows with the number of distinct words of the scripts. If letters and syllables compete with
+    As in training, the time grows with the number of distinct words of the scripts. If letters and syllables compete with
     learned tokens for room, learning is repeated up to six times.
 
     Args:
@@ -105,7 +105,7 @@ def extend_from_counts(
     _check_counts(counts, counted)
     words = Words.of(counts, config)
     if not words.words:
-        raise SGPEError(f"the text has no word in {', '.join(config.scripts)}: name other scripts, or add text in them")
+        raise SGPEError(f"the text has no word in {', '.join(config.scripts)}: name other scripts, or add text in these")
     # Runtimes that know the old split by name use nothing else of the file. If a whole word is a token, some of these
     # runtimes encode the word as this token, whatever the merges are.
     reach_all = splitting == base.splitting and not base.ignore_merges
@@ -126,11 +126,11 @@ def extend_from_counts(
             ", ".join(config.scripts),
             "they contain an added token, or characters of other text that have no token"
             if base.by_characters
-            else "some of their bytes also occur in a row in other scripts, so merging them would change other text",
+            else "some of their adjacent bytes are also adjacent in other scripts, so merging these would change other text",
         )
     elif config.new_tokens != AUTO and len(ids) - len(base.vocab) < int(config.new_tokens):
         logger.warning(
-            "the text has only %d new tokens of the %d asked for: no further pair occurs %d times",
+            "the text yields only %d of the %d new tokens requested: no further pair occurs %d times",
             len(ids) - len(base.vocab),
             config.new_tokens,
             config.min_frequency,

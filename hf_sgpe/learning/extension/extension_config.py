@@ -63,8 +63,8 @@ class ExtensionConfig:
         balance: How strongly to favour scripts with little text, from 0 (all words count the same) to 1 (all scripts count
             the same).
         min_frequency: Pairs that occur less often than this are never merged.
-        tie_break: The rule that chooses which of several equally frequent pairs is merged first, one of `TIE_BREAKS`.
-        weights: Weights of the words of files, keyed by file name or glob. The first match is used.
+        tie_break: The rule that chooses which of several equally frequent pairs is merged first (one of `TIE_BREAKS`).
+        weights: Weights of words, keyed by the name or glob of the file that contains the words. The first match is used.
         reuse_ids: Whether new tokens first take free ids. A free id is below ``vocab_size`` of the model's config.json, and
             no token uses it. Otherwise, new ids follow the highest id in use.
         reuse_reserved: Whether new tokens also take the ids of reserved tokens such as ``<unused12>``. A model was not

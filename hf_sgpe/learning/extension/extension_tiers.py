@@ -49,7 +49,8 @@ class Tiers(NamedTuple):
         merges: All merges, in the order of their ranks.
         unit_tokens: Number of new tokens for units.
         gains: The gain of each learned token.
-        untaught: Share of the words in the text that learning ignored, because merging their bytes could change other text.
+        untaught: Share of the text's words that learning ignored, because merging the bytes of these words could change
+            other text.
         characters: New characters, which are tokens without a merge. There are none if merges join bytes.
     """
 
@@ -65,7 +66,7 @@ class Tiers(NamedTuple):
 
 
 class TierLearner:
-    """The learner of one extended tokenizer's merges. For arguments, see `extend_from_counts`."""
+    """The learner of the merges of one extended tokenizer. For arguments, see `extend_from_counts`."""
 
     def __init__(self, base: TokenizerData, words: Words, config: ExtensionConfig, *, observer: Observer) -> None:
         self.base, self.words, self.config, self.observer = base, words, config, observer
@@ -81,7 +82,7 @@ class TierLearner:
         self.with_shared = self._with_shared()
 
     def tiers(self, *, reach_all: bool) -> Tiers:
-        """Return the best tiers, and after them merges that rebuild more of the tokenizer's own tokens from learned tokens.
+        """Return the best tiers, followed by merges that rebuild more of the tokenizer's own tokens from learned tokens.
 
         Args:
             reach_all: Rebuild all of the tokenizer's own tokens that consist of whole characters, at the cost of a few new
@@ -104,7 +105,7 @@ class TierLearner:
                 merges = [*_first_new(merges, set(self.base.vocab), left)]
 
     def _numbered(self, merges: Iterable[BytesPair]) -> dict[bytes, int]:
-        """Return a number for each token: the bytes, the tokenizer's tokens, and the results of the merges."""
+        """Return a dict that gives a number to each byte, each token of the tokenizer, and each result of a merge."""
         numbers: dict[bytes, int] = {byte: number for number, byte in enumerate(BYTES)}
         for token in chain(self.base.vocab, (left + right for left, right in merges)):
             numbers.setdefault(token, len(numbers))
@@ -169,8 +170,8 @@ class TierLearner:
 
         In most scripts, every character gets a token. In some scripts, a character gets a token only if the token saves
         enough, with one exception: a character always gets a token if its first byte is also the first byte of a joiner or
-        mark that occurs in all scripts. Such a joiner or mark is merged byte by byte with the character before it. The merge
-        with its first byte would cut the other character if that character had no token.
+        mark that occurs in all scripts. Such a joiner or mark is merged byte by byte with the character before it. If the
+        other character had no token, the merge with this first byte would also apply to that character, and so cut it.
         """
         promised = {character for unit in self.units if not self.trie.must_earn(unit) for character in unit}
         characters = self.signs.keys() | set().union(*self.units)
@@ -228,8 +229,8 @@ class TierLearner:
         built: Collection[bytes] = (),
     ) -> list[BytesPair]:
         """Return merges that rebuild some of the tokenizer's own tokens in the scripts. The merges of letters and syllables
-        come first, and now prevent these tokens. Rebuilding a token takes no id, but new intermediate tokens take ids. These
-        new tokens are added to ``numbers``.
+        come first, and would otherwise prevent these tokens. Rebuilding a token takes no id, but new intermediate tokens
+        take ids. These new tokens are added to ``numbers``.
 
         Args:
             by_new_tokens: Whether to rebuild all of the tokenizer's own tokens that consist of whole characters, even if
@@ -296,8 +297,8 @@ class TierLearner:
     def _times(self, sequences: Sequence[Sequence[int]], tokens: Sequence[bytes]) -> tuple[list[int], float]:
         """Return the weight of each word, and the share of the text's words that learning ignores.
 
-        The weight is 0 in two cases. In the first case, two neighbours in the word could merge in other text. In the second
-        case, the word is a token and `ignore_merges` is set. Only words of the first case count for the share.
+        The weight is 0 in two cases. In the first case, two adjacent tokens of the word could also merge in other text. In
+        the second case, the word is a token and `ignore_merges` is set. Only words of the first case count for the share.
         """
         ids, ends = flat(sequences)
         used = np.unique(ids)
@@ -374,7 +375,7 @@ def _tokens_in(scripts: Iterable[str], base: TokenizerData, confinement: Confine
 
 
 def _joined(pieces: Sequence[bytes], known: Collection[bytes], confinement: Confinement) -> list[BytesPair]:
-    """Return merges that join all pieces to one token. Every intermediate result is an existing token. Merges are ordered
+    """Return merges that join all pieces into one token. Every intermediate result is an existing token. Merges are ordered
     from the shortest result to the longest. If there are no such merges, return an empty list.
 
     >>> _joined([b"a", b"b", b"c"], {b"bc", b"abc"}, Confinement(map(ord, "abc")))
@@ -409,7 +410,7 @@ def _enough(gains: Sequence[int], tokens: float, least_saving: float) -> int:
 
 
 def _first_new(merges: Iterable[BytesPair], known: set[bytes], number: int) -> Iterator[BytesPair]:
-    """Yield merges, up to a total of ``number`` new tokens."""
+    """Yield the first merges, as many as produce at most ``number`` new tokens."""
     for left, right in merges:
         if left + right not in known:
             if not number:

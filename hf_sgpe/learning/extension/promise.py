@@ -17,9 +17,9 @@ def check_promise(base: TokenizerData, extended: TokenizerData, scripts: Iterabl
     """Check that ``extended`` keeps all ids of ``base``, and that both encode every text without a character of the scripts
     to the same ids.
 
-    Both tokenizers split such text into the same words on one of two conditions: their splits are equal, or the new split
-    only matches words of the scripts first and leaves all other text to the old split. The words have the same tokens if the
-    same merges can apply to them, in the same order.
+    Both tokenizers split such text into the same words in two cases: their splits are equal, or the new split first matches
+    only words of the scripts, and leaves all other text to the old split. The words have the same tokens if the same merges
+    can apply to them, in the same order.
 
     Raises:
         SGPEError: the tokenizers differ. The message names the first difference.

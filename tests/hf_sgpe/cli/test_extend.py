@@ -77,7 +77,7 @@ def test_extend_and_compare_ids(tmp_path, sample):
             r"en\.txt begins with text in latin, which has no syllables or marked letters that could be kept whole: "
             "if the corpus has other scripts, name them with --script, or give text in a script to add$",
         ),
-        ("en.txt --script si", "the text has no word in sinhala: name other scripts, or add text in them"),
+        ("en.txt --script si", "the text has no word in sinhala: name other scripts, or add text in these"),
         ("si.txt --out base", "--out base is the tokenizer to extend: name another folder"),
         ("si.txt --reuse-ids", r"base has no config\.json with the model's number of rows: leave out --reuse-ids"),
         ("si.txt --weight x=2", "--weight: 'x' matches none of the files: give a file name or a glob"),
