@@ -55,7 +55,7 @@ class BPETokenizer:
     """A BPE tokenizer. It splits text into words, and merges the bytes of each word in the order of ranks.
 
     A tokenizer converted from SentencePiece merges characters instead (see `TokenizerData`). Any text round-trips (after
-    normalization), unless a tokenizer of characters has no tokens for bytes. Ids equal those of every other runtime that
+    normalization), except with a character tokenizer that has no byte tokens. Ids equal those of every other runtime that
     loads the saved ``tokenizer.json``. A tokenizer consists of ``data``, a frozen `TokenizerData`, and a codec.
 
     For arguments and errors, see `TokenizerData`.

@@ -31,7 +31,7 @@ def knows_developer(template: str) -> bool:
 def fields_without_content(template: str) -> tuple[tuple[str, Any], ...]:
     """Return the fields that stand for missing content in a message with tool calls.
 
-    Some templates expect no content, some an empty text, and some None. With a wrong value, a template fails or does not
+    Some templates expect no content, some an empty string, and some None. With a wrong value, a template fails or does not
     write the calls.
     """
     call = {**_CALL, "function": {"name": _NAME, "arguments": {"a": _ARGUMENT}}}
@@ -47,7 +47,7 @@ def fields_without_content(template: str) -> tuple[tuple[str, Any], ...]:
 
 
 def _rendered(template: str, messages: Sequence[Message]) -> str:
-    """Return the text of messages, or an empty text if the template rejects the messages."""
+    """Return the text of messages, or an empty string if the template rejects the messages."""
     variables = {"tools": [{"type": "function", "function": _FUNCTION}]}
     try:
         return str(render(messages, template, special_tokens=_TOKENS, variables=variables))

@@ -170,7 +170,7 @@ def json_lines(conversation: Conversation, lines: Iterable[str]) -> Iterator[str
                 raise SGPEError('expected an object with "prompt" or "messages"')
             if not isinstance(record.get("prompt", ""), str) or not isinstance(record.get("messages", []), list):
                 raise SGPEError(
-                    '"prompt" must be a text, and "messages" must be a list of objects with "role" and "content"'
+                    '"prompt" must be a string, and "messages" must be a list of objects with "role" and "content"'
                 )
             if unknown := record.keys() - option_names - {"prompt", "messages"}:
                 raise SGPEError(f"unknown field: {', '.join(sorted(unknown))}")

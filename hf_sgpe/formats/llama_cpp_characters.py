@@ -35,7 +35,7 @@ def record_of(data: TokenizerData) -> PreTokenizer:
 
 
 def text_differs(normalization: str) -> str:
-    """Return a text that llama.cpp changes differently from the normalization, or an empty text if there is none."""
+    """Return a text that llama.cpp changes differently from the normalization, or an empty string if there is none."""
     if steps := steps_of(normalization):
         return f"text that the normalizer {steps[0]['type']} changes"
     return _SPACE_DIFFERS.get(normalization, "")
@@ -59,7 +59,7 @@ def is_ordinary(data: TokenizerData, text: str) -> bool:
 
 
 def _differs(data: TokenizerData, tokens: Set[str]) -> str:
-    """Return the kind of ordinary text for which llama.cpp returns different ids, or an empty text if there is none."""
+    """Return the kind of ordinary text for which llama.cpp returns different ids, or an empty string if there is none."""
     if not data.byte_tokens:
         return "characters without a token"
     if data.ignore_merges:
@@ -83,7 +83,7 @@ def _differs(data: TokenizerData, tokens: Set[str]) -> str:
 
 
 def _rarely(data: TokenizerData, tokens: Set[str]) -> str:
-    """Return the kind of rare text for which llama.cpp returns different ids, or an empty text if there is none."""
+    """Return the kind of rare text for which llama.cpp returns different ids, or an empty string if there is none."""
     names = [
         *map(byte_token, range(256)),
         *(text for text in data.special_tokens if data.spelled_by(text) not in data.vocab),
@@ -104,8 +104,8 @@ def _splits(text: str, tokens: Set[str]) -> Iterator[tuple[str, str]]:
 
 
 def _token_with_two_ranks(merges: _Pairs) -> str:
-    """Return a token whose merges have the merge of another token between them, if that can change ids. Return an empty text
-    if there is no such token.
+    """Return a token whose merges have the merge of another token between them, if that can change ids. Return an empty
+    string if there is no such token.
     """
     ranks: dict[str, list[int]] = {}
     for rank, (left, right) in enumerate(merges):

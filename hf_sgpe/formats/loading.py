@@ -118,7 +118,8 @@ def read(path: Path) -> TokenizerData:
 def contents_of(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """Return the content of a tokenizer's ``tokenizer.json`` and of its ``tokenizer_config.json``.
 
-    If the tokenizer is in another format, it is translated: the first content is that of an equivalent ``tokenizer.json``.
+    If the tokenizer is in another format, it is translated, and the first object is the content of an equivalent
+    ``tokenizer.json``.
 
     Returns:
         Two JSON objects. The second object is None if there are no settings next to the ``tokenizer.json``.

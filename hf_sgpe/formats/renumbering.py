@@ -81,7 +81,7 @@ def moved_settings(settings: Mapping[str, Any], ids: Mapping[int, int]) -> dict[
             if int(id) not in ids:
                 raise SGPEError(
                     f"tokenizer_config.json has the added token {token.get('content')!r} with the id {id}, but "
-                    "tokenizer.json lacks this id: keep the ids"
+                    "tokenizer.json lacks this id: do not change the ids in tokenizer.json"
                 )
         moved["added_tokens_decoder"] = {str(ids[int(id)]): token for id, token in tokens.items()}
     return moved

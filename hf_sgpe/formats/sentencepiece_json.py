@@ -201,8 +201,9 @@ def check_whole_words(tokens: Iterable[bytes], merges: Sequence[tuple[bytes, byt
 
 
 def byte_tokens_in(vocab: Mapping[str, int]) -> tuple[int, ...]:
-    """Return the ids of the tokens for the 256 bytes; none if the vocabulary has no such tokens. A byte without such a token
-    gets the id of its ASCII character (such as the tab in Gemma 1 and 2), because the byte occurs in no other character.
+    """Return the ids of the 256 byte tokens, or an empty tuple if the vocabulary has no byte tokens. If only some bytes lack
+    a byte token, each of these gets the id of its ASCII character (such as the tab in Gemma 1 and 2), because the byte
+    occurs in no other character.
 
     Raises:
         NotByteLevelError: a byte has no token, so some characters could not be encoded.

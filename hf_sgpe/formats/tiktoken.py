@@ -265,7 +265,7 @@ def _renumbered(encoding: Encoding, tokenizer: TokenizerData, ranks: Mapping[byt
     ids |= {encoding._special_tokens[token]: id for token, id in specials.items()}
 
     class Renumbered(Encoding):  # type: ignore[misc]
-        """An encoding of tiktoken for a tokenizer whose ids are not in the order of its merges."""
+        """A tiktoken ``Encoding`` for a tokenizer whose ids are not in the order of its merges."""
 
         def __init__(self) -> None:
             super().__init__(

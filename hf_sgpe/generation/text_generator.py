@@ -320,7 +320,7 @@ class TextGenerator:
             allowed_special: See `hf_sgpe.tokenizer.BPETokenizer.encode`.
         """
         if not isinstance(prompt, str):
-            raise TypeError(f"the prompt must be a text, not {type(prompt).__name__}")
+            raise TypeError(f"the prompt must be a string, not {type(prompt).__name__}")
         return self._before + self.tokenizer.encode_prompt(prompt, allowed_special=allowed_special)
 
     @cached_property

@@ -213,8 +213,8 @@ class TrainingConfig:
                 object.__setattr__(self, name, getattr(RECIPES[self.recipe], name))
         if (self.special_tokens_position == "given") != isinstance(self.special_tokens, Mapping):
             raise SGPEError(
-                "special_tokens_position must be 'given' if special tokens are mapped to ids, and must not be 'given' "
-                "otherwise"
+                "special_tokens_position must have the value 'given' if special_tokens maps tokens to ids, and another "
+                "value otherwise"
             )
         for name in ("scripts", "special_tokens"):
             value = getattr(self, name)

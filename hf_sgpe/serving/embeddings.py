@@ -73,7 +73,7 @@ def _read_inputs(given: Parameters, served: Served) -> list[list[int]]:
     value, engine = given.get("input"), served.generator.engine
     parts = [value] if isinstance(value, str) or (are_ids(value) and value) else value
     if not isinstance(parts, list) or not parts or not all(isinstance(part, str) or are_ids(part) for part in parts):
-        raise RequestError("input must be a text, token ids, or a non-empty list of either", param="input")
+        raise RequestError("input must be a string, token ids, or a non-empty list of either", param="input")
     if len(parts) > _MOST_INPUTS:
         message = f"input has {len(parts):,} texts, and the maximum is {_MOST_INPUTS:,}: send several requests"
         raise RequestError(message, param="input")

@@ -73,7 +73,7 @@ def _text(value: Any, param: str, name: str) -> str:
                 raise RequestError(f"{name}: content must be text, not {part_type!r}", param=param)
         value = "\n".join(part["text"] for part in value)
     if not isinstance(value, str):
-        raise RequestError(f"{name}: {field} must be a text, not {kind(value)}", param=param)
+        raise RequestError(f"{name}: {field} must be a string, not {kind(value)}", param=param)
     return well_formed(value)
 
 
@@ -94,7 +94,7 @@ def _tool_call(call: Any, param: str) -> dict[str, Any]:
     if not isinstance(called, str) or not called:
         raise RequestError(f"{param}.function.name must be a non-empty text", param=f"{param}.function.name")
     if id is not None and not isinstance(id, str):
-        raise RequestError(f"{param}.id must be a text, not {kind(id)}", param=f"{param}.id")
+        raise RequestError(f"{param}.id must be a string, not {kind(id)}", param=f"{param}.id")
     try:
         record = json.loads(arguments or "{}") if isinstance(arguments, (str, type(None))) else arguments
     except (ValueError, RecursionError):

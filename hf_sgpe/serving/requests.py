@@ -208,7 +208,7 @@ def read_tokenize(record: Mapping[str, Any], served: Served) -> tuple[list[int],
         return read_conversation(given, served, tools=tool_use.tools if tool_use else []), with_spellings
     text = given.get("prompt")
     if not isinstance(text, str):
-        raise RequestError("prompt must be a text; for a chat, give messages", param="prompt")
+        raise RequestError("prompt must be a string; for a chat, give messages", param="prompt")
     return read_encoder(given, served.generator)(well_formed(text)), with_spellings
 
 
@@ -234,7 +234,7 @@ def read_prompts(given: Parameters, served: Served) -> list[list[int]]:
     prompt = given.get("prompt")
     prompts = [prompt] if isinstance(prompt, str) or (are_ids(prompt) and prompt) else prompt
     if not isinstance(prompts, list) or not prompts or not all(isinstance(part, str) or are_ids(part) for part in prompts):
-        raise RequestError("prompt must be a text, token ids, or a non-empty list of either", param="prompt")
+        raise RequestError("prompt must be a string, token ids, or a non-empty list of either", param="prompt")
     encode = read_encoder(given, served.generator)
     return [encode(well_formed(part)) if isinstance(part, str) else part for part in prompts]
 
@@ -273,7 +273,7 @@ def check_name(name: Any, names: Sequence[str]) -> None:
         RequestError: the name is not a text, or is unknown.
     """
     if name is not None and not isinstance(name, str):
-        raise RequestError(f"model must be a text, not {kind(name)}", param="model")
+        raise RequestError(f"model must be a string, not {kind(name)}", param="model")
     if name is not None and name not in names:
         message = f"unknown model {name[:200]!r}: this server has {', '.join(map(repr, names))}"
         raise RequestError(message, status=404, param="model", code="model_not_found")

@@ -139,7 +139,7 @@ def _tool(tool: Any, param: str) -> Tool:
     if not isinstance(name, str) or not name:
         raise RequestError(f"{param}.function.name must be a non-empty text", param=f"{param}.function.name")
     if not isinstance(function.get("description") or "", str):
-        raise RequestError(f"{param}.function.description must be a text", param=f"{param}.function.description")
+        raise RequestError(f"{param}.function.description must be a string", param=f"{param}.function.description")
     if not isinstance(parameters or {}, dict):
         raise RequestError(f"{param}.function.parameters must be a JSON schema", param=f"{param}.function.parameters")
     function.flag("strict")

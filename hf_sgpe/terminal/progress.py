@@ -19,7 +19,7 @@ _quiet = False
 
 
 def be_quiet(quiet: bool) -> None:
-    """Turn progress and warnings off or on, for the option ``--quiet`` of commands. Errors are always shown."""
+    """Turn progress and warnings off or on. Commands use this for their option ``--quiet``. Errors are always shown."""
     global _quiet
     _quiet = quiet
     logging.getLogger().setLevel(logging.ERROR if quiet else logging.WARNING)

@@ -46,7 +46,7 @@ class Restarts:
         matching: The rules for the tokens that are not simply matched by their own text.
 
     Attributes:
-        margin: The maximum number of characters after a restart that are needed to recognize the restart.
+        margin: The number of characters after a place that suffice to recognize it as a restart.
     """
 
     def __init__(

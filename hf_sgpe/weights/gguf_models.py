@@ -42,8 +42,8 @@ class Family:
         layer: The shapes of the weights in a layer, keyed by module.
         layers_at: The prefix of layer names before the layer number.
         around: The shapes of the weights before and after the layers, keyed by module.
-        biases: Modules that have a bias if a field of the configuration is true, keyed by the field. An empty field means
-            always.
+        biases: Modules that have a bias if a field of the configuration is true, keyed by the field. The
+            modules under the key ``""`` always have a bias.
         numbers: Values that only some types have. The keys are ``GGUFWriter`` methods without the prefix ``add_``, and the
             values are the fields of the configuration that these methods write.
         own_names: The type's own names of fields, keyed by the usual name.

@@ -216,7 +216,7 @@ class Tables:
         yield "These numbers are for this text; they differ for other kinds of text."
 
     def _worst(self, measure: Measure) -> tuple[float, str]:
-        """Return the greatest value of a measure and the name of its language."""
+        """Return the greatest value of a measure and the name of the language that has this value."""
         values = [(self.value(measure, known) or 0.0, known.english) for known in self.measured]
         return max(values, key=lambda pair: pair[0])
 

@@ -210,12 +210,13 @@ def check_min_count(min_count: int) -> int:
 
 
 class RareWords:
-    """A filter that removes words with a count below ``min_count``. It also computes an upper limit of the effect on
+    """A filter that removes words with a count below ``min_count``. It also computes an upper limit on the effect on
     training.
 
-    Wherever a pair of tokens occurs, the pair of bytes at the border of the two tokens also occurs. Therefore, removing
-    words costs no pair of tokens more occurrences than it costs the most affected byte pair. The occurrences that this byte
-    pair loses are the limit: a merge can change only if its count exceeds the count of the next pair by less than the limit.
+    Wherever a pair of tokens occurs, the pair of bytes at the border of the two tokens also occurs. Therefore, if
+    words are removed, no pair of tokens loses more occurrences than the most affected byte pair loses. The occurrences that
+    this byte pair loses are the limit: a merge can change only if its count exceeds the count of the next pair by less than
+    the limit.
     """
 
     def __init__(self, min_count: int) -> None:

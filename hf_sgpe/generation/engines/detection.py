@@ -68,7 +68,7 @@ class EngineInfo(NamedTuple):
         name: Name for `load_engine`.
         version: The packages of the engine with their versions, or None if the engine is not installed.
         devices: Devices on which the engine can compute.
-        why_not: Reason why the engine cannot be used, or an empty text if it can be used.
+        why_not: Reason why the engine cannot be used, or an empty string if it can be used.
         pip: Command that installs the engine.
     """
 
@@ -220,7 +220,7 @@ def _look_for(engines: tuple[type[Engine], ...]) -> Machine:
 
 def _version_conflict(engine: type[Engine]) -> str:
     """Return the first conflict between the versions that the engine's packages require and the versions that are installed.
-    Return an empty text if there is no conflict.
+    Return an empty string if there is no conflict.
     """
     package = next(iter(engine.packages), "")
     try:

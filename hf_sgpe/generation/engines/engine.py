@@ -103,7 +103,7 @@ class Engine(ABC):
 
     @classmethod
     def why_not(cls, path: Path) -> str:
-        """Return why the engine cannot load a model, or why its results might be wrong. Return an empty text if the engine
+        """Return why the engine cannot load a model, or why its results might be wrong. Return an empty string if the engine
         runs the model correctly.
 
         Raises:

@@ -124,7 +124,7 @@ class LlamaCppEngine(Engine):
 
     @classmethod
     def why_not(cls, path: Path) -> str:
-        """Return why a folder cannot be converted to a GGUF file of the same model. Return an empty text if it can be
+        """Return why a folder cannot be converted to a GGUF file of the same model. Return an empty string if it can be
         converted.
 
         Raises:

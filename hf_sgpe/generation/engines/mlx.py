@@ -28,8 +28,8 @@ class MLXEngine(Engine):
         path: Folder of the model.
         exact: If True, compute in 32 bits, including the cache of keys and values. If False, compute in the type of the
             weights.
-        keep_prefixes: Number of texts whose keys and values are kept in memory. If a prompt begins like a kept text, the
-            common beginning is not computed again. None means 1, or 0 with ``exact``. Nothing is kept for models with a
+        keep_prefixes: Number of texts whose keys and values are kept in memory. If a prompt shares a prefix with a kept
+            text, this prefix is not computed again. None means 1, or 0 with ``exact``. Nothing is kept for models with a
             sliding window.
 
     Raises:
@@ -67,7 +67,7 @@ class MLXEngine(Engine):
 
     @classmethod
     def why_not(cls, path: Path) -> str:
-        """Return why mlx-lm might compute other logits than transformers. Return an empty text if both compute the same
+        """Return why mlx-lm might compute other logits than transformers. Return an empty string if both compute the same
         logits.
 
         Raises:

@@ -60,7 +60,7 @@ class OpenVINOEngine(TransformersEngine):
 
     @classmethod
     def why_not(cls, path: Path) -> str:
-        """Return why optimum-intel cannot convert a model. Return an empty text if it can convert the model.
+        """Return why optimum-intel cannot convert a model. Return an empty string if it can convert the model.
 
         optimum-intel traces the code of transformers, so a converted model computes the same results as transformers.
 

@@ -27,8 +27,8 @@ class TransformersEngine(Engine):
         device: PyTorch's name for the device: ``cpu``, ``cuda`` (also for AMD GPUs), ``cuda:1``, ``mps``. None: a GPU if
             there is one, otherwise the CPU.
         exact: If True, compute in 32 bits. If False, compute in the type of the stored weights.
-        keep_prefixes: Number of texts whose keys and values are kept in memory. If a prompt begins like a kept text, the
-            common beginning is not computed again. None means 1, or 0 with ``exact``. Nothing is kept for models with a
+        keep_prefixes: Number of texts whose keys and values are kept in memory. If a prompt shares a prefix with a kept
+            text, this prefix is not computed again. None means 1, or 0 with ``exact``. Nothing is kept for models with a
             sliding window, a recurrent state, or positions that depend on the length of the text.
 
     Raises:

@@ -126,7 +126,7 @@ def test_json_lines_each_stand_for_themselves(chatty):
         ("[]", "expected an object"),
         ("{}", "expected an object"),
         ('{"prompt": "a", "messages": []}', "expected an object"),
-        ('{"prompt": 3}', '"prompt" must be a text'),
+        ('{"prompt": 3}', '"prompt" must be a string'),
         ('{"messages": 3}', 'and "messages" must be a list'),
         ('{"prompt": "a", "heat": 3}', "line 2: unknown field: heat"),
         ('{"prompt": "a", "temperature": -3}', "line 2: temperature must be at least 0"),

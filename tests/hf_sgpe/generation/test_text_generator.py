@@ -222,7 +222,7 @@ def test_several_prompts_are_a_list(chatty):
     assert generator.generate_batch(["a", "b"], GenerationOptions(stop="END")) == ["yes, ", "yes, "]
     with pytest.raises(TypeError, match="put the text in a list"):
         generator.generate_batch("a")
-    with pytest.raises(TypeError, match="the prompt must be a text"):
+    with pytest.raises(TypeError, match="the prompt must be a string"):
         generator.generate(["a"])
 
 
@@ -292,7 +292,7 @@ def test_what_cannot_be_scored_is_said(chatty):
         generator.score("a")
     with pytest.raises(SGPEError, match="the text is empty"):
         TextGenerator(with_start(chatty, "<|endoftext|>"), generator.engine).score("")
-    with pytest.raises(TypeError, match="the prompt must be a text"):
+    with pytest.raises(TypeError, match="the prompt must be a string"):
         generator.score([1])
     generator.engine.context_length = 3
     with pytest.raises(SGPEError, match="more than the context of 3: shorten the text"):

@@ -71,10 +71,10 @@ def test_texts_and_ids_are_embedded_in_both_forms(served, client):
     [
         ({"input": ""}, "input", "input is empty: leave it out"),
         ({"input": ["a", ""]}, "input[1]", r"input\[1\] is empty"),
-        ({"input": []}, "input", "input must be a text, token ids, or a non-empty list of either"),
+        ({"input": []}, "input", "input must be a string, token ids, or a non-empty list of either"),
         ({"input": ["a"] * 2049}, "input", "input has 2,049 texts, and the maximum is 2,048"),
-        ({"input": ["a", 3]}, "input", "input must be a text"),
-        ({"input": {"a": "b"}}, "input", "input must be a text"),
+        ({"input": ["a", 3]}, "input", "input must be a string"),
+        ({"input": {"a": "b"}}, "input", "input must be a string"),
         ({"input": [10**6]}, "input", "input has the id 1000000, which the model does not have"),
         ({"input": [[5], [5, 10**6]]}, "input[1]", r"input\[1\] has the id 1000000"),
         ({"input": [5] * 31}, "input", "input has 31 tokens, and the context of this model has only 30"),

@@ -46,8 +46,8 @@ def called(**function):
     ("message", "param", "problem"),
     [
         ({"role": "tool", "content": "3"}, "tool_call_id", "tool_call_id is missing: give the id of the call"),
-        ({"role": "tool", "content": None, "tool_call_id": "a"}, "content", "content must be a text, not null"),
-        ({"role": "tool", "content": "a", "tool_call_id": 3}, "tool_call_id", "tool_call_id must be a text, not a number"),
+        ({"role": "tool", "content": None, "tool_call_id": "a"}, "content", "content must be a string, not null"),
+        ({"role": "tool", "content": "a", "tool_call_id": 3}, "tool_call_id", "tool_call_id must be a string, not a number"),
         (
             {"role": "user", "content": "a", "tool_calls": [CALL]},
             "tool_calls",
@@ -57,9 +57,9 @@ def called(**function):
         ({"role": "critic", "content": "a"}, "role", "role must be one of system, developer, user, assistant, tool"),
         ({"role": "assistant", "tool_calls": {}}, "tool_calls", "must be a list, not an object"),
         ({"role": "assistant", "tool_calls": ["a"]}, "tool_calls[0]", "must be an object with id, type function"),
-        ({"role": "assistant", "tool_calls": [{**CALL, "id": 3}]}, "tool_calls[0].id", "must be a text, not a number"),
+        ({"role": "assistant", "tool_calls": [{**CALL, "id": 3}]}, "tool_calls[0].id", "must be a string, not a number"),
         ({"role": "assistant", "tool_calls": [{**CALL, "type": "custom"}]}, "tool_calls[0]", "type function"),
-        ({"role": "assistant", "content": "a", "reasoning_content": 3}, "reasoning_content", "must be a text"),
+        ({"role": "assistant", "content": "a", "reasoning_content": 3}, "reasoning_content", "must be a string"),
         (called(name=""), "tool_calls[0].function.name", "must be a non-empty text"),
         (called(name="f", arguments="{"), "tool_calls[0].function.arguments", "must be the JSON of an object"),
         (called(name="f", arguments=DEEP), "tool_calls[0].function.arguments", "is nested too deeply|JSON of an object"),

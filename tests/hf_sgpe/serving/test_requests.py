@@ -86,7 +86,7 @@ def test_what_asks_for_nothing_may_come(endless):
 @pytest.mark.parametrize(
     ("record", "param", "message"),
     [
-        ({}, "prompt", "prompt must be a text"),
+        ({}, "prompt", "prompt must be a string"),
         ({"prompt": []}, "prompt", "non-empty list"),
         ({"prompt": [True]}, "prompt", "prompt must be"),
         ({"prompt": {"a": 1}}, "prompt", "prompt must be"),
@@ -145,7 +145,7 @@ def test_wrong_completions_are_refused_by_name(endless, record, param, message):
         ({"messages": None}, "messages", "must be a non-empty list"),
         ({"messages": []}, "messages", "non-empty list"),
         ({"messages": ["a"]}, r"messages[0]", "an object with role and content, not a text"),
-        ({"messages": [{"role": "user"}]}, "messages[0].content", "content must be a text, not null"),
+        ({"messages": [{"role": "user"}]}, "messages[0].content", "content must be a string, not null"),
         (
             {"messages": [{"role": "tool", "content": "a"}]},
             "messages[0].tool_call_id",
@@ -180,7 +180,7 @@ def test_wrong_chats_are_refused_by_name(endless, record, param, message):
 
 def test_a_model_is_named_by_a_text(endless):
     for name, kind in ((["endless"], "a list"), (3, "a number"), ({}, "an object")):
-        with pytest.raises(RequestError, match=f"model must be a text, not {kind}") as refusal:
+        with pytest.raises(RequestError, match=f"model must be a string, not {kind}") as refusal:
             read_completion({"prompt": "a", "model": name}, endless)
         assert refusal.value.status == 400
 

@@ -159,7 +159,7 @@ def test_given_ids_that_cannot_be_are_named(specials, message):
 
 def test_ids_are_given_where_and_only_where_tokens_are_mapped_to_them():
     for specials, position in ((["<a>"], "given"), ({"<a>": 3}, "end")):
-        with pytest.raises(SGPEError, match="position must be 'given' if special tokens are mapped to ids"):
+        with pytest.raises(SGPEError, match="position must have the value 'given' if special_tokens maps tokens to ids"):
             TrainingConfig(vocab_size=300, special_tokens=specials, special_tokens_position=position)
 
 
