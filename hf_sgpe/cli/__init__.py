@@ -112,8 +112,8 @@ def _wrong_usage(error: Any) -> str:
 def _with_one_suggestion(message: str) -> str:
     """Return the message with only the first list of similar names, because newer versions of Typer add two lists.
 
-    >>> _with_one_suggestion("No such command 'trian'. Did you mean 'train'? (Did you mean 'train'?)")
-    "No such command 'trian'. Did you mean 'train'?"
+    >>> _with_one_suggestion("No such command 'trainn'. Did you mean 'train'? (Did you mean 'train'?)")
+    "No such command 'trainn'. Did you mean 'train'?"
     >>> _with_one_suggestion("No such option: --oot (Possible options: --out, --root)")
     'No such option: --oot. Did you mean --out, --root?'
     """

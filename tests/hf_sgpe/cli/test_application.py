@@ -58,7 +58,7 @@ def test_forms_other_than_json_are_refused(workplace):
 
 def test_a_command_that_does_not_exist(refuses):
     refuses("nonsense", "No such command 'nonsense': see --help")
-    refuses("trian", r"No such command 'trian'\. Did you mean [^?]*'train'[^?]*\? See --help$")
+    refuses("trainn", r"No such command 'trainn'\. Did you mean [^?]*'train'[^?]*\? See --help$")
 
 
 def test_lines_end_alike_on_every_system(monkeypatch):
