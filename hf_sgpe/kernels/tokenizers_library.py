@@ -71,7 +71,7 @@ def check_regex(pattern: str) -> None:
 
 
 def matching(character_class: str, characters: str) -> set[str]:
-    r"""Return the characters that belong to a regex class.
+    r"""Return the characters that belong to a regex class. No lone surrogate belongs to one.
 
     >>> sorted(matching(r"\d", "a1b2"))
     ['1', '2']
@@ -81,6 +81,7 @@ def matching(character_class: str, characters: str) -> set[str]:
     from tokenizers import Regex
     from tokenizers.pre_tokenizers import Split
 
+    characters = characters.encode(errors="ignore").decode()  # the library refuses lone surrogates
     pieces = Split(Regex(f"(?:{character_class})+"), behavior="removed", invert=True).pre_tokenize_str(characters)
     return {character for piece, _ in pieces for character in piece}
 
@@ -129,7 +130,7 @@ def is_word(character: str) -> bool:
     >>> is_word("a"), is_word("_"), is_word(" "), is_word("-")
     (True, True, False, False)
     """
-    if not shows_its_parts():
+    if not shows_its_parts() or "\ud800" <= character < "\ue000":  # the library refuses lone surrogates
         return _WORD.match(character) is not None
     from tokenizers.pre_tokenizers import Whitespace
 

@@ -193,7 +193,7 @@ class _Words:
         if len(rest) < self._least:
             return None
         words = self._codec.words(rest, continues=is_inside)
-        if max(map(len, words)) < _LONG_WORD:
+        if max(map(len, words), default=0) < _LONG_WORD:
             self._least = 2 * len(rest)  # so that such a rest is rarely cut
             return None
         count = max(len(words) - _RECENT_WORDS, 0)

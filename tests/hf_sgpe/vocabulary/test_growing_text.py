@@ -4,7 +4,7 @@ import random
 from functools import cache
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 from support.character_tokenizers import NORMALIZATIONS, character_tokenizer
 from support.data import DATA, needs_data
 from support.sentencepiece_like import RARER_KINDS, content
@@ -110,6 +110,8 @@ def grow(tokenizer, pieces, allowed):
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(pieces=pieces, allowed=st.sampled_from(["all", "none"]))
+@example(pieces=["་བ" * 512], allowed="all")
+@example(pieces=["one <m>", "\ud83d", "\ude00.net"], allowed="all")
 def test_ids_are_those_of_the_whole_text(of_kind, kind, pieces, allowed):
     grow(of_kind(kind), pieces, allowed)
 

@@ -3,7 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 from support.character_tokenizers import character_tokenizer
 from support.small_tokenizers import SPECIALS, with_parts
 from support.texts import texts
@@ -62,6 +62,7 @@ edits = st.lists(st.tuples(st.integers(0, 12), st.lists(st.tuples(parts, st.bool
 @pytest.mark.parametrize("allowed", ["all", "none"])
 @pytest.mark.parametrize("kind", KINDS)
 @given(edits=edits)
+@example(edits=[(0, [("0.", False), (" <s>", False), ("\ud83d", False)])])
 def test_prompts_that_grow_or_are_edited(of_kind, kind, allowed, edits):
     cached, reference = of_kind(kind)
     held = []
@@ -73,6 +74,7 @@ def test_prompts_that_grow_or_are_edited(of_kind, kind, allowed, edits):
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(edits=edits)
+@example(edits=[(0, [("0.", False), (" <s>", False), ("\ud83d", False)])])
 def test_conversations_that_grow_or_are_edited(of_kind, kind, edits):
     cached, reference = of_kind(kind)
     special = cached._finder(frozenset(cached.special_tokens))
