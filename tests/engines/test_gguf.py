@@ -253,11 +253,11 @@ def test_another_tokenizer_is_refused(spoken, talking, models, texts, tmp_path):
     other.save(tmp_path / "other")
     assert other.vocab_size == talking.vocab_size
     with pytest.raises(
-        SGPEError, match=r"phi3\.gguf: token \d+ is '.+', but '.+' in the tokenizer .*/other: give the"
+        SGPEError, match=r"phi3\.gguf: token \d+ is '.+' here, but '.+' in the tokenizer .*/other: give the"
     ) as caught:
         TextGenerator.load(spoken, tokenizer=tmp_path / "other")
     assert "\n" not in str(caught.value)
-    with pytest.raises(SGPEError, match=r"phi3\.gguf: token \d+ is '.+', but '.+' in the tokenizer: give"):
+    with pytest.raises(SGPEError, match=r"phi3\.gguf: token \d+ is '.+' here, but '.+' in the tokenizer: give"):
         TextGenerator.load(spoken, tokenizer=other)
     for same in (models["tied"], talking, spoken):
         TextGenerator.load(spoken, tokenizer=same).close()
