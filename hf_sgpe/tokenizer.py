@@ -27,7 +27,7 @@ from hf_sgpe.splitting.normalization import later
 from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.splitting.streams import cut_between, cut_stream
-from hf_sgpe.vocabulary.added_patterns import AddedPatterns, Matching, reaches
+from hf_sgpe.vocabulary.added_patterns import AddedPatterns, Matching
 from hf_sgpe.vocabulary.batches import Padding, make_batch, results
 from hf_sgpe.vocabulary.codec import CacheInfo, Codec, make_codec
 from hf_sgpe.vocabulary.growing_text import GrowingText, Restarts
@@ -643,23 +643,16 @@ class BPETokenizer:
         >>> list(tokenizer.encode_streaming(["on", "e t", "wo"])) == tokenizer.encode("one two")
         True
         """
-        pattern = self._added_pattern(allowed_special)
-        tokens = (*self.special_tokens, *self.added_tokens) if pattern else ()
-        if self.data.by_characters:
-            longest = max(map(len, tokens), default=0)
-            find = pattern.first.find if pattern else None
-            rules = pattern.first.matching.values() if pattern else ()
-            looks_back = (pattern and pattern.then) or any(one.lstrip or one.single_word for one in rules)
-            if looks_back or self._codec.is_changed_first:
-                texts = iter(["".join(_decoded(chunks))])  # a token or a normalizer may look across any cut
-            else:
-                texts = cut_between(_decoded(chunks), self._codec.neighbours.last_cut, find, longest)
-        elif self.splitting.allows_cuts:
-            texts = cut_stream(_decoded(chunks), (*tokens, *reaches(self.matching)) if pattern else ())
-        else:
+        added, restarts = self._reading(frozenset(self._allowed(allowed_special)))
+        if not restarts.exist:
             texts = iter(["".join(_decoded(chunks))])
+        elif self.data.by_characters:
+            find = added.first.find if added else None
+            texts = cut_between(_decoded(chunks), self._codec.neighbours.last_cut, find, restarts.longest)
+        else:
+            texts = cut_stream(_decoded(chunks))  # no added token can be cut
         for place, text in enumerate(texts):
-            yield from self._codec.encode(text, pattern, continues=place > 0)
+            yield from self._codec.encode(text, added, continues=place > 0)
 
     def growing_text(self, text: str = "", *, allowed_special: AllowedSpecial = "none") -> GrowingText:
         """Return a text to which more text can be appended. Each time, only the new part and a short part before it are

@@ -76,7 +76,7 @@ class AnswerReader(Protocol):
 
     @property
     def is_full(self) -> bool:
-        """Whether the answer already has the maximum number of calls."""
+        """Whether the answer has the maximum number of calls."""
 
     def read(self, text: str) -> Iterator[str | CallPart]:
         """Read the next part of the answer. Yield, in order, the parts that are now complete."""

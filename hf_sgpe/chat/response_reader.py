@@ -74,9 +74,7 @@ class ResponseReader:
 
     @property
     def is_full(self) -> bool:
-        """Whether the answer already has the maximum number of complete calls. If it has, the rest of the answer is
-        ignored.
-        """
+        """Whether the answer has the maximum number of complete calls. The text after them is ignored."""
         return self.calls == self._most
 
     def read(self, text: str) -> Iterator[str | CallPart]:

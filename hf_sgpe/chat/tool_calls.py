@@ -225,9 +225,7 @@ CallPart(number=0, name=None, arguments=': 1}')]
 
     @property
     def is_full(self) -> bool:
-        """Whether the answer already has the maximum number of complete calls. If it has, the rest of the answer is
-        ignored.
-        """
+        """Whether the answer has the maximum number of complete calls. The text after them is ignored."""
         return self._is_full
 
     def read(self, text: str) -> Iterator[str | CallPart]:

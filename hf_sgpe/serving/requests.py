@@ -81,7 +81,7 @@ class Asked:
 
     @property
     def scores_prompts(self) -> bool:
-        """Whether each answer begins with its prompt and includes the log-probabilities of the prompt's tokens."""
+        """Whether each answer includes its prompt, with the log-probabilities of the prompt's tokens."""
         return self.echo is not None and self.top is not None
 
     def options_of(self, choice: int) -> GenerationOptions:

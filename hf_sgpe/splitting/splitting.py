@@ -272,7 +272,7 @@ class Splitting:
 
     @property
     def cuts_at_spaces(self) -> bool:
-        """Whether a tokenizer that merges characters cuts text before each space (a Metaspace with ``split``)."""
+        """Whether a tokenizer that merges characters cuts text before each space, as a Metaspace with ``split`` does."""
         return is_metaspace(self.normalization) and bool(self.patterns)
 
     @property
@@ -285,9 +285,10 @@ class Splitting:
 
     @property
     def allows_cuts(self) -> bool:
-        """Whether text can be cut at the safe cuts of `hf_sgpe.splitting.streams`. It can if the last pattern is one of the
-        package's own, and each earlier pattern matches runs of a class that never contains both the character before a cut
-        and the one after it.
+        """Whether text can be cut at the safe cuts of `hf_sgpe.splitting.streams`.
+
+        Two conditions must hold. The last pattern is one of the package's own. Each earlier pattern matches runs of a class
+        that never contains both characters around a cut.
         """
         if self.recipe == "sgpe":
             return True

@@ -46,6 +46,8 @@ class Restarts:
         matching: The rules for the tokens that are not simply matched by their own text.
 
     Attributes:
+        exist: Whether any text can have a restart.
+        longest: Length of the longest added token.
         margin: The number of characters after a place that suffice to recognize it as a restart.
     """
 
@@ -55,16 +57,16 @@ class Restarts:
         self._codec = codec
         self._added = added
         names = tokens if added else ()
-        self._longest = max(map(len, names), default=0)
-        self.margin = max(self._longest, 2)
+        self.longest = max(map(len, names), default=0)
+        self.margin = max(self.longest, 2)
         if codec.by_characters:
             rules = added.first.matching.values() if added else ()
             # Such a token looks back across any restart.
             looks_back = bool(added and added.then) or any(one.lstrip or one.single_word for one in rules)
-            self._has_any = not looks_back and not codec.is_changed_first
+            self.exist = not looks_back and not codec.is_changed_first
         else:
             allows_cuts = codec.pre_tokenizer.splitting.allows_cuts
-            self._has_any = allows_cuts and (not names or may_be_cut((*names, *reaches(matching))))
+            self.exist = allows_cuts and (not names or may_be_cut((*names, *reaches(matching))))
 
     def last(self, text: str, searched: int = 0) -> int:
         """Return the last restart inside a text, or 0 if there is none.
@@ -73,16 +75,16 @@ class Restarts:
             searched: Length of a beginning of the text in which an earlier search, when this beginning was the whole text,
                 found no restart.
         """
-        if not self._has_any:
+        if not self.exist:
             return 0
         if not self._codec.by_characters:
             return last_cut(text, max(searched - 2, 0))
         # An added token that begins before this place is complete.
-        sure = len(text) - self._longest
+        sure = len(text) - self.longest
         if sure <= 0:
             return 0
         ends = [stop for start, stop, _ in self._added.first.find(text) if start < sure] if self._added else []
-        start = max(ends[-1] if ends else 0, searched - self._longest - 1)
+        start = max(ends[-1] if ends else 0, searched - self.longest - 1)
         cut = self._codec.neighbours.last_cut(text[start : sure + 1])
         # The first half of a surrogate pair belongs to its second half.
         return start + cut if cut and not "\ud800" <= text[start + cut - 1] < "\udc00" else 0

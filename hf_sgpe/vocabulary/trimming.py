@@ -58,7 +58,7 @@ class Trimming:
 
     @property
     def moves_ids(self) -> bool:
-        """Whether any token has a different id than before."""
+        """Whether the id of any token changes."""
         return any(old != new for old, new in self.ids.items())
 
     def runs_of_ids(self) -> list[list[int]]:

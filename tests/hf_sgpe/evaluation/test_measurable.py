@@ -15,7 +15,7 @@ from hub_cards import compare, evaluate, load_measurable
 
 @pytest.fixture(scope="module")
 def as_foreign(saved, tmp_path_factory):
-    """The same tokenizer in a shape that only the tokenizers library reads."""
+    """A copy of the tokenizer that only the tokenizers library can read."""
     content = json.loads((saved / "tokenizer.json").read_text(encoding="utf-8"))
     content["pre_tokenizer"]["pretokenizers"].insert(
         0, {"type": "Split", "pattern": {"String": "\0"}, "behavior": "Isolated", "invert": False}
