@@ -6,15 +6,10 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import Any, TypeVar
 
-Item = TypeVar("Item")
-
-# Seconds between two lines of progress in a log.
-_SECONDS = 30.0
 _quiet = False
 
 
@@ -40,41 +35,6 @@ def bar_disabled(progress: bool | None) -> bool:
     `somebody_watches`.
     """
     return not (somebody_watches() if progress is None else progress)
-
-
-def progress_of(
-    items: Iterable[Item], description: str, *, unit: str, total: int | None = None, done: int = 0, hidden: bool = False
-) -> Iterable[Item]:
-    """Return ``items``, and show on stderr how many of them are done: as a bar on a terminal, otherwise, for a log, as a
-    line with an estimate of the time left, every half minute. With ``--quiet``, nothing is shown.
-
-    Args:
-        unit: The word for the items, with a space before it.
-        total: Number of all items; None for the length of ``items``.
-        done: Number of items that an earlier run has done.
-        hidden: Whether to show nothing.
-    """
-    from tqdm import tqdm
-
-    hidden = hidden or _quiet or sys.stderr is None
-    how: dict[str, Any] = {"desc": description, "unit": unit, "total": total, "initial": done, "disable": hidden}
-    if not somebody_watches():
-        line = "{desc}: {n_fmt} of {total_fmt}{unit}, {elapsed} passed, about {remaining} left"
-        seconds = {"delay": _SECONDS, "mininterval": _SECONDS, "miniters": 1}
-        how |= {"file": _Lines(), "bar_format": line, **seconds}
-    bar: Iterable[Item] = tqdm(items, leave=False, **how)
-    return bar
-
-
-class _Lines:
-    """A stream for a progress bar that writes each state of the bar to stderr as a line of its own."""
-
-    def write(self, text: str) -> None:
-        if line := text.strip():
-            print(line, file=sys.stderr, flush=True)
-
-    def flush(self) -> None:
-        pass
 
 
 def quiet_libraries() -> None:

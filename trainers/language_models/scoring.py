@@ -14,10 +14,11 @@ from math import isfinite, log
 from typing import TYPE_CHECKING, Any
 
 import numpy
+from tqdm import tqdm
 
 from hf_sgpe.corpora.measured_text import normalized
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.terminal.progress import progress_of
+from hf_sgpe.terminal.progress import somebody_watches
 from hf_sgpe.weights.model_inputs import encode_texts
 from hf_sgpe.weights.model_loading import load_causal_model
 from trainers.language_models.language_model import text_start
@@ -156,7 +157,7 @@ def score_texts(
         length: Length of the window in tokens; None for the model's greatest length, but at most 1,024. All commands use
             None, because the bits per byte of a model depend on the length.
         watched: Ids of the tokens whose total probability is measured.
-        progress: Label of the progress bar on stderr (see `progress_of`). None shows no bar.
+        progress: Label of the progress bar on stderr. The bar is only shown on a terminal. None shows no bar.
 
     Raises:
         SGPEError: there is no text, or the tokenizer has ids for which the model has no row.
@@ -204,7 +205,8 @@ def score_encoded(
         index = torch.tensor(list(watched), dtype=torch.long, device=model.device)
         kept = cache_bytes(model) if with_cache else None  # before the clock starts: the very first pass takes longer
         started = time.perf_counter()
-        for turn in progress_of(rounds, progress or "", unit=" parts", hidden=progress is None):
+        hidden = progress is None or not somebody_watches()
+        for turn in tqdm(rounds, desc=progress, unit=" parts", disable=hidden, leave=False):
             number = turn * processes + process
             first = passes[min(number, len(passes) - 1)]
             window, mask = (rows[first : first + per_pass].to(model.device) for rows in (windows, counted))

@@ -23,7 +23,7 @@ from tqdm import tqdm
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.atomic import atomic_file
-from hf_sgpe.terminal.progress import bar_disabled, progress_of
+from hf_sgpe.terminal.progress import bar_disabled
 from hf_sgpe.weights.model_inputs import encode_texts
 from hf_sgpe.weights.model_loading import load_causal_model
 from trainers.model_rows.embedding_rows import RowMap, token_lengths
@@ -222,8 +222,8 @@ def distil(
     on_gpu = model.device.type == "cuda"
     try:
         done = run.load()
-        todo, hidden = range(done, steps), progress is False
-        for step in progress_of(todo, "Distilling", unit=" steps", total=steps, done=done, hidden=hidden):
+        bar = {"desc": "Distilling", "unit": " steps", "disable": bar_disabled(progress), "leave": False}
+        for step in tqdm(range(done, steps), total=steps, initial=done, **bar):
             chosen = [snippets[place] for place in order[step * settings.batch_size : (step + 1) * settings.batch_size]]
             with torch.autocast(model.device.type, torch.bfloat16, enabled=on_gpu):
                 distance, predicted = _losses(model, chosen, settings.layer)
