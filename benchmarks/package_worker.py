@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from multiprocessing.connection import Connection
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import forget_peak, peak_bytes
-from packages import PACKAGES, TRAINERS, Lacks, Package, Rows, Task, Texts, as_it_is
+from packages import PACKAGES, TRAINERS, Lacks, Package, Rows, Texts, as_it_is
 
 MEASURES = ("batch", "lists", "5000", "200", "tok", "map", "decode")
 """The names of the measures.
@@ -31,6 +31,10 @@ MEASURES = ("batch", "lists", "5000", "200", "tok", "map", "decode")
 ``batch`` encodes many texts to the fastest output format of the package, and ``lists`` encodes them to lists. ``5000`` and
 ``200`` encode single texts of this number of characters to lists. ``tok`` calls the transformers tokenizer with many texts,
 ``map`` runs `datasets.map(batched=True)`, and ``decode`` decodes many texts.
+"""
+Passes = tuple[Callable[[], Callable[[], Any]], Callable[[Any], Iterable[Any]]]
+"""A pair of functions. The first returns the function that is timed in the next pass, and the second makes the result of a
+pass comparable.
 """
 ONE_THREAD_ONLY = ("5000", "200")
 # These packages have no cache across texts, so a second pass is no faster.
@@ -116,15 +120,15 @@ def work(questions: Connection) -> None:
     job = questions.recv()
     if job["core"] is not None:
         os.sched_setaffinity(0, {job["core"]})
-    make: Callable[[str], Task]
+    make: Callable[[str], Passes]
     if "folder" in job:
         make = encoding(job["name"], job["texts"], job["folder"], job["threads"])
     else:
         trainer = partial(TRAINERS[job["name"]], job["texts"], job["pattern"], job["size"], job["threads"])
-        make = lambda _: trainer()  # noqa: E731
+        make = lambda _: always(*trainer())  # noqa: E731
     before = 0 if isinstance(job["texts"], Path) else forget_peak()
     result: Any = None
-    run: Callable[[], Any]
+    prepare: Callable[[], Callable[[], Any]]
     while True:
         try:
             what, measure = questions.recv()
@@ -135,8 +139,9 @@ def work(questions: Connection) -> None:
                 case "cold" | "warm":
                     result = None
                     if what == "cold":
-                        run, comparable = make(measure)
-                        gc.collect()
+                        prepare, comparable = make(measure)
+                    run = prepare()
+                    gc.collect()
                     started, cpu_started = time.perf_counter(), time.process_time()
                     result = run()
                     questions.send((time.perf_counter() - started, time.process_time() - cpu_started))
@@ -152,38 +157,59 @@ def work(questions: Connection) -> None:
             questions.send(" ".join(reason.split())[:300])
 
 
-def encoding(name: str, texts: Texts, folder: str, threads: int) -> Callable[[str], Task]:
-    """Return a function that loads the tokenizer and returns the task for a measure.
+def encoding(name: str, texts: Texts, folder: str, threads: int) -> Callable[[str], Passes]:
+    """Return a function that loads the tokenizer and returns the passes of a measure.
 
-    Before the function returns, it runs the task on one letter, so that imports are not timed.
+    Before the function returns, it runs the measure on one letter, so that imports are not timed.
     """
     rows: Rows = []
 
-    def task(measure: str) -> Task:
+    def passes(measure: str) -> Passes:
         package = PACKAGES[name](folder, threads)
         if measure == "decode":
             rows[:] = rows or package.lists(texts)
             package.decode([rows[0][:1]])
-            return partial(package.decode, rows), as_it_is
-        first, _ = task_of(package, measure, ["x"])
-        first()
-        return task_of(package, measure, texts)
+            return always(partial(package.decode, rows), as_it_is)
+        if measure == "map":
+            mapped(package, ["x"])()
+            return always(mapped(package, texts), lambda dataset: dataset["input_ids"][:])
+        encode, comparable = encoder(package, measure)
+        encode(["x"])
+        inputs = cut(texts, int(measure)) if measure in ONE_THREAD_ONLY else texts
+        return lambda: partial(encode, renewed(inputs)), comparable
 
-    return task
+    return passes
 
 
-def task_of(package: Package, measure: str, texts: Texts) -> Task:
+def always(run: Callable[[], Any], comparable: Callable[[Any], Iterable[Any]]) -> Passes:
+    """Return passes that all run the same function."""
+    return lambda: run, comparable
+
+
+def renewed(texts: Texts) -> Texts:
+    """Replace each text in a list by a copy, and return the list.
+
+    Some packages store the UTF-8 of a text in Python's object, and do not convert the same object again. But texts that are
+    encoded one after another in real work are different objects.
+    """
+    for place, text in enumerate(texts):
+        texts[place] = text[:1] + text[1:]
+    return texts
+
+
+def cut(texts: Texts, characters: int) -> Texts:
+    text = "".join(texts)
+    return [text[start : start + characters] for start in range(0, len(text), characters)]
+
+
+def encoder(package: Package, measure: str) -> tuple[Callable[[Texts], Any], Callable[[Any], Iterable[Any]]]:
     if measure == "batch":
-        return partial(package.batch or package.lists, texts), package.rows
+        return package.batch or package.lists, package.rows
     if measure == "lists":
-        return partial(package.lists, texts), as_it_is
+        return package.lists, as_it_is
     if measure == "tok":
-        return partial(package.caller(), texts), lambda encoded: encoded["input_ids"]
-    if measure == "map":
-        return mapped(package, texts), lambda dataset: dataset["input_ids"][:]
-    text, characters = "".join(texts), int(measure)
-    singles = [text[start : start + characters] for start in range(0, len(text), characters)]
-    return lambda: [package.one(text) for text in singles], as_it_is
+        return package.caller(), lambda encoded: encoded["input_ids"]
+    return lambda texts: [package.one(text) for text in texts], as_it_is
 
 
 def mapped(package: Package, texts: Texts) -> Callable[[], Any]:

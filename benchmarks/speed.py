@@ -21,6 +21,7 @@ import base64
 import json
 import os
 import re
+import shutil
 import sys
 import tempfile
 import textwrap
@@ -99,7 +100,8 @@ def main() -> None:
         option(
             "--recipe",
             action="append",
-            help='recipe to measure on all texts: "hybrid" or a split pattern (repeatable; default: recipes for each text)',
+            help='recipe to measure on all texts: "hybrid", a split pattern, or a folder with tokenizer.json '
+            "(repeatable; default: recipes for each text)",
         )
         builds = "interpreter in which to run the package NAME, or another build of NAME (repeatable)"
         option("--python", action="append", default=[], metavar="NAME[@BUILD]=FILE", help=builds)
@@ -137,7 +139,7 @@ def run(args: argparse.Namespace) -> None:
     ways = [way for way, chosen in (("are pinned to one core", args.pin), ("use CPU time", args.cpu_time)) if chosen]
     setting = (
         f"{machine()}. {versions}. Each number is the median of {args.repeats} runs (a single run if one takes more than "
-        f"{args.long:g} s), with a vocabulary of {args.vocab_size:,} tokens."
+        f"{args.long:g} s), and trained tokenizers have {args.vocab_size:,} tokens."
     )
     if ways:
         setting += f" Measurements with one thread {' and '.join(ways)}."
@@ -232,7 +234,10 @@ def measure_encoding(
     """Return the results of each column of a table. A column is a measure with one thread or with ``most`` threads."""
     columns: dict[str, Results] = {}
     with tempfile.TemporaryDirectory() as folder:
-        save_trained(docs, Path(folder), kind, recipe, args.vocab_size)
+        if is_folder(recipe):
+            shutil.copytree(recipe, folder, dirs_exist_ok=True)
+        else:
+            save_trained(docs, Path(folder), kind, recipe, args.vocab_size)
         for threads in sorted({1, most}):
             with ExitStack() as stack:
                 job = {"texts": docs, "folder": folder}
@@ -335,11 +340,18 @@ def recipes(kind: str, args: argparse.Namespace) -> Sequence[str]:
 
 def pattern_of(kind: str, args: argparse.Namespace) -> str:
     """Return the first split pattern among the recipes of a text. All packages train with this pattern."""
-    return next((recipe for recipe in recipes(kind, args) if recipe != "hybrid"), "gpt2")
+    return next((recipe for recipe in recipes(kind, args) if recipe != "hybrid" and not is_folder(recipe)), "gpt2")
+
+
+def is_folder(recipe: str) -> bool:
+    """Return whether a recipe is a folder with a tokenizer, not a pattern."""
+    return "/" in recipe and Path(recipe, "tokenizer.json").is_file()
 
 
 def label(recipe: str) -> str:
-    """Return the name of a recipe or pattern, for titles."""
+    """Return the name of a recipe, pattern or folder, for titles."""
+    if is_folder(recipe):
+        return Path(recipe).name
     return recipe if re.fullmatch(r"[\w-]+", recipe) else "one regex"
 
 

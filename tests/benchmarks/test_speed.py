@@ -26,14 +26,33 @@ def test_other_results_are_marked():
     ]
 
 
+def test_each_pass_encodes_new_texts(tmp_path, sample):
+    docs = [sample["en"][:300], sample["en"][300:600]]
+    speed.save_trained(docs, tmp_path, "english", "gpt2", 400)
+    before = [*docs]
+    prepare, _ = encoding("hf_sgpe", docs, str(tmp_path), 1)("batch")
+    first, second = [[*prepare().args[0]] for _ in range(2)]
+    assert first == second == before
+    assert len({id(text) for text in (*before, *first, *second)}) == 6
+
+
+def test_a_folder_is_a_recipe(tmp_path, sample):
+    folder = tmp_path / "trained"
+    speed.save_trained([sample["en"][:3000]], folder, "english", "gpt2", 400)
+    assert speed.is_folder(str(folder))
+    assert speed.label(str(folder)) == "trained"
+    assert not speed.is_folder("gpt2")
+
+
 def same(measures, names, folder, docs):
     """Check that packages return the same result in each measure."""
     speed.save_trained(docs, folder, "english", "gpt2", 400)
     for measure in measures:
         outputs = []
         for name in names:
-            run, comparable = encoding(name, docs, str(folder), 1)(measure)
-            outputs.append([digest(row) for row in comparable(run())])
+            prepare, comparable = encoding(name, [*docs], str(folder), 1)(measure)
+            prepare()()
+            outputs.append([digest(row) for row in comparable(prepare()())])
         assert outputs[0] == outputs[1], measure
 
 
