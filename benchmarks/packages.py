@@ -137,11 +137,6 @@ def fastokens(folder: str, threads: int) -> Package:
 
     tokenizer = fastokens.Tokenizer.from_file(f"{folder}/tokenizer.json")
 
-    def rows(batch: Any) -> Rows:
-        import numpy as np
-
-        return split(np.frombuffer(batch[0], np.uint32), np.frombuffer(batch[1], np.uint64)[1:-1].astype(int))
-
     def caller() -> Callable[[Texts], Any]:
         with contextlib.redirect_stdout(io.StringIO()):  # the package prints a message if it was patched before
             fastokens.patch_transformers()
@@ -152,7 +147,26 @@ def fastokens(folder: str, threads: int) -> Package:
         one=lambda text: tokenizer.encode(text).ids,
         decode=tokenizer.decode_batch,
         batch=tokenizer.encode_batch_flat,
-        rows=rows,
+        rows=flat_rows,
+        caller=caller,
+    )
+
+
+def snaptokens(folder: str, threads: int) -> Package:
+    import snaptokens
+
+    tokenizer = snaptokens.Tokenizer.from_file(f"{folder}/tokenizer.json")
+
+    def caller() -> Callable[[Texts], Any]:
+        snaptokens.patch_transformers()
+        return standard_tokenizer(folder)
+
+    return Package(
+        lists=lambda texts: [encoding.ids for encoding in tokenizer.encode_batch(texts)],
+        one=lambda text: tokenizer.encode(text).ids,
+        decode=tokenizer.decode_batch,
+        batch=tokenizer.encode_batch_flat,
+        rows=flat_rows,
         caller=caller,
     )
 
@@ -203,6 +217,7 @@ PACKAGES: dict[str, Callable[[str, int], Package]] = {
     "tokenizers-1": partial(tokenizers, is_version_1=True),
     "gigatoken": gigatoken,
     "fastokens": fastokens,
+    "snaptokens": snaptokens,
     "tiktoken": tiktoken,
     "kitoken": kitoken,
     "quicktok": quicktok,
@@ -211,6 +226,13 @@ PACKAGES: dict[str, Callable[[str, int], Package]] = {
 and ``tiktoken.json``, and a number of threads. Some packages need this number with each call; the others read
 RAYON_NUM_THREADS.
 """
+
+
+def flat_rows(batch: tuple[bytes, bytes]) -> Rows:
+    """Convert joined ids and their offsets, as arrays in bytes, to lists."""
+    import numpy as np
+
+    return split(np.frombuffer(batch[0], np.uint32), np.frombuffer(batch[1], np.uint64)[1:-1].astype(int))
 
 
 def split(ids: Any, ends: Any) -> Rows:
@@ -298,6 +320,17 @@ def train_gigatoken(texts: Texts | Path, pattern: str, size: int, threads: int) 
     return train, lambda learned: [left + right for left, right in learned[1]]
 
 
+def train_gigabpe(texts: Texts | Path, pattern: str, size: int, threads: int) -> Task:
+    import gigabpe
+
+    from hf_sgpe.vocabulary.byte_strings import string_to_bytes
+
+    if not isinstance(texts, Path) or "'s|'t|" not in pattern or "(?i:" in pattern:
+        raise Lacks("it trains only on files, and only with the pattern of GPT-2")
+    train = partial(gigabpe.train_bpe, [str(texts)], size, pretokenizer="bytelevel", threads=threads)
+    return train, lambda learned: [string_to_bytes(left) + string_to_bytes(right) for left, right in learned[1]]
+
+
 def train_bpeasy(texts: Texts, pattern: str, size: int, threads: int) -> Task:
     import bpeasy
 
@@ -327,6 +360,7 @@ TRAINERS: dict[str, Callable[[Any, str, int, int], Task]] = {
     "rustbpe": train_rustbpe,
     "ffbpe": train_ffbpe,
     "gigatoken": train_gigatoken,
+    "gigabpe": train_gigabpe,
     "bpeasy": train_bpeasy,
     "sentencepiece": train_sentencepiece,
 }

@@ -58,7 +58,7 @@ RECIPES = {
 """Recipes to measure, keyed by kind of text: ``hybrid``, or split patterns for the recipe ``bpe``. Other texts use gpt2."""
 SCRIPTS = {"sinhala": ("sinhala",), "hindi": ("devanagari",), "tamil": ("tamil",), "mixed": ("all",)}
 PARTS = (*MEASURES, "training", "processes", "growth", "syllables")
-PROCESSES = ("hf_sgpe", "rustbpe", "gigatoken", "tokenizers")
+PROCESSES = ("hf_sgpe", "rustbpe", "gigatoken", "gigabpe", "tokenizers")
 OURS = "hf_sgpe"
 _LEGEND = {
     "batch": "many texts, in the fastest output format of each package",

@@ -120,22 +120,20 @@ class Text {
     if (ascii_) return;
     visit([&](const auto* characters) {
       if (has_surrogates()) return emit(size_t{0}, length_);
-      size_t start = 0;
-      bool same = true;
+      const auto touches = [&](size_t i) { return kNfcTable.touches(characters[i]); };
       unsigned role_before = NfcTable::kAtStart;
       for (size_t i = 0; i < length_; ++i) {
         const unsigned role = kNfcTable.roles()[characters[i]];
         const bool doubtful = role & (role_before >> 8 | NfcTable::kAlways);
         role_before = role;
-        if (kNfcTable.touches(characters[i])) {
-          same = same && (!doubtful || nfc_stays(characters, i));
-        } else {
-          if (!same) emit(start, i);
-          start = i;
-          same = true;
-        }
+        if (!doubtful || !touches(i) || nfc_stays(characters, i)) continue;
+        size_t start = i, end = i + 1;
+        while (start > 0 && touches(start)) --start;
+        while (end < length_ && touches(end)) ++end;
+        emit(start, end);
+        i = end - 1;
+        role_before = kNfcTable.roles()[characters[i]];
       }
-      if (!same) emit(start, length_);
     });
   }
 

@@ -33,7 +33,7 @@ inline bool is_surrogate(uint32_t point) { return point >= 0xD800 && point < 0xE
 
 struct Converted {
   uint8_t* end;
-  bool plain;  // without surrogates and, if checked, unchanged by NFC
+  bool plain;  // without surrogates and, if checked, unchanged by NFC; a checked text that is not plain has no further UTF-8
 };
 
 // The processor prefetches what follows in the same page of memory, so the next page is prefetched by instructions.
@@ -66,6 +66,7 @@ HF_SGPE_INLINE void append(const Character* text, size_t first, size_t last, boo
   for (size_t i = first; i < last; ++i) {
     to.end = encode(text[i], to.end);
     to.plain &= are_plain(text, i, i + 1, check_nfc, role_before);
+    if (check_nfc && !to.plain) return;
   }
 }
 
@@ -148,6 +149,7 @@ HF_SGPE_TARGET_AVX2 Converted to_utf8_by_vectors(const Character* text, size_t n
       continue;
     }
     to.plain &= are_plain(text, i, i + 8, check_nfc, role_before);
+    if (check_nfc && !to.plain) return to;
     const __m256i below_80 = _mm256_cmpgt_epi32(number(0x80), points), below_800 = _mm256_cmpgt_epi32(number(0x800), points);
     const __m256i last = _mm256_or_si256(_mm256_and_si256(points, number(0x3F)), number(0x80));
     const __m256i middle = _mm256_and_si256(_mm256_srli_epi32(points, 6), number(0x3F));
@@ -203,6 +205,7 @@ Converted to_utf8_by_vectors(const Character* text, size_t n, uint8_t* out, bool
       continue;
     }
     to.plain &= are_plain(text, i, i + 8, check_nfc, role_before);
+    if (check_nfc && !to.plain) return to;
     for (const uint32x4_t points : eight) {
       const uint32x4_t below_80 = vcltq_u32(points, vdupq_n_u32(0x80)), below_800 = vcltq_u32(points, vdupq_n_u32(0x800));
       const uint32x4_t last = vorrq_u32(vandq_u32(points, vdupq_n_u32(0x3F)), vdupq_n_u32(0x80));

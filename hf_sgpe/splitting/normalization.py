@@ -146,12 +146,11 @@ def prepare(text: str, normalization: str) -> str:
         return _normalized(text)
     import hf_sgpe._native as _native
 
-    pieces, position = [], 0
-    for start, end in _native.nfc_spans(text):
-        stretch = text[start:end]
-        pieces += [text[position:start], _short_nfc(stretch) if len(stretch) < 16 else _normalized(stretch)]
-        position = end
-    return "".join([*pieces, text[position:]]) if pieces else text
+    pieces = _native.nfc_pieces(text)
+    if len(pieces) == 1:
+        return text
+    pieces[1::2] = [_short_nfc(piece) if len(piece) < 16 else _normalized(piece) for piece in pieces[1::2]]
+    return "".join(pieces)
 
 
 def aligned(text: str, normalization: str) -> tuple[str, tuple[NDArray[np.int32], NDArray[np.int32]] | None]:
@@ -176,11 +175,11 @@ def aligned(text: str, normalization: str) -> tuple[str, tuple[NDArray[np.int32]
     prepared = prepare(text, normalization)
     if prepared == text:
         return text, None
-    spans = [(0, len(text))]
-    if kernels.is_native():
+    originals = ["", text, ""]
+    if kernels.is_native() and normalization == "nfc":
         import hf_sgpe._native as _native
 
-        spans = _native.nfc_spans(text) if normalization == "nfc" else spans
+        originals = _native.nfc_pieces(text)
     pieces: list[str] = []
     firsts: list[NDArray[np.int32]] = []
     lasts: list[NDArray[np.int32]] = []
@@ -195,14 +194,14 @@ def aligned(text: str, normalization: str) -> tuple[str, tuple[NDArray[np.int32]
             firsts.append(np.full(len(piece), start, np.int32))
             lasts.append(np.full(len(piece), stop, np.int32))
 
-    for start, stop in spans:
-        add(position, start, text[position:start])
-        # Normalization changes characters only within their grapheme clusters.
-        clusters = regex.finditer(r"[\ud800-\udbff][\udc00-\udfff]|\X", text[start:stop])
-        for cluster in clusters:
-            add(start + cluster.start(), start + cluster.end(), prepare(cluster.group(), normalization))
-        position = stop
-    add(position, len(text), text[position:])
+    for number, original in enumerate(originals):
+        if number % 2 == 0:
+            add(position, position + len(original), original)
+        else:
+            # Normalization changes characters only within their grapheme clusters.
+            for cluster in regex.finditer(r"[\ud800-\udbff][\udc00-\udfff]|\X", original):
+                add(position + cluster.start(), position + cluster.end(), prepare(cluster.group(), normalization))
+        position += len(original)
     if "".join(pieces) != prepared:
         return prepared, (np.zeros(len(prepared), np.int32), np.full(len(prepared), len(text), np.int32))
     return prepared, (np.concatenate(firsts), np.concatenate(lasts))

@@ -344,7 +344,7 @@ class NativeCodec(Codec):
     def encode_to_numpy(self, text: str, added: AddedPatterns | None = None) -> NDArray[np.int32]:
         """Encode a text as `encode` does, but return a one-dimensional int32 array."""
         ids = self._encoder.encode_to_numpy(text, self._nfc, added is not None) if self.encodes_natively else None
-        return self._uncommon_to_numpy(text, added) if ids is None else ids
+        return self._uncommon_rows([text], added)[0] if ids is None else ids
 
     def encode_batch(
         self, texts: Sequence[str], added: AddedPatterns | None = None, threads: int | None = None
@@ -370,19 +370,21 @@ class NativeCodec(Codec):
             import numpy as np
 
             rows = np.split(ids, ends[:-1])
-            for i in left_out:
-                rows[i] = self._uncommon_to_numpy(texts[i], added)
+            for i, row in zip(left_out, self._uncommon_rows([texts[i] for i in left_out], added, threads), strict=True):
+                rows[i] = row
             return np.concatenate(rows), np.cumsum([len(row) for row in rows], dtype=np.int64)
         return ids, ends
 
-    def _uncommon_to_numpy(self, text: str, added: AddedPatterns | None) -> NDArray[np.int32]:
-        if added is None and self.encodes_natively and not self.by_characters:
-            ids = self._encoder.encode_to_numpy(prepare(text, self.normalization), False, False)
-            assert ids is not None
-            return ids
+    def _uncommon_rows(
+        self, texts: Sequence[str], added: AddedPatterns | None, threads: int | None = None
+    ) -> list[NDArray[np.int32]]:
         import numpy as np
 
-        return np.array(super().encode(text, added), dtype=np.int32)
+        if added is None and self.encodes_natively and not self.by_characters:
+            prepared = [prepare(text, self.normalization) for text in texts]
+            ids, ends, _ = self._encoder.encode_batch_to_numpy(prepared, False, False, _threads(texts, threads))
+            return np.split(ids, ends[:-1])
+        return [np.array(super(NativeCodec, self).encode(text, added), dtype=np.int32) for text in texts]
 
     def _ordinary(self, text: str, normalization: str) -> list[int]:
         # If the encoder encodes whole texts of characters, it would put a further space before this text.

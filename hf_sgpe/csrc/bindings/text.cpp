@@ -9,19 +9,26 @@ int class_of(uint32_t point) { return point < kCodePoints ? class_table()[point]
 
 bool has_surrogates(nb::str text) { return Characters(text.ptr()).text().has_surrogates(); }
 
-// The spans (start, end), in characters, that NFC might change. They can be normalized separately.
-std::vector<std::pair<size_t, size_t>> nfc_spans(nb::str text) {
+// The text in pieces: in turns one that NFC does not change, and one that NFC might change. The first and the last piece are of
+// the first kind. The pieces can be normalized separately.
+nb::typed<nb::list, nb::str> nfc_pieces(nb::str text) {
   const Characters characters(text.ptr());
   const Text& view = characters.text();
-  std::vector<std::pair<size_t, size_t>> spans;
-  const auto find = [&] { view.nfc_spans([&](size_t start, size_t end) { spans.emplace_back(start, end); }); };
+  std::vector<size_t> cuts = {0};
+  const auto find = [&] { view.nfc_spans([&](size_t start, size_t end) { cuts.insert(cuts.end(), {start, end}); }); };
   if (view.length() < kWorthReleasing) {
     find();
   } else {
     nb::gil_scoped_release release;
     find();
   }
-  return spans;
+  cuts.push_back(view.length());
+  const nb::object pieces = steal(PyList_New(static_cast<Py_ssize_t>(cuts.size() - 1)));
+  for (size_t i = 0; i + 1 < cuts.size(); ++i) {
+    const auto start = static_cast<Py_ssize_t>(cuts[i]), end = static_cast<Py_ssize_t>(cuts[i + 1]);
+    NB_LIST_SET_ITEM(pieces.ptr(), static_cast<Py_ssize_t>(i), steal(PyUnicode_Substring(text.ptr(), start, end)).release().ptr());
+  }
+  return nb::borrow<nb::list>(pieces);
 }
 
 }  // namespace
@@ -32,7 +39,7 @@ void bind_text(nb::module_& m) {
   m.attr("CANARIES") = nb::tuple(canaries);
   m.def("class_of", &class_of, nb::arg("point"));
   m.def("has_surrogates", &has_surrogates, nb::arg("text"));
-  m.def("nfc_spans", &nfc_spans, nb::arg("text"));
+  m.def("nfc_pieces", &nfc_pieces, nb::arg("text"));
 }
 
 }  // namespace hf_sgpe
