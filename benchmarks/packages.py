@@ -142,14 +142,7 @@ def fastokens(folder: str, threads: int) -> Package:
             fastokens.patch_transformers()
         return standard_tokenizer(folder)
 
-    return Package(
-        lists=lambda texts: [encoding.ids for encoding in tokenizer.encode_batch(texts)],
-        one=lambda text: tokenizer.encode(text).ids,
-        decode=tokenizer.decode_batch,
-        batch=tokenizer.encode_batch_flat,
-        rows=flat_rows,
-        caller=caller,
-    )
+    return of_flat_batches(tokenizer, caller)
 
 
 def snaptokens(folder: str, threads: int) -> Package:
@@ -161,6 +154,11 @@ def snaptokens(folder: str, threads: int) -> Package:
         snaptokens.patch_transformers()
         return standard_tokenizer(folder)
 
+    return of_flat_batches(tokenizer, caller)
+
+
+def of_flat_batches(tokenizer: Any, caller: Callable[[], Callable[[Texts], Any]]) -> Package:
+    """Return a package whose tokenizer encodes a batch to joined ids and their offsets."""
     return Package(
         lists=lambda texts: [encoding.ids for encoding in tokenizer.encode_batch(texts)],
         one=lambda text: tokenizer.encode(text).ids,
