@@ -41,11 +41,11 @@ _LOOK = 0.2
 
 @dataclass(frozen=True)
 class Tokenized:
-    """The contents of a folder of tokens.
+    """The result of `tokenize_corpus`: what the folder of tokens contains, and what this run did.
 
     Attributes:
         out: The folder.
-        format: Name of the layout.
+        format: Name of the format of the shards.
         dtype: Type of the ids.
         shards: Number of shards.
         documents: Number of documents in all shards.
@@ -92,13 +92,13 @@ def tokenize_corpus(
 
     Args:
         files: Files, or a corpus of files. A document is a text file, a line of a .jsonl file, or a row of a .parquet file.
-        tokenizer: A tokenizer, or an argument of `BPETokenizer.from_pretrained`.
+        tokenizer: A tokenizer, or the folder, file or repository from which `BPETokenizer.from_pretrained` loads it.
         out: Folder for the shards and for ``manifest.json``, which records how the shards were made.
         format: Name of one of `trainers.token_files.layouts.TOKEN_FORMATS`.
         end_token: The special token that ends each document. True means the tokenizer's eos token. False means no token;
             this requires a format that records the ends of documents.
         lines: Whether each line of a text file is a document.
-        text_field: The field with the text in .jsonl and .parquet.
+        text_field: Name of the field that contains the text in .jsonl and .parquet files.
         shard_tokens: Size of a shard in tokens. A shard ends with the document that reaches this size.
         validation_share: Share of the documents for validation, chosen by a hash of each text (see
             `hf_sgpe.corpora.validation_part`); None for no validation part. With a validation part, the corpus is read
@@ -131,7 +131,7 @@ def tokenize_corpus(
 
 
 def _tokenize(job: TokenizingJob, workers: int, progress: bool | None) -> Tokenized:
-    """Write the shards of a job and their manifest."""
+    """Write the shards of a job and the manifest of the folder. Return what the folder contains."""
     started = time.monotonic()
     with parents_of(job.out / MANIFEST), alone_in(job.out):
         parts = job.begin()
