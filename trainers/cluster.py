@@ -233,5 +233,5 @@ def _parts(folder: Path, tasks: int) -> dict[Path, CountsInfo]:
 
 
 def _facts(infos: dict[Path, CountsInfo]) -> dict[str, Any]:
-    """Return the split settings and the software versions, to record in a file that combines several files of counts."""
+    """Return what to record in a file that combines files of word counts: their split settings and software versions."""
     return {"splitting": next(iter(infos.values())).splitting, "versions": all_versions(infos.values())}

@@ -90,6 +90,8 @@ def count_in_tasks(
 
     Args:
         corpus: The corpus, as `corpus_apart_from_work` returns it.
+        out: File to write.
+        plan: Where the tasks run, and how many there are.
         workers: Number of tasks that run at the same time. None for one task per core on this machine, or for all tasks on a
             cluster.
         memory_limit: Maximum memory of each task, in bytes.
@@ -99,7 +101,8 @@ def count_in_tasks(
         The metadata of the file; None on Slurm, where the file is not complete when the function returns.
 
     Raises:
-        SGPEError: a task fails, a number is out of range, or the work folder contains other files or is used by another run.
+        SGPEError: a task fails, ``workers`` or ``min_count`` is out of range, or the work folder contains other files or is
+            used by another run.
     """
     out, work, files = out.resolve(), plan.work_for(out), corpus.files
     if workers is not None:

@@ -181,7 +181,11 @@ def _workers(workers: int | None, config: HasSplitting) -> int:
 
 
 def _room(memory_limit: int | None, workers: int) -> int:
-    """Return the number of bytes of memory that the words of all counters together may use."""
+    """Return how many bytes of memory all counters together may use for their words.
+
+    Raises:
+        SGPEError: ``memory_limit`` is too small for the number of workers, or psutil is not installed.
+    """
     try:
         import psutil
     except ImportError:

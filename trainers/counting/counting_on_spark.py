@@ -33,6 +33,7 @@ def count_on_spark(
     Args:
         sources: Files, folders or globs that Spark reads.
         source_format: Spark's name for the format of the sources, such as ``json``.
+        text_field: Name of the column that contains the text.
         min_count: Words that occur fewer times than this in all sources together are left out.
 
     Raises:

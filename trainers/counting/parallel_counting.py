@@ -137,8 +137,10 @@ def count_texts(
 
 
 def read_iterator(texts: Iterable[str], *, progress: bool | None = None) -> Iterator[str]:
-    """Yield the texts of an iterator unchanged, and show how many were read on a progress bar. The errors are those of
-    `only_texts`.
+    """Yield the texts of an iterator unchanged, and show on a progress bar how many were read.
+
+    Raises:
+        SGPEError: ``texts`` is a single string, or an item is not a string.
     """
     options = {"unit": " texts", "unit_scale": True, "desc": "Reading", "disable": bar_disabled(progress), "leave": False}
     with tqdm(total=length_hint(texts) or None, **options) as bar:

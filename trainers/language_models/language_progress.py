@@ -197,7 +197,9 @@ class LanguageProgress(TrainerCallback):
                     self._show(line)
 
     def _forget_after(self, step: int) -> None:
-        """Remove from the file the measurements after a given step, which an interrupted run made after its last checkpoint."""
+        """Remove from the file the measurements that an interrupted run made after its last checkpoint, which is at
+        ``step``.
+        """
         if not self.file.exists():
             return
         kept = []
@@ -212,7 +214,9 @@ class LanguageProgress(TrainerCallback):
 
 
 def _key(name: str, measure: str) -> str:
-    """Return the name of a measure in the log. TensorBoard and Weights & Biases group names that begin with ``eval_``."""
+    """Return the key of a measure in the trainer's log. TensorBoard and Weights & Biases show all keys with ``eval_`` as a
+    group.
+    """
     return f"eval_{name}_{measure}"
 
 

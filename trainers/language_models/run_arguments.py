@@ -1,4 +1,4 @@
-"""The options of the training scripts."""
+"""Options that the training scripts have in common."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NEW_MODEL = {"layers": 4, "width": 256, "heads": 4}
 
 @dataclass(frozen=True, kw_only=True)
 class RunArguments(TrainingRun):
-    """The options of all training scripts."""
+    """The options that all training scripts have: the tokenizer, the model, and the options of `TrainingRun`."""
 
     tokenizer: str | None = option(
         "Tokenizer: folder, tokenizer.json or Hub repository (default: the tokenizer of --model)."
@@ -93,7 +93,7 @@ class RunArguments(TrainingRun):
 
 
 def load_tokenizers(args: RunArguments) -> tuple[PreTrainedTokenizerBase, PreTrainedTokenizerBase | None]:
-    """Return two tokenizers: the tokenizer for training, and the tokenizer of ``--model`` (None for a new model).
+    """Load and return two tokenizers: the tokenizer for training, and the tokenizer of ``--model`` (None for a new model).
 
     Raises:
         SGPEError: a tokenizer is missing or damaged.

@@ -99,8 +99,7 @@ class EncodedTexts:
         bytes: Number of bytes of the texts in UTF-8.
         windows: Tensor with a row of ids for each window. A window consists of the ids that the model reads at a time, and
             one more id to predict.
-        counted: Mask with a row for each window. It is true for each id, after the first id of the window, whose bits are
-            counted.
+        counted: Mask for the ids of each window, except the first id. It is true where the bits of an id are counted.
         all_tokens: Number of ids, including the separators between texts.
     """
 

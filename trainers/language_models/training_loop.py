@@ -1,4 +1,4 @@
-"""A plain training loop for comparisons. It returns control to the caller after every step, and writes no files.
+"""A plain training loop for comparisons. It calls a function of the caller after every step, and writes no files.
 
 To train and save a model with transformers' ``Trainer``, use `trainers.language_models.training_runs` instead.
 """

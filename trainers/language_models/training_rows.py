@@ -36,12 +36,12 @@ class TextOptions:
         "Text to train on: files, folders or globs of .txt, .jsonl or .parquet, or folders that hf-sgpe tokenize wrote."
     )
     text_field: str = option(
-        "Field or column with the text in .jsonl and .parquet files and in the dataset.",
+        "Field or column that contains the text, in .jsonl and .parquet files and in the dataset.",
         "text",
         "--text-field",
         "--text-column",
     )
-    lines: bool = option("Treat each line of a text file as a text, instead of the whole file.", False)
+    lines: bool = option("Treat each line of a text file as a separate text. Otherwise, the whole file is one text.", False)
     dataset: str | None = option("Dataset to train on instead of files: NAME or NAME:CONFIG on the Hub, or a folder.")
     split: str | None = option("Split of the dataset to read (default: train).")
     streaming: bool = option("Download only the part of the dataset that training needs.", False)

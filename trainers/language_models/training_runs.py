@@ -61,8 +61,10 @@ class TrainingRun:
     resume: bool = option("Continue from the last checkpoint in --out, if there is one.", False)
     keep_checkpoints: bool = option("Keep the last two checkpoints when the training is finished.", False)
     report_to: list[str] = option_list("Programs that get the log, such as tensorboard or wandb.", metavar="NAME...")
-    push: str | None = option("Push the result and a card to this repository, USER/NAME. The Auto classes can load it.")
-    private: bool = option("Make the repository private.", False)
+    push: str | None = option(
+        "Push the result and a model card to this Hub repository, USER/NAME. The Auto classes can load it."
+    )
+    private: bool = option("Make the repository of --push private.", False)
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "save_every"):
@@ -88,11 +90,12 @@ def train(
     rows_learning_rate: float | None = None,
     watch: Callable[[Trainer], TrainerCallback] | None = None,
 ) -> None:
-    """Train with transformers' ``Trainer``, and save the model and the tokenizer, so that the Auto classes can load them.
+    """Train a model with transformers' ``Trainer``. Save the model and the tokenizer, so that the Auto classes can load
+    them.
 
     Training uses bfloat16 if a CUDA GPU supports it. Resuming from a checkpoint produces the same weights as training
-    without interruption, if nothing else has changed. When training is finished, the checkpoints are removed. If a finished
-    run is resumed, its result is loaded.
+    without interruption, if nothing else has changed. When training is finished, the checkpoints are removed, unless
+    ``run.keep_checkpoints`` is set. If a finished run is resumed, its result is loaded into ``model``.
 
     Args:
         rows: A sequence of examples. It is shuffled again for each pass.

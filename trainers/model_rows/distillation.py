@@ -112,7 +112,7 @@ def distilled_rows(
         state: As in `distil`.
 
     Raises:
-        SGPEError: the tokenizer was not extended from the old one, the model is not causal, or no text has a new token.
+        SGPEError: the tokenizer was not extended from the old one, the model is not causal, or no text contains a new token.
     """
     import torch
 
@@ -135,8 +135,8 @@ def choose_snippets(
     *,
     progress: bool | None = None,
 ) -> list[Snippet]:
-    """Return snippets of texts. If a new token occurs often enough in the texts, at least ``settings.per_token`` snippets
-    contain it.
+    """Return short snippets of texts, for `distil`. If a new token occurs often enough in the texts, at least
+    ``settings.per_token`` snippets contain it.
 
     Texts are read in order, until there are enough snippets. Each text is cut into consecutive pieces of at most
     ``settings.length`` old tokens. A piece becomes a snippet if one of its new tokens is in too few snippets so far. Time is
@@ -149,7 +149,7 @@ def choose_snippets(
         texts: Lines or whole texts in the new language.
 
     Raises:
-        SGPEError: no text has a new token.
+        SGPEError: no text contains a new token.
     """
     new, missing = frozenset(ids), dict.fromkeys(ids, settings.per_token)
     snippets: list[Snippet] = []

@@ -35,7 +35,7 @@ _ROWS = 4096
 
 @dataclass(frozen=True)
 class RowMap:
-    """A mapping that says from which old rows each row for a new tokenizer is computed.
+    """A description of how the embedding rows for a new tokenizer are computed from the rows for the old tokenizer.
 
     Args:
         rows: Number of new rows. Rows without a token are padding.
@@ -72,7 +72,7 @@ class RowMap:
         return sorted(self.pieces)
 
     def within(self, rows: int, ids: int) -> RowMap:
-        """Return the map for a table with the given number of rows, in a model with the given number of ids.
+        """Return the map to use for a table that has ``rows`` rows, in a model that has ``ids`` ids.
 
         A table with fewer rows than ids (Gemma 3n's per-layer embeddings) keeps its size if it has a row for each new token.
         """
@@ -82,7 +82,8 @@ class RowMap:
         return replace(self, rows=rows, known=known, kept={id: id for id in known})
 
     def apply(self, old: torch.Tensor, started: torch.Tensor | None = None, *, ids: int = 0) -> torch.Tensor:
-        """Return the new rows of a tensor that has one row for each old id (an embedding, an output or its bias).
+        """Return the rows for the new tokenizer, computed from a tensor with a row for each old id (an embedding, an output
+        or its bias).
 
         Means are not scaled to the usual length of a row. In an output, a mean makes a new token as likely as the geometric
         mean of its pieces, so new tokens take little probability from the tokens that the model knows. When the means were
@@ -102,7 +103,7 @@ class RowMap:
         return torch.cat(list(self.parts(old, started, ids=ids)))
 
     def parts(self, old: torch.Tensor, started: torch.Tensor | None = None, *, ids: int = 0) -> Iterator[torch.Tensor]:
-        """Yield the rows that `apply` returns, a few thousand at a time, so that a table in a file need not fit into memory."""
+        """Yield the rows that `apply` returns, a few thousand at a time. (A table in a file may not fit into memory.)"""
         import torch
 
         # `no_grad` is not used here, because it would also affect the caller until the generator ends.
@@ -188,7 +189,7 @@ def _wide(table: torch.Tensor) -> torch.dtype:
 
 
 def map_rows(tokenizer: PreTrainedTokenizerBase, old: PreTrainedTokenizerBase, *, rows: int) -> RowMap:
-    """Return the mapping from the rows of the tokenizer ``old`` to the rows of ``tokenizer``.
+    """Return a `RowMap` from the embedding rows for the tokenizer ``old`` to those for ``tokenizer``.
 
     A token of both tokenizers keeps its row. Two ordinary tokens are considered the same if they have the same bytes. Two
     special or added tokens are the same if they have the same text or, if their texts differ, the same role: eos, bos, pad

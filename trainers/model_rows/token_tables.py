@@ -1,5 +1,5 @@
-"""The tables of a model that have a row for each token. When the tokenizer changes, these tables (embeddings, output and
-biases) change, too.
+"""The tables of a model that have a row for each token: the embeddings, the output and its biases. They must change when the
+tokenizer changes.
 
 `fit_embeddings` fits the tables of a model in memory to a new tokenizer, and `NewRows` lets some rows be trained separately.
 """
@@ -38,8 +38,8 @@ def fit_embeddings(
     The row of each old token moves to the new id of the token. The row of a new token starts at the mean of the rows of its
     old pieces (see `trainers.model_rows.embedding_rows`). Token ids in the configuration and in the generation configuration
     change in the same way. The ids of bos, eos and pad become those of the new tokenizer, or None if the new tokenizer has
-    no such token. If both tokenizers have the same tokens and ids, the weights stay unchanged, even if they have padding
-    rows.
+    no such token. If the new tokenizer only adds tokens, no id in a configuration changes. If both tokenizers have the same
+    tokens and ids, the weights stay unchanged, even if they have padding rows.
 
     Args:
         multiple: The number of rows is rounded up to a multiple of this number, so that GPUs multiply matrices faster.
@@ -72,8 +72,7 @@ def fit_embeddings(
 def fitting_rows(
     present: int, tokenizer: PreTrainedTokenizerBase, old: PreTrainedTokenizerBase, *, multiple: int = 1
 ) -> RowMap:
-    """Return the mapping from the rows of the tokenizer ``old`` to the rows of ``tokenizer``, in a model that has
-    ``present`` rows.
+    """Return the same `RowMap` as `map_rows`, but with a number of rows that suits a model with ``present`` rows.
 
     If all old tokens keep their ids, the model keeps all of its rows, including spare rows.
 

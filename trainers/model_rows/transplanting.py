@@ -60,10 +60,10 @@ _KINDS = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "uint16"
 
 @dataclass(frozen=True)
 class Transplant:
-    """The result of a transplant.
+    """The result of `transplant`: the written model, and what has changed in it.
 
     Attributes:
-        out: The folder of the model.
+        out: The folder of the written model.
         row_map: The mapping of the model's rows.
         tables: Names of the tensors that have a row for each token, beginning with the embedding.
         auto_class: The transformers class that loads the model. If the model generates text, this is an Auto class,
@@ -71,8 +71,8 @@ class Transplant:
         tied: Whether the output uses the same tensor as the embedding.
         tokenizer: The new tokenizer.
         old_tokenizer: The model's tokenizer before the transplant.
-        drafts: Names of tensors that have the shape of the embedding but are used only by other programs, such as the
-            tensors of a draft head for speculative decoding.
+        drafts: Names of further changed tensors. They have the shape of the embedding, but transformers does not use them.
+            An example is a draft head for speculative decoding.
         sizes: The sizes of the model before and after the transplant.
     """
 

@@ -25,7 +25,8 @@ _SHARE = 0.9
 
 @dataclass(frozen=True)
 class Indicator:
-    """A value for each row of a model. A low value indicates an untrained row.
+    """The result for one indicator. An indicator has a value for each row of a model, and a low value indicates an untrained
+    row.
 
     Attributes:
         limit: 90th percentile of the values of the rows that are known to be unused.
@@ -42,7 +43,7 @@ class Indicator:
 
 @dataclass(frozen=True)
 class UntrainedRows:
-    """The result of `untrained_rows`.
+    """The result of `untrained_rows`: tokens of a model that look untrained.
 
     Attributes:
         rows: Number of rows.

@@ -67,7 +67,7 @@ class FlatFile:
         self.tokens += len(tokens)
 
     def finish(self) -> None:
-        """Write what can be written only after all tokens. Subclasses write an index here; a flat file needs nothing more."""
+        """Write what can be written only after all tokens. Subclasses write an index; a flat file needs nothing more."""
 
     def close(self) -> None:
         """Close the file, even if it is not finished."""

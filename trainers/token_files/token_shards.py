@@ -62,7 +62,7 @@ class Shard:
             shard within the part.
         documents: Number of documents.
         tokens: Number of tokens, including tokens that end documents.
-        text_bytes: Bytes of the text, in UTF-8.
+        text_bytes: Number of bytes of the text in UTF-8.
         files: Sizes of the files in bytes, keyed by file name.
     """
 
@@ -229,7 +229,7 @@ class TokenizingJob:
     # ---------------------------------------------------------------- the folder
 
     def begin(self) -> list[PartProgress]:
-        """Create the folder, or check that its contents belong to this job. Return the progress of each part.
+        """Create the folder. If it exists, check that its contents belong to this job. Return the progress of each part.
 
         Raises:
             SGPEError: the folder contains other files, or tokens that were made with other settings.
@@ -258,7 +258,7 @@ class TokenizingJob:
         return parts
 
     def finish(self, parts: Sequence[PartProgress]) -> dict[str, int]:
-        """Write the totals of the folder, and return these totals. All parts must be complete."""
+        """Write the totals of all shards to the manifest, and return these totals. All parts must be complete."""
         shards = [shard for part in parts for shard in part.shards]
         totals = {name: sum(getattr(shard, name) for shard in shards) for name in ("documents", "tokens", "text_bytes")}
         content = {"settings": self.settings, "complete": True, **totals, "shards": list(map(asdict, shards))}

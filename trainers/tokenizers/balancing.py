@@ -86,7 +86,7 @@ class Balanced(NamedTuple):
 
     Attributes:
         tokenizer: The trained tokenizer. Its ``metadata`` records how it was balanced.
-        words: The weighted words of all corpora on which the tokenizer was trained.
+        words: The weighted word counts of all corpora. The tokenizer was trained on these counts.
         languages: Dict from the name of each held-out text to the corpora in the language of this text.
         trials: All trials in order. The first trial has the given weights.
         best: The chosen trial.
@@ -131,9 +131,9 @@ def train_balanced(
         progress: Whether to show a bar on stderr; None shows it only on a terminal.
 
     Raises:
-        SGPEError: there are fewer than two texts, a text is empty, no corpus is in the language of a text, no weights reach
-            ``parity``, or a weight of ``config`` matches no corpus. With ``by="merges"`` also: a corpus shares no word with
-            any text, so its language is unknown.
+        SGPEError: an argument is out of range, there are fewer than two texts, a text is empty, no corpus is in the language
+            of a text, no weights reach ``parity``, or a weight of ``config`` matches no corpus. With ``by="merges"`` also:
+            the texts are not translations of each other, or a corpus shares no word with any text.
     """
     texts = {name: lines if isinstance(lines, str) else list(lines) for name, lines in texts.items()}
     _check(texts, by, price, parity)

@@ -161,7 +161,7 @@ def check_recipe(
         nfc: Whether the ids have to be the same only for text in NFC.
 
     Raises:
-        SGPEError: a runtime does not return the same ids, or is unknown.
+        SGPEError: a runtime is unknown, or does not return the same ids.
     """
     runtimes = find_runtimes(runs_in)
     if inexact(splitting, runtimes, nfc=nfc):
@@ -175,7 +175,7 @@ def check_recipe(
 
 def _contradiction(what: str, runtimes: Iterable[str], do: str = "leave --recipe and --pattern out, or give") -> SGPEError:
     return SGPEError(
-        f"{what} does not have the same ids in {', '.join(runtimes)}: {do} --recipe "
+        f"{what} gives other ids in {', '.join(runtimes)} than in this package: {do} --recipe "
         f"portable with --pattern one of {', '.join(portable_patterns(runtimes))}"
     )
 
@@ -277,9 +277,9 @@ def find_scripts(
 
 
 def choose_split(base: TokenizerData, config: ExtensionConfig, runs_in: Iterable[str]) -> ExtensionConfig:
-    """Return a configuration with which the named runtimes return the same ids for an extended tokenizer as this package. By
-    default, an extension puts a new split before the tokenizer's own split. If a runtime does not support this, the returned
-    configuration has only the own split.
+    """Return a configuration with which the named runtimes return the same ids for an extended tokenizer as this package. An
+    extension can put a new split before the tokenizer's own split. If a runtime does not support this, the returned
+    configuration keeps only the own split.
 
     If the tokenizer normalizes to NFC, the ids have to be the same only for text in NFC.
 
@@ -291,11 +291,13 @@ def choose_split(base: TokenizerData, config: ExtensionConfig, runs_in: Iterable
     if splitting != base.splitting and not inexact(splitting, runtimes, nfc=nfc):
         return config
     if unfit := inexact(base, runtimes, nfc=nfc):
-        raise SGPEError(f"the tokenizer does not have the same ids in {', '.join(unfit)}: {_instead(config, unfit)}")
+        raise SGPEError(
+            f"the tokenizer gives other ids in {', '.join(unfit)} than in this package: {_instead(config, unfit)}"
+        )
     if splitting != base.splitting and config.own_split:
         raise SGPEError(
-            f"a tokenizer with a new split before its own does not have the same ids in {', '.join(runtimes)}: leave "
-            "--own-split out"
+            f"a tokenizer with a new split before its own gives other ids in {', '.join(runtimes)} than in this package: "
+            "leave --own-split out"
         )
     return replace(config, own_split=False) if splitting != base.splitting else config
 
@@ -332,7 +334,7 @@ def where_it_runs(extension: Extension, config: ExtensionConfig, runs_in: Iterab
         return f"The extended tokenizer has the same ids in {names}{form}.{price}"
     if asked:
         names = ", ".join(unfit)
-        raise SGPEError(f"the extended tokenizer does not have the same ids in {names}: {_instead(config, unfit)}")
+        raise SGPEError(f"the extended tokenizer gives other ids in {names} than in this package: {_instead(config, unfit)}")
     if not is_old_split and not inexact(base, runtimes, nfc=nfc):
         remedy = f"Use hf-sgpe serve, which sends ids to the model, or extend with --runs-in {names}"
         return f"{names} itself does not produce the same ids. {remedy}. That option keeps the old split{cost()}."

@@ -90,8 +90,8 @@ class SGPETrainer:
         text_field: str = "text",
         resume: bool | str | os.PathLike[str] = False,
     ) -> SGPEVocabulary:
-        """Train on files, and write ``vocab.json``, checkpoints (``checkpoint_N.json``) and the files with which
-        ``AutoTokenizer`` loads the tokenizer without this package.
+        """Train on files, and return the vocabulary. Also write ``vocab.json``, checkpoints (``checkpoint_N.json``) and the
+        files with which ``AutoTokenizer`` loads the tokenizer without this package.
 
         A run that was killed can be resumed from its last checkpoint. The resumed run writes the same files as an
         uninterrupted run.

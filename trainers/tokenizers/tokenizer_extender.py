@@ -68,10 +68,11 @@ class TokenizerExtender:
         counts: Iterable[str | os.PathLike[str]] = (),
         text_field: str = "text",
     ) -> WordCounts:
-        """Count the words into which the extended tokenizer splits a corpus. The arguments are those of
-        `TokenizerTrainer.count`.
+        """Count the words into which the extended tokenizer splits a corpus, and return the counts. The other arguments are
+        those of `TokenizerTrainer.count`.
 
         Args:
+            base: The tokenizer to extend: a folder, a ``tokenizer.json``, a repository on the Hub, or a `TokenizerFolder`.
             counts: Files of word counts. The words of the new scripts must have been split as the extended tokenizer splits
                 them.
 
@@ -122,7 +123,7 @@ class TokenizerExtender:
 
 
 class Cost(NamedTuple):
-    """The number of tokens per unit of text in some scripts, before and after the extension of a tokenizer.
+    """The average number of tokens for a unit of text in some scripts, before and after the extension of a tokenizer.
 
     Attributes:
         unit: The unit of text: ``word`` (between white space), ``character`` (for scripts without spaces between words), or
@@ -137,7 +138,7 @@ class Cost(NamedTuple):
 
 
 def cost_of(extension: Extension, scripts: Iterable[str], texts: Iterable[str]) -> Cost:
-    """Return the number of tokens per word of text in some scripts, before and after the extension. The two numbers are
+    """Return how many tokens a word of the given scripts has on average, before and after the extension. The two numbers are
     comparable even if the two tokenizers split text differently.
 
     Args:
