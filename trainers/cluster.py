@@ -1,7 +1,9 @@
 """Pipeline steps for counting and tokenizing on many machines. datatrove runs the steps locally, on Slurm or on Ray.
 
-Each task of `CountWords` counts the words in its share of the texts, and writes the counts to a file. Then each task of
-`AddCounts` adds up a range of buckets from all of these files. The single task of `JoinCounts` joins the sums into one file.
+Three steps count words. Each task of `CountWords` counts the words in its share of the texts, and writes the counts to a
+file. In all of these files, the words are divided into the same buckets, by a hash. Each task of `AddCounts` adds up the
+counts in some of the buckets. The single task of `JoinCounts` joins these sums into one file.
+
 A file gets its name only when it is complete, so a task that was killed can be repeated without loss or double counting. All
 machines must see the same folders.
 
@@ -33,13 +35,13 @@ except ImportError:
 
 
 class ReadFiles(PipelineStep):  # type: ignore[misc]
-    """A step that reads files as `trainers.count_files` does. Each task reads whole files. The readers of datatrove can be
-    used instead.
+    """A step that reads the texts of files, as `trainers.count_files` reads them. Each file is read by one task. Instead of
+    this step, a pipeline can also begin with one of datatrove's readers.
 
     Args:
-        files: Files from `trainers.find_files`.
-        config: Configuration with the special tokens. Texts are never cut inside a special token.
-        text_field: The field with the text in JSON Lines and Parquet.
+        files: The files, as `trainers.find_files` returns them.
+        config: Configuration that names the special tokens. Long texts are cut, but never inside a special token.
+        text_field: Name of the field that contains the text in JSON Lines and Parquet files.
     """
 
     name, type = "📖 Files", "READER"
@@ -60,8 +62,8 @@ class ReadFiles(PipelineStep):  # type: ignore[misc]
 
 
 class ReadDataset(PipelineStep):  # type: ignore[misc]
-    """A step that reads a dataset as `trainers.read_dataset` does, with the same arguments. Each task reads a part of the
-    dataset.
+    """A step that reads the texts of a dataset. The arguments are those of `trainers.read_dataset`. Each task reads its own
+    part of the dataset.
     """
 
     name, type = "📖 Dataset", "READER"
@@ -82,9 +84,9 @@ class CountWords(PipelineStep):  # type: ignore[misc]
     """A step in which each task counts the words in its documents, and writes these counts to a file.
 
     Args:
-        folder: Folder for the files, one for each task.
+        folder: Folder in which each task writes its file.
         config: Configuration that defines how texts are split into words.
-        memory_limit: Limit on the memory of a task's process, in bytes.
+        memory_limit: Maximum memory of a task's process, in bytes. None for the default of `trainers.count_to_file`.
         workers: Number of threads in a task.
     """
 
@@ -112,13 +114,14 @@ class CountWords(PipelineStep):  # type: ignore[misc]
 
 
 class AddCounts(PipelineStep):  # type: ignore[misc]
-    """A step that adds up the files from all tasks of `CountWords`. Each task adds up a range of buckets.
+    """A step that adds up the counts in the files of all tasks of `CountWords`. The words are divided among the tasks by a
+    hash. Each task writes its sums to a file.
 
     Args:
-        counted: Folder with the files from `CountWords`.
+        counted: The folder in which `CountWords` wrote its files.
         tasks: Number of tasks of `CountWords`.
         folder: Folder for the sums.
-        min_count: Words with a smaller total count in all texts are left out.
+        min_count: Words that occur fewer times than this in all texts together are left out.
     """
 
     name, type = "➕ Add counts", "🔢 COUNTS"
@@ -143,10 +146,10 @@ class AddCounts(PipelineStep):  # type: ignore[misc]
 
 
 class JoinCounts(PipelineStep):  # type: ignore[misc]
-    """A step that joins the sums from `AddCounts` into one file, which has the counts of all texts.
+    """A step that joins the files of `AddCounts` into one file, which then contains the word counts of all texts.
 
     Args:
-        summed: Folder with the sums from `AddCounts`.
+        summed: The folder in which `AddCounts` wrote its files.
         tasks: Number of tasks of `AddCounts`.
         path: File to write.
         sources: Sources of the texts, to record in the file.
@@ -172,17 +175,17 @@ class JoinCounts(PipelineStep):  # type: ignore[misc]
 
 
 class TokenizeFiles(PipelineStep):  # type: ignore[misc]
-    """A step that tokenizes a corpus into a folder for `trainers.tokenize_corpus`. Each task tokenizes parts of the corpus.
+    """A step that tokenizes a corpus, and writes the shards that `trainers.tokenize_corpus` would write. Each task tokenizes
+    some of the ``parts`` of the corpus.
 
-    The shards are those of `trainers.tokenize_corpus`. When all tasks have finished, call `trainers.tokenize_corpus` with
-    the same arguments to write the totals and any missing shards. If there are more tasks than ``parts``, the additional
-    tasks have nothing to do.
+    When all tasks have finished, call `trainers.tokenize_corpus` with the same arguments. It writes the totals and any
+    missing shards. If there are more tasks than ``parts``, the additional tasks have nothing to do.
 
     Args:
-        files: As in `trainers.tokenize_corpus`. The other ``options`` are also those of `trainers.tokenize_corpus`.
-        tokenizer: A tokenizer, or an argument of `BPETokenizer.from_pretrained`. It is loaded once, when the step is
-            created.
-        out: The folder.
+        files: As in `trainers.tokenize_corpus`, like the ``options`` (``format``, ``end_token`` and so on).
+        tokenizer: A tokenizer, or the folder, file or repository from which `BPETokenizer.from_pretrained` loads it. It is
+            loaded once, when the step is created.
+        out: Folder in which all tasks write their shards.
         workers: Number of threads in a task.
     """
 
@@ -195,7 +198,7 @@ class TokenizeFiles(PipelineStep):  # type: ignore[misc]
 
     @property
     def parts(self) -> int:
-        """Number of parts of the corpus. A part is a file of at least 128 MB, or several smaller files together."""
+        """Number of parts of the corpus. A part is one large file, or several files with at most 128 MB together."""
         return len(self.job.parts)
 
     def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Iterator[Any]:
@@ -210,7 +213,7 @@ class TokenizeFiles(PipelineStep):  # type: ignore[misc]
 
 
 def part_name(rank: int, world_size: int) -> str:
-    """Return the name of a task's file.
+    """Return the name of the file that a task writes, from the number of the task (``rank``) and the number of tasks.
 
     >>> part_name(3, 16)
     '00003-of-00016.parquet'
@@ -219,7 +222,7 @@ def part_name(rank: int, world_size: int) -> str:
 
 
 def _parts(folder: Path, tasks: int) -> dict[Path, CountsInfo]:
-    """Return the metadata of the file of each task, keyed by the file."""
+    """Read the metadata of the files that the tasks wrote, and return it, keyed by file."""
     files = [folder / part_name(rank, tasks) for rank in range(tasks)]
     for file in files:
         if not file.exists():
@@ -230,5 +233,5 @@ def _parts(folder: Path, tasks: int) -> dict[Path, CountsInfo]:
 
 
 def _facts(infos: dict[Path, CountsInfo]) -> dict[str, Any]:
-    """Return the split settings and the software versions, to record in a file that combines several files of counts."""
+    """Return what to record in a file that combines files of word counts: their split settings and software versions."""
     return {"splitting": next(iter(infos.values())).splitting, "versions": all_versions(infos.values())}

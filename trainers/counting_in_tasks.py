@@ -41,7 +41,9 @@ _TERMINATED = 128 + signal.SIGTERM
 
 @dataclass(frozen=True)
 class _Step:
-    """One of the three steps: the pipeline of each of its tasks, and the folder for its logs."""
+    """One of the three steps of counting: its name, the pipeline that each task runs, the number of tasks, and the folder
+    for the logs.
+    """
 
     name: str
     pipeline: list[Any]
@@ -52,7 +54,7 @@ class _Step:
         return (self.logs / "completions" / f"{rank:05d}").exists()
 
     def failure(self, rank: int) -> SGPEError:
-        """Return an error with the reason for a task's failure, taken from its log."""
+        """Return an error that says why a task failed, according to the task's log."""
         log = self.logs / "logs" / f"task_{rank:05d}.log"
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
         message = next((line for line in reversed(lines) if "Error: " in line), "")
@@ -60,12 +62,11 @@ class _Step:
 
 
 def corpus_apart_from_work(corpus: Corpus, out: Path, plan: TaskPlan) -> Corpus:
-    """Return the corpus with absolute paths. If the work folder is inside the corpus, leave out the files of the work
-    folder.
+    """Return the corpus with absolute paths, and without any files in the work folder of the tasks.
 
     Raises:
-        SGPEError: the result would be in the work folder, or the folder contains files of the corpus and is not yet a work
-            folder.
+        SGPEError: ``out`` is in the work folder; or files of the corpus are in that folder, and no earlier run used it as
+            its work folder.
     """
     work = plan.work_for(out)
     files = [file.resolve() if isinstance(file, Path) else file for file in corpus.files]
@@ -88,17 +89,20 @@ def count_in_tasks(
     """Count the words of files and of streamed datasets, and write the counts to one file.
 
     Args:
-        corpus: From `corpus_apart_from_work`.
+        corpus: The corpus, as `corpus_apart_from_work` returns it.
+        out: File to write.
+        plan: Where the tasks run, and how many there are.
         workers: Number of tasks that run at the same time. None for one task per core on this machine, or for all tasks on a
             cluster.
-        memory_limit: Limit on the memory of each task, in bytes.
-        min_count: Words with a smaller count in the whole corpus are left out.
+        memory_limit: Maximum memory of each task, in bytes.
+        min_count: Words that occur fewer times than this in the whole corpus are left out.
 
     Returns:
         The metadata of the file; None on Slurm, where the file is not complete when the function returns.
 
     Raises:
-        SGPEError: a task fails, a number is out of range, or the work folder contains other files or is used by another run.
+        SGPEError: a task fails, ``workers`` or ``min_count`` is out of range, or the work folder contains other files or is
+            used by another run.
     """
     out, work, files = out.resolve(), plan.work_for(out), corpus.files
     if workers is not None:
@@ -148,10 +152,11 @@ _CONTENT = (SETTINGS_FILE, LOCK_FILE, "counted", "summed", "logs")
 
 @contextmanager
 def _locked_work_folder(work: Path, settings: dict[str, Any], *, keep: bool) -> Iterator[None]:
-    """Lock the work folder, and check that its finished tasks belong to a run with the same settings.
+    """Lock the work folder during the ``with`` block. First check that any finished tasks in it belong to a run with the
+    same settings.
 
-    After the block, the folder is removed unless ``keep`` is set. After a failure, it is removed only if no task has
-    finished.
+    If the block succeeds and ``keep`` is not set, remove the folder. If the block fails, remove the folder only if no task
+    has finished.
     """
     if work.is_dir() and any(work.iterdir()) and not _is_work_folder(work):
         raise SGPEError(f"--work {work} has other files: give an empty or a new folder")
@@ -289,7 +294,8 @@ def _submit(steps: list[_Step], plan: TaskPlan, workers: int | None, memory: int
 
 
 def _run_on_ray(steps: list[_Step], workers: int | None, memory: float) -> None:
-    """Run the steps one after another on the Ray cluster of this machine. If the machine has no cluster, start a local one.
+    """Run the steps one after another on the Ray cluster of this machine. If there is no such cluster, start one on this
+    machine.
 
     Args:
         memory: Memory for each task, in gigabytes.

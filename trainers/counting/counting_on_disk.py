@@ -60,24 +60,25 @@ def count_to_file(
     workers: int | None = None,
     min_count: int = 1,
 ) -> CountsInfo:
-    """Count the words of texts and write them to one file. The file is the same for any memory limit and any number of
-    workers.
+    """Count the words of texts, and write the counts to one file. The memory limit and the number of workers do not change
+    this file.
 
-    Whenever the memory limit is reached, all counts in memory are written to disk. They are read again at the end. This
-    takes additional time.
+    When the memory limit is reached, counts are moved from memory to temporary files. These files are added up at the end,
+    which takes additional time.
 
     Args:
-        texts: An iterable of texts, or a corpus. An iterable is read once and lazily. Files of counts in a corpus are not
-            used.
+        texts: An iterable of strings, or a corpus. An iterable is read once and lazily. If a corpus contains files of word
+            counts, these files are ignored.
         path: File to write. Temporary files are written next to it.
         sources: The sources of the texts, to record in the file. If ``texts`` is a corpus, its own sources are recorded.
-        memory_limit: Limit on the memory of the whole process, in bytes. None for the current memory of the process plus
-            half of the free memory.
+        memory_limit: Maximum memory of the whole process, in bytes. None for the memory that the process uses now, plus half
+            of the free memory.
         workers: Number of threads; None for one per core. Without the native kernels, there is always one thread.
-        min_count: Words with a smaller total count in all texts are left out.
+        min_count: Words that occur fewer times than this in all texts together are left out.
 
     Raises:
-        SGPEError: a number is too small, pyarrow is not installed, or a text cannot be read (see `trainers.read_texts`).
+        SGPEError: ``memory_limit``, ``workers`` or ``min_count`` is out of range; pyarrow or psutil is not installed; or a
+            text cannot be read (see `trainers.read_texts`).
     """
     if isinstance(texts, Corpus):
         sources = texts.sources
@@ -99,19 +100,21 @@ def count_to_file(
 
 
 def add_files(paths: Sequence[str | os.PathLike[str]], path: str | os.PathLike[str], *, min_count: int = 1) -> CountsInfo:
-    """Add up files of counts, and write the sum to one file. Only one bucket of words is in memory at a time.
+    """Add up the word counts in several files, and write the sums to one file. Only a small part of the words is in memory
+    at a time.
 
     Args:
         paths: Files to add. A file that is given twice is added twice.
         path: File to write. It may be one of ``paths``.
-        min_count: Words with a smaller total count in all files are left out.
+        min_count: Words that occur fewer times than this in all files together are left out.
 
     Raises:
-        SGPEError: a file is not a file of counts, the files were counted with different settings, or the total is too large.
+        SGPEError: there are no files, a file does not contain word counts, the files were counted with different settings,
+            the total is too large, or ``min_count`` is below 1.
     """
     infos = {Path(file): read_info(file) for file in paths}
     if not infos:
-        raise SGPEError("nothing to add up: give files of counts")
+        raise SGPEError("nothing to add up: give at least one file of word counts")
     rare = RareWords(min_count)
     check_same_settings(infos)
     all_infos = [infos[Path(file)] for file in paths]  # repeats a file that is given twice
@@ -138,8 +141,8 @@ def _count(texts: Iterable[str], counters: Sequence[WordCounter], runs: _Runs, r
 
 
 def _merged(counters: Sequence[WordCounter], room: int) -> list[WordCounter]:
-    """Add counters to the first counter as long as the sum fits into memory, which is faster than adding them on disk.
-    Return the first counter and the counters that were not added.
+    """Merge counters in memory, which is faster than adding them up from files. Return the counters that are left: the first
+    counter, which now includes others, and those that could not be added for lack of memory.
     """
     first, *left = counters
     for other in counters[1:]:
@@ -152,7 +155,7 @@ def _merged(counters: Sequence[WordCounter], room: int) -> list[WordCounter]:
 
 
 class _Runs:
-    """Temporary files of counts that did not fit into memory. Each file is sorted like a file of counts."""
+    """Temporary files for counts that do not fit into memory. In each file, the words are sorted as in the final file."""
 
     def __init__(self, folder: Path, config: HasSplitting) -> None:
         self.files: list[Path] = []
@@ -162,7 +165,7 @@ class _Runs:
         self._lock = threading.Lock()
 
     def take(self, counter: WordCounter) -> None:
-        """Write the words of a counter to a file, and reset the counter."""
+        """Write the counts of a counter to a new file, and empty the counter."""
         with self._lock:
             file = self._folder / f"{self._number}.parquet"
             self._number += 1
@@ -178,7 +181,11 @@ def _workers(workers: int | None, config: HasSplitting) -> int:
 
 
 def _room(memory_limit: int | None, workers: int) -> int:
-    """Return the number of bytes of memory that the words of all counters together may use."""
+    """Return how many bytes of memory all counters together may use for their words.
+
+    Raises:
+        SGPEError: ``memory_limit`` is too small for the number of workers, or psutil is not installed.
+    """
     try:
         import psutil
     except ImportError:
@@ -199,10 +206,10 @@ def _room(memory_limit: int | None, workers: int) -> int:
 
 
 def check_min_count(min_count: int) -> int:
-    """Check the minimum count of words, and return it.
+    """Check that ``min_count`` is at least 1, and return it.
 
     Raises:
-        SGPEError: the number is below 1.
+        SGPEError: ``min_count`` is below 1.
     """
     if min_count < 1:
         raise SGPEError(f"min_count must be at least 1, not {min_count}")
@@ -210,13 +217,13 @@ def check_min_count(min_count: int) -> int:
 
 
 class RareWords:
-    """A filter that removes words with a count below ``min_count``. It also computes an upper limit on the effect on
-    training.
+    """A filter that removes words that occur fewer than ``min_count`` times. It also computes a limit on how much this can
+    change the merges that a tokenizer learns.
 
-    Wherever a pair of tokens occurs, the pair of bytes at the border of the two tokens also occurs. Therefore, if
-    words are removed, no pair of tokens loses more occurrences than the most affected byte pair loses. The occurrences that
-    this byte pair loses are the limit: a merge can change only if its count exceeds the count of the next pair by less than
-    the limit.
+    The limit is the number of occurrences that the most affected pair of bytes loses with the removed words. Wherever two
+    tokens meet, two bytes also meet: the last byte of the first token and the first byte of the second token. Therefore, no
+    pair of tokens can lose more occurrences than the limit. A merge can change only if its count exceeds the count of the
+    next pair by less than the limit.
     """
 
     def __init__(self, min_count: int) -> None:
@@ -227,7 +234,7 @@ class RareWords:
         self._distinct = self._total = 0
 
     def left_out_of(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """Yield the tables, with the rare words removed."""
+        """Yield the tables without the rare words."""
         import pyarrow.compute as pc
 
         for table in tables:
@@ -239,7 +246,9 @@ class RareWords:
             yield table.filter(pc.invert(is_rare))
 
     def report(self) -> Dropped | None:
-        """Return how many words were left out so far, or None if ``min_count`` is 1."""
+        """Return how many distinct words and how many words in total were left out so far, and the limit (``pair``). If
+        ``min_count`` is 1, return None.
+        """
         if self._min_count == 1:
             return None
         most = int(self._pairs.max())

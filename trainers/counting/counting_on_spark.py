@@ -27,12 +27,14 @@ def count_on_spark(
     text_field: str = "text",
     min_count: int = 1,
 ) -> CountsInfo:
-    """Count the words of a column on Spark, and write them to a file in the format of `trainers.count_to_file`.
+    """Count the words in a column of text on Spark, and write the counts to a file. The file has the format of
+    `trainers.count_to_file`.
 
     Args:
         sources: Files, folders or globs that Spark reads.
-        source_format: Format of the sources, by its name in Spark.
-        min_count: Words with a smaller count are left out.
+        source_format: Spark's name for the format of the sources, such as ``json``.
+        text_field: Name of the column that contains the text.
+        min_count: Words that occur fewer times than this in all sources together are left out.
 
     Raises:
         SGPEError: pyspark is not installed, Spark cannot read a source, or the sources have no column ``text_field``.
@@ -60,11 +62,11 @@ def count_on_spark(
 
 
 def word_counts(frame: Any, column: str, config: HasSplitting) -> Any:
-    """Return a data frame with the columns ``word``, ``count`` and ``bucket``. Its rows, read partition after partition, are
-    sorted like those of a file of counts.
+    """Count the words in a column of a Spark data frame. Return a data frame with the columns ``word``, ``count`` and
+    ``bucket``. If its partitions are read in order, the rows are sorted by bucket and word, as in a file of counts.
 
     Args:
-        config: A `Splitting`, a `TrainingConfig`, or another object with a ``splitting``.
+        config: A `Splitting`, a `TrainingConfig`, or another object with the attribute ``splitting``.
     """
     from pyspark.sql import functions
 

@@ -52,16 +52,16 @@ def count_files(
     workers: int | None = None,
     progress: bool | None = None,
 ) -> WordCounts:
-    """Count the words of files.
+    """Count the words in text files, and return the counts.
 
     Memory grows with the number of distinct words and with the number of workers, but not with the size of the files.
 
     Args:
-        files: From `trainers.find_files`.
-        config: A `TrainingConfig`, a `Splitting`, or another object with a ``splitting``.
-        counts: Files of word counts that are added to the result.
-        weights: As in `TrainingConfig`. None for the weights of ``config``, if it has any.
-        text_field: The field with the text in JSON Lines and Parquet.
+        files: The files, as `trainers.find_files` returns them.
+        config: A `TrainingConfig`, a `Splitting`, or another object with the attribute ``splitting``.
+        counts: Files of word counts. These counts are added to the result.
+        weights: As in `TrainingConfig`. None for the weights in ``config``, if there are any.
+        text_field: Name of the field that contains the text in JSON Lines and Parquet files.
         workers: Number of threads or, without the native kernels, of processes. None for one per core, or for a single
             worker if the corpus is small.
         progress: Whether to show a bar on stderr; None shows it only on a terminal.
@@ -78,10 +78,10 @@ def count_files(
 def count_corpus(
     corpus: Corpus, config: HasSplitting, *, workers: int | None = None, progress: bool | None = None
 ) -> WordCounts:
-    """Count the words of a corpus. Files of text and files of counts have the weights that the corpus gives them, and
-    streams have the weight 1.
+    """Count the words of a corpus, and return the counts. The counts from each file are multiplied by the weight that the
+    corpus gives this file. Counts from streams are not weighted.
 
-    The arguments are those of `count_files`.
+    The other arguments are those of `count_files`.
 
     Raises:
         SGPEError: a file cannot be read, or a file of counts was made with other settings.
@@ -130,12 +130,18 @@ def reading_bar(size: int, progress: bool | None, *, done: int = 0) -> tqdm:
 def count_texts(
     texts: Iterable[str], config: HasSplitting, *, workers: int | None = None, progress: bool | None = None
 ) -> WordCounts:
-    """Count the words of texts. The iterator is read once and lazily. The arguments are those of `count_files`."""
+    """Count the words of an iterable of strings, which is read once and lazily. The other arguments are those of
+    `count_files`.
+    """
     return _count(in_batches(read_iterator(texts, progress=progress)), config, workers)
 
 
 def read_iterator(texts: Iterable[str], *, progress: bool | None = None) -> Iterator[str]:
-    """Yield the texts of an iterator, and show the progress bar of `count_files`. The errors are those of `only_texts`."""
+    """Yield the texts of an iterator unchanged, and show on a progress bar how many were read.
+
+    Raises:
+        SGPEError: ``texts`` is a single string, or an item is not a string.
+    """
     options = {"unit": " texts", "unit_scale": True, "desc": "Reading", "disable": bar_disabled(progress), "leave": False}
     with tqdm(total=length_hint(texts) or None, **options) as bar:
         for text in only_texts(texts):
@@ -144,8 +150,8 @@ def read_iterator(texts: Iterable[str], *, progress: bool | None = None) -> Iter
 
 
 def _count(batches: Iterable[list[str]], config: HasSplitting, workers: int | None) -> WordCounts:
-    """Count batches of texts. With the native kernels, count in threads, because the kernels release the GIL. Without them,
-    count in processes.
+    """Count the words in batches of texts. With the native kernels, count in threads, because the kernels release the GIL.
+    Without these kernels, count in processes.
     """
     counter = make_word_counter(config)
     native = isinstance(counter, NativeWordCounter)
@@ -165,7 +171,7 @@ def _count(batches: Iterable[list[str]], config: HasSplitting, workers: int | No
 
 
 def check_workers(workers: int) -> int:
-    """Check a number of workers and return it.
+    """Check that a number of workers is valid, and return it.
 
     Raises:
         SGPEError: the number is not from 1 to 1,024.
@@ -178,7 +184,8 @@ def check_workers(workers: int) -> int:
 def share_out(
     batches: Iterable[list[str]], counters: Sequence[WordCounter], add: Callable[[WordCounter, list[str]], None]
 ) -> None:
-    """Add each batch to one of the counters. If there are several counters, each has its own thread.
+    """Distribute batches of texts among counters: each batch is added to one counter. If there are several counters, they
+    work at the same time, each in a thread.
 
     Args:
         add: Function that adds a batch to a counter. No other thread uses the counter during the call.
@@ -219,15 +226,15 @@ def _count_in_processes(batches: Iterable[list[str]], config: HasSplitting, work
                 total.update(counts)
         except BrokenProcessPool:
             raise SGPEError(
-                "a counting process ended early: use fewer workers if memory is short; in a script, train under "
+                "a counting process ended early: if memory is short, use fewer workers; in a script, put the call under "
                 "if __name__ == '__main__':"
             ) from None
     return WordCounts(total, config.splitting)
 
 
 def in_turn(pool: Executor, work: Callable[[Batch], Result], batches: Iterable[Batch], ahead: int) -> Iterator[Result]:
-    """Yield the results of ``work`` on each batch, in order. At most ``ahead`` batches wait at a time, so that reading ahead
-    cannot fill the memory.
+    """Call ``work`` on each batch in a pool, and yield the results in the order of the batches. At most ``ahead`` batches
+    are read in advance, so that they cannot fill the memory.
     """
     running: deque[Future[Result]] = deque()
     try:
@@ -251,7 +258,8 @@ def process_context() -> multiprocessing.context.BaseContext:
 
 
 def start_worker(native: bool) -> None:
-    """Prepare a worker process. This function must be called first in the process.
+    """Make this worker process ignore Ctrl-C, and use the same kernels as the main process. Each worker process must call
+    this function first.
 
     Args:
         native: Whether the main process uses the native kernels. Without this value, a spawned process would choose for

@@ -1,4 +1,4 @@
-"""Conversion of texts to rows of ids for training, and a small language model to train.
+"""Conversion of texts into training examples (rows of token ids), and a small language model to train.
 
 The training scripts share this module. A text is a string or, if it is too large for one string, a sequence of its parts in
 order.
@@ -25,11 +25,11 @@ _BATCH_CHARACTERS = 1 << 20
 
 
 def pack(texts: Iterable[Text], tokenizer: PreTrainedTokenizerBase, length: int) -> Iterator[list[int]]:
-    """Yield rows of exactly ``length`` ids for training. The rows contain all texts one after another.
+    """Encode texts, and yield rows of exactly ``length`` ids for training. The rows contain all texts one after another.
 
     The end-of-text token precedes each text. If the tokenizer also puts a begin token before each text, the begin token
-    follows the end-of-text token. A row can begin and end anywhere. An incomplete last row is dropped. Only the ids of about
-    a megabyte of text are in memory at a time. Text that spells a special token is encoded as that token.
+    follows the end-of-text token. A row can begin and end anywhere in a text. An incomplete last row is dropped. Only the
+    ids of about a megabyte of text are in memory at a time. Text that spells a special token is encoded as that token.
 
     Raises:
         SGPEError: ``length`` is below 1, or the tokenizer has neither eos nor bos.
@@ -53,8 +53,8 @@ def pack(texts: Iterable[Text], tokenizer: PreTrainedTokenizerBase, length: int)
 
 
 def collate(rows: Sequence[Sequence[int]]) -> dict[str, torch.Tensor]:
-    """Return a batch of rows from `pack`, with all tokens as labels. The collator of transformers is not used, because it
-    excludes the padding token from the loss, and the padding token may be the end-of-text token.
+    """Make a training batch (input ids and labels) from rows of `pack`. All tokens are labels. The collator of transformers
+    is not used, because it excludes the padding token from the loss, and the padding token may be the end-of-text token.
 
     >>> collate([[1, 2], [3, 4]])["labels"].tolist()
     [[1, 2], [3, 4]]
@@ -85,7 +85,7 @@ def text_start(tokenizer: PreTrainedTokenizerBase) -> list[int]:
 
 
 def _batches(texts: Iterable[Text]) -> Iterator[list[str | None]]:
-    """Yield batches of text parts, with None before the first part of each text."""
+    """Yield batches of the parts of texts. In a batch, None marks the beginning of each text."""
     batch: list[str | None] = []
     size = 0
     for text in texts:

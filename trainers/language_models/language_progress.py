@@ -55,9 +55,9 @@ class LanguageProgress(TrainerCallback):
     - ``eval_si_new_tokens``, the share of new tokens in the text. After enough training, it is about equal to
       ``eval_si_new_probability``.
 
-    If the tokenizer has no new tokens, the measures of old and new tokens are left out. If the callback measures at
-    evaluations, any measure can be the ``metric_for_best_model``. The trained weights are the same as without the callback.
-    If training uses several processes, they share the work, and the first process prints and writes.
+    New tokens are those in ``new_ids``. If there are none, the measures of old and new tokens are left out. If the callback
+    measures at evaluations, any measure can be the ``metric_for_best_model``. The trained weights are the same as without
+    the callback. If training uses several processes, they share the work, and the first process prints and writes.
 
     Args:
         trainer: The trainer to watch.
@@ -103,7 +103,10 @@ class LanguageProgress(TrainerCallback):
             raise SGPEError("held_out is empty: give held-out text, such as {'si': ['a text']} or ['si=held-out.txt']")
         tokenizer = trainer.processing_class if tokenizer is None else tokenizer
         if tokenizer is None:
-            raise SGPEError("the trainer has no tokenizer: give one with processing_class=tokenizer or tokenizer=tokenizer")
+            raise SGPEError(
+                "the trainer has no tokenizer: give processing_class=tokenizer to the Trainer, or tokenizer=tokenizer to "
+                "LanguageProgress"
+            )
         if getattr(trainer.model.config, "is_encoder_decoder", False):
             raise SGPEError("LanguageProgress measures only causal models, but the trainer has an encoder-decoder model")
         self.trainer = trainer
@@ -122,8 +125,8 @@ class LanguageProgress(TrainerCallback):
     def points(self) -> list[dict[str, Any]]:
         """The measurements so far. If training was resumed, they include the measurements before the checkpoint.
 
-        A measurement has the keys ``step``, ``epoch`` and ``languages``; the value of ``languages`` is a dict from the names
-        of the texts to their measures.
+        Each measurement is a dict with the keys ``step``, ``epoch`` and ``languages``. The value of ``languages`` is a dict
+        from the name of each text to the measures of this text.
         """
         points = []
         for row in self.trainer.state.log_history:
@@ -158,7 +161,7 @@ class LanguageProgress(TrainerCallback):
             metrics.update(self._last[1])  # for metric_for_best_model
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Draw the picture."""
+        """Draw the chart of the measurements, if a picture was requested."""
         self._is_training = False
         if self.picture is not None and state.is_world_process_zero:
             draw_progress(self.points, self.picture)
@@ -194,8 +197,8 @@ class LanguageProgress(TrainerCallback):
                     self._show(line)
 
     def _forget_after(self, step: int) -> None:
-        """Remove the measurements after a given step from the file. (An interrupted run made them after its last
-        checkpoint.)
+        """Remove from the file the measurements that an interrupted run made after its last checkpoint, which is at
+        ``step``.
         """
         if not self.file.exists():
             return
@@ -211,12 +214,14 @@ class LanguageProgress(TrainerCallback):
 
 
 def _key(name: str, measure: str) -> str:
-    """Return the name of a measure in the log. TensorBoard and Weights & Biases group names that begin with ``eval_``."""
+    """Return the key of a measure in the trainer's log. TensorBoard and Weights & Biases show all keys with ``eval_`` as a
+    group.
+    """
     return f"eval_{name}_{measure}"
 
 
 def _measures(row: Mapping[str, Any], name: str) -> dict[str, float]:
-    """Return the measures of a language in a row of the trainer's log."""
+    """Return the measures of one language that a row of the trainer's log contains."""
     return {measure: row[_key(name, measure)] for measure in MEASURES if _key(name, measure) in row}
 
 
@@ -238,7 +243,7 @@ def _values(score: Score, *, with_new: bool) -> dict[str, float]:
 
 
 def _lines(points: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a line for each language: its last measurement, and the change since the first measurement.
+    """Return a line of text for each language, with its last measurement and the change in bits per byte since the first.
 
     >>> first, last = ({"step": step, "languages": {"si": {"bits_per_byte": bits}}} for step, bits in ((0, 1.5), (10, 1.25)))
     >>> _lines([first, last])
@@ -255,8 +260,8 @@ def _lines(points: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def draw_progress(points: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Draw the measurements of `LanguageProgress.points`. They are bits per byte and, if there are new tokens, also the
-    probability of new tokens and the losses on old tokens and on new tokens.
+    """Draw a chart of the bits per byte after each step, from `LanguageProgress.points`. If there are new tokens, also draw
+    their probability, and the losses on old tokens and on new tokens.
     """
     last = points[-1]["languages"]
     names = [name for name, values in last.items() if values]

@@ -1,4 +1,4 @@
-"""The options of the training scripts."""
+"""Options that the training scripts have in common."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NEW_MODEL = {"layers": 4, "width": 256, "heads": 4}
 
 @dataclass(frozen=True, kw_only=True)
 class RunArguments(TrainingRun):
-    """The options of all training scripts."""
+    """The options that all training scripts have: the tokenizer, the model, and the options of `TrainingRun`."""
 
     tokenizer: str | None = option(
         "Tokenizer: folder, tokenizer.json or Hub repository (default: the tokenizer of --model)."
@@ -81,7 +81,9 @@ class RunArguments(TrainingRun):
         return {name: number if getattr(self, name) is None else getattr(self, name) for name, number in NEW_MODEL.items()}
 
     def made_from(self) -> dict[str, Any]:
-        """Return the source of the model, as recorded in the settings."""
+        """Return where the model comes from, as a dict for the recorded settings: the model and its tokenizer, or the shape
+        of a new model.
+        """
         shape = dict.fromkeys(NEW_MODEL) if self.model else self.new_model()
         return {"model": self.model, "model_tokenizer": self.model_tokenizer, **shape}
 
@@ -91,7 +93,7 @@ class RunArguments(TrainingRun):
 
 
 def load_tokenizers(args: RunArguments) -> tuple[PreTrainedTokenizerBase, PreTrainedTokenizerBase | None]:
-    """Return two tokenizers: the tokenizer for training, and the tokenizer of ``--model`` (None for a new model).
+    """Load and return two tokenizers: the tokenizer for training, and the tokenizer of ``--model`` (None for a new model).
 
     Raises:
         SGPEError: a tokenizer is missing or damaged.
@@ -110,7 +112,8 @@ def load_tokenizers(args: RunArguments) -> tuple[PreTrainedTokenizerBase, PreTra
 def fit_to_tokenizer(
     args: RunArguments, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, own: PreTrainedTokenizerBase
 ) -> RowMap:
-    """Fit ``--model`` to the tokenizer for training, and return the mapping of the model's embedding rows.
+    """Change the embeddings of ``--model`` so that the model works with the tokenizer for training. Return the mapping from
+    the old rows to the new rows.
 
     Raises:
         SGPEError: the model cannot be fitted (see `trainers.model_rows.token_tables.fit_embeddings`).

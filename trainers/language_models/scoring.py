@@ -36,7 +36,7 @@ _CACHED_TOKENS = 16
 
 
 class NotFiniteError(SGPEError):
-    """The error for a model whose predictions are not finite numbers."""
+    """The error for a model whose predictions or weights are infinite or NaN."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,11 @@ class Score:
         bytes: Number of bytes of the texts in UTF-8, including line ends.
         tokens: Number of predicted tokens, including those of line ends. Each token is counted once.
         seconds: Time that the model takes to read the texts once.
-        cache_bytes: Bytes of the texts' keys and values in the model's cache; None if the model caches no keys and values.
-        watched: Total probability of the watched tokens (from 0 to 1), averaged over all predictions.
-        watched_tokens: Number of predicted tokens that are watched.
+        cache_bytes: Bytes that the model's cache needs for the keys and values of all tokens of the texts; None if the model
+            caches no keys and values.
+        watched: Total probability that the model assigns to the watched tokens, from 0 to 1, averaged over all predictions.
+            The argument ``watched`` of `score_texts` selects the watched tokens.
+        watched_tokens: How many of the predicted tokens are watched tokens.
         watched_bits: Bits that the model needs to encode the watched tokens.
     """
 
@@ -68,17 +70,17 @@ class Score:
         return self.bits / self.bytes
 
     def losses(self) -> dict[str, float]:
-        """Return mean losses per token in nats, as trainers report them.
+        """Return the mean losses per token in nats, as trainers report them. The result is a dict.
 
-        The keys are ``all``, ``old`` and ``new``. The watched tokens are the new ones. If the texts have no old tokens, or
-        no new tokens, the key for these tokens is missing.
+        The key ``new`` is for the watched tokens, ``old`` is for the other tokens, and ``all`` is for all tokens. If the
+        texts have no tokens of one of these groups, its key is missing.
         """
         old = self.tokens - self.watched_tokens, self.bits - self.watched_bits
         parts = {"all": (self.tokens, self.bits), "old": old, "new": (self.watched_tokens, self.watched_bits)}
         return {name: bits * log(2) / tokens for name, (tokens, bits) in parts.items() if tokens}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all attributes as a dict of JSON values."""
+        """Return all attributes and ``bits_per_byte`` as a dict of JSON values."""
         return vars(self) | {"bits_per_byte": self.bits_per_byte}
 
 
@@ -94,10 +96,11 @@ class EncodedTexts:
     """Held-out texts as ids, so that a model can be scored on them several times (see `encode_held_out`).
 
     Attributes:
-        bytes: Bytes of the texts.
-        windows: Windows of ids. A window consists of the ids that the model reads and one more id to predict.
-        counted: A mask for each window. It shows which ids after the first are counted.
-        all_tokens: Number of ids, including the ids between texts.
+        bytes: Number of bytes of the texts in UTF-8.
+        windows: Tensor with a row of ids for each window. A window consists of the ids that the model reads at a time, and
+            one more id to predict.
+        counted: Mask for the ids of each window, except the first id. It is true where the bits of an id are counted.
+        all_tokens: Number of ids, including the separators between texts.
     """
 
     bytes: int
@@ -117,7 +120,9 @@ class EncodedTexts:
 def encode_held_out(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], *, length: int | None = None
 ) -> EncodedTexts:
-    """Return held-out texts as windows of ids for a model. The arguments and errors are those of `score_texts`."""
+    """Encode held-out texts, and cut the ids into windows that a model can read. The arguments and errors are those of
+    `score_texts`.
+    """
     texts = list(map(normalized, texts))
     size = sum(len(text.encode()) for text in texts)
     if not size:
@@ -143,7 +148,8 @@ def score_texts(
     watched: Sequence[int] = (),
     progress: str | None = None,
 ) -> Score:
-    """Measure how well a causal model predicts held-out texts. Bits per byte are comparable between tokenizers.
+    """Measure how well a causal model predicts held-out texts. The resulting bits per byte are comparable between models
+    with different tokenizers.
 
     The measure is exact: each token of each text is predicted once, and the bits of all tokens are added up. As in `pack`,
     there are separator tokens between texts. They are context only: the first token of a text is predicted from them, but
@@ -268,8 +274,8 @@ def undisturbed(model: torch.nn.Module) -> Iterator[None]:
 
 
 def _windows(encoded: list[list[int]], start: list[int], length: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return windows of ``length + 1`` ids over the texts, and a mask for each window. The mask shows which ids after the
-    first are counted.
+    """Cut encoded texts into overlapping windows of ``length + 1`` ids. Return the windows, and masks that show which ids
+    after the first of a window are counted.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""A plain training loop for comparisons. It returns control to the caller after every step, and writes no files.
+"""A plain training loop for comparisons. It calls a function of the caller after every step, and writes no files.
 
 To train and save a model with transformers' ``Trainer``, use `trainers.language_models.training_runs` instead.
 """
@@ -28,10 +28,13 @@ def train_on(
     after_step: Callable[[int], None],
     mixed: bool | None = None,
 ) -> None:
-    """Train one step on each batch of ids (an array of rows × tokens). The learning rate rises, then falls along a cosine.
+    """Train a model for one step on each batch. A batch is a tensor of ids (rows × tokens). The learning rate rises during
+    the first 5 % of the steps, and then falls along a cosine to a tenth of its peak.
 
     Args:
-        mixed: Whether to multiply in bfloat16; None for bfloat16 if a CUDA GPU supports it.
+        steps: Number of steps for which the learning rates are planned.
+        after_step: Function that is called after each step with the number of the step, counted from 1.
+        mixed: Whether to use mixed precision with bfloat16. None uses it if the model is on a CUDA GPU that supports it.
     """
     import torch
 
@@ -60,7 +63,7 @@ def train_on(
 
 
 def adamw(groups: Any, *, learning_rate: float) -> torch.optim.AdamW:
-    """Return AdamW, the usual optimizer for language models."""
+    """Return an AdamW optimizer with settings that are usual for language models."""
     import torch
 
     return torch.optim.AdamW(groups, lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.1)

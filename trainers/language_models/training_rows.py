@@ -1,4 +1,4 @@
-"""Text for training, as rows of ids. It comes from text files, datasets, and folders that ``hf-sgpe tokenize`` wrote."""
+"""Training examples (rows of token ids) from text files, datasets, and folders that ``hf-sgpe tokenize`` wrote."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ _MOST_VALIDATION = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class TextOptions:
-    """The options for the training text."""
+    """The options that select and divide the training text."""
 
     corpus: list[str] = arguments(
         "Text to train on: files, folders or globs of .txt, .jsonl or .parquet, or folders that hf-sgpe tokenize wrote."
     )
     text_field: str = option(
-        "Field or column with the text in .jsonl and .parquet files and in the dataset.",
+        "Field or column that contains the text, in .jsonl and .parquet files and in the dataset.",
         "text",
         "--text-field",
         "--text-column",
     )
-    lines: bool = option("Treat each line of a text file as a text, instead of the whole file.", False)
+    lines: bool = option("Treat each line of a text file as a separate text. Otherwise, the whole file is one text.", False)
     dataset: str | None = option("Dataset to train on instead of files: NAME or NAME:CONFIG on the Hub, or a folder.")
     split: str | None = option("Split of the dataset to read (default: train).")
     streaming: bool = option("Download only the part of the dataset that training needs.", False)
@@ -63,7 +63,7 @@ class TextOptions:
             SGPEError: there is no text, or two options contradict each other.
         """
         if bool(self.corpus) == bool(self.dataset):
-            raise SGPEError("training needs text: give files, or give a dataset with --dataset")
+            raise SGPEError("training needs text: give either files or --dataset, but not both")
         for name, is_given in {"--streaming": self.streaming, "--split": self.split is not None}.items():
             if is_given and not self.dataset:
                 raise SGPEError(f"{name} needs a dataset: give one with --dataset")
@@ -79,7 +79,7 @@ class TextOptions:
             find_files(split_corpus(names)[1])
 
     def share_to_keep(self) -> float:
-        """Return the share of the rows that come from ``--keep``, if this option is given."""
+        """Return which share of the rows comes from ``--keep``: the value of ``--keep-share``, or the default."""
         return KEEP_SHARE if self.keep_share is None else self.keep_share
 
 
@@ -105,14 +105,14 @@ class TrainingRows:
 def read_rows(
     options: TextOptions, tokenizer: PreTrainedTokenizerBase, where: str, *, most: int | None = None
 ) -> TrainingRows:
-    """Return the rows of a corpus or dataset, followed by the rows of ``--keep``. In each of the two, rows from folders of
-    tokens precede rows from text.
+    """Return the rows to train on: first those of the corpus or dataset, then those of ``--keep``. In both groups, rows from
+    folders of tokens precede rows from text.
 
     Rows from text are in memory. Rows from folders of tokens stay on disk, except in the format ``parquet``.
 
     Args:
         where: Folder or repository of the tokenizer. Each folder of tokens must have been written with this tokenizer.
-        most: Maximum number of rows to read from text.
+        most: Maximum number of rows to read from text; None for all.
 
     Raises:
         SGPEError: there is too little text for a row, or a folder of tokens is incomplete or was written with another

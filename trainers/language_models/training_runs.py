@@ -46,7 +46,7 @@ class TrainingRun:
     During training, the folder ``out`` contains the last two checkpoints; afterwards, it contains the result of the run.
 
     Raises:
-        SGPEError: a number is too small.
+        SGPEError: a number is out of range.
     """
 
     out: Path = option("Folder to write to.", Path("model"))
@@ -61,8 +61,10 @@ class TrainingRun:
     resume: bool = option("Continue from the last checkpoint in --out, if there is one.", False)
     keep_checkpoints: bool = option("Keep the last two checkpoints when the training is finished.", False)
     report_to: list[str] = option_list("Programs that get the log, such as tensorboard or wandb.", metavar="NAME...")
-    push: str | None = option("Push the result and a card to this repository, USER/NAME. The Auto classes can load it.")
-    private: bool = option("Make the repository private.", False)
+    push: str | None = option(
+        "Push the result and a model card to this Hub repository, USER/NAME. The Auto classes can load it."
+    )
+    private: bool = option("Make the repository of --push private.", False)
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "save_every"):
@@ -88,11 +90,12 @@ def train(
     rows_learning_rate: float | None = None,
     watch: Callable[[Trainer], TrainerCallback] | None = None,
 ) -> None:
-    """Train with transformers' ``Trainer``, and save the model and the tokenizer, so that the Auto classes can load them.
+    """Train a model with transformers' ``Trainer``. Save the model and the tokenizer, so that the Auto classes can load
+    them.
 
     Training uses bfloat16 if a CUDA GPU supports it. Resuming from a checkpoint produces the same weights as training
-    without interruption, if nothing else has changed. When training is finished, the checkpoints are removed. If a finished
-    run is resumed, its result is loaded.
+    without interruption, if nothing else has changed. When training is finished, the checkpoints are removed, unless
+    ``run.keep_checkpoints`` is set. If a finished run is resumed, its result is loaded into ``model``.
 
     Args:
         rows: A sequence of examples. It is shuffled again for each pass.
@@ -100,7 +103,8 @@ def train(
         settings: Settings of the model and the rows, to record in the folder. A run with different settings cannot be
             resumed.
         parts: The part of the model to train, one of `hf_sgpe.learning.adaptation.PARTS`.
-        new_rows: Ids of the tokens that are new to the model, for ``parts`` and ``rows_learning_rate``.
+        new_rows: Ids of the tokens that are new to the model. They are needed if ``parts`` is ``new-rows``, or if
+            ``rows_learning_rate`` is given.
         rows_learning_rate: Learning rate of the new rows; None for the learning rate of all other parameters.
         watch: Function that takes the trainer and returns a callback, such as
             `trainers.language_models.language_progress.LanguageProgress`.
@@ -224,7 +228,7 @@ def _divergence_named(trainer: Trainer, learning_rate: float, rows_learning_rate
 
 
 def _print_without_measures(trainer: Trainer) -> None:
-    """Make the trainer print only losses, because the callback itself prints the measures."""
+    """Keep the trainer from printing the measures of `LanguageProgress`, because this callback prints them itself."""
     from transformers import PrinterCallback, ProgressCallback
 
     for kind in (PrinterCallback, ProgressCallback):
@@ -265,10 +269,10 @@ def _nothing_left(out: Path, finished: bool) -> Iterator[None]:
 
 
 def check_length(config: PretrainedConfig, length: int, where: str) -> None:
-    """Check that the context of a model has room for rows of ``length`` tokens, according to the model's configuration.
+    """Check that a model can read rows of ``length`` tokens, according to the maximum length in the model's configuration.
 
     Raises:
-        SGPEError: the model has fewer than ``length`` positions.
+        SGPEError: ``length`` exceeds the maximum length.
     """
     most = getattr(config, "max_position_embeddings", None)
     if most is not None and length > most:
@@ -296,7 +300,7 @@ tokenizer = AutoTokenizer.from_pretrained("{repo}")
 
 
 def _make_repository(name: str, *, private: bool) -> str:
-    """Create a repository unless it exists, and return its full name, ``user/name``."""
+    """Create a repository on the Hub if it does not exist yet, and return its full name, ``user/name``."""
     from huggingface_hub import HfApi
 
     with hub_errors(f"{name}:"):
@@ -338,7 +342,7 @@ def check_report_to(names: Sequence[str]) -> None:
 
 
 def checkpoint_to_resume(out: Path, *, resume: bool) -> Path | None:
-    """Return the last complete checkpoint in a folder.
+    """Return the last complete checkpoint in a folder, or None if there is none.
 
     Raises:
         SGPEError: there are checkpoints, but ``resume`` is not set.
@@ -359,8 +363,8 @@ def _step_of(checkpoint: Path) -> int:
 
 
 def _is_whole(checkpoint: Path) -> bool:
-    """Return whether all files of a checkpoint are complete. The file of the state is written last, but its existence is not
-    enough: the disk may have been full.
+    """Return whether all files of a checkpoint are complete. It is not enough that the file that is written last
+    (``trainer_state.json``) exists, because the disk may have been full.
     """
     from safetensors import SafetensorError, safe_open
 

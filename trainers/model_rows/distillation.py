@@ -1,11 +1,13 @@
-"""Distillation of new rows from the model itself. A new token should produce the same hidden states as its old pieces.
+"""Distillation of the rows of new tokens from the model itself. (A row is a token's vector in an embedding or output table.)
+A new token should produce the same hidden states as the old tokens that spell the same text.
 
 This is token distillation (arXiv 2505.20133). The model reads each snippet of text twice: once in old tokens, to produce the
 target states, and once in new tokens. Only the new rows are trained. `choose_snippets` takes snippets from a corpus until
 each new token is in enough snippets, and `distil` trains on them.
 
-The embedding is trained with the loss on states, and the output with the loss on the next token. If one table is both
-embedding and output, it is trained with the sum of the two losses.
+Two losses are minimized: the distance between the hidden states, and the loss on the next token. The embedding is trained
+with the first loss, and the output with the second. If one table is both embedding and output, it is trained with the sum of
+the two losses.
 """
 
 from __future__ import annotations
@@ -49,8 +51,8 @@ class Distillation:
         per_token: Number of snippets for each new token. A snippet with several new tokens counts for each of these tokens.
         length: Maximum length of a snippet, in old tokens.
         layer: The layer whose hidden states are compared, counted from 1. None compares the states after the final norm.
-        predict: Weight of the loss on the next token, for a table that is both embedding and output. The loss on states has
-            weight 1.
+        predict: Weight of the loss on the next token, relative to the loss on hidden states. It only matters if one table is
+            both embedding and output.
         batch_size: Number of snippets in a step. Each snippet is used once, so the batch size also determines the number of
             steps.
         learning_rate: The learning rate. It rises over the first twentieth of the steps, then falls linearly to zero.
@@ -81,7 +83,9 @@ class Distillation:
 
 @dataclass(frozen=True)
 class Snippet:
-    """A piece of text in old tokens and in new tokens, with the positions at which both an old token and a new token end."""
+    """A short text as ids of the old tokenizer and as ids of the new tokenizer. ``old_ends`` and ``new_ends`` are indices
+    into these ids: the tokens at corresponding indices end at the same position in the text.
+    """
 
     old: Ids
     new: Ids
@@ -99,7 +103,7 @@ def distilled_rows(
     *,
     state: str | os.PathLike[str] | None = None,
 ) -> list[torch.Tensor]:
-    """Train new rows with `distil`, and return the new rows of each table of the model, in 32 bits.
+    """Train the rows of new tokens with `distil`. Return these rows in 32 bits, as one tensor for each table of the model.
 
     The whole model is in memory in 32 bits, on a GPU if there is one.
 
@@ -108,7 +112,7 @@ def distilled_rows(
         state: As in `distil`.
 
     Raises:
-        SGPEError: the tokenizer was not extended from the old one, the model is not causal, or no text has a new token.
+        SGPEError: the tokenizer was not extended from the old one, the model is not causal, or no text contains a new token.
     """
     import torch
 
@@ -131,8 +135,8 @@ def choose_snippets(
     *,
     progress: bool | None = None,
 ) -> list[Snippet]:
-    """Return snippets of texts. Each new token is in ``settings.per_token`` snippets, if it occurs often enough in the
-    texts.
+    """Return short snippets of texts, for `distil`. If a new token occurs often enough in the texts, at least
+    ``settings.per_token`` snippets contain it.
 
     Texts are read in order, until there are enough snippets. Each text is cut into consecutive pieces of at most
     ``settings.length`` old tokens. A piece becomes a snippet if one of its new tokens is in too few snippets so far. Time is
@@ -145,7 +149,7 @@ def choose_snippets(
         texts: Lines or whole texts in the new language.
 
     Raises:
-        SGPEError: no text has a new token.
+        SGPEError: no text contains a new token.
     """
     new, missing = frozenset(ids), dict.fromkeys(ids, settings.per_token)
     snippets: list[Snippet] = []
@@ -177,7 +181,8 @@ def distil(
     state: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
 ) -> None:
-    """Train only the rows of new tokens in a model that `fit_embeddings` has fitted to an extended tokenizer.
+    """Train only the rows of new tokens in a model. Before this call, `fit_embeddings` must have fitted the model to an
+    extended tokenizer.
 
     States are compared at the positions at which both an old and a new token end. The loss is the squared distance between
     the states, divided by the squared length of the target state.
@@ -243,7 +248,9 @@ def distil(
 
 @dataclass(frozen=True)
 class _RunState:
-    """The state of a run, stored in a file: the rows, the optimizer, the schedule and the number of steps done."""
+    """The state of a run, from which the run can be continued: the rows, the optimizer, the learning rate schedule and the
+    number of steps done. It is saved to a file, unless ``file`` is None.
+    """
 
     file: str | os.PathLike[str] | None
     settings: Mapping[str, Any]
@@ -252,7 +259,7 @@ class _RunState:
     schedule: torch.optim.lr_scheduler.LRScheduler
 
     def load(self) -> int:
-        """Load the state if its file exists, and return the number of steps done."""
+        """Load the state if the file exists, and return the number of steps done. Without a file, return 0."""
         import torch
 
         if self.file is None or not Path(self.file).exists():
@@ -283,8 +290,8 @@ class _RunState:
 
 
 def _backward(model: PreTrainedModel, distance: torch.Tensor, predicted: torch.Tensor, weight: float) -> None:
-    """Compute gradients. The embedding gets the gradients of the distance, the output gets the gradients of the prediction,
-    and a tied table gets the sum of both.
+    """Compute the gradients of the tables. The embedding gets the gradients of ``distance``, and the output gets those of
+    ``predicted``. A table that is both gets the sum of both.
     """
     embedding, output = model.get_input_embeddings().weight, model.get_output_embeddings()
     if output is None or output.weight is embedding:
@@ -297,7 +304,9 @@ def _backward(model: PreTrainedModel, distance: torch.Tensor, predicted: torch.T
 
 
 def _losses(model: PreTrainedModel, snippets: Sequence[Snippet], layer: int | None) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the distance between the states of old and of new tokens, and the loss on the next new token."""
+    """Return two mean losses: the distance between the hidden states of old tokens and of new tokens, and the loss on the
+    next token.
+    """
     import torch
     from torch.nn.functional import cross_entropy
 
@@ -346,7 +355,7 @@ def _pieces(
     texts: Iterable[str],
     length: int,
 ) -> Iterator[Snippet]:
-    """Cut the texts into consecutive pieces, and yield the pieces that have a new token."""
+    """Cut the texts into consecutive pieces, and yield a snippet for each piece that contains a new token."""
     lengths, old_lengths = token_lengths(tokenizer), token_lengths(old)
     texts = iter(texts)
     while some := list(islice(texts, _TEXTS)):
@@ -373,5 +382,5 @@ def _pieces(
 
 
 def _ends(ids: Ids, lengths: Mapping[int, int]) -> list[int]:
-    """Return the position at which each token of a text ends, in bytes."""
+    """Return the end of each token as its position in the text, in bytes."""
     return list(accumulate(lengths[id] for id in ids))

@@ -1,5 +1,5 @@
 """Embedding rows for a new tokenizer. The row of an old token moves to the token's new id. The row of a new token starts
-from the rows of the token's pieces.
+from the rows of the token's pieces, which are the old tokens that spell it.
 
 `map_rows` returns a `RowMap`, which names the old rows from which each new row starts. `RowMap.apply` computes the new rows
 of a tensor. `trainers.model_rows.row_starts` has other ways to weight the old rows. `token_tables.fit_embeddings` changes a
@@ -35,7 +35,7 @@ _ROWS = 4096
 
 @dataclass(frozen=True)
 class RowMap:
-    """The old rows from which each row for a new tokenizer starts.
+    """A description of how the embedding rows for a new tokenizer are computed from the rows for the old tokenizer.
 
     Args:
         rows: Number of new rows. Rows without a token are padding.
@@ -43,10 +43,11 @@ class RowMap:
             these ids.
         kept: Dict from new ids to old ids, for the tokens that both tokenizers have. The row of such a token is copied bit
             for bit. No old id occurs twice.
-        pieces: Dict from the id of each new token to the old ids of its pieces. The row of a new token starts at the mean of
-            the rows of its pieces. If the old tokenizer cannot spell a token, the token has no pieces.
-        weights: Dict from the id of a new token to the weights of its pieces. With weights, a row starts at a weighted sum
-            instead of the mean.
+        pieces: Dict from the id of each new token to the ids of its pieces, which are the old tokens that spell it. The row
+            of a new token starts at the mean of the rows of its pieces. If the old tokenizer cannot spell a token, its list
+            of pieces is empty.
+        weights: Dict from the id of each new token to the weights of its pieces. With weights, a row starts at the weighted
+            sum of the rows of the pieces instead of their mean.
     """
 
     rows: int
@@ -71,7 +72,7 @@ class RowMap:
         return sorted(self.pieces)
 
     def within(self, rows: int, ids: int) -> RowMap:
-        """Return the map for a table with the given number of rows, in a model with the given number of ids.
+        """Return the map to use for a table that has ``rows`` rows, in a model that has ``ids`` ids.
 
         A table with fewer rows than ids (Gemma 3n's per-layer embeddings) keeps its size if it has a row for each new token.
         """
@@ -81,7 +82,8 @@ class RowMap:
         return replace(self, rows=rows, known=known, kept={id: id for id in known})
 
     def apply(self, old: torch.Tensor, started: torch.Tensor | None = None, *, ids: int = 0) -> torch.Tensor:
-        """Return the new rows of a tensor that has one row for each old id (an embedding, an output or its bias).
+        """Return the rows for the new tokenizer, computed from a tensor with a row for each old id (an embedding, an output
+        or its bias).
 
         Means are not scaled to the usual length of a row. In an output, a mean makes a new token as likely as the geometric
         mean of its pieces, so new tokens take little probability from the tokens that the model knows. When the means were
@@ -93,15 +95,15 @@ class RowMap:
                 spare rows are also kept.
             started: The rows of the ids in `new`, in 32 bits, if the caller has computed them. If None, they are computed
                 from the pieces.
-            ids: Number of ids of the old model, if the tensor may have fewer rows. The first row is used for ids without a
-                row, as in Gemma 3n.
+            ids: Number of ids of the old model. If the tensor has fewer rows, ids without a row use the first row, as in
+                Gemma 3n.
         """
         import torch
 
         return torch.cat(list(self.parts(old, started, ids=ids)))
 
     def parts(self, old: torch.Tensor, started: torch.Tensor | None = None, *, ids: int = 0) -> Iterator[torch.Tensor]:
-        """Yield the rows that `apply` returns, a few thousand at a time, for tables in files."""
+        """Yield the rows that `apply` returns, a few thousand at a time. (A table in a file may not fit into memory.)"""
         import torch
 
         # `no_grad` is not used here, because it would also affect the caller until the generator ends.
@@ -169,7 +171,7 @@ class RowMap:
 
 
 def _inside(table: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-    """Return all ids, with 0 in place of each id for which a table has no row."""
+    """Replace each id for which a table has no row by 0, and return all ids."""
     return ids.where(ids < len(table), ids.new_zeros(()))
 
 
@@ -180,18 +182,19 @@ def _index(ids: Iterable[int]) -> torch.Tensor:
 
 
 def _wide(table: torch.Tensor) -> torch.dtype:
-    """Return the type in which means are computed."""
+    """Return the number type (with at least 32 bits) in which means are computed."""
     import torch
 
     return torch.promote_types(table.dtype, torch.float32)
 
 
 def map_rows(tokenizer: PreTrainedTokenizerBase, old: PreTrainedTokenizerBase, *, rows: int) -> RowMap:
-    """Return the mapping from the rows of the tokenizer ``old`` to the rows of ``tokenizer``.
+    """Return a `RowMap` from the embedding rows for the tokenizer ``old`` to those for ``tokenizer``.
 
-    Two ordinary tokens are the same if they have the same bytes. Two special or added tokens are the same if they have the
-    same text or, if their texts differ, the same role: eos, bos, pad or unk. Reserved tokens that the new tokenizer lacks do
-    not count as old tokens. So if new tokens take the ids of reserved tokens, all old tokens keep their ids.
+    A token of both tokenizers keeps its row. Two ordinary tokens are considered the same if they have the same bytes. Two
+    special or added tokens are the same if they have the same text or, if their texts differ, the same role: eos, bos, pad
+    or unk. Reserved tokens that the new tokenizer lacks do not count as old tokens. So if new tokens take the ids of
+    reserved tokens, all old tokens keep their ids.
 
     Args:
         rows: Number of rows of the new embedding.
@@ -275,8 +278,8 @@ class _Tokens:
         self.bytes_of |= {id: bytes([_BYTE_TOKENS[text]]) for text, id in byte_tokens.items()}
 
     def pieces(self, tokens: Iterable[bytes]) -> list[list[int]]:
-        """Return, for each of ``tokens`` (bytes), a list of the ids of the ordinary tokens that spell it. The list is empty
-        if it cannot be spelled.
+        """For each of ``tokens`` (bytes), return the ids of the ordinary tokens that spell it. If a token cannot be spelled,
+        its list of ids is empty.
         """
         given = list(tokens)
         # The whole tokenizer encodes the tokens first. If a normalizer, a prefix or a special token interferes, only the

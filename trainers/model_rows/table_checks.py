@@ -27,7 +27,8 @@ _ID = ("_token_id", "_token_index")
 
 
 def check_tables(model: PreTrainedModel, tables: Sequence[torch.Tensor]) -> None:
-    """Check that ``tables`` grow with the vocabulary, and that no other tensor of the model does.
+    """Check that the size of each of ``tables`` depends on the size of the vocabulary, and that no other tensor of the model
+    does.
 
     Args:
         tables: The model's tensors that have a row for each token, beginning with the embedding.
@@ -97,7 +98,7 @@ def check_ids(config: Any, row_map: RowMap, present: int, added: Container[int])
     Args:
         config: The configuration of the model.
         row_map: The mapping of the model's rows.
-        present: The model's number of rows before the change.
+        present: Number of embedding rows before the change.
         added: Ids of special and added tokens of the new tokenizer. The configuration may refer to these ids.
 
     Raises:

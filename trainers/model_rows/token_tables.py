@@ -1,5 +1,5 @@
-"""The tables of a model that have a row for each token. When the tokenizer changes, these tables (embeddings, output and
-biases) change, too.
+"""The tables of a model that have a row for each token: the embeddings, the output and its biases. They must change when the
+tokenizer changes.
 
 `fit_embeddings` fits the tables of a model in memory to a new tokenizer, and `NewRows` lets some rows be trained separately.
 """
@@ -32,24 +32,26 @@ def fit_embeddings(
     multiple: int = 64,
     start: Callable[[RowMap], RowMap] | None = None,
 ) -> RowMap:
-    """Fit the embedding and the output of a model, which was trained with the tokenizer ``old``, to a new tokenizer.
+    """Change the embedding and the output of a model so that the model works with a new tokenizer. The model was trained
+    with the tokenizer ``old``.
 
     The row of each old token moves to the new id of the token. The row of a new token starts at the mean of the rows of its
     old pieces (see `trainers.model_rows.embedding_rows`). Token ids in the configuration and in the generation configuration
     change in the same way. The ids of bos, eos and pad become those of the new tokenizer, or None if the new tokenizer has
-    no such token. If both tokenizers have the same tokens and ids, the weights stay unchanged, even if they have padding
-    rows.
+    no such token. If the new tokenizer only adds tokens, no id in a configuration changes. If both tokenizers have the same
+    tokens and ids, the weights stay unchanged, even if they have padding rows.
 
     Args:
-        multiple: The number of rows is rounded up to a multiple of this number, because GPUs then multiply matrices faster.
+        multiple: The number of rows is rounded up to a multiple of this number, so that GPUs multiply matrices faster.
         start: Function that weights the old rows from which a new row starts, as in `trainers.model_rows.row_starts`.
 
     Returns:
         The mapping of the rows. `str` describes the mapping in words.
 
     Raises:
-        SGPEError: ``multiple`` is below 1, the model's rows do not fit ``old``, the tokenizers differ and one of them is not
-            byte-level, or the model has a table or an id that cannot be changed.
+        SGPEError: ``multiple`` is out of range; the number of rows in the model does not fit ``old``; the tokenizers differ
+            and one of them is neither byte-level BPE nor BPE with tokens for bytes; or the model has a table or an id that
+            cannot be changed.
     """
     present = len(model.get_input_embeddings().weight)
     row_map = fitting_rows(present, tokenizer, old, multiple=multiple)
@@ -70,10 +72,13 @@ def fit_embeddings(
 def fitting_rows(
     present: int, tokenizer: PreTrainedTokenizerBase, old: PreTrainedTokenizerBase, *, multiple: int = 1
 ) -> RowMap:
-    """Return the mapping from the rows of the tokenizer ``old`` to the rows of ``tokenizer``, in a model that has
-    ``present`` rows.
+    """Return the same `RowMap` as `map_rows`, but with a number of rows that suits a model with ``present`` rows.
 
     If all old tokens keep their ids, the model keeps all of its rows, including spare rows.
+
+    Raises:
+        SGPEError: ``multiple`` is out of range; ``present`` does not fit the number of ids of ``old``; or the tokenizers
+            differ and one of them is neither byte-level BPE nor BPE with tokens for bytes.
     """
     if not 1 <= multiple <= MOST_MULTIPLE:
         raise SGPEError(f"the multiple of rows must be from 1 to {MOST_MULTIPLE:,}, not {multiple:,}")
@@ -94,10 +99,10 @@ def fitting_rows(
 
 
 def _are_rowless(ids: Iterable[int], tokenizer: PreTrainedTokenizerBase) -> bool:
-    """Return whether a text model may lack rows for the given ids.
+    """Return whether a text model can work without rows for the given ids.
 
-    The ids must belong to special tokens that do not begin, end or pad a text. For example, Gemma 3's text models have no
-    row for the image token.
+    This is the case if all of them are ids of special tokens other than bos, eos, pad and unk. For example, Gemma 3's text
+    models have no row for the image token.
     """
     added = tokenizer.added_tokens_decoder
     roles = (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id, tokenizer.unk_token_id)
@@ -134,8 +139,8 @@ def _apply(row_map: RowMap, model: PreTrainedModel, tokenizer: PreTrainedTokeniz
 
 
 def tables_of(model: PreTrainedModel) -> list[torch.Tensor]:
-    """Return the tensors that have a row for each id. Their order is: the embedding, the output (unless it is tied), the
-    biases of the output, and the per-layer embeddings (of Gemma 3n and Gemma 4).
+    """Return the tensors that have a row for each id. Their order is: the embedding, the output (if it is not the same
+    table), the biases of the output, and the per-layer embeddings (of Gemma 3n and Gemma 4).
     """
     embedding, output = model.get_input_embeddings().weight, model.get_output_embeddings()
     tables = [embedding]
@@ -155,8 +160,7 @@ def _per_layer(model: PreTrainedModel) -> Any:
 
 
 def moved_ids(config: Mapping[str, Any], row_map: RowMap, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
-    """Return the token ids of a configuration that change with the tokenizer, as a dict from their names to their new
-    values.
+    """Return the new token ids for a configuration, as a dict from the name of each field that changes to its new value.
 
     Every id becomes the new id of its token. The ids of bos, eos and pad become those of the new tokenizer, or None if the
     new tokenizer has no such token. With a trimmed tokenizer, however, these ids become the new ids of their old tokens
@@ -218,7 +222,7 @@ class NewRows:
         self.parameters = [torch.nn.Parameter(table.detach()[self._index].clone()) for table in self._tables]
 
     def set(self, rows: Sequence[torch.Tensor]) -> None:
-        """Replace the rows by the given ones, one tensor for each table."""
+        """Replace the rows. ``rows`` contains one tensor for each table."""
         for parameter, given in zip(self.parameters, rows, strict=True):
             parameter.data.copy_(given)
         self._write_back()
@@ -244,11 +248,11 @@ class NewRows:
 def parameter_groups(
     model: PreTrainedModel, parts: str, ids: Sequence[int], *, learning_rate: float, rows_learning_rate: float | None = None
 ) -> tuple[list[dict[str, Any]], NewRows | None]:
-    """Return groups of parameters for an optimizer, and freeze all other parameters. The second value is a `NewRows` to
-    attach to the optimizer if new rows are trained separately, otherwise None.
+    """Return the parameters to train, in groups for an optimizer, and freeze all others. If new rows are trained separately,
+    the second value is a `NewRows` that must be attached to the optimizer; otherwise, it is None.
 
     Args:
-        parts: One of `hf_sgpe.learning.adaptation.PARTS`.
+        parts: The part of the model to train, one of `hf_sgpe.learning.adaptation.PARTS`.
         ids: Ids of the new rows, used only for ``new-rows`` or with ``rows_learning_rate``.
         rows_learning_rate: Learning rate of the new rows. None for the learning rate of the other parameters.
 

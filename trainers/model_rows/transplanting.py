@@ -60,10 +60,10 @@ _KINDS = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "uint16"
 
 @dataclass(frozen=True)
 class Transplant:
-    """The result of a transplant.
+    """The result of `transplant`: the written model, and what has changed in it.
 
     Attributes:
-        out: The folder of the model.
+        out: The folder of the written model.
         row_map: The mapping of the model's rows.
         tables: Names of the tensors that have a row for each token, beginning with the embedding.
         auto_class: The transformers class that loads the model. If the model generates text, this is an Auto class,
@@ -71,8 +71,8 @@ class Transplant:
         tied: Whether the output uses the same tensor as the embedding.
         tokenizer: The new tokenizer.
         old_tokenizer: The model's tokenizer before the transplant.
-        drafts: Names of tensors that have the shape of the embedding but are used only by other programs, such as the
-            tensors of a draft head for speculative decoding.
+        drafts: Names of further changed tensors. They have the shape of the embedding, but transformers does not use them.
+            An example is a draft head for speculative decoding.
         sizes: The sizes of the model before and after the transplant.
     """
 
@@ -88,12 +88,16 @@ class Transplant:
 
     @property
     def modules_to_save(self) -> list[str]:
-        """Names for PEFT's ``LoraConfig(modules_to_save=…)``, so that an adapter trains and saves the new rows."""
+        """Names of modules for the argument ``modules_to_save`` of PEFT's ``LoraConfig``. With these names, an adapter also
+        trains and saves the new rows.
+        """
         return list(dict.fromkeys(name.split(".")[-2] for name in self.tables if name.endswith(".weight")))
 
     @property
     def lora(self) -> str:
-        """Keyword arguments for ``LoraConfig``. Without the second one (new in PEFT 0.18), a tied output is not trained."""
+        """Keyword arguments for PEFT's ``LoraConfig``, as Python code. For a tied output, they include
+        ``ensure_weight_tying`` (new in PEFT 0.18), so that the output is also trained.
+        """
         return f"modules_to_save={self.modules_to_save}" + ", ensure_weight_tying=True" * self.tied
 
 
@@ -109,7 +113,8 @@ def transplant(
     model_tokenizer: str | os.PathLike[str] | None = None,
     describe: Callable[[Transplant], Mapping[str, str]] | None = None,
 ) -> Transplant:
-    """Write a copy of a model for a new tokenizer into a folder, together with the tokenizer.
+    """Copy a model into a folder, and change the copy so that it works with a new tokenizer. The tokenizer is also written
+    to the folder.
 
     The row of each old token moves to the new id of the token. The row of a new token starts at the mean of the rows of its
     pieces in the model's own tokenizer. This applies to the input embedding, to the output (unless it is tied), to the bias
@@ -129,7 +134,7 @@ def transplant(
             the mean.
         learn: Function that computes the new rows of each table of the model, in 32 bits, like
             `trainers.model_rows.distillation.distilled_rows`. None uses the rows from ``start``.
-        multiple: The number of rows is rounded up to a multiple of this number, because GPUs then multiply matrices faster.
+        multiple: The number of rows is rounded up to a multiple of this number, so that GPUs multiply matrices faster.
         model_tokenizer: The tokenizer of the model, if it is not in the model's folder.
         describe: Function that returns the texts of additional files, keyed by file name. The function is called with the
             finished `Transplant`, whose ``out`` is a temporary folder at that time.
@@ -201,7 +206,8 @@ def transplant(
 
 
 def check_is_new(out: str | os.PathLike[str], *sources: str | os.PathLike[str], overwrite: bool = False) -> None:
-    """Check that writing a model would not replace other files. `transplant` makes the same check.
+    """Check that a model can be written to the folder ``out`` without replacing other files. `transplant` makes the same
+    check.
 
     Args:
         sources: The sources of the model, which are never replaced.
@@ -231,8 +237,8 @@ def _folder_of(model: str | os.PathLike[str]) -> Path:
 
 
 def _tables_in(folder: Path, tensors: Mapping[str, Stored], model: PreTrainedModel) -> dict[str, int]:
-    """Return the stored tensors that have a row for each token, beginning with the embedding. The result is a dict from the
-    name of each tensor to its index in the result of `tables_of`.
+    """Find the stored tensors that have a row for each token. Return a dict from the name of each tensor to its index in the
+    result of `tables_of`, beginning with the embedding.
     """
     every = [*model.named_parameters(remove_duplicate=False), *model.named_buffers()]
     tables = tables_of(model)
@@ -297,7 +303,9 @@ def _ending(name: str) -> list[str]:
 
 
 def _empty_model(folder: Path) -> PreTrainedModel:
-    """Return the model without its weights. Its class is named in the configuration; the default is a causal model."""
+    """Return a model of the class that the configuration names, without weights. If the configuration names no known class,
+    it is a causal model.
+    """
     import torch
     import transformers
 
@@ -326,7 +334,7 @@ def _made(name: str, table: Stored, row_map: RowMap, present: int, started: torc
 
 
 def _mapped(table: Stored) -> torch.Tensor:
-    """Return the rows of a table. A row is read from the file only when it is used."""
+    """Return the rows of a table, mapped from the file. A row is read only when it is used."""
     import torch
 
     flat = (_rows_of(table), -1)

@@ -25,13 +25,14 @@ _SHARE = 0.9
 
 @dataclass(frozen=True)
 class Indicator:
-    """A value for each row of a model. A low value indicates an untrained row.
+    """The result for one indicator. An indicator has a value for each row of a model, and a low value indicates an untrained
+    row.
 
     Attributes:
         limit: 90th percentile of the values of the rows that are known to be unused.
-        untrained: Dict from the ids of tokens to their values, for values of at most ``limit``, beginning with the lowest
-            value. Tokens that are known to be unused are left out.
-        used: Of the distinct tokens in the text, the share whose value is at most ``limit``. If this share is more than a
+        untrained: Tokens with values of at most ``limit``, as a dict from ids to values, beginning with the lowest value.
+            Tokens that are known to be unused are left out.
+        used: Share of the distinct tokens in the text that have a value of at most ``limit``. If this share is more than a
             few per cent, the indicator does not distinguish untrained rows from trained rows in this model.
     """
 
@@ -42,7 +43,7 @@ class Indicator:
 
 @dataclass(frozen=True)
 class UntrainedRows:
-    """The result of `untrained_rows`.
+    """The result of `untrained_rows`: tokens of a model that look untrained.
 
     Attributes:
         rows: Number of rows.
@@ -56,7 +57,7 @@ class UntrainedRows:
     indicators: Mapping[str, Indicator]
 
     def in_all(self) -> list[int]:
-        """Return the ids that are listed by all indicators, in the order of the first indicator."""
+        """Return the ids of the tokens that look untrained by every indicator, in the order of the first indicator."""
         first, *others = (indicator.untrained for indicator in self.indicators.values())
         return [id for id in first if all(id in other for other in others)]
 
@@ -70,11 +71,11 @@ class UntrainedRows:
 
 
 def untrained_rows(model: str, tokens: Collection[int], unused: Collection[int], used: Collection[int]) -> UntrainedRows:
-    """Compare the rows of a model's tokens with the rows of ids that no text uses.
+    """Find tokens of a model that look untrained, by comparing their rows with the rows of ids that no text uses.
 
     Args:
         model: Folder, or repository on the Hub.
-        tokens: Ids of all tokens, including special tokens. Rows of other ids are known to be unused.
+        tokens: Ids of all tokens, including special tokens. Rows of any other ids are known to be unused.
         unused: Ids of tokens that no text uses.
         used: Ids of tokens that the text uses.
 

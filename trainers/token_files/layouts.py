@@ -30,12 +30,11 @@ _ROW_GROUP_TOKENS = 1 << 20
 
 
 class FlatFile:
-    """A writer of a file that contains only token ids, in little-endian order. The other flat layouts add an index to such a
-    file.
+    """A writer of a file that contains only token ids, in little-endian order. Its subclasses add a second file as an index.
 
     Args:
-        stem: The path without its extension.
-        dtype: NumPy's name for the type of the ids.
+        stem: Path of the file without its extension.
+        dtype: NumPy's name for the type of the ids, such as ``uint16``.
 
     Attributes:
         tokens: Number of tokens written so far.
@@ -52,11 +51,11 @@ class FlatFile:
         self._ends: list[NDArray[np.int64]] = []
 
     def path(self, ending: str) -> Path:
-        """Return the path of the shard's file with this extension."""
+        """Return the path of that file of the shard that has the extension ``ending``."""
         return self.stem.with_name(self.stem.name + ending)
 
     def write(self, tokens: NDArray[Any], ends: NDArray[np.int64]) -> None:
-        """Write a block.
+        """Write a block of tokens.
 
         Args:
             tokens: Ids, in the writer's ``dtype``.
@@ -68,7 +67,7 @@ class FlatFile:
         self.tokens += len(tokens)
 
     def finish(self) -> None:
-        """Write those parts of the file that can be written only after all tokens."""
+        """Write what can be written only after all tokens. Subclasses write an index; a flat file needs nothing more."""
 
     def close(self) -> None:
         """Close the file, even if it is not finished."""
@@ -79,14 +78,14 @@ class FlatFile:
 
 
 class EndsFile(FlatFile):
-    """A writer of datatrove's layout: a file of tokens, and a file of the positions at which documents end (in tokens, as
-    uint64).
+    """A writer of datatrove's layout, which has two files: the token ids, and the positions at which documents end. The
+    positions are numbers of tokens, stored as uint64.
     """
 
     ending = ".ds"
 
     def finish(self) -> None:
-        """Write the index."""
+        """Write the file with the ends of documents."""
         self.path(".ds.index").write_bytes(self._all_ends().astype("<u8").data)
 
 
@@ -126,7 +125,7 @@ class ParquetRows:
         self._tokens = 0
 
     def write(self, tokens: NDArray[Any], ends: NDArray[np.int64]) -> None:
-        """Add a block."""
+        """Add a block of tokens. The arguments are those of `FlatFile.write`."""
         # The end of a row group must depend only on the documents, not on the ends of blocks.
         while (last := int(np.searchsorted(ends, _ROW_GROUP_TOKENS - self._tokens))) < len(ends):
             cut = int(ends[last])
@@ -167,20 +166,18 @@ positions, they are None.
 
 
 def read_flat(stem: Path, dtype: str) -> Iterator[Block]:
-    """Yield the tokens of a shard that `FlatFile` wrote. Like all readers here, map the file into memory instead of loading
-    it.
-    """
+    """Yield the tokens of a shard that `FlatFile` wrote, as an array that is mapped from the file instead of loaded."""
     yield _mapped(stem, ".bin", dtype), None
 
 
 def read_ends(stem: Path, dtype: str) -> Iterator[Block]:
-    """Yield the tokens of a shard that `EndsFile` wrote, with the ends of documents."""
+    """Yield the tokens of a shard that `EndsFile` wrote, and the positions at which documents end."""
     ends = np.fromfile(stem.with_name(stem.name + ".ds.index"), "<u8")
     yield _mapped(stem, ".ds", dtype), ends.astype(np.int64)
 
 
 def read_indexed(stem: Path, dtype: str) -> Iterator[Block]:
-    """Yield the tokens of a shard that `IndexedFile` wrote, with the ends of documents."""
+    """Yield the tokens of a shard that `IndexedFile` wrote, and the positions at which documents end."""
     with stem.with_name(stem.name + ".idx").open("rb") as file:
         file.seek(18)  # after the name, the version and the type
         count = int.from_bytes(file.read(8), "little")
@@ -190,7 +187,9 @@ def read_indexed(stem: Path, dtype: str) -> Iterator[Block]:
 
 
 def read_rows(stem: Path, dtype: str) -> Iterator[Block]:
-    """Yield the tokens of each row group of a shard that `ParquetRows` wrote, with the ends of documents."""
+    """Yield the tokens of each row group of a shard that `ParquetRows` wrote, and the positions in the group at which
+    documents end.
+    """
     _, pq = _pyarrow()
     with pq.ParquetFile(stem.with_name(stem.name + ".parquet")) as file:
         for group in range(file.num_row_groups):
@@ -218,12 +217,12 @@ def _pyarrow() -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class TokenFormat:
-    """One layout for files of token ids.
+    """A layout for files of token ids, with the functions that write and read it.
 
     Attributes:
         name: Name for ``hf-sgpe tokenize --format``.
         endings: Extensions of the files in a complete shard.
-        holds: Phrase that says what the files contain and which programs read them.
+        holds: Phrase for help texts: what the files contain, and which programs read them.
         writer: Function that takes a path without extension and the type of the ids, and returns an object with the methods
             of `FlatFile`.
         keeps_ends: Whether the layout records the ends of documents, so that documents need no end token.
@@ -256,10 +255,10 @@ TOKEN_FORMATS: dict[str, TokenFormat] = {}
 
 
 def add_token_format(form: TokenFormat) -> None:
-    """Register a layout for ``hf-sgpe tokenize``.
+    """Add a layout to those that ``hf-sgpe tokenize --format`` accepts.
 
     Raises:
-        SGPEError: the name is in use.
+        SGPEError: another layout has the same name.
     """
     if form.name in TOKEN_FORMATS:
         raise SGPEError(f"there is already a token format with the name {form.name!r}: choose another name")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TokenFolder:
-    """A folder of tokens, or some of its shards.
+    """A folder of token ids that `trainers.tokenize_corpus` wrote, or some shards of such a folder.
 
     Attributes:
         path: The folder with the shards.
@@ -53,7 +53,9 @@ class TokenFolder:
             )
 
     def blocks(self) -> Iterator[Block]:
-        """Yield the tokens of all shards, block by block, and the positions at which documents end, if known."""
+        """Yield the tokens of all shards, block by block. With each block, also yield the positions at which documents end
+        in it, or None if the format does not record them.
+        """
         reader = token_format(self.settings["format"]).reader
         if reader is None:
             raise SGPEError(f"{self.path}: tokens in the format {self.settings['format']} cannot be read for training")
@@ -61,8 +63,8 @@ class TokenFolder:
             yield from reader(self.path / shard.name, self.settings["dtype"])
 
     def pieces(self, separator: int) -> Iterator[NDArray[Any]]:
-        """Yield arrays of ids. The arrays, joined together, contain all documents, each preceded by a separator token. The
-        separator is the token that ends documents in this folder or, if there is none, ``separator``.
+        """Yield arrays of ids that, joined together, contain all documents. Each document is preceded by a separator token.
+        The separator is the token that ends documents in this folder or, if there is none, ``separator``.
         """
         end = self.settings["end_token_id"]
         yield np.array([separator if end is None else end], np.int64)
@@ -74,7 +76,7 @@ class TokenFolder:
                 yield tokens
 
     def texts(self, tokenizer: BPETokenizer) -> Iterator[str]:
-        """Decode the documents, and yield their texts."""
+        """Decode the documents, and yield the text of each."""
         begin, end = self.settings["begin_token_id"], self.settings["end_token_id"]
         for tokens, ends in self.blocks():
             if ends is None:
@@ -89,8 +91,8 @@ class TokenFolder:
 
 
 class TokenRows:
-    """Rows of ids. All rows have the same length. They are cut consecutively from arrays of ids, and need no memory if the
-    arrays are memory-mapped files. An incomplete last row is left out.
+    """Rows of ids, all of the same length, cut one after another from arrays of ids. If the arrays are memory-mapped files,
+    a row is only read when it is used. An incomplete last row is left out.
 
     >>> rows = TokenRows([np.array([1, 2, 3]), np.array([4, 5, 6, 7])], 2)
     >>> [row.tolist() for row in rows]
@@ -119,12 +121,13 @@ class TokenRows:
 
 
 def split_corpus(names: Sequence[str]) -> tuple[list[TokenFolder], list[str]]:
-    """Find the folders of tokens among the names that make up a corpus. Return these folders, and all other names.
+    """Divide the names that make up a corpus into folders of tokens and all other names. Return two lists: the folders, and
+    the other names.
 
     A name may be a folder that ``hf-sgpe tokenize`` wrote, one of its shards, or a glob of its shards.
 
     Raises:
-        SGPEError: the tokens of a folder are incomplete.
+        SGPEError: a folder of tokens is incomplete or damaged, or a name in it matches other files than shards.
     """
     folders, others = [], []
     for name in names:
@@ -161,7 +164,7 @@ def _some_shards(name: str) -> TokenFolder | None:
 
 
 def _read(path: Path) -> TokenFolder | None:
-    """Read the manifest of a folder of tokens, and return the folder. Return None if another program wrote the manifest."""
+    """Read the manifest of a folder of tokens, and return the folder. If another program wrote the manifest, return None."""
     if not (path / MANIFEST).is_file():
         raise SGPEError(f"{path} has no {MANIFEST}: repeat the hf-sgpe tokenize command to complete it")
     manifest = read_json(path / MANIFEST)

@@ -62,7 +62,7 @@ class Shard:
             shard within the part.
         documents: Number of documents.
         tokens: Number of tokens, including tokens that end documents.
-        text_bytes: Bytes of the text, in UTF-8.
+        text_bytes: Number of bytes of the text in UTF-8.
         files: Sizes of the files in bytes, keyed by file name.
     """
 
@@ -88,8 +88,8 @@ class PartProgress:
 
 @dataclass(frozen=True)
 class _Batch:
-    """A batch of texts. ``first`` has the indices of texts that begin a document, and ``last`` has the indices of texts that
-    end a document.
+    """A batch of texts. A document is one text, or several texts in a row. ``first`` lists the indices of the texts that
+    begin a document, and ``last`` lists the indices of the texts that end a document.
     """
 
     texts: list[str]
@@ -99,8 +99,9 @@ class _Batch:
 
 @dataclass(frozen=True)
 class _Piece:
-    """A run of consecutive tokens. ``ends`` has the positions at which documents end, ``bytes_at_ends`` has the number of
-    bytes of text up to each of these positions, and ``text_bytes`` is the total number of bytes of text.
+    """An array of consecutive tokens of a corpus. ``ends`` lists the positions at which documents end, and ``bytes_at_ends``
+    lists the number of bytes of text before each of these positions. ``text_bytes`` is the number of bytes of the whole
+    text.
     """
 
     tokens: NDArray[Any]
@@ -218,8 +219,8 @@ class TokenizingJob:
         return int(known[end_token])
 
     def _begin_id(self) -> int | None:
-        """Return the id of the token that the tokenizer puts before each text, or None if there is no such token or this
-        token also ends documents.
+        """Return the id of the token that the tokenizer puts before each text. If there is no such token, or if this token
+        also ends documents, return None.
         """
         template, bos = self.tokenizer.template, self.tokenizer.bos_token_id
         is_put = template is not None and template.begins_with(self.tokenizer.bos_token)
@@ -228,7 +229,7 @@ class TokenizingJob:
     # ---------------------------------------------------------------- the folder
 
     def begin(self) -> list[PartProgress]:
-        """Create the folder, or check that its contents belong to this job. Return the progress of each part.
+        """Create the folder. If it exists, check that its contents belong to this job. Return the progress of each part.
 
         Raises:
             SGPEError: the folder contains other files, or tokens that were made with other settings.
@@ -257,7 +258,7 @@ class TokenizingJob:
         return parts
 
     def finish(self, parts: Sequence[PartProgress]) -> dict[str, int]:
-        """Write the totals of the folder, and return these totals. All parts must be complete."""
+        """Write the totals of all shards to the manifest, and return these totals. All parts must be complete."""
         shards = [shard for part in parts for shard in part.shards]
         totals = {name: sum(getattr(shard, name) for shard in shards) for name in ("documents", "tokens", "text_bytes")}
         content = {"settings": self.settings, "complete": True, **totals, "shards": list(map(asdict, shards))}
@@ -266,7 +267,9 @@ class TokenizingJob:
         return totals
 
     def give_up(self) -> None:
-        """Remove the records of progress, unless there is a complete shard from which another run could continue."""
+        """Clean up after an error. If no shard is complete, another run has nothing to continue from, so remove the records
+        of progress.
+        """
         if all(file.name == MANIFEST or file.name.startswith(".") for file in self.out.iterdir()):
             shutil.rmtree(self.out / _PROGRESS, ignore_errors=True)
             (self.out / MANIFEST).unlink(missing_ok=True)
@@ -313,12 +316,12 @@ class TokenizingJob:
     def run_part(
         self, part: int, progress: PartProgress, *, threads: int = 1, on_progress: Progress | None = None
     ) -> PartProgress:
-        """Make the missing shards of a part.
+        """Write the missing shards of a part, and return the new progress of the part.
 
         Args:
-            progress: The complete shards of the part.
-            threads: Number of threads that encode, in addition to the thread that reads and writes. If 1, the thread that
-                reads and writes also encodes.
+            progress: The progress of the part before this call: its complete shards.
+            threads: Number of threads that encode. If 1, a single thread reads, encodes and writes. Otherwise, one
+                additional thread reads and writes.
             on_progress: Function that is called with the number of bytes read from disk. If the function raises an error,
                 the work ends.
         """
@@ -390,7 +393,7 @@ class TokenizingJob:
         return _Piece(tokens, ends, sizes[last], int(sizes[-1]))
 
     def _in_shards(self, pieces: Iterable[_Piece]) -> Iterator[tuple[_Piece, bool]]:
-        """Cut the pieces at the ends of shards. With each piece, yield whether a shard ends after the piece."""
+        """Cut the pieces where a shard is to end, and yield them. With each piece, yield whether a shard ends after it."""
         tokens = 0
         for piece in pieces:
             while (last := int(np.searchsorted(piece.ends, self.shard_tokens - tokens))) < len(piece.ends):
@@ -402,7 +405,7 @@ class TokenizingJob:
                 tokens += len(piece.tokens)
 
     def _shard(self, name: str, pieces: Iterable[tuple[_Piece, bool]]) -> Shard:
-        """Write the pieces of one shard."""
+        """Write pieces to the files of one shard until the shard ends, and return the shard."""
         documents = tokens = text_bytes = 0
         with atomic_directory(self.out) as folder:
             with closing(self.form.writer(folder / name, self.dtype)) as writer:
@@ -419,7 +422,7 @@ class TokenizingJob:
 
 
 def digest_of_tokenizer(tokenizer: BPETokenizer) -> str:
-    """Return the SHA-256 hash of a tokenizer's ``tokenizer.json``."""
+    """Return the SHA-256 hash of the content of a tokenizer's ``tokenizer.json``."""
     made_of = json.dumps(tokenizer_json.to_dict(tokenizer.data), sort_keys=True)
     return hashlib.sha256(made_of.encode("utf-8", "surrogatepass")).hexdigest()
 

@@ -41,16 +41,16 @@ _LOOK = 0.2
 
 @dataclass(frozen=True)
 class Tokenized:
-    """The contents of a folder of tokens.
+    """The result of `tokenize_corpus`: what the folder of tokens contains, and what this run did.
 
     Attributes:
-        out: The folder.
-        format: Name of the layout.
+        out: The folder with the shards.
+        format: Name of the format of the shards.
         dtype: Type of the ids.
         shards: Number of shards.
         documents: Number of documents in all shards.
         tokens: Number of tokens, including tokens that end documents.
-        text_bytes: Bytes of the text, in UTF-8.
+        text_bytes: Number of bytes of the text in UTF-8.
         new_text_bytes: Bytes of the text that this run tokenized; 0 if the folder was already complete.
         seconds: Duration of this run, in seconds.
         validation: The validation part, if there is one.
@@ -92,25 +92,26 @@ def tokenize_corpus(
 
     Args:
         files: Files, or a corpus of files. A document is a text file, a line of a .jsonl file, or a row of a .parquet file.
-        tokenizer: A tokenizer, or an argument of `BPETokenizer.from_pretrained`.
+        tokenizer: A tokenizer, or the folder, file or repository from which `BPETokenizer.from_pretrained` loads it.
         out: Folder for the shards and for ``manifest.json``, which records how the shards were made.
-        format: Name of one of `trainers.token_files.layouts.TOKEN_FORMATS`.
+        format: Format of the shards, a key of `trainers.token_files.layouts.TOKEN_FORMATS`.
         end_token: The special token that ends each document. True means the tokenizer's eos token. False means no token;
             this requires a format that records the ends of documents.
         lines: Whether each line of a text file is a document.
-        text_field: The field with the text in .jsonl and .parquet.
+        text_field: Name of the field that contains the text in .jsonl and .parquet files.
         shard_tokens: Size of a shard in tokens. A shard ends with the document that reaches this size.
         validation_share: Share of the documents for validation, chosen by a hash of each text (see
             `hf_sgpe.corpora.validation_part`); None for no validation part. With a validation part, the corpus is read
             twice, each document must fit into memory, and the folder contains the folders ``train`` and ``validation``.
-        workers: Number of cores to use; None for all. The parts of a corpus are distributed to processes. (A part is one
-            large file, or 128 MB of small files.) The threads of a process work together on its part.
+        workers: Number of cores to use; None for all. The corpus is divided into parts: a part is one large file, or several
+            files with at most 128 MB together. Each process tokenizes one part at a time, in several threads if there are
+            more cores than parts.
         progress: Whether to show a bar on stderr; None shows it only on a terminal.
 
     Raises:
-        SGPEError: the corpus has no text or cannot be read; the tokenizer does not have the end token; or the folder
-            contains other files, or tokens that were made with other settings (the message names the first difference). If
-            no shard was complete at the time of the error, no files remain.
+        SGPEError: the corpus has no text or cannot be read; the tokenizer lacks the end token; or the folder contains other
+            files, or tokens that were made with other settings (the message names the first difference). If no shard was
+            complete at the time of the error, no files remain.
         OSError: the folder cannot be written, or another process is writing to it.
     """
     job = TokenizingJob(
@@ -131,7 +132,7 @@ def tokenize_corpus(
 
 
 def _tokenize(job: TokenizingJob, workers: int, progress: bool | None) -> Tokenized:
-    """Write the shards of a job and their manifest."""
+    """Write the shards of a job and the manifest of the folder. Return what the folder contains."""
     started = time.monotonic()
     with parents_of(job.out / MANIFEST), alone_in(job.out):
         parts = job.begin()

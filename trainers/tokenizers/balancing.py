@@ -1,10 +1,10 @@
-"""Training of tokenizers that are fair to their languages. There are two ways: the text of each language is weighted, or
-each merge is chosen by the language that has the highest cost at that time.
+"""Training of tokenizers that are fair: no language needs many more tokens than another for the same content. There are two
+ways: the text of each language is weighted, or each merge is chosen for the language that has the highest cost at that time.
 
 The cost of each language is measured on held-out texts. If the texts are translations of each other (with equal numbers of
-lines), the cost is the number of tokens. Otherwise, the cost is the number of tokens, divided by the number of tokens with
-another tokenizer. This other tokenizer has the same size, but learned from this language alone. A corpus is assumed to be in
-the language of the held-out text with which it shares the most words.
+lines), the cost is the number of tokens. Otherwise, the cost is a ratio: the number of tokens is divided by the number that
+a tokenizer of the same size needs if it has learned from this language alone. A corpus is assumed to be in the language of
+the held-out text with which it shares the most words.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Trial(NamedTuple):
     """One set of weights, and the cost of each held-out text with the tokenizer that was trained with these weights.
 
     Attributes:
-        weights: Dict from each corpus to the weight of its words.
+        weights: Dict from the name of each corpus to the weight of its words.
         tokens: Number of tokens of each held-out text, keyed by the name of the text.
         costs: Cost of each held-out text, keyed by the name of the text. `gini` and `parity` compare these costs.
     """
@@ -72,7 +72,7 @@ class Trial(NamedTuple):
 
     @property
     def gini(self) -> float:
-        """Inequality of the costs, as a Gini coefficient."""
+        """Inequality of the costs as a Gini coefficient, which is 0 if all costs are equal."""
         return gini(self.costs.values()) or 0.0
 
     @property
@@ -86,7 +86,7 @@ class Balanced(NamedTuple):
 
     Attributes:
         tokenizer: The trained tokenizer. Its ``metadata`` records how it was balanced.
-        words: The weighted words of all corpora on which the tokenizer was trained.
+        words: The weighted word counts of all corpora. The tokenizer was trained on these counts.
         languages: Dict from the name of each held-out text to the corpora in the language of this text.
         trials: All trials in order. The first trial has the given weights.
         best: The chosen trial.
@@ -109,29 +109,31 @@ def train_balanced(
     parity: float | None = None,
     progress: bool | None = None,
 ) -> Balanced:
-    """Train a tokenizer that is fair to languages, either by weighting their corpora or with Parity-aware BPE.
+    """Train a tokenizer that is fair to several languages, either by weighting their corpora or with Parity-aware BPE.
 
-    With ``by="weights"``, the result is the fairest tokenizer that is within ``price``, or the tokenizer with the fewest
-    tokens that is within ``parity``. The search starts with the weights of ``config`` (1 by default), and has up to 12
-    rounds. Each round trains a tokenizer, then raises the weights of the languages whose cost is above the mean. With
-    ``by="merges"``, the result is that of `train_from_counts` with its argument ``languages``. The same input always
+    With ``by="weights"``, several tokenizers are trained with different weights. The result is the fairest of those that are
+    within ``price``, or the one with the fewest tokens of those that are within ``parity``. The search starts with the
+    weights of ``config`` (1 by default), and has up to 12 rounds. Each round trains a tokenizer, then raises the weights of
+    the languages whose cost is above the mean.
+
+    With ``by="merges"``, the result is that of `train_from_counts` with its argument ``languages``. The same input always
     produces the same tokenizer.
 
     Args:
         counts: Word counts, keyed by corpus. If a language has several corpora, their weights change together.
         texts: Dict from the name of each held-out text to its lines. There must be one text for each language.
         config: Settings of the tokenizer.
-        by: One of `WAYS`.
+        by: ``weights`` or ``merges``.
         price: With ``by="weights"``, the greatest acceptable increase in the tokens of all texts, as a share of the tokens
-            in the first trial. None for `PRICE`.
+            in the first trial. None for 0.005.
         parity: Instead of ``price``, the greatest acceptable ratio between the costs of two texts. Of the trials that are
             within this ratio, the trial with the fewest tokens is chosen.
         progress: Whether to show a bar on stderr; None shows it only on a terminal.
 
     Raises:
-        SGPEError: there are fewer than two texts, a text is empty, no corpus is in the language of a text, no weights reach
-            ``parity``, or a weight of ``config`` matches no corpus. With ``by="merges"`` also: a corpus shares no word with
-            any text, so its language is unknown.
+        SGPEError: an argument is out of range, there are fewer than two texts, a text is empty, no corpus is in the language
+            of a text, no weights reach ``parity``, or a weight of ``config`` matches no corpus. With ``by="merges"`` also:
+            the texts are not translations of each other, or a corpus shares no word with any text.
     """
     texts = {name: lines if isinstance(lines, str) else list(lines) for name, lines in texts.items()}
     _check(texts, by, price, parity)
@@ -201,9 +203,11 @@ def balance_corpus(
     workers: int | None = None,
     **how: Any,
 ) -> Balanced:
-    """Count each file of a corpus, and train a tokenizer that is fair to the languages of the held-out files.
+    """Count the words of each file of a corpus, and train a tokenizer with `train_balanced`. The tokenizer is fair to the
+    languages of the held-out files.
 
     Args:
+        held_out: Files of held-out text, one for each language.
         by: As in `train_balanced`; None means ``weights``. The arguments in ``how`` and the errors are also those of
             `train_balanced`.
     """
@@ -220,7 +224,7 @@ def _check(texts: Mapping[str, Sequence[str]], by: str, price: float | None, par
         raise SGPEError("balancing needs held-out texts of at least two languages")
     for name, lines in texts.items():
         if isinstance(lines, str):
-            raise SGPEError(f"{name}: give a list of its lines, not one text")
+            raise SGPEError(f"{name}: give a list of its lines, not one string")
         if not any(line.strip() for line in lines):
             raise SGPEError(f"{name}: no text to balance with")
     if by == "merges" and not _translations(texts):
@@ -229,7 +233,7 @@ def _check(texts: Mapping[str, Sequence[str]], by: str, price: float | None, par
         if by == "merges" and value is not None:
             raise SGPEError(f"{name} is only for balancing by weights: leave it out")
     if price is not None and parity is not None:
-        raise SGPEError("give a price of balance or a parity, not both")
+        raise SGPEError("give either a price of balance or a parity, not both")
     if price is not None and not 0 <= price < inf:
         raise SGPEError(f"the price of balance must be a share of tokens of at least 0, not {price!r}")
     if parity is not None and not 1 <= parity < inf:
@@ -281,8 +285,8 @@ def _weights(
     given: Mapping[str, float],
     logs: Mapping[str, float],
 ) -> dict[str, float]:
-    """Return the weights of all corpora. To keep frequencies comparable, the weights are scaled so that the weighted total
-    of the languages' words is the same as with the given weights. Weights are rounded to three digits.
+    """Return the weights of all corpora, rounded to three digits, from the logarithms of the search. To keep frequencies
+    comparable, the weights are scaled: the weighted number of words in all languages is the same as with the given weights.
     """
     raw = {corpus: given[corpus] * exp(logs[name]) for name, corpora in languages.items() for corpus in corpora}
     scale = sum(counts[corpus].total() * given[corpus] for corpus in raw) / sum(
@@ -296,8 +300,9 @@ def _languages(
 ) -> tuple[dict[str, str], dict[str, list[str]]]:
     """Return two dicts: the nearest text of each corpus, and the corpora in the language of each text.
 
-    The nearest text of a corpus is the text that shares the most words with it. A corpus is considered to be in the language
-    of its nearest text if it shares nearly as many words with this text as the corpus that shares the most.
+    The nearest text of a corpus is the text that shares the most words with it. Among the corpora with the same nearest
+    text, one shares the most words with this text. A corpus is considered to be in the language of the text if it shares
+    nearly as many words.
     """
     words = {name: WordCounts.from_texts(lines, config) for name, lines in texts.items()}
     needed = set(chain.from_iterable(words.values()))

@@ -15,14 +15,13 @@ from hf_sgpe.terminal.progress import bar_disabled
 
 @contextmanager
 def learning_bars(progress: bool | None, what: str, total: int | None, *, from_first: bool = False) -> Iterator[Observer]:
-    """Yield an observer that shows each step of learning on stderr.
+    """Yield an observer for the learning of a tokenizer. The observer shows the progress of each step as a bar on stderr.
 
     Args:
         progress: Whether to show bars; None shows them only on a terminal.
-        what: Label of the bar for merging.
-        total: Expected number of tokens in the vocabulary, or of new tokens only. None if the number is known only after
-            learning.
-        from_first: Whether the bar starts at the number of tokens that exist before the first merge, instead of at 0.
+        what: Label of the bar that counts the merges.
+        total: Number of tokens at which the bar is full. None if this number is known only after learning.
+        from_first: Whether the bar also counts the tokens that exist before the first merge. Otherwise, it starts at 0.
     """
     if bar_disabled(progress):
         yield NOBODY

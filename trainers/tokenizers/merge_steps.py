@@ -22,9 +22,9 @@ class MergeStep:
     """One merge.
 
     Attributes:
-        id: Id of the new token.
-        pair: The two merged tokens.
-        count: Number of occurrences of the pair.
+        id: Id of the token that the merge adds.
+        pair: The two tokens that are merged.
+        count: Number of occurrences of the pair before the merge.
         before: Dict from words to their counts, before the merge. A word is a sequence of tokens.
         after: The same dict after the merge. Words that the merge changed come last.
     """
@@ -49,13 +49,13 @@ def merge_steps(
     tie_break: str = "smallest-pair-id",
     min_frequency: int = 1,
 ) -> Iterator[MergeStep]:
-    """Yield the first ``num_merges`` merges that BPE learns from words, or fewer if no more pairs are left.
+    """Yield the first ``num_merges`` merges that BPE learns from words. If no more pairs are left, there are fewer merges.
 
     Every step contains all words, so time and memory grow with the product of the number of words and the number of merges.
 
     Args:
-        words: Words with their counts, or a text to split into words.
-        pattern: If ``words`` is a text, the name of one of `SPLIT_PATTERNS` or a regular expression.
+        words: Words with their counts, or a string to split into words.
+        pattern: How to split a string into words: a name in `SPLIT_PATTERNS`, or a regular expression.
         tie_break: One of `hf_sgpe.bpe.trainer.TIE_BREAKS`. The notebook uses ``greatest-pair-id``.
 
     Raises:

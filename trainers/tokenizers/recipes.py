@@ -1,5 +1,6 @@
-"""Choice of a split with which runtimes return the same ids as this package. For a new tokenizer, the module chooses a
-recipe and a split pattern; for an extended tokenizer, only the split.
+"""Choice of a split with which other programs return the same ids as this package. A split cuts text into the words inside
+which merges apply. The other programs, such as llama.cpp, are called runtimes. For a new tokenizer, the module chooses a
+recipe and a split pattern; for an extended tokenizer, it chooses only whether there is a new split.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ class RecipeChoice:
 
     Attributes:
         recipe: ``portable`` or ``hybrid``.
-        pattern: Name or regex.
+        pattern: Name of the split pattern, or a regular expression.
         runtimes: The named runtimes, or llama.cpp if no runtimes are named.
         is_exact: Whether all ``runtimes`` return the same ids as this package.
         nfc_only: Whether ``is_exact`` is true only for text in NFC, because the tokenizer normalizes to NFC and the runtimes
             do not.
-        portable: The pattern with which the recipe ``portable`` costs least, and its additional cost compared with
+        portable: The pattern with which the recipe ``portable`` costs least, and the estimated cost in comparison with
             ``hybrid``. None if the cost was not estimated.
         instead: If ``is_exact`` is false, advice on how to get an exact tokenizer.
     """
@@ -79,23 +80,24 @@ def choose_recipe(
     normalization: str | None = None,
     runs_in: Iterable[str] = (),
 ) -> RecipeChoice:
-    """Choose a recipe. If runtimes are named, the recipe is exact in all of these runtimes, whatever it costs.
+    """Choose a recipe and a split pattern for a sample of text. If runtimes are named, the choice is exact: all of them
+    return the same ids as this package, even if texts then need many more tokens.
 
     Without named runtimes, the recipe is ``portable`` if llama.cpp then returns the same ids and the cost on ``texts`` is
-    small (`SplitCost.is_small`). Otherwise, the recipe is ``hybrid``. The cost of ``portable`` is first counted with
-    `PATTERN`. If this cost is not small, other patterns that keep the scripts' words whole are compared by training with
-    each of them (`more_tokens`).
+    small (`SplitCost.is_small`). Otherwise, the recipe is ``hybrid``. The cost of ``portable`` is mainly the share of
+    additional tokens, compared with ``hybrid``. It is first counted with `PATTERN`. If this cost is not small, other
+    patterns that keep the scripts' words whole are compared, by training a tokenizer with each (`more_tokens`).
 
     Args:
         texts: A sample of the text, such as `Corpus.beginning`.
         scripts: The scripts whose syllables stay whole.
         pattern: The only pattern to try. None tries `PATTERN`, then other patterns with which ``portable`` may cost less.
-        normalization: None for the recipe's default. With ``nfc``, runtimes have to be exact only on text in NFC.
+        normalization: Normalization of the tokenizer; None for the recipe's default. With ``nfc``, runtimes have to return
+            the same ids only for text in NFC.
         runs_in: Names of runtimes.
 
     Raises:
-        SGPEError: a runtime, script or pattern is unknown, or neither recipe is exact in all named runtimes with
-            ``pattern``.
+        SGPEError: a runtime, script or pattern is unknown; or no recipe is exact in all named runtimes.
 
     >>> choice = choose_recipe(["ශ්‍රී ලංකාව"], ["sinhala"], runs_in=["llama.cpp"])
     >>> choice.recipe, choice.pattern
@@ -150,15 +152,16 @@ def choose_recipe(
 def check_recipe(
     splitting: Splitting, recipe: str, runs_in: Iterable[str], *, nfc: bool = False, counted: str = ""
 ) -> RecipeChoice:
-    """Check that runtimes return the same ids as this package with the recipe that the user chose, and return this recipe as
-    a `RecipeChoice`.
+    """Check that the recipe that the user chose is exact: the named runtimes return the same ids as this package. Return the
+    recipe as a `RecipeChoice`.
 
     Args:
-        counted: Name of the file of word counts that was made with the recipe, if there is one.
-        nfc: Whether the runtimes have to be exact only on text in NFC.
+        counted: Name of the file of word counts that prescribes the recipe, if there is one. It is named in the error
+            message.
+        nfc: Whether the ids have to be the same only for text in NFC.
 
     Raises:
-        SGPEError: a runtime does not return the same ids, or is unknown.
+        SGPEError: a runtime is unknown, or does not return the same ids.
     """
     runtimes = find_runtimes(runs_in)
     if inexact(splitting, runtimes, nfc=nfc):
@@ -172,7 +175,7 @@ def check_recipe(
 
 def _contradiction(what: str, runtimes: Iterable[str], do: str = "leave --recipe and --pattern out, or give") -> SGPEError:
     return SGPEError(
-        f"{what} does not have the same ids in {', '.join(runtimes)}: {do} --recipe "
+        f"{what} gives other ids in {', '.join(runtimes)} than in this package: {do} --recipe "
         f"portable with --pattern one of {', '.join(portable_patterns(runtimes))}"
     )
 
@@ -189,13 +192,13 @@ def find_recipe(
     normalization: str | None = None,
     runs_in: Sequence[str] = (),
 ) -> tuple[dict[str, Any], RecipeChoice | None]:
-    """Return a pair. The first value contains the recipe, the pattern and the scripts (from `find_scripts`), with ``auto``
-    replaced by the choice for the corpus. The second value is a `RecipeChoice` if a recipe had to be chosen or checked,
-    otherwise None.
+    """Return the recipe, the split pattern and the scripts for a corpus, as a dict of arguments for a configuration. In
+    place of ``auto``, the dict contains what was chosen for the corpus. If a recipe had to be chosen or checked, the second
+    value is the `RecipeChoice`; otherwise, it is None.
 
     Raises:
-        SGPEError: as in `find_scripts` and `choose_recipe`; the recipe is not exact in a named runtime; or the words in a
-            file of counts can be used with two recipes.
+        SGPEError: as in `find_scripts` and `choose_recipe`; a named runtime does not return the same ids; or the user must
+            choose between two recipes that both fit a file of word counts.
     """
     choice: RecipeChoice | None = None
     first, counted = pattern or PATTERN, next(iter(corpus.counts), None)
@@ -224,15 +227,15 @@ def find_recipe(
 def find_scripts(
     corpus: Corpus, scripts: Iterable[str], recipe: str, *, other_way: str = ", or give --recipe bpe"
 ) -> dict[str, Any]:
-    """Return the scripts of a corpus as arguments for a configuration: a dict with the key ``scripts``. For the recipe
-    ``bpe``, the dict is empty.
+    """Return the scripts of a corpus as arguments for a configuration: a dict with the key ``scripts``. If the recipe needs
+    no scripts (``bpe``) or there is no text, the dict is empty.
 
-    If no scripts are named, or with the name ``auto``, the scripts are those of the first file of counts. If there is no
-    file of counts, the scripts are those found at the beginning of the corpus.
+    If ``scripts`` is empty or contains ``auto``, scripts are looked up in the first file of word counts. If there is no such
+    file, they are found at the beginning of the corpus.
 
     Args:
         scripts: Names of scripts. An item can also be several names separated by commas.
-        other_way: Text that is added to the error message: what else the command's user can do about text in other scripts.
+        other_way: End of the error message. It says what else the user of the command can do.
 
     Raises:
         SGPEError: the beginning of the corpus has no syllables or marked letters that could be kept whole.
@@ -274,32 +277,34 @@ def find_scripts(
 
 
 def choose_split(base: TokenizerData, config: ExtensionConfig, runs_in: Iterable[str]) -> ExtensionConfig:
-    """Return a configuration with which an extended tokenizer has the same ids in the named runtimes as in this package. If
-    a runtime does not support a new split before the tokenizer's own split, the configuration keeps only the own split.
+    """Return a configuration with which the named runtimes return the same ids for an extended tokenizer as this package. An
+    extension can put a new split before the tokenizer's own split. If a runtime does not support this, the returned
+    configuration keeps only the own split.
 
-    If the tokenizer normalizes to NFC, runtimes have to be exact only on text in NFC.
+    If the tokenizer normalizes to NFC, the ids have to be the same only for text in NFC.
 
     Raises:
-        SGPEError: a runtime is unknown, or the extended tokenizer would not have the same ids in a runtime. The message
-            names a remedy.
+        SGPEError: a runtime is unknown, or would not return the same ids. The message says what to do instead.
     """
     runtimes, nfc = find_runtimes(runs_in), base.normalization == "nfc"
     splitting = config.splitting_for(base)
     if splitting != base.splitting and not inexact(splitting, runtimes, nfc=nfc):
         return config
     if unfit := inexact(base, runtimes, nfc=nfc):
-        raise SGPEError(f"the tokenizer does not have the same ids in {', '.join(unfit)}: {_instead(config, unfit)}")
+        raise SGPEError(
+            f"the tokenizer gives other ids in {', '.join(unfit)} than in this package: {_instead(config, unfit)}"
+        )
     if splitting != base.splitting and config.own_split:
         raise SGPEError(
-            f"a tokenizer with a new split before its own does not have the same ids in {', '.join(runtimes)}: leave "
-            "--own-split out"
+            f"a tokenizer with a new split before its own gives other ids in {', '.join(runtimes)} than in this package: "
+            "leave --own-split out"
         )
     return replace(config, own_split=False) if splitting != base.splitting else config
 
 
 def where_it_runs(extension: Extension, config: ExtensionConfig, runs_in: Iterable[str], texts: Iterable[str]) -> str:
-    """Return a sentence that says whether runtimes return the same ids for an extended tokenizer as this package, and what
-    this costs or how to achieve it. If no runtimes are named, the sentence is about llama.cpp.
+    """Return sentences that say whether runtimes return the same ids for an extended tokenizer as this package. They also
+    say what this costs, or how it can be achieved. If no runtimes are named, the sentences are about llama.cpp.
 
     Args:
         texts: A sample of text from which the cost is estimated. It is read only if there can be a cost.
@@ -329,7 +334,7 @@ def where_it_runs(extension: Extension, config: ExtensionConfig, runs_in: Iterab
         return f"The extended tokenizer has the same ids in {names}{form}.{price}"
     if asked:
         names = ", ".join(unfit)
-        raise SGPEError(f"the extended tokenizer does not have the same ids in {names}: {_instead(config, unfit)}")
+        raise SGPEError(f"the extended tokenizer gives other ids in {names} than in this package: {_instead(config, unfit)}")
     if not is_old_split and not inexact(base, runtimes, nfc=nfc):
         remedy = f"Use hf-sgpe serve, which sends ids to the model, or extend with --runs-in {names}"
         return f"{names} itself does not produce the same ids. {remedy}. That option keeps the old split{cost()}."
@@ -337,7 +342,7 @@ def where_it_runs(extension: Extension, config: ExtensionConfig, runs_in: Iterab
 
 
 def _instead(config: ExtensionConfig, runtimes: Iterable[str]) -> str:
-    """Return advice for the case that runtimes do not return the same ids for an extended tokenizer."""
+    """Return advice on what to do instead if runtimes do not return the same ids for an extended tokenizer."""
     scripts = list(map(resolve_script, config.scripts))
     patterns = [
         name
@@ -352,8 +357,8 @@ _FEW_PIECES = 1.005
 
 
 def _pieces_per_word(texts: Iterable[str], base: TokenizerData, scripts: Iterable[str]) -> float | None:
-    """Return the average number of pieces into which a tokenizer's split cuts the words of the text that are in the given
-    scripts, or None if there are no such words.
+    """Return the average number of pieces into which a tokenizer's split cuts a word of the given scripts. If the texts
+    contain no such words, return None.
     """
     splitting = Splitting("hybrid", tuple(scripts), base.splitting.pattern, base.normalization)
     counts = WordCounts.from_texts(texts, splitting)

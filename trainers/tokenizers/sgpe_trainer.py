@@ -37,13 +37,13 @@ from these checkpoints.
 
 
 class SGPETrainer:
-    """A trainer of syllable vocabularies, as in sections 3.2 to 3.9 of the SGPE document.
+    """A trainer of vocabularies of syllables and their merges, as in sections 3.2 to 3.9 of the SGPE document.
 
     The trained tokenizer is the same as that of `TokenizerTrainer` with the recipe ``sgpe`` and the same settings.
     `SGPETrainer` also writes the files of the document (vocabulary and checkpoints), and can resume from a checkpoint.
 
     Args:
-        vocab_size: Intended number of tokens, including special tokens.
+        vocab_size: Number of tokens to aim for, including special tokens.
         prune_freq: Syllables that occur less often than this become ``[UNK]``.
         min_freq: Pairs that occur less often than this are not merged.
         checkpoint_every: Number of merges between checkpoints.
@@ -90,15 +90,16 @@ class SGPETrainer:
         text_field: str = "text",
         resume: bool | str | os.PathLike[str] = False,
     ) -> SGPEVocabulary:
-        """Train on files and write ``vocab.json``, ``checkpoint_N.json`` and a folder that plain ``AutoTokenizer`` loads.
+        """Train on files, and return the vocabulary. Also write ``vocab.json``, checkpoints (``checkpoint_N.json``) and the
+        files with which ``AutoTokenizer`` loads the tokenizer without this package.
 
         A run that was killed can be resumed from its last checkpoint. The resumed run writes the same files as an
         uninterrupted run.
 
         Args:
             files: As in `TokenizerTrainer.count`. (The document uses ``.jsonl``.)
-            output_dir: Folder for all files.
-            text_field: The field with the text in .jsonl and .parquet.
+            output_dir: Folder to which all files are written.
+            text_field: Name of the field that contains the text in .jsonl and .parquet files.
             resume: True to resume from the last checkpoint in ``output_dir`` if there is one, or the path of a checkpoint.
 
         Raises:
@@ -173,15 +174,15 @@ class SGPETrainer:
 
 
 def _check_same(settings: dict[str, Any], path: Path) -> None:
-    """Check that the run to resume had the same settings, if its folder records the settings."""
+    """Check that the run to resume had the same settings. If its folder does not record them, check nothing."""
     for name, value in differing(settings, read_json(path)).items() if path.exists() else ():
         difference = "the text is not the same" if name == "word_counts" else f"{name} was {value!r}"
         raise SGPEError(f"{path}: the run to resume differs: {difference}")
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> tuple[Merges, float]:
-    """Return the merges in a checkpoint (section 3.8 of the document), and the duration of training up to the checkpoint, in
-    seconds.
+    """Read a checkpoint (section 3.8 of the document). Return its merges, and how many seconds the training had taken until
+    then.
 
     Raises:
         SGPEError: the file is damaged, or is not a checkpoint.

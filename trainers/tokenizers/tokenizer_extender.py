@@ -68,16 +68,18 @@ class TokenizerExtender:
         counts: Iterable[str | os.PathLike[str]] = (),
         text_field: str = "text",
     ) -> WordCounts:
-        """Count the words into which the extended tokenizer splits a corpus. The arguments are those of
-        `TokenizerTrainer.count`.
+        """Count the words into which the extended tokenizer splits a corpus, and return the counts. The other arguments are
+        those of `TokenizerTrainer.count`.
 
         Args:
+            base: The tokenizer to extend: a folder, a ``tokenizer.json``, a repository on the Hub, or a `TokenizerFolder`.
             counts: Files of word counts. The words of the new scripts must have been split as the extended tokenizer splits
                 them.
 
         Raises:
-            SGPEError: no text or more than one kind of text is given, a file cannot be read, a file of counts was made with
-                other settings, or a weight of the configuration matches no file.
+            SGPEError: neither text nor word counts are given; more than one of ``files``, ``iterator`` and ``text`` is
+                given; a file cannot be read; a file of counts was made with other settings; or a weight of the configuration
+                matches no file.
         """
         weights = self.config.weights
         corpus = Corpus.of(files, iterator=iterator, text=text, counts=counts, weights=weights, text_field=text_field)
@@ -88,7 +90,7 @@ class TokenizerExtender:
         return count_corpus(corpus, splitting, workers=self.workers, progress=self.progress)
 
     def learn(self, base: Base, counts: WordCounts) -> Extension:
-        """Extend a tokenizer with tokens learned from counted words. No files are written.
+        """Extend a tokenizer with tokens that are learned from counted words. No files are written.
 
         Raises:
             SGPEError: as in `hf_sgpe.learning.extension.extending.extend_tokenizer`.
@@ -98,7 +100,8 @@ class TokenizerExtender:
             return extend_tokenizer(_folder(base), counts, self.config, observer=observer)
 
     def extend(self, base: Base | BPETokenizer | PreTrainedTokenizerFast, **corpus: Any) -> SGPETokenizerFast:
-        """Count the words of a corpus, and add tokens for these words to a tokenizer. The arguments are those of `count`.
+        """Count the words of a corpus, and return a tokenizer with additional tokens for these words. The arguments are
+        those of `count`.
 
         Args:
             base: As in `count`, but it may also be a `BPETokenizer` or a tokenizer from transformers.
@@ -120,12 +123,12 @@ class TokenizerExtender:
 
 
 class Cost(NamedTuple):
-    """The number of tokens per unit of text in some scripts, before and after the extension of a tokenizer.
+    """The average number of tokens for a unit of text in some scripts, before and after the extension of a tokenizer.
 
     Attributes:
         unit: The unit of text: ``word`` (between white space), ``character`` (for scripts without spaces between words), or
-            ``piece`` (a substring that the split keeps whole; this unit is used if there are only counts and no text).
-        before: Tokens per unit with the base tokenizer.
+            ``piece`` (a substring that the split does not cut; this unit is used if there are only word counts and no text).
+        before: Tokens per unit with the original tokenizer.
         after: Tokens per unit with the extended tokenizer.
     """
 
@@ -135,14 +138,14 @@ class Cost(NamedTuple):
 
 
 def cost_of(extension: Extension, scripts: Iterable[str], texts: Iterable[str]) -> Cost:
-    """Return the number of tokens per word of text in some scripts, before and after the extension. The two numbers are
+    """Return how many tokens a word of the given scripts has on average, before and after the extension. The two numbers are
     comparable even if the two tokenizers split text differently.
 
     Args:
         scripts: Names of scripts. Only words with a letter of one of these scripts are counted. If a script has no spaces
             between words, the cost is in tokens per character.
-        texts: Texts in which the tokens are counted. Without texts, the cost is in tokens per piece, for the pieces from
-            which the extension learned.
+        texts: Texts in which the tokens are counted. If there are none, the cost is in tokens per piece (see `Cost`), for
+            the pieces from which the extension learned.
     """
     tables = [resolve_script(name) for name in scripts]
     letters = frozenset().union(*(table.letters_and_marks() for table in tables))
@@ -160,7 +163,9 @@ def cost_of(extension: Extension, scripts: Iterable[str], texts: Iterable[str]) 
 
 
 def extended_folder(folder: TokenizerFolder, extension: Extension) -> TokenizerFolder:
-    """Return all files of an extended tokenizer. Their metadata names the base tokenizer."""
+    """Return the files of an extended tokenizer, including those of the original tokenizer that stay the same. The metadata
+    names the original tokenizer.
+    """
     data = extension.tokenizer
     *before, note = data.metadata["extensions"]
     extensions = [*before, {"base": _public_name(folder.name), **note}]
@@ -168,8 +173,8 @@ def extended_folder(folder: TokenizerFolder, extension: Extension) -> TokenizerF
 
 
 def save_extended(folder: TokenizerFolder, extension: Extension, out: str | os.PathLike[str]) -> None:
-    """Write the extended tokenizer, together with the other files of the old tokenizer. Either all files are written or
-    none.
+    """Write the extended tokenizer, together with the other files of the original tokenizer, to the folder ``out``. After an
+    error, no file has been written.
 
     Raises:
         SGPEError: the folder contains files of another tokenizer.
@@ -181,7 +186,7 @@ def save_extended(folder: TokenizerFolder, extension: Extension, out: str | os.P
 
 
 def _public_name(name: str) -> str:
-    """Return the name of a tokenizer for public metadata. For a path, this is only the last folder name."""
+    """Return the name of a tokenizer for public metadata. If the name is a path, return only the name of the last folder."""
     path = Path(name)
     if not name or not path.exists():
         return name

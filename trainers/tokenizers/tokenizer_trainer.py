@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class TokenizerTrainer:
-    """A trainer that counts words and trains tokenizers, always with the same configuration.
+    """A trainer that counts words and trains tokenizers with a given configuration.
 
     Args:
         config: Settings of the tokenizer.
@@ -52,26 +52,27 @@ class TokenizerTrainer:
         counts: Iterable[str | os.PathLike[str]] = (),
         text_field: str = "text",
     ) -> WordCounts:
-        """Count the words of a corpus. Counts of several corpora can be added up before learning.
+        """Count the words of a corpus, and return the counts. Counts of several corpora can be added up before `learn`.
 
         Args:
             files: Files, folders and globs of .txt, .jsonl and .parquet files, plain or compressed (.gz .xz .zst .bz2); or a
                 `Corpus`, which can also have datasets and its own weights.
-            iterator: Texts, instead of files.
-            text: A single text, instead of files.
-            counts: Files of word counts (`WordCounts.save`), in addition to ``files`` or alone.
-            text_field: The field with the text in .jsonl and .parquet.
+            iterator: An iterable of strings, instead of files.
+            text: A single string, instead of files.
+            counts: Files of word counts that `WordCounts.save` wrote, in addition to ``files`` or alone.
+            text_field: Name of the field that contains the text in .jsonl and .parquet files.
 
         Raises:
-            SGPEError: no text or more than one kind of text is given, a file cannot be read, a file of counts was made with
-                other settings, or a weight of the configuration matches no file.
+            SGPEError: neither text nor word counts are given; more than one of ``files``, ``iterator`` and ``text`` is
+                given; a file cannot be read; a file of counts was made with other settings; or a weight of the configuration
+                matches no file.
         """
         weights = self.config.weights
         corpus = Corpus.of(files, iterator=iterator, text=text, counts=counts, weights=weights, text_field=text_field)
         return count_corpus(corpus, self.config, workers=self.workers, progress=self.progress)
 
     def learn(self, counts: WordCounts) -> BPETokenizer:
-        """Train a tokenizer on counted words.
+        """Train a tokenizer on counted words, and return it.
 
         Raises:
             SGPEError: there are no words, the words do not fit the configuration, or the vocabulary is too small.
@@ -88,8 +89,8 @@ class TokenizerTrainer:
         text: str | None = None,
         text_field: str = "text",
     ) -> SGPETokenizerFast:
-        """Count the words of a corpus, and train a tokenizer on them. The arguments are those of `count`. If transformers is
-        not installed, call `count` and `learn` instead.
+        """Count the words of a corpus, and train a tokenizer for transformers on them. The arguments are those of `count`.
+        If transformers is not installed, call `count` and `learn` instead.
 
         Raises:
             SGPEError: as in `count` and `learn`, or transformers is not installed.
@@ -107,8 +108,8 @@ def train_bpe(
     """Train byte-level BPE on one whole text file, with GPT-2's split pattern. Of several equally frequent pairs, the pair
     with the greatest byte strings is merged first.
 
-    Special tokens can be any texts. No merge crosses a special token. The 256 bytes have the first ids, followed by the
-    special tokens and then the tokens of the merges.
+    Special tokens can be any strings. No merge crosses a special token. The 256 bytes have the first ids, followed by the
+    special tokens, and then by the tokens that the merges add.
 
     Returns:
         The vocabulary (a dict from ids to bytes, including special tokens) and the merges in order.

@@ -64,7 +64,7 @@ def test_a_pattern_that_is_given_is_the_only_one(sample, enough):
     assert chosen([sample["si"]], pattern="bloom") == ("portable", "bloom")
     choice = choose_recipe([sample["si"]], ["sinhala"], pattern="tekken")
     assert str(choice).endswith("so use hf-sgpe serve, or leave --pattern out")
-    with pytest.raises(SGPEError, match=r"pattern tekken does not have the same ids in llama\.cpp: leave --recipe and"):
+    with pytest.raises(SGPEError, match=r"pattern tekken gives other ids in llama\.cpp than in this package: leave"):
         choose_recipe([sample["si"]], ["sinhala"], pattern="tekken", runs_in=["llama.cpp"])
 
 
@@ -87,7 +87,9 @@ def test_runtimes_that_are_asked_for_are_a_condition(sample, enough):
 def test_a_recipe_that_was_chosen_must_fit():
     check_recipe(Splitting("portable"), "portable", ["llama.cpp", "gigatoken"])
     check_recipe(Splitting("portable", normalization="nfc"), "portable", ["llama.cpp"], nfc=True)
-    with pytest.raises(SGPEError, match=r"recipe hybrid with pattern o200k does not .* with --pattern one of gpt2, cl100k"):
+    with pytest.raises(
+        SGPEError, match=r"recipe hybrid with pattern o200k gives other .* with --pattern one of gpt2, cl100k"
+    ):
         check_recipe(Splitting(), "hybrid", ["llama.cpp"])
     with pytest.raises(SGPEError, match=r"si\.parquet: its recipe hybrid .* count the words again with --recipe portable"):
         check_recipe(Splitting(), "hybrid", ["llama.cpp"], counted="si.parquet")
@@ -131,7 +133,7 @@ def test_an_extension_keeps_the_split_that_a_runtime_knows(bases, sample):
         said,
     )
     with pytest.raises(
-        SGPEError, match=r"the extended tokenizer does not have the same ids in llama\.cpp: use hf-sgpe serve"
+        SGPEError, match=r"the extended tokenizer gives other ids in llama\.cpp than in this package: use hf-sgpe serve"
     ):
         where_it_runs(usual, config, ["llama.cpp"], [])
 
@@ -140,13 +142,13 @@ def test_an_extension_that_cannot_have_the_same_ids_says_what_to_do(bases, sampl
     config = ExtensionConfig(["tamil"], new_tokens=300)
     do = "use hf-sgpe serve, which sends ids to the model, or extend a tokenizer with the split of "
     do += "o200k or qwen35 or bloom"
-    with pytest.raises(SGPEError, match=f"the tokenizer does not have the same ids in llama.cpp: {do}"):
+    with pytest.raises(SGPEError, match=f"the tokenizer gives other ids in llama.cpp than in this package: {do}"):
         choose_split(bases["tekken"], config, ["llama.cpp"])
     said = where_it_runs(extended(bases["tekken"], config, sample["ta"]), config, [], [sample["ta"]])
     assert said == f"llama.cpp itself does not produce the same ids: {do}."
     own = ExtensionConfig(["tamil"], own_split=True)
     with pytest.raises(
-        SGPEError, match=r"a new split before its own does not have the same ids in llama\.cpp: leave --own-split"
+        SGPEError, match=r"a new split before its own gives other ids in llama\.cpp than in this package: leave --own-split"
     ):
         choose_split(bases["o200k"], own, ["llama.cpp"])
     # The old split stays anyway, and a new split does no harm in runtimes that run any split.
