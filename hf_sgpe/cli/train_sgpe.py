@@ -1,4 +1,4 @@
-"""``train-sgpe``: train with the algorithm of the SGPE document."""
+"""``train-sgpe``: train a tokenizer with the algorithm of the SGPE document."""
 
 from __future__ import annotations
 

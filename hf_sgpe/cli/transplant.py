@@ -1,4 +1,4 @@
-"""``transplant``: fit a model to a new tokenizer."""
+"""``transplant``: fit the embedding rows of a model to a new tokenizer."""
 
 from __future__ import annotations
 

@@ -107,7 +107,9 @@ class Corpus:
 
     @property
     def sources(self) -> list[dict[str, Any]]:
-        """The name and size of each file, and the name and split of each dataset, as recorded in files of counts."""
+        """The sources of the text, as recorded in files of counts: the name and size of each file, and the name and split of
+        each dataset.
+        """
         datasets = [texts for texts in self.streams if isinstance(texts, DatasetTexts)]
         return [*map(source_of, self.files), *({"name": texts.name, "split": texts.split} for texts in datasets)]
 

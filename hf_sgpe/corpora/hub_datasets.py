@@ -37,7 +37,8 @@ class DatasetTexts:
         return self.name
 
     def part(self, number: int, parts: int) -> DatasetTexts:
-        """Divide this dataset into ``parts`` parts, and return the part with the index ``number``, counted from 0.
+        """Divide this dataset into ``parts`` parts, and return one of them. ``number`` is the index of this part, counted
+        from 0.
 
         A streamed dataset is divided by files, so some parts may be empty.
         """

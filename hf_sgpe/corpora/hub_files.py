@@ -1,4 +1,6 @@
-"""Corpus files on the Hub: ``hf://datasets/user/name/path``. Files are read in ranges, not downloaded as a whole."""
+"""Corpus files on the Hub: ``hf://datasets/user/name/path``. Files are read over the network in ranges of 4 MiB, and are not
+stored on the disk.
+"""
 
 from __future__ import annotations
 

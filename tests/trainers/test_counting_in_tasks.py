@@ -223,7 +223,7 @@ def test_bad_input_ends_in_one_line(corpus, tmp_path):
         (tmp_path / "nowhere", tmp_path / "out"): r".*nowhere: no such file or folder",
         (folder, tmp_path): r".* is a folder: give a file to write to",
         (folder, tmp_path / "out", "--executor", "slurm"): r"--on slurm needs --partition NAME and the program sbatch: .*",
-        (folder, tmp_path / "out", "--adding-tasks", 0): r"--adding-tasks must be a number from 1 to 99999",
+        (folder, tmp_path / "out", "--adding-tasks", 0): r"--adding-tasks must be a number from 1 to 99999, not 0",
         (folder, tmp_path / "out", "--recipe", "none"): r"--recipe none: choose from .*",
         (folder, tmp_path / "out", "--on", "moon"): r"--on moon: choose from local, slurm, ray, spark",
         (
