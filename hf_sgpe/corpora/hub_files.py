@@ -78,8 +78,8 @@ def find_hub_files(address: str) -> list[HubFile]:
 
 
 def _pinned(files: Any, address: str) -> str:
-    """Return an address with the latest commit of its revision, so that a later push to the repository cannot change the
-    files while they are being read. An address in a bucket has no commits and is returned unchanged.
+    """Return an address with the latest commit of its revision. A later push to the repository then cannot change the files
+    that are being read. An address in a bucket has no commits and is returned unchanged.
     """
     from huggingface_hub import HfApi
 

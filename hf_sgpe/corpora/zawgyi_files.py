@@ -32,8 +32,8 @@ _LEAST_SHARE = 0.05
 
 
 def warn_of_zawgyi(*corpora: Corpus) -> None:
-    """Log a one-line warning if files or datasets begin with Burmese text in Zawgyi: if at least 5% of the first lines in
-    Burmese are in Zawgyi.
+    """Log a one-line warning if files or datasets begin with Burmese text in Zawgyi. A file is reported if at least 5% of
+    its first Burmese lines are in Zawgyi.
 
     Only the first million characters of each file are read. For a compressed file, this takes up to 0.1 s.
     """
@@ -168,8 +168,8 @@ def _warn_of_undecided(file: CorpusFile, done: Converted, *, is_unicode_file: bo
 
 
 class _Line(NamedTuple):
-    """A line of a file: its bytes, its text (None if it has no text), and a function that returns the line's bytes with a
-    new text.
+    """A line of a file: its bytes, its text (or None), and a function that takes a new text and returns the bytes of the
+    changed line.
     """
 
     given: bytes

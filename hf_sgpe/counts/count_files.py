@@ -406,8 +406,8 @@ def _rows(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def columns(table: pa.Table) -> tuple[bytes, Any, Any]:
-    """Return the content of a table of counts as three values: the joined bytes of all words, the number of bytes of each
-    word, and the count of each word. The last two are int64 arrays.
+    """Return the content of a table of counts: the joined bytes of all words, and two int64 arrays. The arrays are the
+    lengths of the words in bytes, and their counts.
     """
     import pyarrow.compute as pc
 

@@ -44,7 +44,7 @@ class WordCounts:
     Args:
         counts: Counts in units of 1 / ``scale``, keyed by word (UTF-8).
         splitting: The rules that split the text into words.
-        scale: Number of units per occurrence of a word. The scale is 1 unless weights are fractions.
+        scale: Number of units per occurrence of a word. With weights that are whole numbers, the scale is 1.
         sources: The sources of the text, recorded in files. The sources do not affect equality.
 
     Raises:

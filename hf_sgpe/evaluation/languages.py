@@ -1,5 +1,5 @@
-"""Language codes: look up the names of a language in English and in the language itself (from CLDR), and find the code in a
-file name.
+"""Language codes: look up the names of a language, and find the code in a file name. The names, in English and in the
+language itself, are from CLDR.
 """
 
 from __future__ import annotations

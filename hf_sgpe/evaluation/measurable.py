@@ -1,5 +1,5 @@
-"""One form for measuring tokenizers of any kind: a function that returns the ids of a text's tokens, and the byte offsets at
-which the tokens end.
+"""One form for measuring tokenizers of any kind: a function that returns the ids of a text's tokens and where each token
+ends.
 """
 
 from __future__ import annotations

@@ -62,8 +62,8 @@ class Evaluation:
         single_words: Number of the ``whole_words`` that are one token.
         token_lengths: Numbers of tokens, keyed by their length in characters. Fallback tokens are left out.
         token_counts: Numbers of tokens, keyed by id; empty if the ids are unknown.
-        compared: Numbers of tokens in the lines to which a small change was applied, counted before the change and keyed by
-            the name of the change in `CHANGES`.
+        compared: Numbers of tokens in the lines to which a small change was applied, keyed by the name of the change in
+            `CHANGES`. They are counted before the change.
         changed: Numbers of the ``compared`` tokens that the change replaced, with the same keys.
     """
 
@@ -126,8 +126,8 @@ class Evaluation:
     def cut_cluster_share(self) -> float | None:
         """Share of cut clusters among the extended grapheme clusters of all scripts, 0 to 1.
 
-        An extended grapheme cluster is what a reader sees as one character. Clusters of only ASCII characters are left out:
-        they cannot be cut, and if they were counted, the share would depend on the amount of English in the text.
+        An extended grapheme cluster is what a reader sees as one character. Clusters of only ASCII characters are left out,
+        because they cannot be cut. If they were counted, the share would depend on the amount of English in the text.
         Punctuation and digits are left out, too. The share is None if at most one character in a thousand begins a counted
         cluster, as in English text with a few accents.
         """

@@ -37,7 +37,7 @@ class Cutoff:
     """Measurements of an extended tokenizer that keeps only some of its new tokens: those that were learned first.
 
     Attributes:
-        new_tokens: Number of new tokens that are kept, in the order of learning.
+        new_tokens: Number of new tokens that are kept, in the order in which they were learned.
         used: Number of new tokens that the text uses.
         tokens_in_text: Number of tokens of the text.
         share_of_gain: Number of tokens saved by these new tokens, divided by the number saved by all new tokens. None if the

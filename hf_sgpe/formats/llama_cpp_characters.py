@@ -3,8 +3,8 @@ ids differ?
 
 Like SentencePiece, ``llama`` joins any two neighbouring symbols whose joined text is a token. It joins the pair with the
 best score first; if scores are equal, it joins the leftmost pair first. So llama.cpp returns the same ids as a tokenizer on
-two conditions: every pair of symbols that forms a token is a merge, and all merges that form the same token are adjacent in
-the order of merges.
+two conditions. First, every pair of symbols that forms a token is a merge. Second, all merges that form the same token are
+adjacent in the order of merges.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Renumbering: replace the token ids in the files of a tokenizer, for example after trimming, so that the new ids have no
-gaps.
-"""
+"""Renumbering: replace the token ids in the files of a tokenizer. After trimming, for example, the new ids have no gaps."""
 
 from __future__ import annotations
 
