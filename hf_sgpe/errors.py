@@ -22,7 +22,8 @@ class NotInstalledError(SGPEError, ImportError):
 def not_installed(need: str, *packages: str, extra: str = "") -> NotInstalledError:
     """Return the error for a missing optional package, with the command that installs it.
 
-    The command installs the package itself, not the extra, so the command works even if hf_sgpe is not on a package index.
+    The command names the package itself instead of the extra of hf_sgpe. It therefore works even if hf_sgpe is not on a
+    package index.
 
     Args:
         need: A clause that names the feature and the package that the feature needs.

@@ -1,4 +1,4 @@
-"""``train-sgpe``: train with the algorithm of the SGPE document."""
+"""``train-sgpe``: train a tokenizer with the algorithm of the SGPE document."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from hf_sgpe.terminal.printing import report
 
 @dataclass(frozen=True, kw_only=True)
 class TrainSGPEOptions:
-    """The text, and the settings of the SGPE document."""
+    """Options of ``hf-sgpe train-sgpe``: the training text, the output folder, and the settings that the SGPE document
+    defines.
+    """
 
     corpus: list[str] = argument(CORPUS_HELP)
     out: str = option("Folder to write to.", ..., "-o")
     overwrite: bool = overwrite_option()
-    vocab_size: int = option("Size of the vocabulary to aim for, including special tokens.", 100_000)
+    vocab_size: int = option("Target number of tokens in the vocabulary, including special tokens.", 100_000)
     prune_freq: int = option("Replace syllables that occur less often than this with [UNK].", 100)
-    min_freq: int = option("Merge no pair that occurs less often than this.", 2)
+    min_freq: int = option("Do not merge pairs that occur less often than this.", 2)
     checkpoint_every: int = option("Number of merges between checkpoints.", 20_000)
     resume: bool = option("Continue from the last checkpoint in --out, if there is one.", False)
     script: list[str] = option_list("Script whose syllables are units, such as tamil (repeatable; default: sinhala).")
@@ -33,7 +35,9 @@ class TrainSGPEOptions:
 
 @command("train-sgpe", epilog="Example: hf-sgpe train-sgpe corpus.jsonl --out sgpe --vocab-size 32000 --prune-freq 20")
 def train_sgpe(given: TrainSGPEOptions, as_json: Json = False) -> None:
-    """Train with the algorithm of the SGPE document, and write vocab.json, checkpoints and a lossless tokenizer.json."""
+    """Train a tokenizer with the algorithm of the SGPE document. Write vocab.json, checkpoints and a lossless
+    tokenizer.json.
+    """
     from hf_sgpe.files.overwriting import check_new_folder
     from trainers import SGPETrainer
     from trainers.tokenizers.sgpe_trainer import checkpoints

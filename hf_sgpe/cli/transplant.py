@@ -1,4 +1,4 @@
-"""``transplant``: fit a model to a new tokenizer."""
+"""``transplant``: fit the embedding rows of a model to a new tokenizer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TransplantOptions:
-    """A model, its new tokenizer, and the method that initializes new embedding rows."""
+    """Options of ``hf-sgpe transplant``: a model, its new tokenizer, and the method that initializes new embedding rows."""
 
     model: str = argument("The model: a folder or a Hub repository.")
     tokenizer: str = option("The new tokenizer: a folder or a Hub repository.", ..., "-t")
@@ -35,15 +35,16 @@ class TransplantOptions:
         choices=("mean", "weighted", "omp", "distil"),
     )
     donor: str | None = option(
-        "With --init omp: a model that knows the language (a folder or a Hub repository, with its tokenizer)."
+        "With --init omp: a model that knows the new language (a folder or a Hub repository that includes its tokenizer)."
     )
     text: list[str] = option_list("With --init distil: text in the new language (repeatable).")
     distil_snippets: int | None = option("With --init distil: number of snippets of text for each new token (default: 8).")
     distil_layer: int | None = option(
-        "With --init distil: number (from 1) of the layer whose hidden states are matched (default: after the last layer)."
+        "With --init distil: layer (counted from 1) whose hidden states are matched (default: after the final norm)."
     )
     pad_to_multiple: int = option(
-        "Pad the number of rows to a multiple of this number, such as 64, for speed on GPUs (at most 4096).", 1
+        "Round the number of embedding rows up to a multiple of this number (at most 4096). GPUs are faster with 64.",
+        1,
     )
     model_tokenizer: str | None = option("The model's own tokenizer (default: the tokenizer in the model's folder).")
     evaluate: list[str] = option_list(
@@ -52,10 +53,11 @@ class TransplantOptions:
     text_field: str = text_field_option()
 
     def check(self) -> None:
-        """Check that the other options match ``--init``.
+        """Check that the other options fit the initialization method that ``--init`` names.
 
         Raises:
-            SGPEError: an option of the method is missing, or an option belongs to another method.
+            SGPEError: an option that the method needs is missing, an option belongs to another method, or a number is below
+                1.
         """
         for name, value, needed in (("--donor", self.donor, "omp"), ("--text", self.text, "distil")):
             if (self.init == needed) != bool(value):
@@ -77,7 +79,7 @@ def transplant(given: TransplantOptions, as_json: Json = False) -> None:
     """Fit the embedding rows of a model to another tokenizer, such as an extended tokenizer. All other weights stay the
     same, bit for bit.
 
-    The result is a folder with the model, the tokenizer and the card. transformers loads this folder like the original
+    The result is a folder with the model, the tokenizer and the model card. transformers loads this folder like the original
     model. The new model works at once, but should be trained further on text in the new language. Before this training, a
     model with a few hundred new tokens can predict worse than the old model.
     """
@@ -142,7 +144,7 @@ def transplant(given: TransplantOptions, as_json: Json = False) -> None:
 
 
 def _new_row_options(given: TransplantOptions) -> dict[str, Callable[..., Any]]:
-    """Return the keyword arguments for new rows that `trainers.model_rows.transplanting.transplant` takes."""
+    """Return the keyword arguments that tell `trainers.model_rows.transplanting.transplant` how to initialize new rows."""
     from hf_sgpe.weights.model_loading import load_tokenizer
     from trainers import Corpus
     from trainers.model_rows.row_starts import by_position, by_pursuit

@@ -22,7 +22,7 @@ _SHOWN = 6
 
 @dataclass(frozen=True, kw_only=True)
 class TrimOptions:
-    """The tokenizer, the scripts to drop or to keep, and the output folder."""
+    """Options of ``hf-sgpe trim``: the tokenizer, the scripts to drop or to keep, and the output folder."""
 
     base: str = argument(TOKENIZER_HELP)
     out: str = option("Folder to write the trimmed tokenizer to.", ..., "-o")
@@ -57,8 +57,8 @@ def trim(given: TrimOptions, as_json: Json = False) -> None:
     scripts can still be encoded, but with smaller tokens or bytes. With --unused-in, also remove the tokens that a corpus
     does not need.
 
-    The result is a folder that plain AutoTokenizer loads. For the model, keep only the embedding rows of the remaining
-    tokens: see hf-sgpe transplant. To fill the free ids with tokens of another language, see hf-sgpe extend --reuse-ids.
+    The result is a folder that AutoTokenizer loads without hf_sgpe. To remove the embedding rows of the dropped tokens from
+    a model, see hf-sgpe transplant. To fill the free ids with tokens of another language, see hf-sgpe extend --reuse-ids.
     """
     from hf_sgpe.corpora.text_files import size_of
     from hf_sgpe.evaluation.token_use import find_counted, holds_text, use_of_tokens
@@ -71,10 +71,10 @@ def trim(given: TrimOptions, as_json: Json = False) -> None:
     from trainers.counting.parallel_counting import reading_bar
 
     if given.drop_script and given.keep_script:
-        raise SGPEError("name the scripts to drop by --drop-script, or the scripts to keep by --keep-script, not both")
+        raise SGPEError("give the scripts to drop with --drop-script, or the scripts to keep with --keep-script, not both")
     if not (given.drop_script or given.keep_script or given.unused_in):
         raise SGPEError(
-            "name the scripts to drop by --drop-script, the scripts to keep by --keep-script, or text by --unused-in"
+            "give the scripts to drop with --drop-script, the scripts to keep with --keep-script, or text with --unused-in"
         )
     scripts = given.drop_script or (scripts_except(given.keep_script) if given.keep_script else ())
     files = find_files(given.evaluate) if given.evaluate else []
@@ -139,7 +139,7 @@ def trim(given: TrimOptions, as_json: Json = False) -> None:
 
 
 def _dropped(trimming: Trimming) -> str:
-    """Return a phrase that says how many tokens were dropped."""
+    """Return a phrase that says how many tokens were dropped from which scripts."""
     largest = [f"{number:,} {name if name == PARTS else f'of {name}'}" for name, number in trimming.dropped.items()]
     more = [f"{len(largest) - _SHOWN} more scripts"] if len(largest) > _SHOWN else []
     unused = [f"{trimming.unused:,} that the corpus does not need"] if trimming.unused else []

@@ -1,4 +1,4 @@
-"""The part of ``evaluate`` for ``--vocabulary``: the health of a tokenizer's vocabulary on text."""
+"""``hf-sgpe evaluate --vocabulary``: report which tokens of a vocabulary a text uses, and which tokens no text can use."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def report_vocabulary(
     overwrite: bool = False,
     as_json: bool = False,
 ) -> None:
-    """Measure a vocabulary on text, and print tables or JSON. The arguments are the options of ``hf-sgpe evaluate
-    --vocabulary``.
+    """Measure how text uses the tokens of a vocabulary, and print the result as tables or as JSON. The arguments are the
+    options of ``hf-sgpe evaluate --vocabulary``.
     """
     from hf_sgpe.corpora.text_files import size_of
     from hf_sgpe.evaluation.token_use import find_counted, holds_text
@@ -144,14 +144,15 @@ def _print_rows(data: TokenizerData, rows: UntrainedRows) -> None:
 
 
 def _shown(data: TokenizerData, ids: list[int]) -> str:
-    """Return the text of the first tokens, with … if there are more."""
+    """Return the first `_EXAMPLES` of these tokens as quoted text, separated by spaces. If there are more, add ``…``."""
     bytes_of = data.bytes_by_id()
     texts = [_quoted(bytes_of[id]) for id in ids[:_EXAMPLES]]
     return " ".join([*texts, *(["…"] if len(ids) > _EXAMPLES else [])])
 
 
 def _quoted(token: bytes) -> str:
-    r"""Return the text of a token in quotes. Parts of characters, and characters that cannot be printed, are escaped.
+    r"""Return the text of a token in quotes. Unprintable characters, and bytes that are only a part of a character, are
+    escaped.
 
     >>> print(_quoted(" ක".encode()), _quoted(b"\n"), _quoted(b"a\xc0"))
     ' ක' '\n' 'a\xc0'

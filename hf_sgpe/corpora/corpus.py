@@ -1,4 +1,6 @@
-"""Corpus: text files, datasets and files of word counts, with their weights, and methods to read the text."""
+"""Corpus: a collection of text files, datasets and files of word counts. It knows the weight of each file, and reads the
+texts.
+"""
 
 from __future__ import annotations
 
@@ -40,11 +42,12 @@ class Corpus:
         streams: Iterators, and datasets opened by `read_dataset`. Streams have no weights. A stream that can be read only
             once can be counted only once.
         counts: Files of word counts.
-        weights: Weights of the words in text and count files, keyed by file name, path or glob. The default weight is 1.
-        text_field: The field with the text in JSON Lines and Parquet.
+        weights: Dict from file names, paths or globs to weights. In a matching file of text or word counts, each word counts
+            as this number of words. The default weight is 1.
+        text_field: Name of the field or column that holds the text in JSON Lines and Parquet files.
 
     Raises:
-        SGPEError: a weight is not a positive number with at most six decimals, or its key matches no file.
+        SGPEError: a weight is not a positive number with at most six decimals, or the key of a weight matches no file.
     """
 
     files: tuple[CorpusFile, ...] = ()
@@ -70,19 +73,20 @@ class Corpus:
         weights: Mapping[str, float] | None = None,
         text_field: str = "text",
     ) -> Self:
-        """Make a corpus from one kind of text: files and counts, an iterator, or a single text.
+        """Make a corpus from exactly one source of text: files of text or word counts, an iterator of strings, or a single
+        string.
 
         Args:
             files: Files, or a corpus. If a corpus is given, its text field and its weights take precedence over
                 ``text_field`` and ``weights``.
 
         Raises:
-            SGPEError: there are several kinds of text or none, a file does not exist or is of an unknown kind, or the key of
-                a weight matches no file.
+            SGPEError: several sources of text or none are given, a file does not exist or is of an unknown kind, or the key
+                of a weight matches no file.
         """
         kept = tuple(map(Path, counts))
         if sum((iterator is not None, text is not None, files is not None or bool(kept))) != 1:
-            raise SGPEError("give one kind of text: files, an iterator or a text")
+            raise SGPEError("give exactly one source of text: files, an iterator or a string")
         if text is not None:
             return cls(streams=([text],))
         if iterator is not None:
@@ -103,19 +107,23 @@ class Corpus:
 
     @property
     def sources(self) -> list[dict[str, Any]]:
-        """The name and size of each file, and the name and split of each dataset, as recorded in files of counts."""
+        """The sources of the text, as recorded in files of counts: the name and size of each file, and the name and split of
+        each dataset.
+        """
         datasets = [texts for texts in self.streams if isinstance(texts, DatasetTexts)]
         return [*map(source_of, self.files), *({"name": texts.name, "split": texts.split} for texts in datasets)]
 
     def weight_of(self, file: CorpusFile) -> float:
-        """Return the weight of a file's words. The file's own path takes precedence over names and globs."""
+        """Return the weight of the words in a file, or 1 if no key of `weights` matches the file. If several keys match, the
+        file's path takes precedence over names and globs.
+        """
         if str(file) in self.weights:
             return self.weights[str(file)]
         return next((weight for name, weight in self.weights.items() if _matches(file, name)), 1)
 
     def parts(self) -> dict[str, Corpus]:
-        """Return a dict with one corpus for each text or count file. The keys are file names, or paths if two files have the
-        same name.
+        """Divide the corpus into one corpus for each file of text or word counts. Return a dict from file names to these
+        corpora. If two files have the same name, all keys are paths. Streams are left out.
         """
         parts = [(file, Corpus((file,), text_field=self.text_field)) for file in self.files]
         parts += [(file, Corpus(counts=(file,))) for file in self.counts]
@@ -123,19 +131,20 @@ class Corpus:
         return {file.name if is_short else str(file): part for file, part in parts}
 
     def read_texts(self, *, special_tokens: Iterable[str] = (), on_progress: Progress | None = None) -> Iterator[str]:
-        """Read the texts of the files. Arguments and errors are those of `text_files.read_texts`."""
+        """Yield the texts of all files, file by file. Arguments and errors are those of `text_files.read_texts`."""
         for file in self.files:
             yield from read_texts(file, text_field=self.text_field, special_tokens=special_tokens, on_progress=on_progress)
 
     def read_lines(self) -> Iterator[str]:
-        """Read the lines of the files, without their line ends. Errors are those of `text_files.read_texts`."""
+        """Yield the lines of all files, without their line ends. Errors are those of `text_files.read_texts`."""
         for file in self.files:
             yield from read_lines(file, text_field=self.text_field)
 
     def beginnings(self) -> Iterator[tuple[str, Iterator[str]]]:
-        """Yield the name and the first texts of each file, and of each stream that can be read again.
+        """Yield the name and the first texts (about a million characters) of each file, and of each stream that can be read
+        again.
 
-        At most 64 files are read. From a larger corpus, files are taken at even intervals, in the order of their paths.
+        At most 64 files are read. If the corpus has more, they are sorted by path, and files at even intervals are read.
         """
         for file in sorted(self.files, key=str)[:: -(-len(self.files) // _MOST_BEGINNINGS) or 1]:
             yield str(file), beginning_of(read_texts(file, text_field=self.text_field))
@@ -144,7 +153,7 @@ class Corpus:
                 yield str(texts), beginning_of(texts)
 
     def beginning(self) -> Iterator[str]:
-        """Yield the texts of `beginnings`. This sample shows which scripts the corpus uses."""
+        """Yield the texts of `beginnings` as a sample of the corpus. The sample shows which scripts the corpus uses."""
         return chain.from_iterable(texts for _, texts in self.beginnings())
 
     def check_apart_from(self, out: Path) -> None:

@@ -1,4 +1,6 @@
-"""Weights of files. Weights are exact numbers, so weighted counts can be added in any order."""
+"""Weights of corpus files. Weights are exact fractions, so the sum of weighted counts does not depend on the order of
+addition.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ def exact_weight(weight: float) -> Fraction:
 
 
 def checked_weights(weights: Mapping[str, float]) -> dict[str, float]:
-    """Check weights, keyed by file name or glob, and return a copy of them.
+    """Check a mapping from file names or globs to weights, and return a copy of it.
 
     Raises:
         SGPEError: ``weights`` is not a mapping, or a weight is invalid (see `exact_weight`).

@@ -1,10 +1,10 @@
-"""Held-out text for measuring tokenizers and models, and the units of measurement.
+"""Held-out text on which tokenizers and models are measured, and the definitions of its texts and lines.
 
 All commands compute tokens per word and bits per byte with these definitions, so results of different commands can be
-compared. `hf_sgpe.corpora.measured_text` defines characters and words, in NFC. This module defines texts and lines:
+compared. `hf_sgpe.corpora.measured_text` defines characters and words, in NFC. Texts and lines are defined here:
 
-- A text is a whole text file, or one row of a JSON Lines or Parquet file. A model reads whole texts, including line ends.
-  Bits per byte: the model's bits, divided by the bytes of the texts.
+- A text is a whole text file, or one row of a JSON Lines or Parquet file. Models are measured on whole texts, including line
+  ends. Bits per byte: the bits that a model needs for the texts, divided by the bytes of the texts.
 - A line of a text does not include its line end. Blank lines are skipped. Tokenizers are measured line by line. Tokens per
   word: the tokens of the lines, divided by the words of the lines.
 """
@@ -26,13 +26,15 @@ _NAME_AND_FILE = re.compile(r"(?P<name>[^=/\\.]+)=(?P<file>.+)", re.DOTALL)
 
 
 class HeldOut(Corpus):
-    """Files that are measured together as one text. Each iteration reads the files again and yields their lines."""
+    """Files that are measured together, as if they were one text. Each iteration reads the files again, and yields their
+    lines in NFC and without blank lines.
+    """
 
     def __iter__(self) -> Iterator[str]:
         return (normalized(line) for line in self.read_lines() if line.strip())
 
     def texts(self) -> list[str]:
-        """Return the texts that a model reads, including line ends.
+        """Return the texts of the files as a model reads them: in NFC and including line ends.
 
         Raises:
             SGPEError: the texts are empty or contain only white space. Other errors are those of `trainers.read_texts`.
@@ -45,14 +47,15 @@ class HeldOut(Corpus):
 
 
 def named_files(values: Iterable[str]) -> list[tuple[str | None, CorpusFile]]:
-    """Find the files named by the values of ``--eval``. Return pairs of the ``NAME`` (or None) and the file.
+    """Find the files that the values of ``--eval`` name. Return a list of pairs: the ``NAME`` of a file (None if the value
+    has no ``NAME``), and the file.
 
     Args:
-        values: ``FILE`` or ``NAME=FILE``. FILE may also be a folder or a glob. If the whole value is the name of a file,
-            that file is used.
+        values: ``FILE`` or ``NAME=FILE``. FILE may also be a folder or a glob. If the whole value is an existing path, it is
+            a ``FILE``, even if it contains ``=``.
 
     Raises:
-        SGPEError: a path does not exist or has no files of a known kind.
+        SGPEError: a ``NAME`` contains a dot or a slash, or a path does not exist or has no files of a known kind.
     """
     files: list[tuple[str | None, CorpusFile]] = []
     for value in values:
@@ -62,14 +65,14 @@ def named_files(values: Iterable[str]) -> list[tuple[str | None, CorpusFile]]:
             name, equals, file = value.partition("=")
             if equals and not parts and (not name or not file or Path(file).exists()):
                 example = f"si={file or 'FILE'}"
-                raise SGPEError(f"{value}: write FILE, or NAME=FILE with a name without . and /, such as {example}")
+                raise SGPEError(f"{value}: write FILE, or NAME=FILE with a NAME that contains no . or /, such as {example}")
         files += ((parts and parts["name"], file) for file in find_files([parts["file"] if parts else value]))
     return list(dict.fromkeys(files))
 
 
 def read_held_out(values: Iterable[str], *, text_field: str = "text") -> dict[str, HeldOut]:
-    """Return held-out texts, keyed by name. Files with the same ``NAME`` form one text. Each file without ``NAME`` is a text
-    of its own.
+    """Return a dict from names to the held-out texts in the files that ``--eval`` names. Files with the same ``NAME`` form
+    one text. Each file without ``NAME`` is a separate text.
 
     The key of a file without ``NAME`` is its file name, or its path if two files have the same file name.
 

@@ -20,7 +20,7 @@ _BATCH_ROWS = 1000
 class DatasetTexts:
     """The texts of one column of a dataset, from `read_dataset`. Every iteration starts at the first text.
 
-    If the connection fails, reading is retried from the same place.
+    If the connection fails, reading is retried and continues after the last text that was read.
 
     Attributes:
         name: The name given to `read_dataset`.
@@ -37,7 +37,8 @@ class DatasetTexts:
         return self.name
 
     def part(self, number: int, parts: int) -> DatasetTexts:
-        """Divide this dataset into ``parts`` parts, and return the part with the index ``number``, counted from 0.
+        """Divide this dataset into ``parts`` parts, and return one of them. ``number`` is the index of this part, counted
+        from 0.
 
         A streamed dataset is divided by files, so some parts may be empty.
         """
@@ -77,7 +78,7 @@ class DatasetTexts:
             if text is None:
                 continue
             if not isinstance(text, str):
-                raise SGPEError(f"{self._where}: column {self._column!r} must be text, not {type(text).__name__}")
+                raise SGPEError(f"{self._where}: column {self._column!r} must contain strings, not {type(text).__name__}")
             yield text
 
 
@@ -96,7 +97,7 @@ def read_dataset(
             ``save_to_disk``. To choose one of several configurations on the Hub, append a colon and the name of the
             configuration.
         split: The name of a split, or a part of a split, such as ``train[:10%]``.
-        text_column: The column with the text; rows without text are skipped.
+        text_column: The column that contains the text. Rows in which it is null are skipped.
         streaming: Whether to read while downloading, without a copy in the cache. By default, the dataset is downloaded
             first.
         revision: Branch, tag or commit of a dataset on the Hub; None for the main branch.
@@ -133,7 +134,7 @@ def read_dataset(
 
 
 def commit_of(name: str) -> str | None:
-    """Return the latest commit of a dataset on the Hub; None for a local dataset.
+    """Return the latest commit of a dataset on the Hub, or None for a local dataset.
 
     Raises:
         SGPEError: the dataset does not exist, or the Hub cannot be reached.
@@ -147,8 +148,8 @@ def commit_of(name: str) -> str | None:
 
 
 def _saved(dataset: Any, split: str, where: str) -> Any:
-    """Return a split of a dataset that ``save_to_disk`` wrote. Such a dataset is either a single dataset without splits or a
-    dictionary of splits.
+    """Return the split called ``split`` of a dataset that ``save_to_disk`` wrote. If the dataset was saved without splits,
+    return the whole dataset.
     """
     if not isinstance(dataset, dict):
         return dataset

@@ -1,4 +1,6 @@
-"""Corpus files on the Hub: ``hf://datasets/user/name/path``. Files are read in ranges, not downloaded as a whole."""
+"""Corpus files on the Hub: ``hf://datasets/user/name/path``. Files are read over the network in ranges of 4 MiB, and are not
+stored on the disk.
+"""
 
 from __future__ import annotations
 
@@ -54,8 +56,8 @@ class HubFile:
 
 
 def find_hub_files(address: str) -> list[HubFile]:
-    """Return the sorted files at an address. The address is a file, a glob, or a folder or repository (for all files below
-    it).
+    """Return the files at an address, sorted by address. The address names a file, a folder or a repository, or is a glob.
+    For a folder or a repository, all files below it are returned.
 
     Raises:
         SGPEError: there is nothing at the address, or the Hub cannot be reached.
@@ -76,8 +78,8 @@ def find_hub_files(address: str) -> list[HubFile]:
 
 
 def _pinned(files: Any, address: str) -> str:
-    """Add the latest commit of the revision to an address, so that a push to the repository cannot change the files while
-    they are being read.
+    """Return an address with the latest commit of its revision. A later push to the repository then cannot change the files
+    that are being read. An address in a bucket has no commits and is returned unchanged.
     """
     from huggingface_hub import HfApi
 
@@ -102,7 +104,7 @@ def _retried(address: str, work: Callable[[], Result]) -> Result:
             try:
                 return work()
             except NotImplementedError:
-                raise SGPEError(f"{address}: give a repository: hf://datasets/user/name") from None
+                raise SGPEError(f"{address}: not the address of a repository: write hf://datasets/user/name") from None
             except FileNotFoundError:
                 raise SGPEError(
                     f"{address}: no such file, folder or repository on the Hub, or your account has no access to it"
@@ -112,7 +114,7 @@ def _retried(address: str, work: Callable[[], Result]) -> Result:
 
 
 class _RetriedFile(io.RawIOBase):
-    """A file that retries failed reads."""
+    """A file on the Hub whose failed reads are retried."""
 
     def __init__(self, address: str, file: Any) -> None:
         self._address = address

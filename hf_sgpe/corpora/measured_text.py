@@ -17,7 +17,7 @@ def normalized(text: str) -> str:
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a normalized text.
+    """Return the words of a text that `normalized` returned: its runs of characters without white space.
 
     >>> words_of("two  words\\n")
     ['two', 'words']

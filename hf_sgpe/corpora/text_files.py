@@ -48,8 +48,8 @@ counted.
 
 
 def find_files(paths: Iterable[str | os.PathLike[str] | HubFile]) -> list[CorpusFile]:
-    """Return the corpus files at ``paths``. A path is a file, a folder (for all files below it, except hidden ones) or a
-    glob.
+    """Return the corpus files that ``paths`` name. A path names a file or a folder, or is a glob. For a folder, all files of
+    a known kind below it are returned, except hidden files.
 
     A path that begins with ``hf://`` is on the Hub. Its files are read from the commit that is the latest when this function
     is called.
@@ -82,7 +82,7 @@ def find_files(paths: Iterable[str | os.PathLike[str] | HubFile]) -> list[Corpus
             matches = [match for match in existing if match.is_file() and kind_of(match)]
         if not matches:
             if Path(name).is_dir() and tokenizer_file(Path(name)):
-                raise SGPEError(f"{name}: a tokenizer, not text: name the tokenizer before files of text")
+                raise SGPEError(f"{name}: a tokenizer, not text: give the tokenizer before the text files")
             raise SGPEError(f"{name}: no files of a known kind: give one of {_KNOWN}")
         files += matches
     return list({file.resolve() if isinstance(file, Path) else file: file for file in reversed(files)}.values())[::-1]
@@ -94,7 +94,7 @@ def size_of(file: CorpusFile) -> int:
 
 
 def source_of(file: CorpusFile) -> dict[str, Any]:
-    """Return the name and size of a file, in the form used in files of counts."""
+    """Return a dict with the ``name`` of a file and its size in ``bytes``, as recorded in files of word counts."""
     # File names need not be valid UTF-8.
     return {"name": str(file).encode(errors="replace").decode(), "bytes": size_of(file)}
 
@@ -106,15 +106,16 @@ def read_texts(
     special_tokens: Iterable[str] = (),
     on_progress: Progress | None = None,
 ) -> Iterator[str]:
-    """Read the texts of one file.
+    """Yield the texts of one file: the text in each row of a JSON Lines or Parquet file, or the parts of a text file.
 
-    A text file is read in parts. A part ends only where the cut does not change how any pattern splits the text. After
-    1,048,576 characters without such a place, the text is cut anywhere.
+    A text file is cut into parts, so that it need not fit into memory. It is cut only at positions where a cut does not
+    change how the named split patterns split the text. After 1,048,576 characters without such a position, it is cut
+    anywhere.
 
     Args:
         text_field: Name of the field or column that holds the text.
-        special_tokens: Texts that are never cut.
-        on_progress: Called with the number of bytes read.
+        special_tokens: Special tokens, which are never cut in two.
+        on_progress: Function that is called with the number of bytes read since its last call.
 
     Raises:
         SGPEError: the file is damaged, is not UTF-8 or does not have the field; the message names the file and the position.
@@ -139,17 +140,17 @@ def read_documents(
     whole: bool = False,
     on_progress: Progress | None = None,
 ) -> Iterator[tuple[str, bool]]:
-    """Yield the documents of one file, whole or in parts. Each item is a text and a flag. The flag is True if the text
-    is the end of a document.
+    """Yield the documents of one file, whole or in parts. Each item is a pair: a string, and a flag that is True if a
+    document ends with this string.
 
-    A text file is one document and is read in parts. A part ends only where the cut does not change how any pattern splits
-    the text, even if such places are far apart. Therefore the tokens of the parts are the tokens of the whole document.
-    Empty documents are skipped.
+    Each row of a JSON Lines or Parquet file is a document. A text file is one document, which is cut into parts. It is cut
+    only at positions where a cut does not change how the named split patterns split the text, even if such positions are far
+    apart. Therefore the tokens of the parts are the tokens of the whole document. Empty documents are skipped.
 
     Args:
         text_field: See `read_texts`, also for ``special_tokens``, ``on_progress`` and the errors.
         lines: Whether each line of a text file is a document.
-        whole: Whether to yield each document whole. Split patterns that are not named patterns need whole documents.
+        whole: Whether to yield each document whole. Split patterns other than the named patterns need whole documents.
     """
     report = on_progress or (lambda count: None)
     if kind_of(path) != TEXT:
@@ -175,7 +176,8 @@ def read_model_texts(
     special_tokens: Iterable[str] = (),
     lines: bool = False,
 ) -> Iterator[Text]:
-    """Yield the texts that a model reads. Each text file is one text, and so is each row of a JSON Lines or Parquet file.
+    """Yield the texts that a model reads: each text file, and each row of a JSON Lines or Parquet file. A text file is
+    yielded as an iterator over its parts, any other text as a string.
 
     The other arguments and the errors are those of `trainers.read_texts`.
 
@@ -196,14 +198,14 @@ def read_model_texts(
 def read_text_file(
     path: CorpusFile, *, special_tokens: Iterable[str] = (), on_progress: Progress | None = None
 ) -> Iterator[str]:
-    """Yield the parts of one file. The file is read as text, whatever its extension. Arguments and errors are those of
-    `read_texts`.
+    """Yield the content of one file in parts. The file is read as a text file, whatever its extension. For the parts, the
+    arguments and the errors, see `read_texts`.
     """
     return cut_stream(_decoded(path, on_progress or (lambda count: None)), special_tokens, longest=_BLOCK_BYTES)
 
 
 def beginning_of(texts: Iterable[str], characters: int = 1 << 20) -> Iterator[str]:
-    """Yield texts from the start, until they total about ``characters`` characters."""
+    """Yield the first of ``texts``, at most ``characters`` characters in total. The last text that is yielded may be cut."""
     for text in texts:
         yield text[:characters]
         characters -= len(text)
@@ -214,8 +216,8 @@ def beginning_of(texts: Iterable[str], characters: int = 1 << 20) -> Iterator[st
 def read_lines(
     path: str | os.PathLike[str] | HubFile, *, text_field: str = "text", keep_ends: bool = False
 ) -> Iterator[str]:
-    """Yield the lines of all texts in one file. Line ends are removed unless ``keep_ends`` is set. Errors are those of
-    `read_texts`.
+    """Yield the lines of all texts in one file, without their line ends. If ``keep_ends`` is set, lines keep their line
+    ends. Errors are those of `read_texts`.
     """
     path = _file(path)
     if kind_of(path) == TEXT:
@@ -232,7 +234,7 @@ def _text_lines(parts: Iterable[str], path: CorpusFile) -> Iterator[str]:
 
 
 def _file(path: str | os.PathLike[str] | HubFile) -> CorpusFile:
-    """Return the single file at a path, local or on the Hub."""
+    """Return the file that a path names, on this machine or on the Hub."""
     if isinstance(path, HubFile):
         return path
     if not os.fspath(path).startswith(PREFIX):
@@ -244,8 +246,8 @@ def _file(path: str | os.PathLike[str] | HubFile) -> CorpusFile:
 
 
 def kind_of(path: CorpusFile) -> tuple[str, ...] | None:
-    """Return `TEXT`, `JSON_LINES` or `PARQUET`, the kind of a plain or compressed file. Return None for an unknown
-    extension.
+    """Return the kind of a file by the extension of its name: `TEXT`, `JSON_LINES` or `PARQUET`. The extension of a
+    compressed file, such as ``.gz``, is ignored. If the extension is unknown, return None.
     """
     name = path.name.lower()
     for compression in COMPRESSIONS:
@@ -278,8 +280,8 @@ def _json_texts(path: CorpusFile, field: str, report: Progress) -> Iterator[str]
 def read_records(
     path: CorpusFile, *, text_field: str = "text", on_progress: Progress | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a JSON Lines file. Check that the text field of each object is text or null. Arguments and errors
-    are those of `read_texts`.
+    """Yield the object in each line of a JSON Lines file, after checking that its text field is a string or null. Blank
+    lines are skipped. Arguments and errors are those of `read_texts`.
     """
     field = text_field
     for number, (line, record) in enumerate(read_json_lines(path, on_progress=on_progress), 1):
@@ -290,13 +292,13 @@ def read_records(
                 raise SGPEError(f"{path}, line {number}: not a JSON object")
             raise SGPEError(f"{path}, line {number}: {no_such('field', field, record)}")
         if not isinstance(record[field], str | None):
-            raise SGPEError(f"{path}, line {number}: field {field!r} must be text, not {type(record[field]).__name__}")
+            raise SGPEError(f"{path}, line {number}: field {field!r} must be a string, not {type(record[field]).__name__}")
         yield record
 
 
 def read_json_lines(path: CorpusFile, *, on_progress: Progress | None = None) -> Iterator[tuple[bytes, Any]]:
-    """Yield each line of a JSON Lines file as a pair: the bytes of the line with its line end, and the parsed value. The
-    value of a blank line is None.
+    """Yield each line of a JSON Lines file as a pair: the bytes of the line, including its line end, and the parsed value.
+    For a blank line, the value is None.
 
     Raises:
         SGPEError: the file is damaged, or a line is not UTF-8 or not JSON; the message names the file and the line.
@@ -333,7 +335,7 @@ def _parquet_texts(path: CorpusFile, field: str, report: Progress) -> Iterator[s
                         if value is None:
                             continue
                         if not isinstance(value, str):
-                            raise SGPEError(f"{path}: column {field!r} must be text, not {type(value).__name__}")
+                            raise SGPEError(f"{path}: column {field!r} must contain strings, not {type(value).__name__}")
                         yield value
                     rows += batch.num_rows
                     position = size * rows // max(file.metadata.num_rows, 1)
@@ -347,7 +349,7 @@ def _parquet_texts(path: CorpusFile, field: str, report: Progress) -> Iterator[s
 
 
 def _lines(blocks: Iterable[AnyStr], line_end: AnyStr, where: object, *, keep_ends: bool = False) -> Iterator[AnyStr]:
-    """Yield the lines of a text that is given in blocks. A line end at the end of the text does not start another line."""
+    """Yield the lines of a text that arrives in blocks. If the text ends in a line end, no empty line follows."""
     rest: list[AnyStr] = []
     for block in blocks:
         lines = block.split(line_end)
@@ -362,7 +364,7 @@ def _lines(blocks: Iterable[AnyStr], line_end: AnyStr, where: object, *, keep_en
 
 
 def _blocks(path: CorpusFile, report: Progress) -> Iterator[bytes]:
-    """Yield the unpacked content of a file in blocks of bytes."""
+    """Yield the decompressed content of a file in blocks of bytes."""
     with path.open("rb") as raw:
         position = 0
         try:
@@ -395,7 +397,8 @@ def _unpacked(path: CorpusFile, raw: IO[bytes]) -> Iterator[bytes]:
 
 
 def _streams(raw: IO[bytes], new: Callable[[], Any], *, padding: bytes = b"") -> Iterator[bytes]:
-    """Unpack compressed streams, one after another. `lzma.open` and `bz2.open` would ignore damaged data after a stream.
+    """Decompress a file that consists of one or more compressed streams, and yield the content in blocks. Damaged data after
+    a stream is an error, which `lzma.open` and `bz2.open` would ignore.
 
     Args:
         new: Function that makes a decompressor for one stream.
@@ -450,7 +453,7 @@ def _check_no_pointer(path: CorpusFile) -> None:
 
 
 def no_such(kind: str, name: str, names: Iterable[str]) -> str:
-    """Return the message for a missing field or column (``kind``) of a corpus."""
+    """Return the error message for a missing field or column called ``name``. ``kind`` is the word "field" or "column"."""
     return f"no {kind} {name!r} (it has {', '.join(map(repr, names))}): give the name of the {kind} with the text"
 
 

@@ -1,7 +1,7 @@
 """The validation part of a corpus: texts that are not used for training. They are chosen by a hash of each text.
 
-The choice does not depend on the order of the texts, on their files, or on the machine. Equal texts are in the same part. If
-the share is increased, the validation part keeps all of its texts and gains more.
+The choice does not depend on the order of the texts, on their files, or on the machine. Equal texts are all in the
+validation part, or all outside it. If the share is increased, the validation part keeps all of its texts and gains more.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from hf_sgpe.errors import SGPEError
 
 
 def check_share(share: float) -> float:
-    """Check that a share is between 0 and 1, and return it.
+    """Check that a share is greater than 0 and less than 1, and return it.
 
     Raises:
         SGPEError: the share is not between 0 and 1.

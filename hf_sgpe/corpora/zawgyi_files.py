@@ -32,10 +32,10 @@ _LEAST_SHARE = 0.05
 
 
 def warn_of_zawgyi(*corpora: Corpus) -> None:
-    """Log a one-line warning if files or datasets begin with Burmese text in Zawgyi.
+    """Log a one-line warning if files or datasets begin with Burmese text in Zawgyi. A file is reported if at least 5% of
+    its first Burmese lines are in Zawgyi.
 
-    The first million characters of each file are read. For a compressed file, this takes up to 0.1 s. Text without Burmese
-    needs no further work.
+    Only the first million characters of each file are read. For a compressed file, this takes up to 0.1 s.
     """
     shares = {name: share_in_zawgyi(texts) for corpus in corpora for name, texts in corpus.beginnings()}
     found = {name: share for name, share in shares.items() if share >= _LEAST_SHARE}
@@ -52,7 +52,8 @@ def warn_of_zawgyi(*corpora: Corpus) -> None:
 
 
 def share_in_zawgyi(texts: Iterable[str]) -> float:
-    """Return the share of Zawgyi lines among the lines with characters of the Unicode block Myanmar.
+    """Return the share of Zawgyi lines among the lines with characters of the Unicode block Myanmar. If there are no such
+    lines, return 0.
 
     >>> share_in_zawgyi(["ျမန္မာ\\nမြန်မာ\\nMyanmar"])
     0.5
@@ -71,11 +72,12 @@ class Converted:
     Attributes:
         lines: Number of lines in the file.
         in_zawgyi: Number of converted lines.
-        undecided: Number of lines that are valid in both encodings, but with a different text in each.
+        undecided: Number of lines that are valid in both encodings, but mean a different text in each.
         first_undecided: Numbers of the first ten undecided lines, counted from 1.
         undecided_are_converted: Whether the undecided lines were converted. They are converted if most other lines are in
             Zawgyi.
-        without_text: Number of JSON lines without text in the field. These lines are copied.
+        without_text: Number of JSON lines whose text field is missing or is neither a string nor null. These lines are
+            copied.
     """
 
     lines: int
@@ -93,7 +95,8 @@ def convert_zawgyi(
     unchanged.
 
     A line that is valid in both encodings is treated like the majority of the other lines. The file is read twice to find
-    this majority. A warning lists the lines that are valid in both encodings, unless no line of the file is in Zawgyi.
+    this majority. A warning lists the lines that are valid in both encodings, except if all other lines in Burmese are in
+    Unicode.
 
     Args:
         path: A text file or a JSON Lines file, plain or compressed. In JSON Lines, only the text field is converted.
@@ -117,7 +120,7 @@ def convert_zawgyi(
     if isinstance(file, Path) and target.resolve() == file.resolve():
         raise SGPEError(f"{out} is the file to convert: give another name")
     if isinstance(file, Path) and not file.is_file():
-        raise SGPEError(f"{file} cannot be read twice: give a file")
+        raise SGPEError(f"{file} cannot be read twice: give an ordinary file")
     check_file(target)
     read = partial(_json_lines, file, text_field) if kind == JSON_LINES else partial(_text_lines, file)
     decided = Counter(encoding_of(part) for line in read() for part in (line.text or "").split("\n"))
@@ -165,7 +168,9 @@ def _warn_of_undecided(file: CorpusFile, done: Converted, *, is_unicode_file: bo
 
 
 class _Line(NamedTuple):
-    """A line of a file: its bytes, its text (or None), and a function that replaces the text."""
+    """A line of a file: its bytes, its text (or None), and a function that takes a new text and returns the bytes of the
+    changed line.
+    """
 
     given: bytes
     text: str | None
@@ -214,7 +219,9 @@ def _converted(text: str, is_zawgyi_file: bool, convert_all: bool) -> _Part:
 
 
 def _is_utf8(record: Any) -> bool:
-    """Return whether a record can be written as UTF-8 without escapes. Lone surrogates need escapes."""
+    """Return whether a record can be written as JSON in UTF-8 with ``ensure_ascii=False``. It cannot if it contains a lone
+    surrogate.
+    """
     try:
         json.dumps(record, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -224,7 +231,9 @@ def _is_utf8(record: Any) -> bool:
 
 @contextmanager
 def _packed(path: Path, suffix: str) -> Iterator[IO[bytes]]:
-    """Open a file for writing. ``suffix`` is the extension of the final file name and determines the compression."""
+    """Open the file at ``path`` for writing. ``suffix``, the extension of the final file name, determines how the content is
+    compressed.
+    """
     with ExitStack() as stack:
         raw: Any = stack.enter_context(path.open("wb"))
         if suffix == ".zst":

@@ -56,13 +56,13 @@ class CountsInfo:
 
     Attributes:
         splitting: The rules that split the text into words.
-        distinct: Number of words.
+        distinct: Number of distinct words.
         total: Number of words in the text: the sum of all counts.
         digest: SHA-256 (hexadecimal) of the words, the counts and the splitting; the same as `WordCounts.digest`.
         sources: The sources of the counted text.
         versions: Versions of the packages that split the text into words, keyed by package; several versions of one package
             are separated by commas.
-        dropped: The rare words that were left out, or None.
+        dropped: Numbers about the rare words that were left out (see `Dropped`), or None if no words were left out.
     """
 
     splitting: Splitting
@@ -74,7 +74,9 @@ class CountsInfo:
     dropped: Dropped | None = None
 
     def summary(self) -> str:
-        """Return one or two lines with the number of words, the digest, and the words left out."""
+        """Return a summary for people: one line with the numbers of words and the digest. If rare words were left out, a
+        second line describes the loss.
+        """
         size = f"{self.total:,} words ({self.distinct:,} distinct), SHA-256 {self.digest}"
         return f"{size}\n{self.loss()}" if self.dropped else size
 
@@ -99,7 +101,7 @@ class CountsInfo:
 
 
 class Digest:
-    """The SHA-256 digest of counts. Words must be added in the same order as in a file of counts."""
+    """A calculation of the SHA-256 digest of word counts. Words must be added in the same order as in a file of counts."""
 
     def __init__(self, splitting: Splitting, scale: int = 1) -> None:
         settings = splitting.to_dict() if scale == 1 else {**splitting.to_dict(), "scale": scale}
@@ -107,8 +109,12 @@ class Digest:
         self._columns = [hashlib.sha256() for _ in range(3)]
 
     def update(self, words: bytes, lengths: Any, counts: Any) -> None:
-        """Add words, given as the joined words, the length of each word in bytes, and the counts. Lengths and counts are
-        int64.
+        """Add words and their counts to the digest.
+
+        Args:
+            words: The bytes of all words, joined.
+            lengths: The number of bytes of each word (int64).
+            counts: The count of each word (int64).
         """
         for column, values in zip(self._columns, (words, lengths, counts), strict=True):
             column.update(values if isinstance(values, bytes) else np.ascontiguousarray(values, "<i8").data)
@@ -119,7 +125,7 @@ class Digest:
 
 
 def require_pyarrow(path: str | os.PathLike[str]) -> None:
-    """Check that files of counts can be read and written.
+    """Check that pyarrow is installed. Reading and writing the file of counts at ``path`` needs it.
 
     Raises:
         SGPEError: pyarrow is not installed.
@@ -129,7 +135,9 @@ def require_pyarrow(path: str | os.PathLike[str]) -> None:
 
 
 def table_of(words: Words, counts: Any) -> pa.Table:
-    """Make a table with the columns ``word`` and ``count``, without copying. ``counts`` is an int64 array."""
+    """Make a pyarrow table with the columns ``word`` and ``count``. It shares the memory of ``words`` and of ``counts``, an
+    int64 array.
+    """
     import pyarrow as pa
 
     blob, starts = words.arrays()
@@ -152,12 +160,12 @@ def write(
     versions: Mapping[str, str] | None = None,
     dropped: Callable[[], Dropped | None] = lambda: None,
 ) -> CountsInfo:
-    """Write a file of counts. Equal counts and sources give equal bytes.
+    """Write a file of counts, and return its metadata. Equal counts from equal sources produce equal bytes.
 
     Args:
         tables: Tables with the columns ``word`` and ``count``, sorted as in a file of counts.
         versions: Versions of the packages that split the text into words, keyed by package; None for the installed versions.
-        dropped: Function that is called after the last table and returns the words left out (see `CountsInfo`).
+        dropped: Function that is called after the last table. It returns the value of `CountsInfo.dropped`.
 
     Raises:
         SGPEError: pyarrow is not installed, or the total count of all words is too large.
@@ -211,7 +219,7 @@ def read_info(path: str | os.PathLike[str]) -> CountsInfo:
 
 
 def is_file_of_counts(path: str | os.PathLike[str]) -> bool:
-    """Return whether a Parquet file contains word counts rather than texts.
+    """Return whether a file is a Parquet file of word counts. Files of other kinds, and Parquet files with texts, are not.
 
     Raises:
         SGPEError: the file is damaged.
@@ -228,9 +236,13 @@ def is_file_of_counts(path: str | os.PathLike[str]) -> bool:
 
 
 def read(path: str | os.PathLike[str], buckets: range = range(BUCKETS)) -> Iterator[tuple[int, pa.Table]]:
-    """Yield the buckets of a file in order, each as its number and a table with the columns ``word`` and ``count``.
+    """Yield the buckets of words in a file, in order. Each item is a pair: the number of a bucket, and a table with the
+    columns ``word`` and ``count``. Empty buckets are skipped.
 
     Only one bucket and one batch of rows are in memory at a time. If the whole file is read, the digest is checked.
+
+    Args:
+        buckets: Numbers of the buckets to read.
 
     Raises:
         SGPEError: the file is not a file of counts, or is damaged.
@@ -321,7 +333,11 @@ def _reading(path: str | os.PathLike[str]) -> Iterator[Any]:
 
 
 def _metadata_of(file: Any) -> tuple[CountsInfo, list[int]]:
-    """Return the metadata of a file and, for each row group of the file, the bucket of its first word."""
+    """Return the metadata of a Parquet file of counts, and a list with the bucket of the first word of each row group.
+
+    Raises:
+        ValueError: the file is not a file of counts, or its metadata is invalid.
+    """
     import pyarrow as pa
 
     metadata = file.metadata.metadata or {}
@@ -370,8 +386,8 @@ def _are(values: object, of: type, kind: type) -> bool:
 
 
 def _rows(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Regroup ``tables`` so that each table except the last has a multiple of `_ROWS` rows. Row groups then depend only on
-    the rows.
+    """Yield the rows of ``tables``, regrouped so that each table except the last has a multiple of `_ROWS` rows. The row
+    groups of the file then do not depend on how the rows were divided before.
     """
     import pyarrow as pa
 
@@ -390,7 +406,9 @@ def _rows(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def columns(table: pa.Table) -> tuple[bytes, Any, Any]:
-    """Return the joined words of a table, the length of each word in bytes, and the counts. Lengths and counts are int64."""
+    """Return the content of a table of counts: the joined bytes of all words, and two int64 arrays. The arrays are the
+    lengths of the words in bytes, and their counts.
+    """
     import pyarrow.compute as pc
 
     words = table["word"]
@@ -399,7 +417,9 @@ def columns(table: pa.Table) -> tuple[bytes, Any, Any]:
 
 
 def array_of(column: pa.ChunkedArray) -> Any:
-    """Return an int64 column as an array. (pyarrow's own method would import pandas, which takes a second.)"""
+    """Return an int64 column as a NumPy array. pyarrow's own method is not used, because it imports pandas, which takes a
+    second.
+    """
     chunks = [
         np.frombuffer(chunk.buffers()[1], np.int64, len(chunk), 8 * chunk.offset) for chunk in column.chunks if len(chunk)
     ]

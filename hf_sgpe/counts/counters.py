@@ -37,22 +37,25 @@ _BYTES_PER_WORD = 300
 
 
 def only_texts(texts: Iterable[str]) -> Iterator[str]:
-    """Yield each item of ``texts`` unchanged, after checking that it is a text.
+    """Yield each item of ``texts`` unchanged, after checking that it is a string.
 
     Raises:
-        SGPEError: ``texts`` is a single string, or an item is not text.
+        SGPEError: ``texts`` is a single string, or an item is not a string.
     """
     if isinstance(texts, str):
-        raise SGPEError("expected an iterable of texts, not a single text: put it in a list")
+        raise SGPEError("expected an iterable of strings, not a single string: put the string into a list")
     for number, text in enumerate(texts):
         if not isinstance(text, str):
-            raise SGPEError(f"item {number} of the iterator must be text, not {type(text).__name__}")
+            raise SGPEError(f"item {number} of the iterator must be a string, not {type(text).__name__}")
         yield text
 
 
 def in_batches(texts: Iterable[Item], characters: int = 1 << 20, length: Callable[[Any], int] = len) -> Iterator[list[Item]]:
-    """Yield the texts in lists of at least ``characters`` characters; the last list can have fewer. ``length`` returns the
-    number of characters of an item; it is needed if items are not plain texts.
+    """Group texts into lists of at least ``characters`` characters, and yield these lists. Only the last list can be
+    shorter.
+
+    Args:
+        length: Function that returns the number of characters of an item. It is needed if the items are not strings.
     """
     batch: list[Item] = []
     size = 0
@@ -67,7 +70,8 @@ def in_batches(texts: Iterable[Item], characters: int = 1 << 20, length: Callabl
 
 
 def pieces_of(word: str, longest: int = LONGEST_WORD) -> Iterator[str]:
-    """Split a word into pieces for counting. A word of at most ``longest`` bytes of UTF-8 is a single piece.
+    """Cut a word into pieces of at most ``longest`` bytes of UTF-8, and yield the pieces. A word that is not longer than
+    this is a single piece. No character is cut.
 
     >>> list(pieces_of("aකab", 4))
     ['aක', 'ab']
@@ -105,7 +109,7 @@ class WordCounter:
         self._counts: Counter[str] = Counter()
 
     def add(self, texts: Sequence[str]) -> None:
-        """Count the words of each text separately."""
+        """Add the words of ``texts`` to the counts. A word never extends across two texts."""
         kernels.note_slow_use(sum(map(len, texts)))
         for text in texts:
             for part in self._prepared(text):
@@ -119,7 +123,7 @@ class WordCounter:
                 self._counts.update(words)
 
     def counts(self) -> dict[bytes, int]:
-        """Return each counted word (UTF-8) with its count."""
+        """Return a dict from the counted words (UTF-8) to their counts."""
         return {word.encode(): count for word, count in self._counts.items()}
 
     def columns(self) -> tuple[Words, NDArray[np.int64]]:
@@ -133,7 +137,8 @@ class WordCounter:
         return (len(self._counts) + size // 4) * _BYTES_PER_WORD
 
     def take(self, *, threads: int = 1) -> Iterator[tuple[int, pa.Table]]:
-        """Yield the counts bucket by bucket, as `hf_sgpe.counts.count_files.read` does; then reset the counter.
+        """Yield the counts bucket by bucket, as `hf_sgpe.counts.count_files.read` does. After the last bucket, reset the
+        counter.
 
         Args:
             threads: Number of threads for sorting, if the kernel supports threads; 1 means only the caller's thread.
@@ -145,7 +150,7 @@ class WordCounter:
         self._counts.clear()
 
     def _prepared(self, text: str) -> list[str]:
-        """Return the normalized parts of a text between its special tokens."""
+        """Remove the special tokens from a text. Return the parts of the text between them, normalized."""
         pattern = self._special_pattern
         parts = pattern.split(text) if pattern and pattern.search(text) else [text]
         return [prepare(part, self._normalization) for part in parts]
@@ -163,7 +168,7 @@ class NativeWordCounter(WordCounter):
         self._native = _native.WordCounter(scanner, self._normalization == "nfc", special_tokens, LONGEST_WORD)
 
     def add(self, texts: Sequence[str]) -> None:
-        """Count the words of each text separately."""
+        """Add the words of ``texts`` to the counts. A word never extends across two texts."""
         for left_out in self._native.add(texts):
             self._native.add_prepared(self._prepared(texts[left_out]))
         if self._native.has_cut:
@@ -177,7 +182,7 @@ class NativeWordCounter(WordCounter):
         self._native.merge(other._native)
 
     def counts(self) -> dict[bytes, int]:
-        """Return each counted word (UTF-8) with its count."""
+        """Return a dict from the counted words (UTF-8) to their counts."""
         return self._native.counts()
 
     def peak(self, size: int) -> int:
@@ -200,8 +205,8 @@ class NativeWordCounter(WordCounter):
         return Words.joined(words for words, _ in parts), np.concatenate([counts for _, counts in parts])
 
     def _parts(self, threads: int = 1) -> Iterator[tuple[int, Words, NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield parts of several buckets each: the number of the first bucket, the words, the counts and, for each bucket,
-        the index after its last word. Each thread prepares one part in advance.
+        """Yield the counts in parts of several buckets. A part is a tuple: the number of its first bucket, its words, their
+        counts, and an array with the index after the last word of each bucket. Each thread prepares one part in advance.
         """
         # Each part is in memory twice, so a large number of words is divided into several parts.
         width = BUCKETS >> min(max(len(self._native) >> 17, 1).bit_length() - 1, 5)
@@ -225,6 +230,8 @@ class NativeWordCounter(WordCounter):
 
 
 def make_word_counter(config: HasSplitting) -> WordCounter:
-    """Return a native word counter, or a readable one if the kernel has no scanner for the splitting of ``config``."""
+    """Return a new word counter: a `NativeWordCounter` if the kernel can split text as ``config`` requires, otherwise a
+    `WordCounter`.
+    """
     has_scanner = kernels.has_scanners() and RegexPreTokenizer.of(config.splitting).scanner is not None
     return NativeWordCounter(config) if has_scanner else WordCounter(config)

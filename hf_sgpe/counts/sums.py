@@ -1,4 +1,4 @@
-"""Adding up files of word counts, with little memory whatever the number and the size of the files."""
+"""Addition of files of word counts. It needs little memory, however many files there are and however large they are."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ MOST_FILES = 64
 
 
 def added(streams: Sequence[Iterator[tuple[int, pa.Table]]]) -> Iterator[pa.Table]:
-    """Yield the sum of several streams of buckets (from `read`), sorted as in a file of counts.
+    """Add up several streams of buckets (from `read`). Yield tables with the total count of each word, sorted as in a file
+    of counts.
 
     Only one bucket of each stream and the sum of these buckets are in memory.
     """
@@ -50,10 +51,10 @@ def added(streams: Sequence[Iterator[tuple[int, pa.Table]]]) -> Iterator[pa.Tabl
 def sum_of(
     files: Iterable[Path], folder: Path, *, most: int = MOST_FILES, buckets: range = range(BUCKETS)
 ) -> Iterator[pa.Table]:
-    """Yield the sum of several files, sorted as in a file of counts, with at most ``most`` files open at a time.
+    """Add up files of counts. Yield tables with the total count of each word, sorted as in a file of counts.
 
-    If there are more files, partial sums are written to ``folder``. Files in ``folder`` are removed once they have been
-    added.
+    At most ``most`` files are open at a time. If there are more files, partial sums are written to ``folder``. A file in
+    this folder is removed once it has been added to a partial sum.
     """
     waiting = deque(files)
     for number in count():
@@ -70,7 +71,8 @@ def sum_of(
 
 
 def all_dropped(parts: Iterable[Dropped | None]) -> Dropped | None:
-    """Combine the words left out of each part into the words left out of the sum.
+    """Combine the `Dropped` records of the parts of a text into one record of the whole text. A record says how many rare
+    words were left out; it is None if no words were left out.
 
     >>> all_dropped([None, {"min_count": 2, "distinct": 5, "total": 5, "pair": 1}])
     {'min_count': 2, 'distinct': 5, 'total': 5, 'pair': 1}
@@ -83,8 +85,8 @@ def all_dropped(parts: Iterable[Dropped | None]) -> Dropped | None:
 
 
 def all_versions(infos: Iterable[CountsInfo]) -> dict[str, str]:
-    """Return all versions of the packages that split the text of these files into words, keyed by package. The versions can
-    differ between files.
+    """Return a dict from the packages that split the text of these files into words to their versions. If the files were
+    made with different versions of a package, its versions are separated by commas.
     """
     found: dict[str, set[str]] = {}
     for info in infos:
@@ -94,7 +96,7 @@ def all_versions(infos: Iterable[CountsInfo]) -> dict[str, str]:
 
 
 def check_same_settings(infos: Mapping[Path, CountsInfo], splitting: Splitting | None = None) -> None:
-    """Check that all files were made with the same splitting; if ``splitting`` is given, it must be this one.
+    """Check that the words of all files were split by the same rules. If ``splitting`` is given, they must be its rules.
 
     Raises:
         SGPEError: a setting differs (the message names it), or the total count of all words is too large.

@@ -1,4 +1,4 @@
-"""TaskPlan: the number of counting tasks, and the place where they run."""
+"""TaskPlan: into how many tasks counting is divided, and where the tasks run."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ EXECUTORS = ("local", "slurm", "ray", "spark")
 
 @dataclass(frozen=True, kw_only=True)
 class TaskPlan:
-    """The number of counting tasks, and the place where the tasks run. If a plan has only default values, there are no
-    tasks.
+    """The options that divide counting into tasks: how many tasks there are, and where they run. If all options have their
+    default values, counting is not divided.
     """
 
     on: str | None = option(
@@ -29,7 +29,7 @@ class TaskPlan:
     )
     tasks: int | None = option("Number of tasks that count words, at most one per file (default with --on: 16).")
     adding_tasks: int = option("Number of tasks that add up the counts.", 4)
-    work: Path | None = option("Folder for the results of finished tasks (default: --out plus .work).")
+    work: Path | None = option("Folder for the results of finished tasks (default: the --out path plus .work).")
     partition: str | None = option("Slurm partition, required by --on slurm.")
     time: str = option("Time limit of a Slurm task.", "24:00:00")
 
@@ -38,14 +38,15 @@ class TaskPlan:
         return self != TaskPlan()
 
     def check(self) -> None:
-        """Check that the tasks can run.
+        """Check that the numbers of tasks are in range, and that Slurm can run the tasks if it is chosen.
 
         Raises:
-            SGPEError: a number of tasks is out of range, or Slurm is not available.
+            SGPEError: a number of tasks is out of range; or Slurm is chosen, but the partition or the program sbatch is
+                missing.
         """
         for name, number in {"tasks": self.tasks, "adding-tasks": self.adding_tasks}.items():
             if number is not None and not 1 <= number <= 99_999:
-                raise SGPEError(f"--{name} must be a number from 1 to 99999")
+                raise SGPEError(f"--{name} must be a number from 1 to 99999, not {number}")
         if self.on == "slurm" and not (self.partition and shutil.which("sbatch")):
             raise SGPEError(
                 "--on slurm needs --partition NAME and the program sbatch: run the command on a machine that can "
@@ -53,13 +54,13 @@ class TaskPlan:
             )
 
     def check_alone(self, **others: Any) -> None:
-        """Check that no option conflicts with Spark's own settings.
+        """Check that no option is given that cannot be used with ``--on spark``, because Spark has its own settings for it.
 
         Args:
-            **others: Other options, by name.
+            **others: Values of the command's other options that cannot be used with Spark, keyed by name.
 
         Raises:
-            SGPEError: an option conflicts with Spark. The message names the first such option.
+            SGPEError: such an option is given. The message names the first one.
         """
         changed = [setting.name for setting in fields(self) if getattr(self, setting.name) != setting.default]
         own = {name: getattr(self, name) for name in changed}
@@ -70,5 +71,7 @@ class TaskPlan:
                 )
 
     def work_for(self, out: Path) -> Path:
-        """Return the work folder for the result ``out``."""
+        """Return the absolute path of the folder for the results of finished tasks. By default, it is the path ``out`` plus
+        ``.work``.
+        """
         return (self.work or out.with_name(f"{out.name}.work")).resolve()

@@ -1,4 +1,6 @@
-"""Words: many distinct words in two arrays, sorted as in a file of counts. `added` adds up counts of such words."""
+"""Words: a compact sequence of many distinct words in two arrays, sorted as in a file of counts. `added` adds up the counts
+of such words.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ def bucket_of(word: bytes) -> int:
 
 
 def in_order(words: Iterable[bytes]) -> list[bytes]:
-    """Return words sorted as in a file of counts."""
+    """Return words sorted as in a file of counts: by `bucket_of`, then by their bytes."""
     return sorted(words, key=lambda word: (bucket_of(word), word))
 
 
@@ -61,18 +63,20 @@ class Words(Sequence[bytes]):
 
     @classmethod
     def of(cls, words: Iterable[bytes]) -> Words:
-        """Return `Words` made of distinct words that are already in order."""
+        """Make `Words` from distinct words that are already sorted as in a file of counts."""
         listed = list(words)
         return cls.cut(b"".join(listed), np.fromiter(map(len, listed), np.int64, len(listed)))
 
     @classmethod
     def cut(cls, blob: bytes | bytearray, lengths: NDArray[np.int64]) -> Words:
-        """Return `Words`, given the joined bytes of the words and the length of each word in bytes."""
+        """Make `Words` by cutting ``blob``, the joined bytes of the words, into words of the given lengths in bytes."""
         return cls(np.frombuffer(blob, np.uint8), _starts_of(lengths))
 
     @classmethod
     def joined(cls, parts: Iterable[Words]) -> Words:
-        """Return `Words` that contain the words of all parts, in the order of the parts."""
+        """Make `Words` from the words of all parts, one part after another. The words of a part must come after those of
+        earlier parts in the order of a file of counts.
+        """
         parts = list(parts)
         blobs = [part._blob[part._starts[0] : part._starts[-1]] for part in parts]
         lengths = [part.lengths() for part in parts]
@@ -81,7 +85,7 @@ class Words(Sequence[bytes]):
         return cls(np.concatenate(blobs), _starts_of(np.concatenate(lengths)))
 
     def arrays(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """Return the two arrays, read-only."""
+        """Return the arrays ``blob`` and ``starts``, which are read-only."""
         return self._blob, self._starts
 
     def lengths(self) -> NDArray[np.int64]:
@@ -93,7 +97,9 @@ class Words(Sequence[bytes]):
         return self._blob[self._starts[0] : self._starts[-1]].tobytes()
 
     def blocks(self) -> Iterator[slice]:
-        """Return slices of `_ROWS` words that together cover all words."""
+        """Return an iterator over slices. Each slice selects `_ROWS` words (the last may select fewer), and together they
+        select all words.
+        """
         return (slice(first, first + _ROWS) for first in range(0, len(self), _ROWS))
 
     def find(self, word: bytes) -> int | None:
@@ -158,8 +164,8 @@ class Words(Sequence[bytes]):
 
 
 def added(parts: Sequence[tuple[Words, NDArray[Any]]]) -> tuple[Words, NDArray[Any]]:
-    """Add up several word counts: return the distinct words, and the total count of each word. Beyond the result, little
-    memory is needed.
+    """Add up several word counts: return the distinct words, and the total count of each word. In addition to the result,
+    little memory is needed.
 
     Args:
         parts: Pairs of words and their counts. The counts are int64, or Python integers if 64 bits are too few.

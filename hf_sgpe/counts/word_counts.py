@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 class WordCounts:
     """The count of each word in a text. Training needs no other information about the text. Immutable.
 
-    The counts of a text's parts add up to the counts of the whole text, in whatever order they are added and on whatever
-    machines they were made. Training on the sum produces the same tokenizer. Weights are exact: ``si * 2.5 + en`` is a
-    mixture in which every word of ``si`` counts two and a half times. In memory, each distinct word takes up 16 bytes more
-    than its length.
+    A text can be counted in parts: the sum of the counts of the parts equals the counts of the whole text. The order of the
+    addition and the machines that counted do not matter. Training on the sum produces the same tokenizer. Weights are exact:
+    ``si * 2.5 + en`` is a mixture in which every word of ``si`` counts two and a half times. In memory, each distinct word
+    takes up 16 bytes more than its length.
 
     Args:
         counts: Counts in units of 1 / ``scale``, keyed by word (UTF-8).
         splitting: The rules that split the text into words.
-        scale: Number of units per occurrence of a word. The scale is 1 unless weights are fractions.
+        scale: Number of units per occurrence of a word. With weights that are whole numbers, the scale is 1.
         sources: The sources of the text, recorded in files. The sources do not affect equality.
 
     Raises:
@@ -94,7 +94,7 @@ class WordCounts:
 
     @classmethod
     def of_counter(cls, counter: WordCounter, config: HasSplitting) -> WordCounts:
-        """Return the counts of a counter that was made for ``config``."""
+        """Return the words that a counter has counted, with their counts. The counter must have been made for ``config``."""
         return cls._of(*counter.columns(), config.splitting)
 
     @classmethod
@@ -105,7 +105,7 @@ class WordCounts:
             config: A `TrainingConfig`, a `Splitting`, or another object with a ``splitting``.
 
         Raises:
-            SGPEError: ``texts`` is a single string, or an item is not text.
+            SGPEError: ``texts`` is a single string, or an item is not a string.
         """
         counter = make_word_counter(config)
         for batch in in_batches(only_texts(texts)):
@@ -114,7 +114,8 @@ class WordCounts:
 
     @classmethod
     def sum(cls, parts: Iterable[WordCounts]) -> WordCounts:
-        """Add up counts as ``+`` does, but in one pass. The time grows with the number of words in all parts.
+        """Add up any number of word counts. The result is the same as with ``+``, but all parts are added in one pass. The
+        time grows with the number of distinct words in all parts.
 
         Raises:
             SGPEError: there are no parts, or they were made with different splittings.
@@ -152,8 +153,8 @@ class WordCounts:
         return WordCounts._of(self._words, self._times(factor.numerator), self.splitting, scale=scale, sources=self.sources)
 
     def _times(self, factor: int) -> NDArray[Any]:
-        """Return the counts multiplied by ``factor``. If a product or the sum needs more than 64 bits, return Python
-        integers.
+        """Return the counts multiplied by ``factor``. If the products or their sum might need more than 64 bits, they are
+        Python integers.
         """
         if factor == 1:
             return self._counts
@@ -206,7 +207,7 @@ class WordCounts:
         return self._counts.data
 
     def total(self) -> int | float:
-        """Return the weighted number of words in the text."""
+        """Return the number of words in the text. Each occurrence of a word counts with its weight."""
         return self._total if self.scale == 1 else self._total / self.scale
 
     def __repr__(self) -> str:
@@ -235,7 +236,7 @@ class WordCounts:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> WordCounts:
-        """Read a file written by `save` or by counting on disk.
+        """Read word counts from a file of counts, such as a file that `save` wrote.
 
         Raises:
             SGPEError: the file is not a file of word counts, or is damaged.
@@ -253,7 +254,7 @@ class WordCounts:
 
 
 class _Items(Collection[tuple[bytes, int]]):
-    """A view of the (word, count) items of counts."""
+    """A view of `WordCounts` as pairs of word and count, like ``dict.items()``."""
 
     def __init__(self, counts: WordCounts) -> None:
         self._counts = counts

@@ -29,13 +29,13 @@ _LONGEST_WORD = 40
 
 
 def texts_of(values: Iterable[str], *, text_field: str = "text") -> dict[str, HeldOut]:
-    """Return held-out texts, keyed by language code.
+    """Return a dict from language codes to held-out texts.
 
     Args:
         values: ``CODE=FILE`` with a language code, or ``FILE`` if the file name includes the code.
 
     Raises:
-        SGPEError: a file does not exist, or a language is unknown.
+        SGPEError: a file does not exist, or its language is unknown.
     """
     files: dict[str, list[CorpusFile]] = {}
     for name, file in named_files(values):
@@ -56,7 +56,7 @@ def compare(
     baselines: Mapping[str, BPETokenizer | Measurable] | None = None,
     progress: bool | None = None,
 ) -> Comparison:
-    """Measure a tokenizer and baselines on texts in several languages.
+    """Measure a tokenizer and baselines on texts in several languages, and return all measurements.
 
     Args:
         texts: The lines of each text (a list or a `HeldOut`), keyed by language code. The lines are read several times.
@@ -114,7 +114,8 @@ def compression_sizes(vocab_size: int) -> list[int]:
 
 
 def with_first_merges(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer:
-    """Return the tokenizer with only its first merges, so that the vocabulary has ``vocab_size`` tokens.
+    """Return a copy of the tokenizer that keeps only the first merges, as many as fit into a vocabulary of ``vocab_size``
+    tokens.
 
     Single bytes (or characters) and special tokens stay. All other tokens without a merge are left out. A tokenizer with at
     most ``vocab_size`` tokens is returned unchanged.
@@ -147,7 +148,7 @@ def with_first_merges(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer:
 
 
 def bytes_per_token(tokenizer: BPETokenizer, lines: Iterable[str]) -> float | None:
-    """Compute only `Evaluation.bytes_per_token`. This is much faster than computing all measures."""
+    """Return `Evaluation.bytes_per_token` without computing the other measures, which is much faster."""
     size = tokens = 0
     for line in lines:
         text = normalized(line)
@@ -157,10 +158,10 @@ def bytes_per_token(tokenizer: BPETokenizer, lines: Iterable[str]) -> float | No
 
 
 def frequent_words(lines: Iterable[str], most: int = 3) -> list[str]:
-    """Return up to ``most`` frequent words, the most frequent first.
+    """Return up to ``most`` frequent words that are good examples, the most frequent first.
 
-    If most words are in the scripts of `SCRIPTS`, return only words with a conjunct. Otherwise return only words of at least
-    seven letters.
+    If more than half of the words are in the scripts of `SCRIPTS`, words with a conjunct are returned. Otherwise, words of
+    at least seven letters are returned.
 
     >>> frequent_words(["ශ්‍රී ලංකාව", "example"]), frequent_words(["an example"])
     (['ශ්\u200dරී'], ['example'])

@@ -1,4 +1,6 @@
-"""Language codes: the names of languages (in English and in the language itself, from CLDR), and codes in file names."""
+"""Language codes: look up the names of a language, and find the code in a file name. The names, in English and in the
+language itself, are from CLDR.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ _WITHOUT_WORD_SPACES = frozenset(("ii", "ja", "khb", "nod"))
 
 
 class Language(NamedTuple):
-    """One language.
+    """A language: its code, its names, and whether its words can be counted.
 
     Attributes:
         english: English name, or the code if the name is unknown.
@@ -90,14 +92,14 @@ def _in_cldr(code: str) -> tuple[str, str, str] | None:
 
 
 def language(code: str) -> Language:
-    """Look up a language by its ISO 639 code. The code may have a BCP 47 suffix. The name of an unknown language is its
-    code.
+    """Look up a language by its ISO 639 code. The code may have a BCP 47 suffix. If the language is unknown, its code is
+    also its name.
 
     If the suffix names a script, the script determines `Language.spaced`: for example, Javanese has spaces between words
     only in the Latin script.
 
     Raises:
-        SGPEError: the text is not a language code.
+        SGPEError: ``code`` does not have the form of a language code.
 
     >>> str(language("si")), str(language("sin")), str(language("en")), str(language("xx"))
     ('Sinhala සිංහල', 'Sinhala සිංහල', 'English', 'xx')
@@ -117,7 +119,7 @@ def language(code: str) -> Language:
 
 
 def language_in_name(path: str | os.PathLike[str]) -> str | None:
-    """Return the language code at the end or beginning of a file name, or None.
+    """Return the language code at the end or beginning of a file name, or None if there is no code.
 
     >>> language_in_name("eval/ntrex_si.txt.xz"), language_in_name("eng_Latn.dev"), language_in_name("held-out.txt")
     ('si', 'en', None)

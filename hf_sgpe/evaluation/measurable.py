@@ -1,5 +1,5 @@
-"""Tokenizers of any kind in the form in which they are measured: functions from a text to the ids and the ends of its
-tokens.
+"""One form for measuring tokenizers of any kind: a function that returns the ids of a text's tokens and where each token
+ends.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ character.
 
 @dataclass(frozen=True)
 class Measurable:
-    """A tokenizer in the form that `evaluate` needs. It can be called like a `TokenEnds`.
+    """A tokenizer in the form that `evaluate` needs. A call with a text returns the byte offsets at which its tokens end.
 
     Attributes:
-        encode: Function that returns the ids of a text's tokens, and their ends as in `TokenEnds`.
-        vocab_size: Number of tokens, including special tokens.
+        encode: Function that returns two lists for a text: the ids of its tokens, and the byte offsets at which they end.
+        vocab_size: Number of tokens in the vocabulary, including special tokens; 0 if it is unknown.
     """
 
     encode: Callable[[str], tuple[list[int], list[int]]]
@@ -51,8 +51,11 @@ def byte_offsets(text: str) -> list[int]:
 
 
 class ForeignTokenizer(NamedTuple):
-    """A tokenizer that `BPETokenizer` cannot read: the content of its ``tokenizer.json`` and, for messages, the origin of
-    this file.
+    """A tokenizer that `BPETokenizer` cannot read.
+
+    Attributes:
+        content: The content of its ``tokenizer.json``.
+        where: The path or the class from which the content comes, for error messages.
     """
 
     content: str
@@ -60,7 +63,7 @@ class ForeignTokenizer(NamedTuple):
 
 
 def read_tokenizer(tokenizer: Any) -> BPETokenizer | ForeignTokenizer:
-    """Read a tokenizer of any kind. Return a `BPETokenizer` if that class can read the tokenizer, otherwise a
+    """Read a tokenizer of any kind. If `BPETokenizer` can read it, return a `BPETokenizer`. Otherwise, return a
     `ForeignTokenizer`.
 
     Args:
@@ -92,10 +95,10 @@ def read_tokenizer(tokenizer: Any) -> BPETokenizer | ForeignTokenizer:
 
 
 def load(path_or_repo: str | os.PathLike[str]) -> BPETokenizer | Measurable:
-    """Load any tokenizer with a ``tokenizer.json`` (file, folder or Hub repository) for measuring.
+    """Load a tokenizer for measuring. It can be any file, folder or Hub repository with a ``tokenizer.json``.
 
-    Special tokens are neither added nor recognized. A tokenizer that `BPETokenizer` can read runs in this package. Any other
-    tokenizer runs in the ``tokenizers`` package.
+    The loaded tokenizer neither adds nor recognizes special tokens. If `BPETokenizer` can read it, it runs in this package.
+    Otherwise, it runs in the ``tokenizers`` package, and the result is a `Measurable`.
 
     Raises:
         SGPEError: the tokenizer does not exist or is damaged.
@@ -105,12 +108,12 @@ def load(path_or_repo: str | os.PathLike[str]) -> BPETokenizer | Measurable:
 
 
 def load_measurable(path_or_repo: str | os.PathLike[str]) -> Measurable:
-    """Load any tokenizer as `load` does, and return it as a `Measurable`."""
+    """Load a tokenizer as `load` does, and convert it to a `Measurable`."""
     return measurable(load(path_or_repo))
 
 
 def without_transformers(tokenizer: Any) -> Any:
-    """Return the `BPETokenizer` of an `SGPETokenizerFast`. Return any other tokenizer unchanged.
+    """Convert an `SGPETokenizerFast` to a `BPETokenizer`. Return a tokenizer that is not from transformers unchanged.
 
     Raises:
         SGPEError: the tokenizer is an instance of any other transformers class. Such classes do not report token ends in
@@ -150,7 +153,9 @@ def measurable(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast) -> Measu
 
 
 def _places_in(text: str, normalization: str, ends: Sequence[int]) -> list[int]:
-    """Convert token ends from offsets in prepared text (see `METASPACES`) to byte offsets in the original text."""
+    """Convert token ends from byte offsets in the normalized text to byte offsets in the original text. The normalization
+    (see `METASPACES`) can put a space before the text, and replaces each U+2581 by a space.
+    """
     space = len(prepare(text, normalization)) - len(text)  # 1 if a space is added before the text
     places: Sequence[int] = range(len(text.encode()) + 1)
     if SPACE_MARK in text:
@@ -162,7 +167,8 @@ def _places_in(text: str, normalization: str, ends: Sequence[int]) -> list[int]:
 
 
 def foreign_backend(content: str, where: str) -> Tokenizer:
-    """Load any ``tokenizer.json`` with the ``tokenizers`` package, without truncation, padding or special tokens.
+    """Load the content of any ``tokenizer.json`` with the ``tokenizers`` package. The tokenizer does not truncate or pad,
+    and it encodes the text of a special token like any other text.
 
     Raises:
         SGPEError: the file is damaged; the message begins with ``where``.

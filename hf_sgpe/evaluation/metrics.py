@@ -52,18 +52,19 @@ class Evaluation:
     has nothing to measure.
 
     Attributes:
-        unspaced: Number of characters of scripts without spaces between words. If these characters are the majority,
-            measures per word are None.
+        unspaced: Number of letters and marks in scripts without spaces between words. If they are more than half of the
+            characters, measures per word are None.
         clusters: Number of extended grapheme clusters with a letter, mark or emoji outside ASCII.
         cut_clusters: Number of the ``clusters`` that are cut.
         fallback_tokens: Number of tokens whose bytes are not valid UTF-8 because a character is incomplete.
         vocab_size: Number of tokens in the vocabulary; 0 if it is unknown.
         whole_words: Number of words that consist only of letters, marks and digits.
         single_words: Number of the ``whole_words`` that are one token.
-        token_lengths: Number of tokens of each length in characters. Fallback tokens are left out.
-        token_counts: Number of tokens with each id; empty if the ids are unknown.
-        compared: Number of tokens in the texts before each small change, keyed by the name of the change in `CHANGES`.
-        changed: Number of the ``compared`` tokens that each small change replaced, with the same keys.
+        token_lengths: Numbers of tokens, keyed by their length in characters. Fallback tokens are left out.
+        token_counts: Numbers of tokens, keyed by id; empty if the ids are unknown.
+        compared: Numbers of tokens in the lines to which a small change was applied, keyed by the name of the change in
+            `CHANGES`. They are counted before the change.
+        changed: Numbers of the ``compared`` tokens that the change replaced, with the same keys.
     """
 
     lines: int = 0
@@ -125,8 +126,8 @@ class Evaluation:
     def cut_cluster_share(self) -> float | None:
         """Share of cut clusters among the extended grapheme clusters of all scripts, 0 to 1.
 
-        An extended grapheme cluster is what a reader sees as one character. Clusters of only ASCII characters are left out:
-        they cannot be cut, and if they were counted, the share would depend on the amount of English in the text.
+        An extended grapheme cluster is what a reader sees as one character. Clusters of only ASCII characters are left out,
+        because they cannot be cut. If they were counted, the share would depend on the amount of English in the text.
         Punctuation and digits are left out, too. The share is None if at most one character in a thousand begins a counted
         cluster, as in English text with a few accents.
         """
@@ -144,7 +145,7 @@ class Evaluation:
 
     @property
     def changed_tokens(self) -> float | None:
-        """Share of the tokens that change when one word in ten has a small change (`CHANGES`), 0 to 1."""
+        """Share of the tokens that are replaced if one word in ten gets a small change (see `CHANGES`), 0 to 1."""
         return self.changed.total() / self.compared.total() if self.compared and self.has_spaces() else None
 
     @property
@@ -160,16 +161,17 @@ class Evaluation:
         return len(self.token_counts) / self.vocab_size if self.token_counts else None
 
     def parity(self, reference: Evaluation) -> float | None:
-        """Divide the number of tokens by that of ``reference``, which measures the same lines in another language.
+        """Return the number of tokens divided by the number of tokens of ``reference``, the evaluation of the same lines in
+        another language.
 
-        Return None if the numbers of lines differ.
+        If the numbers of lines differ, return None.
         """
         return self.tokens / reference.tokens if reference.tokens and self.lines == reference.lines else None
 
     def add_syllable(
         self, letters: Sequence[str], ends: list[int], start: int, stop: int, length: Callable[[str], int]
     ) -> bool:
-        """Count a syllable and its letters, and return whether one of ``ends`` cuts it.
+        """Count a syllable and its letters, and return whether one of ``ends`` cuts the syllable.
 
         Args:
             ends: Token ends, ascending, in the same unit as the syllable's ``start`` and ``stop``.
@@ -196,8 +198,8 @@ class Evaluation:
                 self.cut_clusters += ends_inside(ends, start, stop)
 
     def add_words(self, text: str, ends: Sequence[int]) -> None:
-        """Count the words of letters in ``text``, and how many of these words are one token (with or without the space
-        before the word).
+        """Count the words in ``text`` that consist only of letters, marks and digits. Of these words, count those that are
+        one token, with or without the space before the word.
         """
         places = byte_offsets(text)
         boundaries = {0, *ends}
@@ -208,8 +210,8 @@ class Evaluation:
             self.single_words += stop in boundaries and begins and not ends_inside(ends, start, stop)
 
     def add_changes(self, text: str, ids: Sequence[int], form: Measurable) -> None:
-        """Count the tokens of ``text`` that each of `small_changes` replaces. ``ids`` are the ids of all tokens of
-        ``text``.
+        """Apply `small_changes` to ``text``, and count the tokens that each change replaces. ``ids`` are the ids of all
+        tokens of ``text``.
         """
         before = Counter(ids)
         for change, changed in small_changes(text):
@@ -299,7 +301,8 @@ def renyi_entropy(counts: Iterable[int], alpha: float) -> float:
 
 
 def syllable_spans(trie: LinguisTrie, text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield the syllables of ``text`` in the scripts of the trie, each with its start and stop in bytes.
+    """Yield the syllables of ``text`` that are in the scripts of the trie. Each item is a syllable and the byte offsets at
+    which it starts and ends.
 
     >>> list(syllable_spans(LinguisTrie(), "a කා"))
     [('කා', 2, 8)]

@@ -20,11 +20,11 @@ REFERENCE = "en"
 
 
 class Word(NamedTuple):
-    """A word of a text, and the tokens of this word within running text.
+    """A word, and the tokens into which each tokenizer splits it within running text.
 
     Attributes:
-        tokens: The text of each token, without the space before the word, keyed by the tokenizer's name. None represents a
-            token with only a part of a character.
+        tokens: Dict from the name of a tokenizer to the texts of the word's tokens, without the space before the word. None
+            represents a token with only a part of a character.
     """
 
     text: str
@@ -33,13 +33,14 @@ class Word(NamedTuple):
 
 @dataclass
 class Comparison:
-    """The result of `hub_cards.compare`.
+    """The measurements of a tokenizer and its baselines: the result of `hub_cards.compare`.
 
     Attributes:
         tokenizers: The tokenizers, keyed by name. The first is the compared tokenizer, and the others are baselines.
         sources: Names of the text files of each language, keyed by language code.
         evaluations: Measurements, keyed by language code and then by the tokenizer's name.
-        compression: Bytes per token with only the first merges, keyed by language code and then by vocabulary size.
+        compression: Bytes per token of smaller versions of the tokenizer, which have only its first merges. Keyed by
+            language code and then by vocabulary size.
         words: Frequent words of each language, keyed by language code. For text in a script of `SCRIPTS`, these are words
             with conjuncts.
     """
@@ -61,15 +62,15 @@ class Comparison:
         return list(self.tokenizers)[1:]
 
     def spaced(self, code: str) -> bool:
-        """Return whether a language and its measured text have spaces between words."""
+        """Return whether a language is written with spaces between words, and whether the measured text has them, too."""
         return language(code).spaced and all(evaluation.has_spaces() for evaluation in self.evaluations[code].values())
 
     def measure(self, measure: str, code: str, name: str) -> float | None:
         """Return one measurement: a measure of `Evaluation`, or ``parity`` with English. Return None if the measure does not
         apply.
 
-        For a language without spaces between words, tokens per character replace the measures per word. Parity compares
-        texts line by line, so parity is None if the numbers of lines differ.
+        Measures per word apply only to languages with spaces between words, and tokens per character only to languages
+        without them. Parity compares texts line by line, so parity is None if the numbers of lines differ.
         """
         evaluation = self.evaluations[code][name]
         if measure == "parity":
@@ -86,7 +87,7 @@ class Comparison:
         """Return the Gini coefficient of the languages' tokens per line. It shows how unequally a tokenizer treats the
         languages.
 
-        Return None for a single language, or if the languages differ in the number of lines.
+        If there is only one language, or if the languages differ in the number of lines, return None.
         """
         evaluations = [row[name] for row in self.evaluations.values()]
         if len(evaluations) < 2 or len({evaluation.lines for evaluation in evaluations}) > 1:
@@ -103,7 +104,7 @@ class Measure(NamedTuple):
     meaning: str
 
     def show(self, value: float | None) -> str:
-        """Format a number for the model card.
+        """Format a value of this measure for the model card. None becomes a dash.
 
         >>> CUT_SYLLABLES.show(0.00034), CUT_SYLLABLES.show(0), CUT_SYLLABLES.show(None)
         ('0.034 %', '0 %', '–')

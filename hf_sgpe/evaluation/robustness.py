@@ -21,10 +21,10 @@ _SHARE = 10
 
 
 def small_changes(text: str) -> Iterator[tuple[str, str]]:
-    """Apply each of `CHANGES` to one word in ten, and to at least one word. For each change, yield its name and the changed
-    text.
+    """Change a text in several ways. For each of `CHANGES`, yield the name of the change and the changed text.
 
-    A change that applies to no word is left out. The choice of words depends only on the text.
+    A change is applied to one word in ten, and to at least one word. A change that is not possible in any word is skipped.
+    The choice of words depends only on the text.
 
     >>> [(name, changed) for name, changed in small_changes("කා ab")]
     [('typing error', 'ාක ab'), ('missing space', 'කාab')]

@@ -1,7 +1,8 @@
-"""Runtimes: programs that run tokenizers. Checks determine whether a runtime produces the same ids as this package.
+"""Runtimes: other programs that run tokenizers, such as llama.cpp. This module checks whether they produce the same ids as
+this package.
 
-Each runtime has a rule that predicts whether the ids are the same. An installed runtime is also run on text. Most rules
-depend only on the splitting, so they can be applied before training.
+Each runtime has a rule that predicts whether the ids are the same. A runtime that is installed is also run on text. Most
+rules depend only on how text is split into words, so they can be applied before training.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ LLAMA_CPP = "llama.cpp"
 
 
 class Verdict(NamedTuple):
-    """One of `EXACT`, `NFC_ONLY`, `DIFFERS` and `REFUSED`, with the reason."""
+    """Whether a runtime produces the same ids as this package (`EXACT`, `NFC_ONLY`, `DIFFERS`, `REFUSED`), and why."""
 
     what: str
     why: str = ""
@@ -54,8 +55,9 @@ class Runtime:
         name: Name of the program. If versions of the program behave differently, the name includes the versions to which
             this entry applies.
         packages: Python packages of the program, the main package first. Empty if the program is not a Python package.
-        rule: Function that returns the verdict for a tokenizer or a splitting.
-        open: Function that loads the tokenizer saved in a folder, and returns a function that encodes text.
+        rule: Function that predicts the verdict for a tokenizer, or for the `Splitting` of a future tokenizer.
+        open: Function that loads the tokenizer saved in a folder, and returns a function that encodes text. None if the
+            program cannot be run from Python.
         is_meant: Function that returns whether this entry covers a given version of the first package.
     """
 
@@ -66,7 +68,9 @@ class Runtime:
     is_meant: Callable[[str], bool] = lambda version: True
 
     def version(self) -> str | None:
-        """Return the installed version, or None if a package is missing."""
+        """Return the installed version of the program. Return None if the program cannot be run: a package is missing, or
+        this entry does not cover the installed version.
+        """
         try:
             versions = [importlib.metadata.version(package) for package in self.packages]
         except importlib.metadata.PackageNotFoundError:
@@ -75,12 +79,12 @@ class Runtime:
 
 
 def verdict_of(what: TokenizerData | Splitting, runtime: str) -> Verdict:
-    """Return the verdict of a runtime's rule for a tokenizer or a splitting."""
+    """Return the verdict that the rule of the runtime called ``runtime`` predicts for a tokenizer or a splitting."""
     return next(entry for entry in RUNTIMES if entry.name == runtime).rule(what)
 
 
 def find_runtimes(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the keys of `RUNTIMES` for names typed by a user, without duplicates.
+    """Return the names of the runtimes that a user typed, spelled as in `RUNTIMES` and without duplicates.
 
     Args:
         names: Names in upper or lower case, with spaces or hyphens. One item may be several names separated by commas.
@@ -104,10 +108,11 @@ def _typed(name: str) -> str:
 
 
 def inexact(what: TokenizerData | Splitting, runtimes: Iterable[str], *, nfc: bool = False) -> list[str]:
-    """Return the ``runtimes`` that do not produce exact ids for a tokenizer or a splitting.
+    """Return those of ``runtimes`` whose ids for a tokenizer or a splitting are not exactly those of this package, according
+    to their rules.
 
     Args:
-        nfc: Whether to count runtimes as exact if they are exact only on text in NFC.
+        nfc: Whether a runtime counts as exact if its ids are exact only for text in NFC.
 
     >>> inexact(Splitting(pattern="bloom"), ["llama.cpp", "transformers"])
     ['llama.cpp']
@@ -136,7 +141,7 @@ class RuntimeCheck:
     Attributes:
         name: Name of the runtime.
         version: Version that was run. None if only the rule was applied.
-        verdict: The verdict.
+        verdict: Whether the ids are the same as in this package, with the reason.
         lines: Number of lines that were encoded.
         same: Number of lines with equal ids.
         different: The first line with different ids, or None.
@@ -157,7 +162,8 @@ class RuntimeCheck:
 def check_runtimes(
     tokenizer: BPETokenizer, lines: Iterable[str] | None = None, *, names: Iterable[str] | None = None
 ) -> Iterator[RuntimeCheck]:
-    """Check a tokenizer in runtimes. Encode text with installed runtimes, and apply only the rules of other runtimes.
+    """Check whether runtimes produce the same ids for a tokenizer as this package, and yield one result per runtime.
+    Installed runtimes encode text. For the other runtimes, only the rule is applied.
 
     Args:
         lines: Lines to encode, or None for the lines of `sample_lines`. Lines that contain the text of a special token are
@@ -182,12 +188,14 @@ def check_runtimes(
 
 
 def stated(tokenizer: BPETokenizer) -> list[tuple[str, Verdict]]:
-    """Return the name of each runtime and its rule's verdict on this tokenizer, without running the runtimes."""
+    """Return the name of each runtime, and the verdict that its rule predicts for this tokenizer. No runtime is run."""
     return [(runtime.name, runtime.rule(tokenizer.data)) for runtime in RUNTIMES]
 
 
 def sample_lines() -> list[str]:
-    """Return a greeting in each script, and difficult cases for split patterns, normalizers and byte-level tokenizers."""
+    """Return lines on which runtimes are checked: a greeting in each script, and difficult cases for split patterns,
+    normalizers and byte-level tokenizers.
+    """
     greetings = [script.greeting for script in SCRIPTS.values() if script.greeting]
     return [
         *greetings,

@@ -18,7 +18,7 @@ _BEFORE, _AFTER = 3, 8
 
 @dataclass(frozen=True)
 class Difference:
-    """The first line with different ids.
+    """The first line that two tokenizers encode to different ids.
 
     Attributes:
         line: Line number, counted from 1.

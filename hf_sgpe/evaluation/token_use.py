@@ -1,4 +1,4 @@
-"""Use of tokens: the number of occurrences of each token in a corpus. The corpus is streamed, so it can be of any size."""
+"""Use of tokens: how often each token occurs in a corpus. The corpus is streamed, so it can be of any size."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ _BATCH_WORDS = 1 << 16
 
 
 def find_counted(names: Iterable[str]) -> list[CorpusFile]:
-    """Return the files of text and the files of word counts that match names and globs. A file of counts may have any name.
+    """Return the files that match names and globs. They contain text or word counts. A file of word counts that is given by
+    its name may have any extension.
 
     Raises:
         SGPEError: as for `hf_sgpe.corpora.text_files.find_files`; or a file of counts is damaged.
@@ -38,7 +39,7 @@ def find_counted(names: Iterable[str]) -> list[CorpusFile]:
 
 
 def holds_text(tokens: Iterable[bytes]) -> bool:
-    """Return whether a token is more than white space.
+    """Return whether any of the tokens contains more than white space.
 
     >>> holds_text([b"\\n", b" "]), holds_text([b"\\n", b" a"])
     (False, True)
@@ -54,17 +55,18 @@ def use_of_tokens(
     without: frozenset[int] = frozenset(),
     on_progress: Progress | None = None,
 ) -> list[NDArray[np.int64]]:
-    """Count the occurrences of each id in the documents of files. Return one array of counts for each tokenizer.
+    """Count how often each token occurs in the documents of files. Return one array for each tokenizer: the counts, indexed
+    by token id.
 
     A file contains either text or word counts. A text file is one document. In other files that contain text, each row is a
     document. Time grows linearly with the text, and memory grows linearly with the vocabulary. Added tokens are recognized,
     but special tokens are not.
 
     Args:
-        tokenizers: Tokenizers. The first tokenizer has all tokens of the others.
+        tokenizers: Tokenizers. The first must have all tokens that the others have.
         text_field: See `hf_sgpe.corpora.text_files.read_documents`.
-        without: Code points. Lines without these code points are also counted a second time, separately (see
-            `parts_without`).
+        without: Code points. Text without these code points is counted a second time, in the parts that `parts_without`
+            yields.
         on_progress: Called with the number of bytes read.
 
     Raises:
@@ -87,8 +89,8 @@ def use_of_tokens(
 def document_parts(
     data: TokenizerData, file: CorpusFile, *, text_field: str = "text", on_progress: Progress | None = None
 ) -> Iterator[tuple[str, bool]]:
-    """Yield the documents of a file in parts. Each item is a text and a flag. The flag is True if the text is
-    the start of a document.
+    """Yield the documents of a file in parts that can be encoded separately. Each item is a pair: a string, and a flag that
+    is True if a document starts with this string.
 
     Together, the tokens of the parts are exactly the tokens of the whole document.
     """
@@ -119,8 +121,8 @@ def document_parts(
 def parts_without(
     parts: Iterable[tuple[str, bool]], points: frozenset[int], normalization: str
 ) -> Iterator[tuple[str, bool]]:
-    """Yield the parts without any of the code points ``points``. From every other part, yield only the lines without these
-    code points.
+    """Filter the parts of `document_parts`. If a part contains none of the code points ``points``, yield the whole part.
+    Otherwise, yield only its lines that contain none of them.
     """
     for text, begins in parts:
         if points.isdisjoint(map(ord, prepare(text, normalization))):
@@ -131,12 +133,14 @@ def parts_without(
 
 
 def batches_of(parts: Iterable[tuple[str, bool]]) -> Iterator[list[tuple[str, bool]]]:
-    """Yield `document_parts` in lists of about a million characters."""
+    """Group the parts of `document_parts` into lists of about a million characters, and yield these lists."""
     return in_batches(parts, _BATCH_CHARACTERS, lambda part: len(part[0]))
 
 
 class PartEncoder:
-    """An encoder of `document_parts`."""
+    """An encoder for the parts that `document_parts` yields. It knows which parts begin a document, and treats only these
+    like the beginning of a text.
+    """
 
     def __init__(self, data: TokenizerData) -> None:
         self.tokenizer = BPETokenizer.of(data)
@@ -145,7 +149,9 @@ class PartEncoder:
         self.inside = self.tokenizer if inside.normalization == data.normalization else BPETokenizer.of(inside)
 
     def encode(self, parts: Iterable[tuple[str, bool]]) -> NDArray[np.int32]:
-        """Return the ids of all parts. The ids of parts that begin a document come first."""
+        """Return the ids of all parts in one array. The ids of parts that begin a document may come before those of all
+        other parts.
+        """
         if self.inside is self.tokenizer:
             return self.tokenizer.encode_batch_to_numpy([text for text, _ in parts])[0]
         beginnings = [text for text, begins in parts if begins]
@@ -155,7 +161,7 @@ class PartEncoder:
 
 
 class _User(PartEncoder):
-    """A tokenizer, and an array with the count of each id so far."""
+    """A counter of token ids: an encoder, and an array with the count of each id so far."""
 
     def __init__(self, data: TokenizerData) -> None:
         super().__init__(data)
@@ -176,7 +182,8 @@ def word_counts_in(file: CorpusFile, data: TokenizerData) -> WordCounts | None:
     """Return the word counts in a file, or None if the file has text.
 
     Raises:
-        SGPEError: the pre-tokenizer of the word counts differs from that of the tokenizer.
+        SGPEError: the pre-tokenizer of the word counts differs from that of the tokenizer, or the tokenizer's merges join
+            words.
     """
     if not isinstance(file, Path) or not is_file_of_counts(file):
         return None

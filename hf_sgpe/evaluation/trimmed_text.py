@@ -1,4 +1,6 @@
-"""Comparison, on text, of a trimmed tokenizer with its base."""
+"""Comparison of a trimmed tokenizer with its base, the tokenizer before trimming: which text do they encode with the same
+tokens?
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ class TrimmedText:
         kept_lines: Number of lines without characters of the dropped scripts.
         same_lines: Number of the ``kept_lines`` that have the same tokens before and after trimming.
         other_lines: Number of all other lines.
-        decoded_lines: Number of lines, of both kinds, with the same decoded text before and after trimming.
+        decoded_lines: Number of all lines whose tokens decode to the same text before and after trimming.
         tokens_before: Number of tokens of the base tokenizer.
         tokens_after: Number of tokens of the trimmed tokenizer.
         other_tokens_before: Number of tokens of the base tokenizer in ``other_lines``.
@@ -48,7 +50,9 @@ class TrimmedText:
 
 
 def compare_trimmed(trimming: Trimming, lines: Iterable[str]) -> TrimmedText:
-    """Encode lines of text with a tokenizer before and after trimming. Empty lines are left out."""
+    """Encode lines of text with a tokenizer before and after trimming, and count the lines with the same tokens. Blank lines
+    are left out.
+    """
     points = confined_to(trimming.scripts, trimming.base.normalization).points
     old, new = make_codec(trimming.base), make_codec(trimming.tokenizer)
     result = TrimmedText()
@@ -75,10 +79,10 @@ def check_corpus(
     dropped scripts, check only the parts and lines without such characters.
 
     Returns:
-            The number of compared tokens.
+        The number of compared tokens.
 
-        Raises:
-            SGPEError: a token differs, or a file cannot be read.
+    Raises:
+        SGPEError: a token differs, or a file cannot be read.
     """
     points = confined_to(trimming.scripts, trimming.base.normalization).points
     old, new = PartEncoder(trimming.base), PartEncoder(trimming.tokenizer)

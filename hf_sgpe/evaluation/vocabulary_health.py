@@ -34,10 +34,10 @@ _SMALLEST_PART = 8
 
 @dataclass(frozen=True)
 class Cutoff:
-    """Measurements of an extended tokenizer with only the first of its new tokens.
+    """Measurements of an extended tokenizer that keeps only some of its new tokens: those that were learned first.
 
     Attributes:
-        new_tokens: Number of new tokens that are kept, in the order of learning.
+        new_tokens: Number of new tokens that are kept, in the order in which they were learned.
         used: Number of new tokens that the text uses.
         tokens_in_text: Number of tokens of the text.
         share_of_gain: Number of tokens saved by these new tokens, divided by the number saved by all new tokens. None if the
@@ -52,22 +52,23 @@ class Cutoff:
 
 @dataclass(frozen=True)
 class VocabularyHealth:
-    """The result of `health_of`. Added and special tokens are counted only in ``added``.
+    """How a text uses the tokens of a vocabulary: the result of `health_of`. Added and special tokens are counted only in
+    ``added``.
 
     Attributes:
         tokens: Number of ordinary tokens.
         added: Number of added and special tokens.
         tokens_in_text: Number of tokens of the text.
         used: Ids of tokens that the text uses.
-        only_steps: Ids of unused tokens from which used tokens are built.
+        only_steps: Ids of tokens that the text does not use, but from which merges build used tokens.
         never_used: Ids of all other unused tokens.
         unreachable: Ids of unused tokens whose own bytes are encoded as other tokens.
-        scripts: The script of each token's first letter, keyed by id. `PARTS` for a part of a character, and `NO_SCRIPT` for
-            a token without letters.
+        scripts: The script of each token's first letter, keyed by id. The script is `PARTS` for a part of a character, and
+            `NO_SCRIPT` for a token without letters.
         alike: Number of tokens that differ from another token only in case (``case``), only in a leading space (``space``),
             or only in one or both of these (``either``).
-        cutoffs: For an extended tokenizer, measurements with increasing numbers of its new tokens. Without new tokens, the
-            tokenizer keeps its pre-tokenizer and the order of its merges.
+        cutoffs: For an extended tokenizer, measurements with increasing numbers of its new tokens. The pre-tokenizer and the
+            order of the merges stay the same.
     """
 
     tokens: int
@@ -83,7 +84,9 @@ class VocabularyHealth:
 
     @property
     def kinds(self) -> dict[str, frozenset[int]]:
-        """Ids of the tokens of each kind. The kinds are in the order of the tables."""
+        """The sets ``used``, ``only_steps``, ``never_used`` and ``unreachable``, keyed by these names and in the order of
+        the tables.
+        """
         return {name: getattr(self, name) for name in ("used", "only_steps", "never_used", "unreachable")}
 
     @property
@@ -92,8 +95,8 @@ class VocabularyHealth:
         return sum(script == PARTS for script in self.scripts.values())
 
     def by_script(self) -> dict[str, dict[str, int]]:
-        """Return, for each script, the number of its ``tokens`` and the number of its tokens of each kind. The largest
-        script is first.
+        """Return a dict from scripts to numbers of tokens: all ``tokens`` of the script, and those in each set of `kinds`.
+        The script with the most tokens comes first.
         """
         totals = Counter(self.scripts.values())
         counts = {name: Counter(map(self.scripts.__getitem__, ids)) for name, ids in self.kinds.items()}
@@ -119,7 +122,7 @@ class VocabularyHealth:
 def health_of(
     data: TokenizerData, files: Iterable[CorpusFile], *, text_field: str = "text", on_progress: Progress | None = None
 ) -> VocabularyHealth:
-    """Measure the health of a vocabulary on the documents of files.
+    """Measure which tokens of a vocabulary the documents of files use, and which tokens no text can use.
 
     Arguments and errors are those of `hf_sgpe.evaluation.token_use.use_of_tokens`.
     """
@@ -147,7 +150,7 @@ def health_of(
 
 
 def unreachable_ids(data: TokenizerData) -> set[int]:
-    """Return the ids of ordinary tokens whose bytes, taken as a text, are encoded as other tokens.
+    """Return the ids of unreachable tokens: ordinary tokens whose own bytes, taken as a text, are encoded as other tokens.
 
     A part of a character is unreachable if no merges build it, or if its bytes cannot occur in text. Special and added
     tokens are not ordinary tokens.
@@ -214,7 +217,8 @@ def _is_text(token: bytes) -> bool:
 
 
 def new_tokens_of(data: TokenizerData) -> list[bytes]:
-    """Return the tokens that extensions added, in the order of learning. For other tokenizers, return an empty list.
+    """Return the tokens that extensions added to a tokenizer, in the order in which they were learned. If the tokenizer was
+    never extended, return an empty list.
 
     Each extension begins with its tokens without a merge. The tokens with a merge follow, sorted by rank.
     """
@@ -229,8 +233,8 @@ def new_tokens_of(data: TokenizerData) -> list[bytes]:
 
 
 def _cutoffs(new: int) -> list[int]:
-    """Return increasing numbers of new tokens. Each is twice the previous one, except the last, which is the number of all
-    new tokens.
+    """Return the numbers of new tokens with which an extended tokenizer is measured. Each is twice the previous one, except
+    the last: it is ``new``, the number of all new tokens.
 
     >>> _cutoffs(5000), _cutoffs(80), _cutoffs(0)
     ([1000, 2000, 4000, 5000], [10, 20, 40, 80], [])
@@ -244,8 +248,8 @@ def _cutoffs(new: int) -> list[int]:
 
 
 def _measured_cutoffs(new: Sequence[int], sizes: Sequence[int], uses: Sequence[NDArray[np.int64]]) -> list[Cutoff]:
-    """Return the measurements at each cut-off. ``uses`` are the counts without new tokens, followed by the counts at each
-    cut-off.
+    """Return the measurements for each of ``sizes``, the numbers of new tokens. ``uses`` contains arrays of token counts:
+    first without new tokens, then for each size.
     """
     totals = [int(use.sum()) for use in uses]
     gain = totals[0] - totals[-1]

@@ -1,5 +1,6 @@
-"""``apply_chat_template`` for `SGPETokenizerFast`. It renders a conversation as marked text, and encodes the text according
-to the marks.
+"""``apply_chat_template`` for `SGPETokenizerFast`. It renders a conversation as text in which each character is marked as
+written by the template or by a message. When it encodes this text, it recognizes only special tokens that the template
+wrote.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ _END = "CONTINUE_FINAL_MESSAGE_TAG "
 
 
 def prepared(conversation: Any) -> Any:
-    """Prepare a conversation, or a list of conversations, for a template in the same way as the newest transformers.
+    """Return a conversation, or a list of conversations, prepared for a template in the same way as in the newest
+    transformers.
 
-    After this preparation, older versions render the same text.
+    Older versions then render the same text.
     """
     if isinstance(conversation, (list, tuple)) and conversation:
         first = conversation[0]
@@ -52,7 +54,7 @@ def prepared(conversation: Any) -> Any:
 
 
 def check_continued(field: bool | str) -> None:
-    """Check that the installed transformers can continue this field of a message.
+    """Check that the installed transformers can continue this field of the last message (see ``continue_final_message``).
 
     Raises:
         SGPEError: the installed transformers cannot continue this field. Old versions always continue ``content``.
@@ -77,8 +79,8 @@ def write_conversation(
     continue_final_message: bool | str,
     variables: Mapping[str, Any],
 ) -> Written:
-    """Render one conversation as marked text. The text is equal to that of
-    ``tokenizer.apply_chat_template(tokenize=False)``.
+    """Render one conversation as a `Written`, a string with a mark for each character. Apart from the marks, it equals the
+    result of ``tokenizer.apply_chat_template(tokenize=False)``.
 
     Args:
         messages: Messages from `prepared`.
@@ -113,7 +115,7 @@ def _mark_end(message: dict[str, Any], field: str) -> None:
 
 
 def finder_for(tokenizer: PreTrainedTokenizerFast) -> Finder:
-    """Return a `Finder` for the special tokens of a tokenizer."""
+    """Return a `Finder` that searches text for the special tokens of a tokenizer."""
     tokens = tokenizer.added_tokens_decoder.values()
 
     # The backend searches for tokens with ``normalized`` later, in the text between these tokens.
@@ -123,9 +125,7 @@ def finder_for(tokenizer: PreTrainedTokenizerFast) -> Finder:
 
 
 def is_harmless(tokenizer: PreTrainedTokenizerFast, text: Written) -> bool:
-    """Return whether a text can be encoded without its marks: whether the only special tokens found in the text are those of
-    the template.
-    """
+    """Return whether a text can be encoded without its marks. It can if the template wrote all special tokens in it."""
     if tokenizer._tokenizer.normalizer and any(
         token.special and token.normalized for token in tokenizer.added_tokens_decoder.values()
     ):
@@ -134,7 +134,7 @@ def is_harmless(tokenizer: PreTrainedTokenizerFast, text: Written) -> bool:
 
 
 def warn_without_answers(source: str) -> None:
-    """Warn once, as transformers does, if a template does not mark answers. In this case every mask is zero."""
+    """If a template does not mark the assistant's answers, warn once, as transformers does, that the mask is all zeros."""
     if not re.search(r"\{%[-+]?\s*generation\s*[-+]?%\}", source):
         logger.warning_once(
             "return_assistant_tokens_mask==True but chat template does not contain `{% generation %}` keyword: the mask is "
@@ -153,7 +153,8 @@ def answer_mask(text: str, encoding: Encoding) -> list[int]:
 def encode_written(
     tokenizer: PreTrainedTokenizerFast, text: Written | Sequence[Written], options: Mapping[str, Any]
 ) -> BatchEncoding:
-    """Return ``tokenizer._encode_plus(text, **options)``, but find only the template's own special tokens in the text.
+    """Encode rendered text as ``tokenizer._encode_plus(text, **options)`` does, but recognize only special tokens that the
+    template wrote.
 
     Raises:
         SGPEError: the options add special tokens around the text, treat the text as split into words, or contain a text
@@ -197,7 +198,9 @@ def encode_written(
 def _pieces(
     tokenizer: PreTrainedTokenizerFast, texts: Sequence[Written], options: Mapping[str, Any]
 ) -> list[list[tuple[Part, Encoding]]]:
-    """Return the parts of each text with their encodings."""
+    """Cut each text into parts (see `Part`), and encode the parts. Return one list for each text: pairs of a part and its
+    encoding.
+    """
     split = options.get("split_special_tokens")
     if split is None:
         split = tokenizer.split_special_tokens
@@ -226,14 +229,16 @@ def _copy(backend: Tokenizer) -> Tokenizer:
 
 
 def _inside_text(pre_tokenizer: PreTokenizer | None) -> PreTokenizer | None:
-    """Return a pre-tokenizer for parts from inside a text. With the scheme ``first``, no space is put before such parts."""
+    """Return a pre-tokenizer for a part that does not begin a text. A Metaspace with the scheme ``first`` is replaced,
+    because it must not put a space before such a part.
+    """
     if not isinstance(pre_tokenizer, Metaspace) or pre_tokenizer.prepend_scheme != "first":
         return pre_tokenizer
     return Metaspace(pre_tokenizer.replacement, prepend_scheme="never", split=pre_tokenizer.split)
 
 
 def _joined(pieces: Iterable[tuple[Part, Encoding]]) -> Encoding:
-    """Join the encodings of a text's parts. `Encoding.merge` would lose offsets."""
+    """Join the encodings of a text's parts into one encoding. `Encoding.merge` is not used, because it loses offsets."""
     whole: dict[str, list[Any]] = {
         name: [] for name in ("ids", "type_ids", "tokens", "special_tokens_mask", "attention_mask")
     }

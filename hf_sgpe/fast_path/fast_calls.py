@@ -1,8 +1,10 @@
-"""The fast lane of `SGPETokenizerFast`: the native kernel answers calls that need only ids, masks, offsets and lengths.
+"""The fast lane of `SGPETokenizerFast`: the native kernel of this package answers calls that need only ids, masks, offsets
+and lengths.
 
-The backend answers all other calls (pairs, overflow, text split into words). It also answers all calls if `BPETokenizer`
-cannot reproduce the tokenizer exactly. For ``word_ids``, ``char_to_token`` and similar methods of a result, transformers
-needs the backend's encodings. These encodings are computed on first use. Every field of a result equals the backend's.
+The backend, a tokenizer of the ``tokenizers`` library, answers all other calls (pairs, overflow, text split into words). It
+also answers all calls if `BPETokenizer` cannot reproduce the tokenizer exactly. For ``word_ids``, ``char_to_token`` and
+similar methods of a result, transformers needs the backend's encodings. These encodings are computed on first use. Every
+field of a result equals the backend's.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ Offsets = list[tuple[int, int]]
 
 
 def batch_encoding(tokenizer: PreTrainedTokenizerFast, text: Any, options: dict[str, Any]) -> BatchEncoding | None:
-    """Return the result of ``tokenizer._encode_plus(text, **options)``, or None if the backend must compute it."""
+    """Return the result of ``tokenizer._encode_plus(text, **options)``, computed by the native kernel. If the backend must
+    compute the result, return None.
+    """
     if needs_encodings({**options, _OFFSETS: False}) or options.get("sanitize_control_tokens"):
         return None
     texts = [text] if isinstance(text, str) else text
@@ -59,7 +63,9 @@ def batch_encoding(tokenizer: PreTrainedTokenizerFast, text: Any, options: dict[
 
 
 def needs_encodings(options: Mapping[str, Any], special_tokens: int = 0) -> bool:
-    """Return whether a call needs more than ids, masks and lengths, or truncates the text to nothing."""
+    """Return whether a call needs the backend's encodings. It does if it needs more than ids, masks and lengths, or if it
+    truncates the text to nothing.
+    """
     if any(options.get(name) for name in (*_BACKEND_ONLY, _OFFSETS)):
         return True
     truncation = options.get("truncation_strategy", TruncationStrategy.DO_NOT_TRUNCATE)
@@ -82,8 +88,8 @@ def from_ids(
     """Truncate and pad rows of ids, and return them as the result of ``tokenizer._encode_plus``.
 
     Args:
-        make: Function that computes the encodings. It is called when the encodings are first used.
-        is_batch: Whether the call had a list of texts rather than a single text.
+        make: Function that computes the backend's encodings. It is called when these encodings are first used.
+        is_batch: Whether the call had a list of texts instead of a single text.
         prefix: Ids of special tokens to put before each row.
         suffix: Ids of special tokens to put after each row.
         offsets: Offsets of each row, or None if the call does not request offsets.
@@ -111,7 +117,9 @@ def from_ids(
 
 
 def tokens(tokenizer: PreTrainedTokenizerFast, text: Any, add_special_tokens: bool) -> list[str] | None:
-    """Return the result of ``tokenizer.tokenize`` without other options, or None if the backend must compute it."""
+    """Return the tokens of a text, as ``tokenizer.tokenize`` does without other options. If the backend must compute them,
+    return None.
+    """
     encoded = batch_encoding(tokenizer, text, {"add_special_tokens": add_special_tokens}) if isinstance(text, str) else None
     if encoded is None:
         return None
@@ -119,21 +127,23 @@ def tokens(tokenizer: PreTrainedTokenizerFast, text: Any, add_special_tokens: bo
 
 
 def open_for(tokenizer: PreTrainedTokenizerFast, bpe: BPETokenizer) -> None:
-    """Open the fast lane of a tokenizer that was made from ``bpe``, unless tokens have been added to the tokenizer since."""
+    """Open the fast lane of a tokenizer that was made from ``bpe``. If tokens have been added to the tokenizer since then,
+    do nothing.
+    """
     if tokenizer.get_added_vocab() == bpe.data.added_ids:
         _lanes[tokenizer] = _Lane(bpe, _fingerprint(tokenizer))
 
 
 def close_for(tokenizer: PreTrainedTokenizerFast) -> None:
-    """Close the lane of a tokenizer before its tokens change. A later call opens a new lane."""
+    """Close the fast lane of a tokenizer whose tokens are about to change. A later call opens a new lane."""
     for encodings in list(_waiting.pop(tokenizer, ())):
         encodings.make()  # with the tokens as they are before the change
     _lanes.pop(tokenizer, None)
 
 
 class _Lane:
-    """A tokenizer's kernel, with the fingerprint of the backend from which the kernel was made. If ``bpe`` is None, the lane
-    is closed.
+    """A fast lane: the tokenizer ``bpe`` that answers calls, and the fingerprint of the backend from which it was made. If
+    ``bpe`` is None, the lane is closed.
     """
 
     def __init__(self, bpe: BPETokenizer | None, fingerprint: tuple[Any, ...] | None) -> None:
@@ -207,8 +217,8 @@ def _columns(
     options: Mapping[str, Any],
     offsets: list[Offsets] | None = None,
 ) -> dict[str, Any]:
-    """Return the padded columns of a result. Rows begin with ``before`` special tokens and end with ``after`` special
-    tokens.
+    """Return the fields of a result, such as ``input_ids`` and ``attention_mask``, padded. The rows already begin with
+    ``before`` special tokens, and end with ``after`` special tokens.
     """
     lengths = [len(row) for row in rows]
     target = padded_length(lengths, options)
@@ -263,7 +273,9 @@ def backend_lock(tokenizer: PreTrainedTokenizerFast) -> RLock:
 
 
 def _lane_of(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]) -> _Lane | None:
-    """Return a lane that matches the tokenizer's present state, or None if the backend should answer the call."""
+    """Return an open lane that matches the present state of the tokenizer. If the backend should answer the call, return
+    None.
+    """
     lane = _lanes.get(tokenizer)
     if lane is None:
         lane = _lanes[tokenizer] = _Lane(None, None)
@@ -297,10 +309,10 @@ _MODEL_OPTIONS = (
 
 
 def _fingerprint(tokenizer: PreTrainedTokenizerFast) -> tuple[Any, ...] | None:
-    """Return the part of a backend's state that affects ids and can be read in microseconds. Return None for a backend with
-    components written in Python.
+    """Return the part of a backend's state that affects ids and can be read in microseconds. If the backend has components
+    written in Python, return None.
 
-    Only the sizes of the vocabulary and the merges are included, so a new model of the same size is not noticed.
+    Of the vocabulary, only the size is included, so another model with a vocabulary of the same size is not noticed.
     """
     backend = tokenizer._tokenizer
     model = backend.model
@@ -319,7 +331,7 @@ def _fingerprint(tokenizer: PreTrainedTokenizerFast) -> tuple[Any, ...] | None:
 
 
 def padded_length(lengths: list[int], options: Mapping[str, Any]) -> int:
-    """Return the length to which rows of these lengths are padded, or 0 if they are not padded."""
+    """Return the length to which rows with these lengths are padded. If they are not padded, return 0."""
     strategy = options.get("padding_strategy", PaddingStrategy.DO_NOT_PAD)
     if strategy == PaddingStrategy.DO_NOT_PAD:
         return 0
@@ -329,7 +341,7 @@ def padded_length(lengths: list[int], options: Mapping[str, Any]) -> int:
 
 
 class _Encodings(Sequence[Any]):
-    """The backend's encodings of a batch, computed on first use. Pickled and copied as a list."""
+    """The backend's encodings of a batch, computed on first use. A pickle or a copy of this sequence is a list."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, size: int, make: Callable[[], list[Encoding]]) -> None:
         self._tokenizer = tokenizer

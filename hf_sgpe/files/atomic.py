@@ -1,7 +1,7 @@
 """Atomic writes: a file is written under a temporary name and then renamed, so a failure leaves no incomplete file.
 
-For each temporary file, the process holds a lock file in the same folder. The lock ends with the process. So a temporary
-file whose lock is free was left by a killed process. The next process that writes into the folder removes such files.
+For each temporary file, the process holds a lock file in the same folder. The lock ends with the process. So if the lock of
+a temporary file is free, a killed process left the file. The next process that writes into the folder removes such files.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ _SUFFIX = ".hf_sgpe"
 
 @contextmanager
 def atomic_directory(directory: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary folder. If the block succeeds, move each file in this folder into ``directory``.
+    """Yield a temporary folder. If the block succeeds, all files in this folder are moved into ``directory``. If it fails,
+    they are removed.
 
-    ``directory`` is created if it does not exist. Other files in ``directory`` stay. After a failure, no new file is left.
+    ``directory`` is created if it does not exist. Other files in ``directory`` stay.
 
     Raises:
         NotADirectoryError: ``directory`` is a file.
@@ -53,7 +54,7 @@ def atomic_directory(directory: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary path. If the block succeeds, the file at this path is renamed to ``path``. Otherwise the file is
+    """Yield the path of a temporary file. If the block succeeds, this file is renamed to ``path``. If it fails, the file is
     removed.
 
     If ``path`` is a link, its target is replaced and the link stays.
@@ -137,7 +138,11 @@ def check_file(path: str | os.PathLike[str]) -> None:
 
 
 def _folder_above(target: Path) -> Path:
-    """Return the nearest parent of ``target`` that exists."""
+    """Return the nearest parent of ``target`` that exists.
+
+    Raises:
+        NotADirectoryError: this parent is a file.
+    """
     above = next(parent for parent in target.absolute().parents if parent.exists())
     if not above.is_dir():
         raise NotADirectoryError(f"{above} is a file: nothing can be written below it")
@@ -146,7 +151,7 @@ def _folder_above(target: Path) -> Path:
 
 @contextmanager
 def _errors_name(target: Path) -> Iterator[None]:
-    """Replace the name of a temporary file by ``target`` in file-system errors raised in the ``with`` block."""
+    """Make file-system errors raised in the ``with`` block name ``target`` instead of a temporary file."""
     try:
         yield
     except OSError as error:

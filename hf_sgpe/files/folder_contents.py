@@ -30,7 +30,9 @@ def tokenizer_file(folder: Path) -> str | None:
 
 
 def tokens_in(file: Path) -> int | None:
-    """Return the number of tokens in any ``tokenizer.json``, or None if the file cannot be read."""
+    """Return the number of tokens in a ``tokenizer.json``, whatever its type of model. If the file cannot be read, return
+    None.
+    """
     try:
         content = read_json(file)
         added = {token["content"] for token in content.get("added_tokens") or ()}
@@ -41,7 +43,8 @@ def tokens_in(file: Path) -> int | None:
 
 
 def vocabulary_file(names: Iterable[str]) -> str | None:
-    """Find the vocabulary file of a tokenizer among the names of files in a folder. Return None if there is no such file.
+    """Return the name of a tokenizer's vocabulary file, given the names of the files in a folder. If there is no such file,
+    return None.
 
     If there are several such files, return the most complete one. ``tokenizer.json`` is the most complete.
 
@@ -61,15 +64,15 @@ def why_no_tokenizer(names: Iterable[str], where: str) -> str:
     unknown, return an empty string.
 
     Args:
-        names: Names of the files.
+        names: Names of the files in the folder or repository.
         where: The folder, or ``user/name`` of the repository.
     """
     return f", {_adapter(where)}" if ADAPTER_FILE in names else ""
 
 
 def why_no_model(folder: Path) -> str:
-    """Return the end of a message about a missing model: what the folder contains instead, and a remedy. Return an empty
-    string if the contents are not recognised.
+    """Return the end of an error message about a missing model: what the folder contains instead, and a remedy. If the
+    contents are not recognised, return an empty string.
     """
     return f", {_adapter(str(folder))}" if (folder / ADAPTER_FILE).is_file() else ""
 
@@ -81,5 +84,7 @@ def _adapter(where: str) -> str:
 
 
 def export_line(file: str, folder: str, pattern: str) -> str:
-    """Return the command that converts a file without a split pattern to a folder with a ``tokenizer.json``."""
+    """Return the command that converts a tokenizer file without a split pattern, such as ``merges.txt``, to a folder with a
+    ``tokenizer.json``.
+    """
     return f"hf-sgpe export {quote(file)} --pattern {pattern} --out {quote(f'{folder}-hf')}"

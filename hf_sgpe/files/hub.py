@@ -60,7 +60,8 @@ def download(
     token: bool | str | None = None,
     cache_dir: str | Path | None = None,
 ) -> Path:
-    """Return the local path of a file from a model repository. Download the file unless its current version is in the cache.
+    """Return the local path of a file from a model repository. If the current version of the file is not in the cache, it is
+    downloaded.
 
     Args:
         repo: ``user/name``.
@@ -102,7 +103,7 @@ def download(
 
 
 def names_in(repo: str, *, revision: str | None = None, token: bool | str | None = None) -> list[str]:
-    """Return the paths of the files in a repository, or an empty list if the Hub does not answer."""
+    """Return the paths of the files in a repository. If they cannot be listed, return an empty list."""
     from huggingface_hub import HfApi
 
     try:
@@ -113,8 +114,8 @@ def names_in(repo: str, *, revision: str | None = None, token: bool | str | None
 
 
 def download_model(name: str) -> Path:
-    """Return the local folder of a model, with weights, configuration and tokenizer. Download the files that are not in the
-    cache.
+    """Return the local folder of a model, with weights, configuration and tokenizer. Files that are not in the cache are
+    downloaded.
 
     Args:
         name: ``user/name``, or ``user/name@revision``.
@@ -159,15 +160,15 @@ def hub_errors(start: str) -> Iterator[None]:
 
 
 class Patience:
-    """A policy for retries. Each wait is longer than the previous one, and too many failures in a row end the retries with
-    an error.
+    """A policy for retries. Each wait is twice as long as the previous one. After `_TRIES` failures in a row, the last error
+    is raised.
     """
 
     def __init__(self) -> None:
         self._failures = 0
 
     def wait_after(self, error: Exception) -> None:
-        """Wait before the next try.
+        """Wait after a failure, before the next try.
 
         Raises:
             Exception: ``error`` itself, if a retry cannot help or there were too many retries.

@@ -29,7 +29,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def optional_json(path: Path) -> dict[str, Any]:
-    """Return the JSON object in a file, or an empty one if there is no such file. Errors are those of `read_json`."""
+    """Return the JSON object in a file. If there is no such file, return an empty dict. Errors are those of `read_json`."""
     return read_json(path) if path.is_file() else {}
 
 

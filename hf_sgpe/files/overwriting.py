@@ -35,7 +35,8 @@ def check_new_folder(
         whole: Whether the folder must be empty.
 
     Raises:
-        SGPEError: the folder has a model, a tokenizer or one of the files, and ``overwrite`` is not set.
+        SGPEError: ``overwrite`` is not set, and the folder has a model, a tokenizer or one of the files (with ``whole``: any
+            file).
     """
     path = Path(folder)
     if overwrite or not os.fspath(folder) or not path.is_dir():
@@ -50,7 +51,7 @@ def check_new_folder(
 
 
 def _held(folder: Path) -> str:
-    """Return a phrase for the model or the tokenizer in a folder, or an empty string if the folder has neither."""
+    """Return a phrase that names the model or tokenizer in a folder. If the folder has neither, return an empty string."""
     if model := model_file(folder):
         return f"a model ({model}), which needs its own tokenizer"
     if tokenizer := tokenizer_file(folder):

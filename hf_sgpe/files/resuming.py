@@ -55,7 +55,8 @@ def keep_settings(folder: Path, settings: Mapping[str, Any]) -> None:
 
 
 def check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Check that the results in a folder were made with ``settings``.
+    """Check that the results in a folder were made with ``settings``. If the folder has no file of settings, nothing is
+    checked.
 
     Raises:
         SGPEError: some settings differ. The message names these settings.
@@ -75,8 +76,8 @@ def check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
 
 
 def differing(settings: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings whose values in ``kept`` differ, as a dict from names to these values (None for a missing
-    setting).
+    """Compare settings with those of an earlier run, ``kept``. Return a dict with the earlier values of the settings that
+    differ, keyed by name. If a setting is missing in ``kept``, its value is None.
 
     >>> differing({"steps": 5, "files": ("a",)}, {"steps": 6, "files": ["a"]})
     {'steps': 6}

@@ -1,7 +1,7 @@
-"""A search for the damaged file when transformers cannot load a tokenizer. The result is a one-line error that names the
+"""A search for the damaged file of a tokenizer that transformers cannot load. The result is a one-line error that names the
 file.
 
-For a damaged file, transformers and its backend raise a KeyError, a bare Exception or a panic. None of them names the file.
+If a file is damaged, transformers and its backend raise a KeyError, a bare Exception or a panic, which do not name the file.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ def check_loaded(tokenizer: PreTrainedTokenizerFast, *, gapless: bool) -> None:
 def damage_of(tokenizer_file: Path, error: BaseException, *, gapless: bool = False) -> SGPEError | None:
     """Return the error that prevents transformers from loading a ``tokenizer.json`` with the other files in its folder.
 
-    The damaged file is found by trial: first with the ``tokenizer.json`` alone, then with one other file added at a time.
+    The damaged file is found by trial: first with the ``tokenizer.json`` alone, then with the ``tokenizer.json`` and one
+    other file at a time.
 
     Args:
         error: The error that transformers raised. It is used for the message if no single file is damaged.

@@ -29,11 +29,11 @@ class Format:
     Attributes:
         name: The value of ``hf-sgpe export --format``.
         ending: The ending of the file names. It is empty for a folder.
-        holds: The content of a file, as a short phrase.
-        read: Function that reads a tokenizer. Its arguments are the source (a path or repository) and ``read_options``. None
-            for a write-only format.
-        write: Function that writes a tokenizer and returns a summary. Its arguments are the tokenizer, the path and
-            ``write_options``. None for a read-only format.
+        holds: A short phrase that says what a file of this format contains.
+        read: Function that reads a tokenizer. Its arguments are the source (a path or repository) and the keyword arguments
+            in ``read_options``. None if the format can only be written.
+        write: Function that writes a tokenizer and returns a summary. Its arguments are the tokenizer, the path and the
+            keyword arguments in ``write_options``. None if the format can only be read.
         read_options: Names of the keyword arguments of ``read``. They pass information that is not in the file.
         write_options: Names of the keyword arguments of ``write``. The argument ``model`` is the folder of a model that is
             written together with the tokenizer.
@@ -67,8 +67,8 @@ def add_format(form: Format) -> None:
 
 
 def format_of(source: str | os.PathLike[str]) -> Format:
-    """Return the format of a file. The ending of the file's name decides; if no ending matches, the content of the file
-    decides. If no format matches, the result is ``folder``.
+    """Return the format of a file, folder or Hub repository. The ending of the name decides. If no format has this ending,
+    the content of the file decides. If no format matches the content either, the result is ``folder``.
 
     >>> format_of("my.tiktoken").name, format_of("user/name").name
     ('tiktoken', 'folder')

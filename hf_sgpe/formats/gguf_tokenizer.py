@@ -1,4 +1,4 @@
-"""Reading the tokenizer in a GGUF file."""
+"""A reader for the tokenizer in a GGUF file."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _LONGEST = 2**30  # the largest value in bytes, as in llama.cpp: limits the memo
 
 
 def read_tokenizer(path: Path) -> TokenizerData:
-    """Return the exact tokenizer of a GGUF file. The file must come from `hf_sgpe.weights.gguf.write`, or be of the kind
-    ``llama``.
+    """Return the exact tokenizer of a GGUF file. The file must contain a ``tokenizer.json``, as files from
+    `hf_sgpe.weights.gguf.write` do, or a tokenizer of the kind ``llama`` (the value of ``tokenizer.ggml.model``).
 
     Raises:
-        SGPEError: the file is damaged; it is not a GGUF file; or it is of another kind and contains no ``tokenizer.json``.
+        SGPEError: the file is damaged, is not a GGUF file, or contains neither of the two.
         NotByteLevelError: no ``tokenizer.json`` could produce the ids that the scores in the file produce.
-        NotInstalledError: the file is from another program, and sentencepiece or protobuf is not installed.
+        NotInstalledError: the file contains no ``tokenizer.json``, and sentencepiece or protobuf is not installed.
     """
     values = metadata(path, TOKENIZER_KEY, SETTINGS_KEY, TEMPLATE_KEY, KIND_KEY)
     if TOKENIZER_KEY not in values and values.get(KIND_KEY) == "llama":
@@ -49,8 +49,8 @@ def read_tokenizer(path: Path) -> TokenizerData:
 
 
 def _of_scores(path: Path, chat_template: str | None) -> TokenizerData:
-    """Return the tokenizer of a file of the kind ``llama``. Such a file contains the pieces and the scores of a
-    SentencePiece model.
+    """Return the tokenizer of a GGUF file whose ``tokenizer.ggml.model`` is ``llama``. Such a file contains the tokens and
+    the scores of a SentencePiece model.
     """
     prefix = "tokenizer.ggml."
     lists = ("tokens", "scores", "token_type")
@@ -74,7 +74,7 @@ def _of_scores(path: Path, chat_template: str | None) -> TokenizerData:
 
 
 def check_tokenizer(path: Path, tokenizer: TokenizerData, name: str = "") -> None:
-    """Check that a tokenizer has the same tokens as a GGUF file. The file may come from any tool.
+    """Check that each id of a tokenizer belongs to the same token as in a GGUF file. The file may come from any program.
 
     Args:
         name: Name of the tokenizer for the error message.
@@ -93,7 +93,7 @@ def check_tokenizer(path: Path, tokenizer: TokenizerData, name: str = "") -> Non
 
 
 def metadata(path: Path, *names: str) -> dict[str, Any]:
-    """Return those entries of a GGUF file's metadata that have the given names.
+    """Return the metadata of a GGUF file as a dict, with only the entries called ``names``. Missing entries are left out.
 
     Raises:
         SGPEError: the file is damaged or not a GGUF file.

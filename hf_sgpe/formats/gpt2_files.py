@@ -1,7 +1,7 @@
 """The two files that GPT-2 introduced, ``vocab.json`` and ``merges.txt``.
 
-The files contain neither the split pattern nor the list of special tokens. Either the caller passes both, or both come from
-the tokenizer class that the settings in the same folder name.
+The files contain neither the split pattern nor the list of special tokens. `read` takes both as arguments. `translated`
+takes both from the tokenizer class that the settings in the same folder name.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FLAGS = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": 
 def read(
     vocab: Path, merges: Path, *, pattern: str, special_tokens: Sequence[str] = (), ignore_merges: bool = False
 ) -> TokenizerData:
-    """Return the tokenizer of a ``vocab.json`` and a ``merges.txt``.
+    """Read a tokenizer from a ``vocab.json`` and a ``merges.txt``.
 
     Args:
         vocab: File with a JSON object that maps vocabulary strings to ids.
@@ -66,7 +66,8 @@ def read(
 
 
 def translated(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Translate a folder's files. Return the content of an equivalent ``tokenizer.json`` and ``tokenizer_config.json``.
+    """Translate the files of GPT-2's format in a folder. Return the contents of an equivalent ``tokenizer.json`` and of an
+    equivalent ``tokenizer_config.json``.
 
     The result has the same added tokens as in transformers. They come from ``tokenizer_config.json``. If that file has no
     added tokens, they come from ``added_tokens.json`` and ``special_tokens_map.json``. The special tokens of the tokenizer's
@@ -107,7 +108,7 @@ def _is_of_gpt2(vocab: Mapping[str, int]) -> bool:
 
 
 def _merges(path: Path) -> list[tuple[str, str]]:
-    """Return the merges of a ``merges.txt``, spelled as in the file."""
+    """Return the merges of a ``merges.txt`` as pairs of tokens, spelled as in the file."""
     pairs = []
     for number, line in enumerate(read_utf8(path).split("\n"), 1):
         if not line or (number == 1 and line.startswith("#version")):
@@ -122,8 +123,8 @@ def _merges(path: Path) -> list[tuple[str, str]]:
 def _added_tokens(
     settings: Mapping[str, Any], added_ids: Mapping[str, int], vocab: Mapping[str, int]
 ) -> list[dict[str, Any]]:
-    """Return ``added_tokens`` of the equivalent ``tokenizer.json``: first the tokens with ids, then the special tokens
-    without an id.
+    """Return the entry ``added_tokens`` of the equivalent ``tokenizer.json``, sorted by id. Special tokens for which the
+    files give no id get their id from `model_vocab.loaded_id`.
     """
     roles = [*_ROLES, *(name for name in settings if name.endswith("_token") and name not in _ROLES)]
     extra = settings.get("extra_special_tokens") or settings.get("additional_special_tokens") or []
@@ -149,7 +150,7 @@ def _added_tokens(
 
 
 def _pre_tokenizer(kind: TokenizerClass, add_prefix_space: bool) -> dict[str, Any]:
-    """Return the ``pre_tokenizer`` of a tokenizer class."""
+    """Return the entry ``pre_tokenizer`` of a ``tokenizer.json`` for a tokenizer class."""
     if kind.pattern == "gpt2":
         return {**BYTE_LEVEL, "add_prefix_space": add_prefix_space, "trim_offsets": True, "use_regex": True}
     pattern = {"Regex": SPLIT_PATTERNS[kind.pattern]}
@@ -159,7 +160,7 @@ def _pre_tokenizer(kind: TokenizerClass, add_prefix_space: bool) -> dict[str, An
 
 
 def _post_processor(kind: TokenizerClass, settings: Mapping[str, Any], ids: Mapping[str, int]) -> dict[str, Any]:
-    """Return the ``post_processor`` of a tokenizer class with the given settings."""
+    """Return the entry ``post_processor`` of a ``tokenizer.json`` for a tokenizer class with these settings."""
     texts = {
         role: value["content"] if isinstance(value, Mapping) else value
         for role, value in settings.items()

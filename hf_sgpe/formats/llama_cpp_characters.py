@@ -1,8 +1,10 @@
-"""llama.cpp's built-in tokenizer of the kind ``llama``, for tokenizers whose merges join characters.
+"""Comparison of llama.cpp's built-in tokenizer ``llama`` with tokenizers whose merges join characters: on which text do the
+ids differ?
 
-Like SentencePiece, it joins any two neighbours whose joined text is a token. It joins the pair with the best score first; if
-scores are equal, it joins the leftmost pair first. So llama.cpp returns the same ids as a tokenizer on two conditions: every
-pair of symbols that forms a token is a merge, and all merges that form the same token are adjacent in the order of merges.
+Like SentencePiece, ``llama`` joins any two neighbouring symbols whose joined text is a token. It joins the pair with the
+best score first; if scores are equal, it joins the leftmost pair first. So llama.cpp returns the same ids as a tokenizer on
+two conditions. First, every pair of symbols that forms a token is a merge. Second, all merges that form the same token are
+adjacent in the order of merges.
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ _SPACE_DIFFERS = {
 
 
 def record_of(data: TokenizerData) -> PreTokenizer:
-    """Return a record of how llama.cpp handles a tokenizer's tokens. The record is that of a pre-tokenizer without
-    regexes.
+    """Return a record of the text for which llama.cpp returns different ids than this tokenizer. The record is a
+    `PreTokenizer` without regexes.
     """
     tokens = {token.decode() for token in data.vocab}
     differs = text_differs(data.normalization) or _differs(data, tokens)
@@ -35,7 +37,9 @@ def record_of(data: TokenizerData) -> PreTokenizer:
 
 
 def text_differs(normalization: str) -> str:
-    """Return a text that llama.cpp changes differently from the normalization, or an empty string if there is none."""
+    """Return a description of the text that llama.cpp and this normalization change differently. If there is no such text,
+    return an empty string.
+    """
     if steps := steps_of(normalization):
         return f"text that the normalizer {steps[0]['type']} changes"
     return _SPACE_DIFFERS.get(normalization, "")
@@ -50,16 +54,19 @@ def scores(data: TokenizerData) -> dict[int, float]:
 
 
 def is_ordinary(data: TokenizerData, text: str) -> bool:
-    """Return whether an added token must be an ordinary token in llama.cpp.
+    """Return whether an added token must be written as an ordinary token for llama.cpp. This applies to added tokens that
+    contain U+2581 and have the spelling of an ordinary token.
 
-    llama.cpp searches text for added tokens before it replaces spaces by U+2581, and it decodes added tokens to their exact
-    spelling.
+    The reason: llama.cpp searches text for added tokens before it replaces spaces by U+2581, and it decodes added tokens to
+    their exact spelling.
     """
     return SPACE_MARK in text and data.spelled_by(text) in data.vocab
 
 
 def _differs(data: TokenizerData, tokens: Set[str]) -> str:
-    """Return the kind of ordinary text for which llama.cpp returns different ids, or an empty string if there is none."""
+    """Return a description of ordinary text for which llama.cpp returns different ids. If there is no such text, return an
+    empty string.
+    """
     if not data.byte_tokens:
         return "characters without a token"
     if data.ignore_merges:
@@ -83,7 +90,9 @@ def _differs(data: TokenizerData, tokens: Set[str]) -> str:
 
 
 def _rarely(data: TokenizerData, tokens: Set[str]) -> str:
-    """Return the kind of rare text for which llama.cpp returns different ids, or an empty string if there is none."""
+    """Return a description of rare text for which llama.cpp returns different ids. If there is no such text, return an empty
+    string.
+    """
     names = [
         *map(byte_token, range(256)),
         *(text for text in data.special_tokens if data.spelled_by(text) not in data.vocab),
@@ -104,8 +113,8 @@ def _splits(text: str, tokens: Set[str]) -> Iterator[tuple[str, str]]:
 
 
 def _token_with_two_ranks(merges: _Pairs) -> str:
-    """Return a token whose merges have the merge of another token between them, if that can change ids. Return an empty
-    string if there is no such token.
+    """Find a token that several merges form, such that a merge for another token comes between them and this can change ids.
+    If there is no such token, return an empty string.
     """
     ranks: dict[str, list[int]] = {}
     for rank, (left, right) in enumerate(merges):
@@ -116,11 +125,11 @@ def _token_with_two_ranks(merges: _Pairs) -> str:
 
 
 def _grows_from_left(character: str, merges: _Pairs, ranks: Mapping[str, list[int]]) -> bool:
-    """Return whether merges build each run of a character from the left, one character at a time, and whether these merges
-    come before all other merges that involve the character.
+    """Return whether merges build each run of a character from the left, one character at a time, before all other merges
+    that involve the character.
 
-    If they do, the order of other merges that make such runs never matters. In Gemma, these other merges are between merges
-    of other runs.
+    If so, the order of the remaining merges that form such runs never matters. In Gemma, these remaining merges are
+    scattered among the merges for runs of other characters.
     """
     runs = {token: places for token, places in ranks.items() if not token.strip(character)}
     lengths = range(2, len(runs) + 2)

@@ -26,11 +26,11 @@ class PreTokenizer:
 
     Attributes:
         name: The value of ``tokenizer.ggml.pre`` in a GGUF file.
-        regexes: The regexes with which models split text, in the order in which they are applied.
+        regexes: The regexes with which models with this pre-tokenizer split text, in the order in which they are applied.
         takes_words: Whether a word that is in the vocabulary becomes a single token, whatever the merges are.
         also: Other names with the same regexes and the same ``takes_words``, separated by spaces.
-        differs: Ordinary text that llama.cpp and the regexes split differently, or an empty text.
-        rarely: Rare text that llama.cpp and the regexes split differently, or an empty text.
+        differs: Description of ordinary text that llama.cpp and the regexes split differently, or an empty string.
+        rarely: Description of rare text that llama.cpp and the regexes split differently, or an empty string.
     """
 
     name: str
@@ -50,7 +50,8 @@ class PreTokenizer:
 
 
 def of_patterns(patterns: str | Sequence[str]) -> list[PreTokenizer]:
-    """Return the records of all pre-tokenizers for these patterns, ordered from the most exact to the least exact.
+    """Return the records of all pre-tokenizers whose regexes are these patterns. Pre-tokenizers that split ordinary text
+    exactly like the patterns come first.
 
     >>> [record.name for record in of_patterns("o200k")]
     ['granite-embed-multi-97m', 'gpt-4o']
@@ -95,7 +96,8 @@ _DIGITS = re.compile(r"\[\\p\{N\}((?:[^\x00-\x7f]-?)+)\]")
 
 
 def plain(regex: str) -> str:
-    r"""Return the plain spelling of a regex. Regexes with the same plain spelling split every text in the same way.
+    r"""Return an equivalent regex in a uniform spelling. If two regexes have the same uniform spelling, they split every
+    text in the same way.
 
     >>> plain(r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}")
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}"

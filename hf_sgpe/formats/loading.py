@@ -48,9 +48,10 @@ def find(
     also: Iterable[str] = (CONFIG_FILE, CHAT_TEMPLATE_FILE),
     also_in: str = "",
 ) -> Path:
-    """Return the path of the file that contains the vocabulary. If the argument is a file, return this file.
+    """Find a tokenizer, and return the local path of the file that contains its vocabulary. From a Hub repository, the file
+    is downloaded. If ``path_or_repo`` is a file, its path is returned.
 
-    The file is ``tokenizer.json`` or, if there is none, a vocabulary in one of the other formats
+    Otherwise, the file is ``tokenizer.json`` or, if there is none, a vocabulary in one of the other formats
     (`hf_sgpe.files.folder_contents.vocabulary_file`).
 
     Args:
@@ -104,7 +105,7 @@ def find(
 
 
 def read(path: Path) -> TokenizerData:
-    """Read a file that `find` returned, and the other files of the tokenizer in the same folder.
+    """Read a tokenizer from the file that `find` returned, and from its other files in the same folder.
 
     Raises:
         SGPEError: the file is damaged or not a BPE tokenizer.
@@ -139,8 +140,8 @@ def is_translated(path: Path) -> bool:
 
 
 def is_sentencepiece(path: Path) -> bool:
-    """Return whether a file is SentencePiece's ``tokenizer.model``. (Llama 3 has a file with the same name, but it contains
-    tiktoken's ranks.)
+    """Return whether a file is SentencePiece's ``tokenizer.model``. Llama 3 has a file with the same name that contains
+    tiktoken's ranks instead.
     """
     return path.suffix == ".model" and not tiktoken.holds_ranks(path)
 
@@ -176,7 +177,9 @@ def _of_ranks(path: Path) -> _Contents:
 
 
 class _Reader(NamedTuple):
-    """A reader of one format. It recognises the files of this format, and returns their `contents_of`."""
+    """A reader of one format: a function that recognises the files of this format, and a function that returns their
+    contents as `contents_of` does.
+    """
 
     recognises: Callable[[Path], bool]
     contents: Callable[[Path], _Contents]

@@ -1,8 +1,9 @@
-"""``model.vocab`` of ``tokenizer.json``: a single map from spellings to ids, although there are two kinds of tokens.
+"""The field ``model.vocab`` of a ``tokenizer.json``: one dict from spellings to ids for two kinds of tokens, which are
+spelled differently.
 
 An ordinary token consists of bytes, which are spelled in GPT-2's alphabet, or as SentencePiece spells text. An added token
-is text, and its spelling is the text itself. So "ß" can be the added token "ß" or the byte 0xDF. A spelling in
-``added_tokens`` is also an ordinary token if the model can produce the bytes of this spelling.
+is text, and its spelling is the text itself. So "ß" can be the added token "ß" or the byte 0xDF. If the model can produce
+the bytes that a spelling in ``added_tokens`` means, the spelling is also an ordinary token.
 """
 
 from __future__ import annotations
@@ -29,12 +30,11 @@ def also_ordinary(
     ignore_merges: bool = False,
     by_characters: bool = False,
 ) -> dict[str, bytes]:
-    """Return the added tokens whose texts the model would also use as ordinary tokens. The result is a dict from these texts
-    to the bytes of the ordinary tokens.
+    """Find the added tokens whose texts the model would also use as ordinary tokens. Return a dict from these texts to the
+    bytes of the ordinary tokens.
 
     The model uses a text as an ordinary token if the text spells a single byte, a part of a merge, or the result of a merge.
-    With ``ignore_merges``, the model also uses a text that spells a word, unless the bytes of the word are the bytes of the
-    text itself.
+    With ``ignore_merges``, the model also uses a text that spells a word other than the text itself.
 
     Args:
         texts: Texts of added tokens in ``model.vocab``.
@@ -68,8 +68,8 @@ def left_out(data: TokenizerData) -> list[str]:
 
 
 def vocab_of(data: TokenizerData) -> dict[str, int]:
-    """Return ``model.vocab``, a dict from spellings to ids. Added tokens are included if possible, because loading renumbers
-    all added tokens that are left out.
+    """Return ``model.vocab``, a dict from spellings to ids. Added tokens are included if possible, because added tokens that
+    are not in it get new ids when the file is loaded.
 
     Raises:
         SGPEError: an added token is spelled like an ordinary token, and loading would change its id.
@@ -91,7 +91,7 @@ def vocab_of(data: TokenizerData) -> dict[str, int]:
 
 
 def read(content: Mapping[str, Any], normalization: str, *, by_characters: bool, has_bytes: bool) -> dict[str, Any]:
-    """Return the arguments for `TokenizerData`, read from the model and the added tokens of a ``tokenizer.json``.
+    """Read the model and the added tokens of a ``tokenizer.json``. Return them as keyword arguments for `TokenizerData`.
 
     Args:
         has_bytes: Whether strings such as ``<0x0A>`` are tokens for single bytes.
@@ -178,8 +178,8 @@ def _knows_the_later_only() -> bool:
 
 
 def loaded_id(text: str, vocab: Mapping[str, int], added: Iterable[int]) -> int:
-    """Return the id of an added token after loading: its id in ``model.vocab`` or, if it has none there, the next free
-    id.
+    """Return the id that an added token gets when a ``tokenizer.json`` is loaded. If the token is in ``model.vocab``, this
+    is its id there, otherwise the next free id.
 
     Args:
         added: Ids of all earlier added tokens.

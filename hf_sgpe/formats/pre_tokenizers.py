@@ -1,4 +1,4 @@
-"""Translating the pre-tokenizers in a ``tokenizer.json`` into split regexes for `Splitting`, and back."""
+"""Translation of the pre-tokenizers in a ``tokenizer.json`` into split regexes for `Splitting`, and back."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def regexes_of(pre_tokenizer: Mapping[str, Any] | None, merges: Iterable[tuple[b
     """Return regexes that, applied one after another, split text as the pre-tokenizers do.
 
     Falcon splits at digits after ByteLevel. At that point, some bytes of other characters are spelled ``²`` or ``¼``, which
-    count as digits. Such a split is ignored if no merge joins a digit byte with any other byte. In that case, the split
-    changes no token.
+    count as digits. If no merge joins a byte that is spelled as a digit with another byte, such a split changes no token and
+    is ignored.
 
     Raises:
         NotByteLevelError: split regexes cannot express the pre-tokenizers.
@@ -72,7 +72,7 @@ _DIGIT_BYTES = frozenset(byte for byte in range(256) if bytes_to_string(bytes([b
 
 
 def _joins_digits(merges: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Return whether any merge joins a byte spelled as a digit with another byte."""
+    """Return whether any merge joins a byte that is spelled as a digit with a byte that is not."""
     return any((left[-1] in _DIGIT_BYTES) != (right[0] in _DIGIT_BYTES) for left, right in merges)
 
 
@@ -83,7 +83,9 @@ def _parts(pre_tokenizer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _regex(part: Mapping[str, Any]) -> str:
-    """Return the regex of a pre-tokenizer. The pieces of the pre-tokenizer are the matches and the text between matches."""
+    """Translate a pre-tokenizer into a regex. The pre-tokenizer splits a text into the matches of the regex and the text
+    between the matches.
+    """
     if part["type"] == "Digits":
         return _class("Digits", r"\p{N}") + ("" if part.get("individual_digits") else "+")
     if part["type"] == "Punctuation":

@@ -1,4 +1,4 @@
-"""Renumbering: new ids in the files of a tokenizer, such as a trimmed tokenizer without gaps."""
+"""Renumbering: replace the token ids in the files of a tokenizer. After trimming, for example, the new ids have no gaps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ID = ("_token_id", "_token_ids", "_token_index", "suppress_tokens")
 
 
 def ids_in(config: Mapping[str, Any]) -> Iterator[int]:
-    """Yield the token ids that a configuration and its nested configurations name."""
+    """Yield the token ids in a configuration, such as ``eos_token_id``, and in its nested configurations."""
     for name, value in config.items():
         if isinstance(value, Mapping):
             yield from ids_in(value)
@@ -21,7 +21,8 @@ def ids_in(config: Mapping[str, Any]) -> Iterator[int]:
 
 
 def moved_config(config: Mapping[str, Any], ids: Mapping[int, int]) -> dict[str, Any]:
-    """Return a configuration, such as ``generation_config.json``, with new ids. Ids without a token are removed.
+    """Return a configuration, such as the content of ``generation_config.json``, with new token ids. ``ids`` is a dict from
+    old to new ids. Token ids that it lacks are removed.
 
     >>> moved_config({"eos_token_id": [5, 9], "pad_token_id": 9, "top_k": 5}, {5: 3})
     {'eos_token_id': [3], 'pad_token_id': None, 'top_k': 5}
@@ -38,12 +39,14 @@ def moved_config(config: Mapping[str, Any], ids: Mapping[int, int]) -> dict[str,
 
 
 def moved_config_text(text: str, ids: Mapping[int, int]) -> str:
-    """Return the text of a configuration with new ids."""
+    """Return the JSON text of a configuration with new token ids (see `moved_config`)."""
     return json.dumps(moved_config(json.loads(text), ids), ensure_ascii=False, indent=2) + "\n"
 
 
 def moved_content(content: Mapping[str, Any], ids: Mapping[int, int]) -> dict[str, Any]:
-    """Return the content of a ``tokenizer.json`` with new ids in all parts except the model."""
+    """Return the content of a ``tokenizer.json`` with new token ids everywhere except in the model. ``ids`` is a dict from
+    old to new ids.
+    """
     moved = dict(content)
     moved["added_tokens"] = [{**token, "id": ids[token["id"]]} for token in content.get("added_tokens") or ()]
     moved["post_processor"] = _moved_template(content.get("post_processor"), ids)
@@ -53,7 +56,7 @@ def moved_content(content: Mapping[str, Any], ids: Mapping[int, int]) -> dict[st
 
 
 def _moved_template(part: Any, ids: Mapping[int, int]) -> Any:
-    """Return a post-processor with new ids."""
+    """Return the entry ``post_processor`` of a ``tokenizer.json`` with new token ids."""
     if not isinstance(part, Mapping):
         return part
     moved = dict(part)
@@ -70,7 +73,7 @@ def _moved_template(part: Any, ids: Mapping[int, int]) -> Any:
 
 
 def moved_settings(settings: Mapping[str, Any], ids: Mapping[int, int]) -> dict[str, Any]:
-    """Return the content of a ``tokenizer_config.json`` with new ids.
+    """Return the content of a ``tokenizer_config.json`` with new token ids. ``ids`` is a dict from old to new ids.
 
     Raises:
         SGPEError: the settings contain a token that the tokenizer does not have.
@@ -81,7 +84,7 @@ def moved_settings(settings: Mapping[str, Any], ids: Mapping[int, int]) -> dict[
             if int(id) not in ids:
                 raise SGPEError(
                     f"tokenizer_config.json has the added token {token.get('content')!r} with the id {id}, but "
-                    "tokenizer.json lacks this id: do not change the ids in tokenizer.json"
+                    "tokenizer.json has no token with this id: do not remove or renumber tokens in tokenizer.json"
                 )
         moved["added_tokens_decoder"] = {str(ids[int(id)]): token for id, token in tokens.items()}
     return moved

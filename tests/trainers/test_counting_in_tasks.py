@@ -219,11 +219,11 @@ def test_bad_input_ends_in_one_line(corpus, tmp_path):
     folder, _ = corpus
     (tmp_path / "bad.jsonl").write_text('{"text": "fine"}\n{"text": 5}\n')
     for given, message in {
-        (tmp_path / "bad.jsonl", tmp_path / "out"): r".*bad\.jsonl, line 2: field 'text' must be text, not int",
+        (tmp_path / "bad.jsonl", tmp_path / "out"): r".*bad\.jsonl, line 2: field 'text' must be a string, not int",
         (tmp_path / "nowhere", tmp_path / "out"): r".*nowhere: no such file or folder",
         (folder, tmp_path): r".* is a folder: give a file to write to",
         (folder, tmp_path / "out", "--executor", "slurm"): r"--on slurm needs --partition NAME and the program sbatch: .*",
-        (folder, tmp_path / "out", "--adding-tasks", 0): r"--adding-tasks must be a number from 1 to 99999",
+        (folder, tmp_path / "out", "--adding-tasks", 0): r"--adding-tasks must be a number from 1 to 99999, not 0",
         (folder, tmp_path / "out", "--recipe", "none"): r"--recipe none: choose from .*",
         (folder, tmp_path / "out", "--on", "moon"): r"--on moon: choose from local, slurm, ray, spark",
         (

@@ -70,7 +70,7 @@ def test_the_name_of_a_baseline_may_have_an_equals_sign(workplace):
         ("evaluate tok good.txt --baseline tok", "two tokenizers are called tok"),
         ("evaluate -t tok empty.txt", r"empty\.txt has no text to measure"),
         ("evaluate -t damaged good.txt", "not valid JSON"),
-        ("evaluate good.txt tok", "tok: a tokenizer, not text: name the tokenizer before files of text"),
+        ("evaluate good.txt tok", "tok: a tokenizer, not text: give the tokenizer before the text files"),
         ("evaluate --vocabulary tok empty.txt", r"empty\.txt: there is no text to measure"),
         ("evaluate --vocabulary tok blank.txt", r"blank\.txt: there is no text to measure"),
         (

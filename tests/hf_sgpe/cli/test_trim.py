@@ -170,11 +170,11 @@ def test_a_language_at_the_same_size(bases, texts, tmp_path, name):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("", "name the scripts to drop by --drop-script, the scripts to keep by --keep-script, or text by --unused-in"),
+        ("", "give the scripts to drop with --drop-script, the scripts to keep with --keep-script, or text with"),
         ("--unused-in empty.txt", "--unused-in empty.txt: there is no text"),
         ("--unused-in blank.txt", "--unused-in blank.txt: there is no text"),
         ("--unused-in nowhere.txt", "nowhere.txt"),
-        ("--drop-script han --keep-script latin", "name the scripts to drop by --drop-script, or the scripts to keep by"),
+        ("--drop-script han --keep-script latin", "give the scripts to drop with --drop-script, or the scripts to keep"),
         ("--drop-script thai", "the tokenizer has no tokens of thai: name other scripts"),
         ("--drop-script hann", "unknown script 'hann'"),
         ("--drop-script han --ids none", "--ids none: choose from keep, compact"),

@@ -28,7 +28,7 @@ def files(tmp_path):
 
 def test_it_is_of_one_kind(files):
     for arguments in ({}, {"files": "a", "text": "b"}, {"counts": ["a"], "iterator": ["b"]}, {"iterator": [], "text": ""}):
-        with pytest.raises(SGPEError, match="give one kind of text: files, an iterator or a text"):
+        with pytest.raises(SGPEError, match="give exactly one source of text: files, an iterator or a string"):
             Corpus.of(**arguments)
     assert Corpus.of(files) == Corpus(tuple(files))
     assert Corpus.of(str(files[0])) == Corpus((files[0],))

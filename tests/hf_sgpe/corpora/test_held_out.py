@@ -58,7 +58,7 @@ def test_names_come_from_the_value_or_from_the_file(tmp_path):
 @pytest.mark.parametrize("value", ["={file}", "a.b={file}", "si=", "="])
 def test_a_value_without_a_name_or_a_file_is_refused(tmp_path, value):
     (tmp_path / "en.txt").write_text("text\n", encoding="utf-8")
-    with pytest.raises(SGPEError, match=r"=.*: write FILE, or NAME=FILE with a name without \. and /, such as si="):
+    with pytest.raises(SGPEError, match=r"=.*: write FILE, or NAME=FILE with a NAME that contains no \. or /, such as si="):
         read_held_out([value.format(file=tmp_path / "en.txt")])
 
 

@@ -100,7 +100,7 @@ def test_what_is_not_there_is_named(folder, tmp_path, streaming):
         read_dataset(folder, text_column="body", streaming=streaming)
     with pytest.raises(SGPEError, match=r"set: .*nope"):
         list(read_dataset(folder, split="nope", streaming=streaming))
-    with pytest.raises(SGPEError, match="column 'number' must be text, not int"):
+    with pytest.raises(SGPEError, match="column 'number' must contain strings, not int"):
         list(read_dataset(folder, text_column="number", streaming=streaming))
     (tmp_path / "empty").mkdir()
     with pytest.raises(SGPEError, match=r"empty.* doesn't contain any data files"):

@@ -111,7 +111,7 @@ def test_a_character_cut_off_at_the_end_or_across_blocks_is_found(tmp_path):
         (b"[" * 200_000, "line 2: not valid JSON"),
         (b'{"body": "x"}', r"line 2: no field 'text' \(it has 'body'\)"),
         (b"[1]", r"line 2: not a JSON object"),
-        (b'{"text": 5}', "line 2: field 'text' must be text, not int"),
+        (b'{"text": 5}', "line 2: field 'text' must be a string, not int"),
         (b'{"text": "\xff"}', "line 2: not UTF-8"),
     ],
 )
@@ -142,7 +142,7 @@ def test_bad_parquet_names_the_file(tmp_path):
     pq.write_table(pa.table({"text": not_utf8}), tmp_path / "b.parquet")
     with pytest.raises(SGPEError, match=r"b\.parquet is damaged"):
         list(read_texts(tmp_path / "b.parquet"))
-    with pytest.raises(SGPEError, match="column 'n' must be text, not int"):
+    with pytest.raises(SGPEError, match="column 'n' must contain strings, not int"):
         list(read_texts(tmp_path / "a.parquet", text_field="n"))
 
 

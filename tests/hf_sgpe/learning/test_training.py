@@ -306,9 +306,9 @@ def test_a_script_left_out_is_noticed(sample, caplog):
 
 def test_one_text_is_no_iterable_of_texts():
     config = TrainingConfig(vocab_size=999)
-    with pytest.raises(SGPEError, match="not a single text"):
+    with pytest.raises(SGPEError, match="not a single string"):
         WordCounts.from_texts("hello", config)
-    with pytest.raises(SGPEError, match="item 1 of the iterator must be text, not bytes"):
+    with pytest.raises(SGPEError, match="item 1 of the iterator must be a string, not bytes"):
         WordCounts.from_texts(["hello", b"hello"], config)
 
 

@@ -71,9 +71,9 @@ def test_memory_does_not_grow_with_the_corpus():
 
 
 def test_bad_arguments():
-    with pytest.raises(SGPEError, match="not a single text"):
+    with pytest.raises(SGPEError, match="not a single string"):
         count_texts("hello", CONFIG, workers=2)
-    with pytest.raises(SGPEError, match="item 1 of the iterator must be text, not int"):
+    with pytest.raises(SGPEError, match="item 1 of the iterator must be a string, not int"):
         count_texts(["a", 5], CONFIG)
     with pytest.raises(SGPEError, match="workers must be a number from 1 to 1024"):
         count_texts(["a"], CONFIG, workers=-1)

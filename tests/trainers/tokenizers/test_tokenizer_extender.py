@@ -122,7 +122,7 @@ def test_the_same_from_every_kind_of_corpus_and_base(base, corpus, sample, tmp_p
         assert one.to_bpe().merges == merges
     expected.save_pretrained(tmp_path / "saved")
     assert AutoTokenizer.from_pretrained(tmp_path / "saved").get_vocab() == vocab
-    with pytest.raises(SGPEError, match="give one kind of text: files, an iterator or a text"):
+    with pytest.raises(SGPEError, match="give exactly one source of text: files, an iterator or a string"):
         extender.extend(base, files=[corpus], text="x")
 
 
