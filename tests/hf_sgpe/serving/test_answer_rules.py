@@ -190,10 +190,10 @@ def test_an_answer_with_tools_and_a_schema_has_one_of_both(calling):
         ({"structured_outputs": {"regex": "a", "choice": ["b"]}}, "structured_outputs", "must have one of"),
         ({"structured_outputs": {"structural_tag": "a"}}, "structured_outputs.structural_tag", "unknown parameter"),
         ({"structured_outputs": {"regex": "("}}, "structured_outputs.regex", "unclosed group"),
-        ({"structured_outputs": {"regex": 3}}, "structured_outputs.regex", "must be a non-empty text, not a number"),
-        ({"structured_outputs": {"choice": [1]}}, "structured_outputs.choice", "must be a list of non-empty texts"),
+        ({"structured_outputs": {"regex": 3}}, "structured_outputs.regex", "must be a non-empty string, not a number"),
+        ({"structured_outputs": {"choice": [1]}}, "structured_outputs.choice", "must be a list of non-empty strings"),
         ({"structured_outputs": {"grammar": "start: x"}}, "structured_outputs.grammar", "unknown name"),
-        ({"structured_outputs": {"json": "{}"}}, "structured_outputs.json", "must be a JSON schema, not a text"),
+        ({"structured_outputs": {"json": "{}"}}, "structured_outputs.json", "must be a JSON schema, not a string"),
         (
             {"structured_outputs": {"regex": "a"}, "response_format": {"type": "json_object"}},
             "structured_outputs",

@@ -60,7 +60,7 @@ def called(**function):
         ({"role": "assistant", "tool_calls": [{**CALL, "id": 3}]}, "tool_calls[0].id", "must be a string, not a number"),
         ({"role": "assistant", "tool_calls": [{**CALL, "type": "custom"}]}, "tool_calls[0]", "type function"),
         ({"role": "assistant", "content": "a", "reasoning_content": 3}, "reasoning_content", "must be a string"),
-        (called(name=""), "tool_calls[0].function.name", "must be a non-empty text"),
+        (called(name=""), "tool_calls[0].function.name", "must be a non-empty string"),
         (called(name="f", arguments="{"), "tool_calls[0].function.arguments", "must be the JSON of an object"),
         (called(name="f", arguments=DEEP), "tool_calls[0].function.arguments", "is nested too deeply|JSON of an object"),
         (called(name="f", arguments="[]"), "tool_calls[0].function.arguments", "must be the JSON of an object"),
