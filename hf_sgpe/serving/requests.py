@@ -86,7 +86,7 @@ class Asked:
         return self.echo is not None and self.top is not None
 
     def options_of(self, choice: int) -> GenerationOptions:
-        """Return the options for one of ``n`` answers. If the request has a seed, each answer gets a different seed from it."""
+        """Return the options for one of ``n`` answers. If the request has a seed, each answer gets its own seed from it."""
         seed = self.options.seed
         return self.options if seed is None else replace(self.options, seed=(seed + choice) % ((1 << 32) - 1))
 

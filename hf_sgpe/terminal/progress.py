@@ -31,8 +31,8 @@ def somebody_watches() -> bool:
 
 
 def bar_disabled(progress: bool | None) -> bool:
-    """Convert the argument ``progress`` to tqdm's argument ``disable``. If ``progress`` is None, show a bar if
-    `somebody_watches`.
+    """Return tqdm's argument ``disable`` for an argument ``progress``: True shows a bar, False hides it, and None shows it
+    if `somebody_watches`.
     """
     return not (somebody_watches() if progress is None else progress)
 
