@@ -162,8 +162,8 @@ def aligned(text: str, normalization: str) -> tuple[str, tuple[NDArray[np.int32]
 
     Returns:
         The prepared text and its alignment. The alignment consists of two arrays. For each character of the prepared text,
-            they contain the start and the end of the original characters from which it was made. Characters that were
-            normalized together have the same start and end. If nothing changed, the alignment is None.
+        they contain the start and the end of the original characters from which it was made. Characters that were normalized
+        together have the same start and end. If nothing changed, the alignment is None.
 
     >>> text, (first, last) = aligned("ae\u0301", "nfc")
     >>> text, first.tolist(), last.tolist()

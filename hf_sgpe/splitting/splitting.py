@@ -84,9 +84,9 @@ class Splitting:
         recipe: One of `RECIPES`. ``portable`` is stored as ``bpe``, which splits text into the same words.
         scripts: Names of the scripts whose words consist of syllables, or ``("all",)``. Empty for ``bpe``.
         pattern: Name of one of `SPLIT_PATTERNS`, or a regex, for all other text. Some existing tokenizers (StarCoder,
-            DeepSeek) have several patterns, which are applied one after another. ``sgpe`` has no pattern. If it is an empty
-            tuple, the whole text is one word, and the normalization must be one of `METASPACES`. With these normalizations,
-            the only other allowed pattern is `BEFORE_SPACES`.
+            DeepSeek) have several patterns, which are applied one after another. ``sgpe`` has no pattern. If ``pattern`` is
+            an empty tuple, the whole text is one word, and the normalization must be one of `METASPACES`. With these
+            normalizations, the only other allowed pattern is `BEFORE_SPACES`.
         normalization: ``none``, ``nfc`` or one of `METASPACES`; None for the recipe's default.
         special_tokens: Special tokens, which are removed from the text before it is split. None means the recipe's default.
         letters: For each script, the characters of its words as code point ranges. This is needed for tokenizers that were

@@ -7,8 +7,8 @@ a), ``O`` another letter (avagraha), ``J`` a ZWJ, ``Z`` a ZWNJ, and ``X`` a mark
 variation selector). Some scripts have more classes.
 
 A grammar is a table of states. In each state, the class of the next character determines the next state. A walk moves from
-state to state in this way, and stops before a character whose class has no entry. A syllable is the text of the longest walk
-that ends in a state where a syllable may end.
+state to state in this way, and stops before a character whose class has no entry in the current state. A syllable is the
+text of the longest walk that ends in a state where a syllable may end.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class Script:
         block: First and last code point of the Unicode block.
         others: Letters of the script that belong to no syllable. Each is a unit of its own.
         more: Additional classes in the grammars (`hf_sgpe.splitting.scripts.grammars`), as a dict from class letters to
-            characters.
+            ranges of characters.
         also: Additional names of the script: its ISO 15924 code, and its languages and their codes.
         font: Name of a font family that has the characters of the script.
         greeting: A few words with which to try out a tokenizer.
@@ -112,7 +112,7 @@ class Script:
         ends: States in which a syllable may end. ``None`` means all states.
         letter: Grammar of a visible letter.
         letter_ends: States in which a visible letter may end. ``None`` means all states.
-        letter_classes: Additional classes in the grammar of letters, as a dict from class letters to characters.
+        letter_classes: Additional classes in the grammar of letters, as a dict from class letters to ranges of characters.
         document: Grammar of a syllable in the SGPE document's recipe, if it differs from ``syllable``.
     """
 
