@@ -86,7 +86,8 @@ def learn_vocabulary(
     num_merges = max(config.vocab_size - len(specials) - len(symbols), 0)
     if config.vocab_size < len(specials) + len(symbols):
         logger.warning(
-            "vocab_size %d is too small even for the characters and frequent syllables: give a larger one", config.vocab_size
+            "vocab_size %d is too small even for the characters and the frequent syllables: give a larger vocab_size",
+            config.vocab_size,
         )
     if len(merged) > num_merges:
         raise SGPEError(

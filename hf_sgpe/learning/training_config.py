@@ -43,10 +43,10 @@ class TrainingConfig:
         vocab_size: Number of tokens in the finished tokenizer, including special tokens. For ``sgpe``, it is the number of
             special tokens, symbols and merges, as in the SGPE document. To spell all other text, the finished tokenizer also
             has tokens for bytes, characters and letters, which are not counted in ``vocab_size``.
-        recipe: One of four ways to split text. ``hybrid``: words of ``scripts`` consist of whole syllables, and ``pattern``
-            splits all other text. ``portable``: ``pattern``, which other runtimes know, splits all text, and syllables
-            inside the resulting words stay whole. ``sgpe``: text is split as in the SGPE document. ``bpe``: ``pattern``
-            splits all text, and merges start from bytes.
+        recipe: How text is split. ``hybrid``: words of ``scripts`` consist of whole syllables, and ``pattern`` splits all
+            other text. ``portable``: ``pattern``, which other runtimes know, splits all text, and syllables inside the
+            resulting words stay whole. ``sgpe``: text is split as in the SGPE document. ``bpe``: ``pattern`` splits all
+            text, and merges start from bytes.
         scripts: Names of the scripts whose syllables stay whole, or ``("all",)``. ``bpe`` does not use them.
         pattern: Name of one of `SPLIT_PATTERNS`, or a regular expression. ``sgpe`` does not use it.
         min_frequency: Pairs that occur less often than this are not merged.
@@ -55,8 +55,8 @@ class TrainingConfig:
             in favour of letters and syllables. With 0, text takes the fewest tokens. A higher cost gives fewer cuts. None
             means 2 if none of the next three arguments is given. If one of them is given, None means that only these
             arguments choose letters and syllables.
-        letter_coverage: Share (0 to 1) of each script's letters in the text. The most frequent letters get their own tokens,
-            until they make up this share. They get these tokens even if the tokens save nothing.
+        letter_coverage: A share (0 to 1) of each script's letters in the text. The most frequent letters that make up this
+            share get their own tokens, even if these tokens save nothing.
         syllable_coverage: The same for syllables. Where ``cut_cost`` is not used, the default coverages are 0.9999 for
             letters and 0.999 for syllables.
         min_unit_frequency: A rule that replaces both coverages: each letter and syllable that occurs at least this often

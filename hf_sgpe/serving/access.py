@@ -22,7 +22,7 @@ def read_keys(path: Path) -> list[str]:
     """Return the API keys from a file with one key per line. Blank lines are skipped.
 
     Raises:
-        SGPEError: the file cannot be read or has no key, or a key is not printable ASCII without spaces.
+        SGPEError: the file cannot be read, has no key, or has a key with a space or a character outside printable ASCII.
     """
     try:
         keys = [key for line in read_utf8(path).splitlines() if (key := line.strip())]

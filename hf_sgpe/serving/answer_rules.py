@@ -89,7 +89,7 @@ def _structured(value: Any) -> tuple[Rule | None, dict[str, Any] | None, str]:
     given = Parameters(value, {*_KINDS}, _WITHOUT_EFFECT, f"{where}.")
     used = [name for name in _KINDS if given.get(name) not in (None, False)]
     if len(used) != 1:
-        raise RequestError(f"{where} must have one of {', '.join(_KINDS)}", param=where)
+        raise RequestError(f"{where} must have exactly one of {', '.join(_KINDS)}", param=where)
     (name,) = used
     param, item = f"{where}.{name}", well_formed_json(given.get(name), f"{where}.{name}")
     if name == "json_object":

@@ -68,8 +68,8 @@ class Completion:
         return self._record(self.whole_object, choices, usage=self._usage())
 
     def first_parts(self) -> Iterator[dict[str, Any]]:
-        """Yield the events that are sent before any generated piece. If choices repeat their prompts, these events contain
-        the prompts. Otherwise, there are no such events.
+        """Yield the events that are sent before any generated piece. If choices repeat their prompts without
+        log-probabilities, these events contain the prompts. Otherwise, there are no such events.
         """
         for number in range(len(self._generated)):
             if echo := self._echo(number):

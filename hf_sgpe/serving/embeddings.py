@@ -53,7 +53,7 @@ class AskedEmbeddings:
 
 
 def read_embeddings(record: Mapping[str, Any], served: Served) -> AskedEmbeddings:
-    """Read a request for ``/v1/embeddings``.
+    """Check the JSON of a request for ``/v1/embeddings``, and return its content.
 
     Raises:
         RequestError: the request is invalid, or the engine cannot compute embeddings.

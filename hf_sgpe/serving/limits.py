@@ -13,8 +13,8 @@ class Limits:
     """The limits for one request.
 
     Args:
-        max_new_tokens: Maximum number of tokens in an answer. If a chat request does not set a maximum, this maximum
-            applies, or the room that is left in the model's context if that is less.
+        max_new_tokens: Maximum number of tokens in an answer. If a chat request sets no maximum, an answer may have this
+            number of tokens, or fewer if the model's context is full before.
         max_choices: Maximum number of answers to one request. A request asks for ``n`` answers to each of its prompts.
         max_waiting: Maximum number of requests that wait while another request is answered.
         max_body: Maximum size of a request's body, in bytes.

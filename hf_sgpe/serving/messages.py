@@ -91,7 +91,7 @@ def _tool_calls(calls: Any, name: str) -> list[dict[str, Any]]:
 def _tool_call(call: Any, param: str) -> dict[str, Any]:
     function = call.get("function") if isinstance(call, dict) else None
     if not isinstance(function, dict) or call.get("type", "function") != "function":
-        raise RequestError(f"{param} must be an object with id, type function, and function", param=param)
+        raise RequestError(f"{param} must be an object with an id, a function, and the type function", param=param)
     called, arguments, id = function.get("name"), function.get("arguments"), call.get("id")
     if not isinstance(called, str) or not called:
         raise RequestError(f"{param}.function.name must be a non-empty string", param=f"{param}.function.name")

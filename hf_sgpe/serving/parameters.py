@@ -46,7 +46,7 @@ class Parameters:
     """The parameters of a request.
 
     Args:
-        record: The JSON object.
+        record: The JSON object that contains the parameters.
         known: Names of the supported parameters.
         without_effect: Dict from unsupported parameters to values that have no effect. An unsupported parameter is accepted
             only with one of these values or with null.

@@ -36,7 +36,7 @@ class Served:
     """A served model: its name, its generator and the limits for clients.
 
     Args:
-        chat: Encoder of conversations; None if there is no chat template.
+        chat: Object that encodes conversations. None if there is no chat template.
         response_template: The tokenizer's response template, with which transformers parses answers; None if there is none.
         template_variables: Variables of the chat template. A request may set them to other values.
     """
@@ -144,7 +144,7 @@ def read_json(body: bytes) -> dict[str, Any]:
 
 
 def read_completion(record: Mapping[str, Any], served: Served) -> Asked:
-    """Read a request for ``/v1/completions``.
+    """Check the JSON of a request for ``/v1/completions``, and return its content.
 
     Raises:
         RequestError: the request is invalid, or has an unsupported parameter.
@@ -165,7 +165,7 @@ def read_completion(record: Mapping[str, Any], served: Served) -> Asked:
 
 
 def read_chat(record: Mapping[str, Any], served: Served) -> Asked:
-    """Read a request for ``/v1/chat/completions``.
+    """Check the JSON of a request for ``/v1/chat/completions``, and return its content.
 
     Raises:
         RequestError: the request is invalid, or has an unsupported parameter.
@@ -194,7 +194,8 @@ def read_chat(record: Mapping[str, Any], served: Served) -> Asked:
 
 
 def read_tokenize(record: Mapping[str, Any], served: Served) -> tuple[list[int], bool]:
-    """Read a request for ``/tokenize``. Return the ids, and whether the answer includes the text of each token.
+    """Check the JSON of a request for ``/tokenize``. Return the ids, and whether the response includes the text of each
+    token.
 
     Raises:
         RequestError: the request is invalid.
@@ -215,7 +216,7 @@ def read_tokenize(record: Mapping[str, Any], served: Served) -> tuple[list[int],
 
 
 def read_detokenize(record: Mapping[str, Any], served: Served) -> str:
-    """Read a request for ``/detokenize``, and return the text of its tokens.
+    """Check the JSON of a request for ``/detokenize``, and return the text of its tokens.
 
     Raises:
         RequestError: the request is invalid.

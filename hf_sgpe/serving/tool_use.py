@@ -136,7 +136,7 @@ def _required(choice: Any, names: list[str]) -> tuple[str, ...] | None:
 
 def _tool(tool: Any, param: str) -> Tool:
     if not isinstance(tool, dict) or tool.get("type") != "function" or not isinstance(tool.get("function"), dict):
-        raise RequestError(f"{param} must be an object with type function, and function", param=param)
+        raise RequestError(f"{param} must be an object with a function and the type function", param=param)
     function = Parameters(tool["function"], {"name", "description", "parameters", "strict"}, {}, f"{param}.function.")
     name, parameters = function.get("name"), function.get("parameters")
     if not isinstance(name, str) or not name:

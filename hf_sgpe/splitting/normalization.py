@@ -97,8 +97,7 @@ def puts_space(normalization: str) -> bool:
 
 @lru_cache(64)
 def inside(normalization: str) -> str:
-    """Return the normalization for a part that is not at the start of its text. This normalization puts no space before the
-    part.
+    """Return the same normalization for a part that is not at the start of its text. It puts no space before the part.
 
     >>> inside("metaspace-prefix"), inside("nfc")
     ('metaspace', 'nfc')

@@ -158,7 +158,7 @@ def whole_letters(pieces: Iterable[str], scripts: Iterable[str] = ("all",)) -> I
 
 
 class _Letter:
-    """An incomplete letter: its characters ``held``, and their state in the script's grammar."""
+    """An incomplete letter, to which characters are added one by one. `held` contains its characters so far."""
 
     def __init__(self, scripts: Iterable[str]) -> None:
         self._script_of = script_of_characters(tuple(map(resolve_script, resolve_scripts(scripts))))

@@ -109,8 +109,8 @@ class LinguisTrie:
     def letters(self, unit: str) -> list[str]:
         """Return the visible letters of a unit, without its leading space.
 
-        A visible letter is what a reader sees as one sign. A syllable has several visible letters if a virama without a
-        joiner is visible.
+        A visible letter is what a reader sees as one sign. If a virama without a joiner is visible, the syllable has several
+        visible letters.
 
         >>> LinguisTrie().letters(" න්ද")
         ['න්', 'ද']
@@ -297,7 +297,8 @@ def _inside(scripts: tuple[str, ...]) -> frozenset[str]:
 def segment_into_words(syllables: Sequence[str], scripts: Iterable[str] = ("sinhala",)) -> list[list[str]]:
     """Group the units of ``LinguisTrie.tokenize(text, leading_space=True)`` into words (SGPE document, section 3.1).
 
-    A boundary is a word of its own. Any other unit is appended to the word before it, unless the unit begins with a space.
+    A boundary is a word of its own. Any other unit is appended to the word before it, unless the unit begins with a space or
+    the word before it is a boundary.
 
     >>> segment_into_words(["ශ්‍රී", " ලං", "කා", "ව", ".", " ", "a"])
     [['ශ්\u200dරී'], [' ලං', 'කා', 'ව'], ['.'], [' '], ['a']]

@@ -72,8 +72,8 @@ _IN_ORDER_OF_UNICODE = regex.compile(r"\u1031[\u102B\u102C\u1037\u1038\u104A\u10
 
 
 def encoding_of(text: str) -> Literal["zawgyi", "unicode"] | None:
-    """Return the encoding of a Burmese text. For each encoding, the text's sequences that occur only in this encoding are
-    counted, and the encoding with more of them is returned.
+    """Return the encoding of a Burmese text. Some sequences of characters occur in only one of the two encodings. Return the
+    encoding with more of its sequences in the text.
 
     If the numbers are equal, return None: the text either has no Burmese, or is valid in both encodings. In the second case,
     use the surrounding text to decide.

@@ -64,7 +64,8 @@ def with_options(function: Callable[..., None], *others: Parameter) -> Callable[
     """Convert a command that takes dataclasses to a function that Typer accepts: it has a parameter for each option.
 
     Args:
-        function: The command. Its parameters are dataclasses, `Given` of dataclasses, or parameters for Typer.
+        function: The command. The annotation of each parameter is a dataclass, `Given` of a dataclass, or an annotation for
+            Typer.
         *others: Additional parameters at the end, which are not passed to the function.
     """
     kinds: dict[str, tuple[Any, Callable[..., Any]]] = {}

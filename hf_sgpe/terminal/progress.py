@@ -31,8 +31,8 @@ def somebody_watches() -> bool:
 
 
 def bar_disabled(progress: bool | None) -> bool:
-    """Return tqdm's argument ``disable`` for an argument ``progress``: True shows a bar, False hides it, and None shows it
-    if `somebody_watches`.
+    """Convert the argument ``progress`` of a function to tqdm's argument ``disable``, its opposite. If ``progress`` is None,
+    the bar is shown if `somebody_watches`.
     """
     return not (somebody_watches() if progress is None else progress)
 

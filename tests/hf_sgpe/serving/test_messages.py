@@ -56,7 +56,11 @@ def called(**function):
         ({"role": "user", "content": "a", "tool_call_id": "a"}, "tool_call_id", "not supported in a message of the role"),
         ({"role": "critic", "content": "a"}, "role", "role must be one of system, developer, user, assistant, tool"),
         ({"role": "assistant", "tool_calls": {}}, "tool_calls", "must be a list, not an object"),
-        ({"role": "assistant", "tool_calls": ["a"]}, "tool_calls[0]", "must be an object with id, type function"),
+        (
+            {"role": "assistant", "tool_calls": ["a"]},
+            "tool_calls[0]",
+            "must be an object with an id, a function, and the type",
+        ),
         ({"role": "assistant", "tool_calls": [{**CALL, "id": 3}]}, "tool_calls[0].id", "must be a string, not a number"),
         ({"role": "assistant", "tool_calls": [{**CALL, "type": "custom"}]}, "tool_calls[0]", "type function"),
         ({"role": "assistant", "content": "a", "reasoning_content": 3}, "reasoning_content", "must be a string"),

@@ -160,7 +160,7 @@ def test_wrong_completions_are_refused_by_name(endless, record, param, message):
         (
             {"messages": [{"role": "assistant", "content": None, "tool_calls": [{"id": "a"}]}]},
             "messages[0].tool_calls[0]",
-            "must be an object with id, type function, and function",
+            "must be an object with an id, a function, and the type function",
         ),
         ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools", "chat template does not use tools"),
         ({"response_format": {"type": "xml"}}, "response_format", "with type text, json_object or json_schema"),
