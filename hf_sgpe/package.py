@@ -35,8 +35,7 @@ def lazily(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], Any]
 def named_above(name: str, caller: str) -> Callable[..., Any]:
     """Return the function to which an entry point of this package refers.
 
-    With an entry point, a module can call code of a higher layer without importing it. An example is the upload of a
-    tokenizer.
+    In this way, a module can call code of a higher layer, such as the upload of a tokenizer, without importing it.
 
     Args:
         name: Name of the entry point.

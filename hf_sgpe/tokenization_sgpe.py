@@ -46,9 +46,9 @@ _OF_A_PUSH = {"repo_id", "commit_message", "commit_description", "private", "tok
 class SGPETokenizerFast(PreTrainedTokenizerFast):
     """A BPE tokenizer for transformers, with a fast (native) backend.
 
-    Plain ``AutoTokenizer.from_pretrained`` loads a folder from `save_pretrained` with the same ids, without this package and
-    without remote code. The training settings are in ``tokenizer_config.json`` under ``sgpe``. `train_new_from_iterator`
-    uses these settings to train a similar tokenizer.
+    `save_pretrained` writes a folder that plain ``AutoTokenizer.from_pretrained`` loads with the same ids, without this
+    package and without remote code. The training settings are in ``tokenizer_config.json`` under ``sgpe``.
+    `train_new_from_iterator` uses these settings to train a similar tokenizer.
 
     Several threads may encode with the same tokenizer. Calls that need the backend (for pairs, overflow, …) run one at a
     time, because truncation and padding are part of the backend's state. All other calls run in parallel.
@@ -70,7 +70,9 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
 
     @classmethod
     def from_bpe(cls, tokenizer: BPETokenizer, **kwargs: Any) -> SGPETokenizerFast:
-        """Wrap a `BPETokenizer`. ``kwargs`` are arguments of transformers (``model_max_length``, ``padding_side``, …)."""
+        """Convert a `BPETokenizer` to this class. ``kwargs`` are arguments of transformers (``model_max_length``,
+        ``padding_side``, …).
+        """
         backend = Tokenizer.from_str(json.dumps(tokenizer_json.to_dict(tokenizer.data), ensure_ascii=False))
         config = tokenizer_json.config(tokenizer.data)
         del config["tokenizer_class"]
@@ -152,17 +154,16 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         tokenizer_kwargs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Return a conversation as ids or as text. The arguments are the same as in transformers.
+        """Return a conversation as ids or, if ``tokenize`` is False, as text. The arguments are the same as in transformers.
 
         Unlike in transformers, only the template itself can write special tokens. If a content, role, tool, document or
-        other variable contains the text of a special token, this text is encoded as ordinary text. This also applies in two
-        special cases: the template joins such a text from several variables, or it transforms variables together with its
-        own text so that they cannot be separated. For all other conversations, the ids are the same as for the rendered
-        text.
+        other variable contains the text of a special token, this text is encoded as ordinary text. This is also the case if
+        the template joins such a text from several variables, or transforms variables and its own text together so that they
+        cannot be separated. For all other conversations, the ids are the same as for the rendered text.
 
         Args:
-            chat_template: Jinja source, or a name: that of one of the tokenizer's own templates, or ``llama3``, ``chatml``
-                or ``alpaca``.
+            chat_template: Jinja source, or the name of a template: ``llama3``, ``chatml``, ``alpaca`` or one of the
+                tokenizer's own templates.
             sanitize_control_tokens: If True, the text of special tokens in variables is encoded as ordinary text. If False,
                 it is encoded as special tokens, as in transformers.
 
@@ -245,7 +246,9 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
 
     @classmethod
     def register_for_auto_class(cls, auto_class: str = "AutoTokenizer") -> None:
-        """Do nothing. For a saved folder, AutoTokenizer finds this class without a copy of the source."""
+        """Do nothing. In transformers, this method makes `save_pretrained` copy the source of the class into the folder.
+        This class needs no copy, because AutoTokenizer finds it.
+        """
 
     def save_pretrained(
         self,
@@ -255,15 +258,16 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         portable: bool = True,
         **kwargs: Any,
     ) -> tuple[str, ...]:
-        """Write the tokenizer's files, all or none. The arguments are the same as in transformers, with one addition.
+        """Write the tokenizer's files, all or none, and return their paths. The arguments are the same as in transformers,
+        except for ``portable``.
 
         Args:
-            portable: If True, AutoTokenizer loads the folder as an instance of a class in transformers. This works with any
-                version of transformers, with or without this package, and with any model in the same folder.
-                `SGPETokenizerFast.from_pretrained` loads the folder as an instance of this class, and so does AutoTokenizer
-                with ``trust_remote_code=True``. If False, AutoTokenizer loads the folder as an instance of this class if the
-                class was imported before. But without this package, transformers 4 cannot load such a folder, and
-                transformers 5 changes the ids if the folder contains a model of the Qwen family.
+            portable: Which class AutoTokenizer uses when it loads the folder. If True, it uses a class of transformers. This
+                works with any version of transformers, with or without this package, and with any model in the same folder.
+                To get this class instead, load the folder with `SGPETokenizerFast.from_pretrained`, or with AutoTokenizer
+                and ``trust_remote_code=True``. If ``portable`` is False, AutoTokenizer uses this class if it was imported
+                before. But without this package, transformers 4 cannot load such a folder, and transformers 5 changes the
+                ids if the folder contains a model of the Qwen family.
         """
         if isinstance(self.chat_template, str) and self.chat_template in SPECIAL_TOKENS:
             self.chat_template = load_template(self.chat_template)  # other programs do not know the name of this class
@@ -289,9 +293,9 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         tags: list[str] | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Upload the tokenizer with a model card in one commit. The arguments are the same as in transformers.
+        """Upload the tokenizer and a model card to the Hub in one commit. The arguments are the same as in transformers.
 
-        The repository is created if it does not exist. Unlike the method of transformers, this method keeps an existing
+        If the repository does not exist, it is created. Unlike the method of transformers, this method does not replace a
         README.md that a person wrote. The card shows the settings of the tokenizer. For a card with measurements and
         pictures, save the tokenizer, and use ``hf-sgpe card`` and ``hf-sgpe push``.
 
@@ -304,7 +308,8 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
             ``pr_url``.
 
         Raises:
-            SGPEError: the Hub rejected the upload, or the connection failed. The commit is atomic.
+            SGPEError: the Hub rejected the upload, or the connection failed. The commit contains all files or does not
+                exist.
         """
         with TemporaryDirectory() as folder:
             self.save_pretrained(folder, **kwargs)
@@ -344,8 +349,8 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         special_tokens_map: dict[str, str] | None = None,
         **kwargs: Any,
     ) -> SGPETokenizerFast:
-        """Train a tokenizer on other text with the settings of this tokenizer (recipe, scripts, pattern, normalization,
-        special tokens).
+        """Return a new tokenizer that is trained on other text with the settings of this tokenizer (recipe, scripts,
+        pattern, normalization, special tokens).
 
         The training uses this package's trainer, because the trainer of ``tokenizers`` does not keep syllables whole.
 
@@ -354,7 +359,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
             vocab_size: Number of tokens, including special tokens.
             length: Ignored. This argument exists for compatibility with transformers.
             new_special_tokens: Special tokens to add to the special tokens of this tokenizer.
-            special_tokens_map: New texts of special tokens, keyed by the current texts.
+            special_tokens_map: Dict from special tokens of this tokenizer to the special tokens that replace them.
             kwargs: Other fields of `TrainingConfig`, such as ``min_frequency``.
 
         Raises:
@@ -399,9 +404,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
 
 
 def _settings_of(splitting: Splitting) -> dict[str, Any]:
-    """Return training settings for a tokenizer that has no record of its training. The settings split text in the same way
-    as the tokenizer.
-    """
+    """Return training settings that split text in the same way as a tokenizer without a record of its training."""
     if not isinstance(splitting.pattern, str):
         raise SGPEError(
             "this tokenizer was not trained with hf_sgpe, and it splits text in several steps: train with a "
@@ -413,7 +416,7 @@ def _settings_of(splitting: Splitting) -> dict[str, Any]:
 
 def _flatten(texts: Iterable[str | list[str]]) -> Iterator[str]:
     if isinstance(texts, str):
-        raise SGPEError("expected an iterable of texts, not one text: put the text in a list")
+        raise SGPEError("expected an iterable of strings, not a single string: put the string in a list")
     for item in texts:
         if isinstance(item, str):
             yield item

@@ -1,4 +1,4 @@
-"""BPETokenizer: a BPE tokenizer that consists of plain data, with encode and decode. It does not depend on transformers."""
+"""BPETokenizer: a BPE tokenizer that can be trained, loaded, saved and used without transformers."""
 
 from __future__ import annotations
 
@@ -52,11 +52,12 @@ def _part(name: str) -> Any:
 
 
 class BPETokenizer:
-    """A BPE tokenizer. It splits text into words, and merges the bytes of each word in the order of ranks.
+    """A BPE tokenizer. It splits text into words, and merges the bytes of each word in the order of the merges' ranks.
 
-    A tokenizer converted from SentencePiece merges characters instead (see `TokenizerData`). Any text round-trips (after
-    normalization), except with a character tokenizer that has no byte tokens. Ids equal those of every other runtime that
-    loads the saved ``tokenizer.json``. A tokenizer consists of ``data``, a frozen `TokenizerData`, and a codec.
+    A tokenizer converted from SentencePiece merges characters instead (see `TokenizerData`). Decoding the ids of a text
+    returns the text (after normalization). This is not guaranteed if a tokenizer merges characters and has no byte tokens.
+    Every other runtime that loads the saved ``tokenizer.json`` returns the same ids. A tokenizer consists of ``data``, a
+    frozen `TokenizerData`, and a codec that encodes and decodes.
 
     For arguments and errors, see `TokenizerData`.
 
@@ -107,7 +108,7 @@ class BPETokenizer:
 
     @classmethod
     def of(cls, data: TokenizerData) -> BPETokenizer:
-        """Return a tokenizer with the given data. The data were read from a file or learned in training."""
+        """Return a tokenizer for data that were read from a file or learned in training."""
         tokenizer = cls.__new__(cls)
         tokenizer.__setstate__(data)
         return tokenizer
@@ -136,7 +137,7 @@ class BPETokenizer:
         return self.data.get_vocab()
 
     def get_mergeable_ranks(self) -> list[tuple[bytes, int]]:
-        """Return pairs (token, id) for all tokens except special tokens, in the order of ids."""
+        """Return pairs (bytes of a token, id) for all tokens except special tokens, in the order of ids."""
         return self.data.get_mergeable_ranks()
 
     @property
@@ -169,8 +170,8 @@ class BPETokenizer:
         Args:
             vocab_size: Number of tokens, including special tokens.
             buffer_size: Number of texts to take from the iterator at once. This number does not affect the result.
-            pattern: Name of one of `SPLIT_PATTERNS`, or a regular expression. None: ``cl100k``.
-            special_tokens: A list of texts, which get the last ids, or a mapping from texts to ids.
+            pattern: Name of one of `SPLIT_PATTERNS`, or a regular expression. None means ``cl100k``.
+            special_tokens: A list of strings, which get the last ids, or a mapping from strings to ids.
             normalization: ``none`` or ``nfc``.
 
         Raises:
@@ -204,18 +205,19 @@ class BPETokenizer:
         *,
         split_pattern: str = "cl100k-any-space",
     ) -> BPETokenizer:
-        """Train like the tutorial's ``BPETokenizer.train``: text is normalized to NFC, and the greatest of equally frequent
-        pairs is merged first.
+        """Train byte-level BPE with the arguments and rules of ``BPETokenizer.train`` in a tutorial (*Tokenizers for large
+        language models*).
 
-        In the trained tokenizer, ``add_special_tokens=True`` puts BOS and EOS around a text, if the tokenizer has these
-        tokens. Tokenizers are immutable, so this method returns a new tokenizer, even if it is called on a tokenizer.
+        Text is normalized to NFC. Among equally frequent pairs, the greatest pair is merged first. If the trained tokenizer
+        has BOS and EOS tokens, ``add_special_tokens=True`` puts them around a text. Tokenizers are immutable. If this method
+        is called on a tokenizer, it also returns a new tokenizer.
 
         Args:
             corpus: A list of texts, a single text, or the path of a UTF-8 file with one text on each line.
-            vocab_size: Number of tokens. Special tokens with ids below this number are included.
-            special_tokens: A mapping from texts to ids, or a list of texts. Special tokens with ids of at least
-                ``vocab_size`` are not counted in ``vocab_size``.
-            verbose: Whether to print the result.
+            vocab_size: Number of tokens, including special tokens with ids below this number.
+            special_tokens: A mapping from strings to ids, or a list of strings. Special tokens with ids of at least
+                ``vocab_size`` are added to the trained tokens.
+            verbose: Whether to print a description of the tokenizer.
             split_pattern: Name of one of `SPLIT_PATTERNS` or a regular expression.
 
         Raises:
@@ -244,11 +246,11 @@ class BPETokenizer:
         """Return a copy of this tokenizer with additional special tokens. The original does not change.
 
         Args:
-            special_tokens: A mapping from texts to ids, or a list of texts, which get the next free ids. Existing special
-                tokens keep their ids.
+            special_tokens: A mapping from strings to ids, or a list of strings, which get the next free ids. Existing
+                special tokens keep their ids.
 
         Raises:
-            SGPEError: an id is in use, or a text cannot be a special token.
+            SGPEError: an id is in use, or a string cannot be a special token.
 
         >>> tokenizer = BPETokenizer.train_from_iterator(["a"], 256).add_special_tokens({"<|end|>": 300})
         >>> tokenizer.encode("<|end|>", allowed_special="all")
@@ -258,7 +260,8 @@ class BPETokenizer:
 
     @classmethod
     def from_pretrained(cls, path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -> BPETokenizer:
-        """Load a folder or a ``tokenizer.json``. If there is no such path, load a repository on the Hub.
+        """Load a tokenizer from a folder or a file, such as a ``tokenizer.json``. If there is no such path, load it from a
+        repository on the Hub.
 
         Raises:
             SGPEError: there is no such tokenizer, or it is damaged or not BPE.
@@ -277,17 +280,18 @@ class BPETokenizer:
         """Load a tokenizer like `from_pretrained`, with two more arguments for the Hub.
 
         Args:
-            cache_dir: Folder for downloaded files. None: the cache of huggingface_hub.
-            token: Token of the Hub, for private repositories. None: the token saved by ``hf auth login``.
+            cache_dir: Folder for downloaded files. None means the cache of huggingface_hub.
+            token: Access token of the Hub, for private repositories. None means the token that ``hf auth login`` saved.
         """
         return cls.of(loading.load(model_name_or_path, revision=revision, cache_dir=cache_dir, token=token))
 
     @classmethod
     def from_tokenizer_json(cls, path: str | os.PathLike[str]) -> BPETokenizer:
-        """Load a single ``tokenizer.json``.
+        """Load a tokenizer from a ``tokenizer.json``, and from the ``tokenizer_config.json`` and chat template in the same
+        folder.
 
         Raises:
-            SGPEError: the file is not a BPE tokenizer that can be read exactly, or is damaged.
+            SGPEError: the file is damaged, or its tokenizer is not BPE or cannot be read exactly.
             FileNotFoundError: there is no such file.
         """
         return cls.of(tokenizer_json.read(Path(path)))
@@ -317,16 +321,17 @@ class BPETokenizer:
     # ---------------------------------------------------------------- encoding
 
     def encode(self, text: str, *, add_special_tokens: bool = False, allowed_special: AllowedSpecial = "none") -> list[int]:
-        """Return the token ids of ``text``. The time is O(n log m) for n characters, where m is the length of the longest
-        word.
+        """Return the token ids of ``text``.
 
-        The text of a special token is encoded as ordinary text unless ``allowed_special`` includes the token. So untrusted
-        text cannot insert special tokens.
+        The text of a special token is encoded as ordinary text, unless ``allowed_special`` includes the token. So untrusted
+        text cannot insert special tokens. For n characters, the time is O(n log m), where m is the length of the longest
+        word.
 
         Args:
             add_special_tokens: Whether to put the special tokens of the tokenizer's template around the ids.
             allowed_special: The special tokens to recognise in the text: ``"none"``, ``"all"``, or a collection of special
-                tokens. If matches overlap, the leftmost counts. If matches begin at the same place, the longest counts.
+                tokens. If matches overlap, the leftmost match counts. If matches begin at the same position, the longest
+                match counts.
 
         Raises:
             SGPEError: ``allowed_special`` names an unknown token.
@@ -348,10 +353,10 @@ class BPETokenizer:
         add_special_tokens: bool = False,
         allowed_special: AllowedSpecial = "none",
     ) -> list[int]:
-        """Return the token ids of a UTF-8 text. See `encode`.
+        """Return the token ids of a text that is given as UTF-8 bytes. See `encode`.
 
         Raises:
-            SGPEError: the bytes are not UTF-8. The message names the position.
+            SGPEError: the bytes are not UTF-8. The message contains the position of the first wrong byte.
 
         >>> tokenizer = BPETokenizer.train_from_iterator(["a"], 256)
         >>> tokenizer.encode_bytes("é".encode()) == tokenizer.encode("é")
@@ -368,8 +373,8 @@ class BPETokenizer:
     def encode_with_offsets(
         self, text: str, *, allowed_special: AllowedSpecial = "none"
     ) -> tuple[list[int], list[tuple[int, int]]]:
-        """Return the ids of ``text`` without a template. Also return the range of characters of each id: the index of the
-        first character, and the index after the last character.
+        """Return the ids of ``text``, and the range of characters of each id: the index of the first character, and the
+        index after the last character. The special tokens of the tokenizer's template are not added.
 
         If a token ends inside a character, the token's range includes that character. If normalization changes a stretch of
         text, all tokens of the stretch have the range of the whole stretch.
@@ -402,14 +407,14 @@ class BPETokenizer:
         threads: int | None = None,
         **options: Any,
     ) -> Any:
-        """Encode ``texts``, in parallel if the native kernels are in use.
+        """Return a list of token ids for each text. If the native kernels are in use, the texts are encoded in parallel.
 
         Args:
-            threads: Number of threads. None: one thread per core, or a single thread for short texts. The ids do not depend
-                on this number.
+            threads: Number of threads. None means one thread per core, or a single thread for short texts. The ids do not
+                depend on this number.
             options: ``padding``, ``truncation``, ``max_length`` and ``return_tensors``; see `__call__`. With
-                ``return_tensors``, the result is the same as from `__call__`. Without it, each list of ids is an
-                `EncodingResult` with the additional attributes ``attention_mask`` and ``tokens``.
+                ``return_tensors``, the result is the same as from `__call__`. With only other options, each list of ids is
+                an `EncodingResult`, which also has the attributes ``attention_mask`` and ``tokens``.
         """
         batch = self._codec.encode_batch(_checked(texts, threads), self._added_pattern(allowed_special), threads)
         rows = [self._add_template(ids) for ids in batch] if add_special_tokens else batch
@@ -433,19 +438,21 @@ class BPETokenizer:
         max_length: int | None = None,
         return_tensors: str | None = None,
     ) -> dict[str, Any]:
-        """Return ``input_ids`` and ``attention_mask`` for a model. For several texts, each of the two has one row for each
-        text. For a single text, each is a list.
+        """Return a dict with the inputs of a model: ``input_ids``, and ``attention_mask`` (1 for an id, 0 for padding). For
+        several texts, each value has one row per text. For a single text, each value is a single row.
 
         Args:
-            padding: True or ``"longest"`` pads rows up to the longest row, ``"max_length"`` up to the argument
-                ``max_length``. Rows are padded with the padding token, or with id 0 if there is none. As in transformers,
-                only ``truncation`` cuts longer rows.
+            padding: True or ``"longest"`` pads rows up to the length of the longest row, and ``"max_length"`` pads them up
+                to the argument ``max_length``. Rows are padded with the padding token or, if there is none, with the id 0.
+                As in transformers, only ``truncation`` cuts longer rows.
             truncation: Whether to cut rows after ``max_length`` ids. The template's special tokens count as ids, too.
-            max_length: Length of rows. None: the number of ids that the model accepts.
-            return_tensors: ``"np"`` or ``"pt"`` for int64 arrays of shape (rows, length), even for a single text.
+            max_length: Length of rows for ``padding`` and ``truncation``. None means the maximum number of ids that the
+                model accepts.
+            return_tensors: ``"np"`` or ``"pt"`` returns int64 arrays of shape (rows, length), even for a single text.
 
         Raises:
-            SGPEError: truncation has no length, the kind of tensor is unknown, or the rows of a tensor differ in length.
+            SGPEError: ``max_length`` is needed but unknown, ``return_tensors`` is unknown, or the rows of a tensor differ in
+                length.
 
         >>> BPETokenizer.train_from_iterator(["a"], 256)(["ab", "c"], padding=True)
         {'input_ids': [[97, 98], [99, 0]], 'attention_mask': [[1, 1], [1, 0]]}
@@ -473,17 +480,18 @@ class BPETokenizer:
         variables: Mapping[str, Any] | None = None,
         continue_final_message: bool = False,
     ) -> list[int] | str:
-        """Return a conversation as ids or as text. Only the template can write special tokens. If a message contains the
-        text of a special token, this text is ordinary text.
+        """Return a conversation as ids or, if ``tokenize`` is False, as text. Only the template can write special tokens. If
+        a message contains the text of a special token, this text is encoded as ordinary text.
 
         Args:
             messages: Mappings with a ``role`` and a ``content``. A message with ``tool_calls`` needs no content.
-            template: ``llama3``, ``chatml``, ``alpaca`` or Jinja source. None: the tokenizer's own template or, if it has
-                none, ``llama3``.
+            template: ``llama3``, ``chatml``, ``alpaca`` or Jinja source. None means the tokenizer's own template or, if it
+                has none, ``llama3``.
             add_generation_prompt: Whether to end with the beginning of the assistant's answer.
-            system_prompt: Text of a system message that is put first, unless the conversation has a system message.
-            allowed_special: The special tokens of the template that stay special. All others become ordinary text.
-            variables: Other variables of the template, such as ``tools``. Their text is ordinary text, too.
+            system_prompt: Text of a system message to put first, if the conversation has no system message.
+            allowed_special: The special tokens that the template can write. The text of all other special tokens is encoded
+                as ordinary text.
+            variables: Other variables of the template, such as ``tools``. Like messages, they cannot contain special tokens.
             continue_final_message: Whether to end with the content of the last message, so that an answer continues it.
 
         Raises:
@@ -533,10 +541,9 @@ class BPETokenizer:
         return ids
 
     def encode_prompt(self, text: str, *, allowed_special: AllowedSpecial = "none") -> list[int]:
-        """Return the same ids as `encode`. If the text begins like a recent text, the common beginning is not encoded
-        again.
+        """Return the same ids as `encode`, but do not encode a prefix again that the text shares with a recent text.
 
-        Recent texts are kept in a cache of limited size in bytes (`hf_sgpe.vocabulary.recent_texts`).
+        Recent texts are kept in a cache. Its size in bytes is limited (see `hf_sgpe.vocabulary.recent_texts`).
 
         Args:
             allowed_special: See `encode`.
@@ -559,8 +566,8 @@ class BPETokenizer:
         return ids + self._codec.encode(text[length:], added, continues=length > 0)
 
     def encode_inside(self, text: str) -> list[int]:
-        """Return the ids of a text that continues another text. The ids contain no special tokens and no other added
-        tokens.
+        """Return the ids of a text that continues another text. Special tokens and other added tokens are encoded as
+        ordinary text.
         """
         return self._codec.encode(text, continues=True)
 
@@ -588,7 +595,8 @@ class BPETokenizer:
     def encode_batch_to_numpy(
         self, texts: Iterable[str], *, allowed_special: AllowedSpecial = "none", threads: int | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return the ids of many texts, without templates, in the most compact form.
+        """Return the ids of many texts as two NumPy arrays, which is the most compact form. The special tokens of the
+        tokenizer's template are not added.
 
         Args:
             threads: See `encode_batch`.
@@ -606,8 +614,8 @@ class BPETokenizer:
     def encode_batch_to_arrow(
         self, texts: Iterable[str], *, allowed_special: AllowedSpecial = "none", threads: int | None = None
     ) -> pa.LargeListArray:
-        """Return the result of `encode_batch_to_numpy` as a pyarrow array of the type ``large_list<int32>``. `datasets` and
-        Parquet accept such an array as a column. The ids are not copied.
+        """Return the ids of `encode_batch_to_numpy` as a pyarrow array of the type ``large_list<int32>``, with one list per
+        text. `datasets` and Parquet accept such an array as a column. The ids are not copied.
 
         Args:
             texts: Strings. To encode a pyarrow array, pass its ``to_pylist()``.
@@ -636,8 +644,8 @@ class BPETokenizer:
 
         Pieces of UTF-8 bytes may also be cut inside a character. Invalid UTF-8 becomes U+FFFD.
 
-        With the named split patterns, ids are yielded as soon as no later piece can change them. So memory grows only with
-        the longest stretch without a safe place to cut, and not with the whole text (see `hf_sgpe.splitting.streams`).
+        With the named split patterns, ids are yielded as soon as no later piece can change them. So the memory depends only
+        on the longest stretch without a safe cut, not on the length of the text (see `hf_sgpe.splitting.streams`).
 
         >>> tokenizer = BPETokenizer.train_from_iterator(["one two"], 257)
         >>> list(tokenizer.encode_streaming(["on", "e t", "wo"])) == tokenizer.encode("one two")
@@ -655,8 +663,9 @@ class BPETokenizer:
             yield from self._codec.encode(text, added, continues=place > 0)
 
     def growing_text(self, text: str = "", *, allowed_special: AllowedSpecial = "none") -> GrowingText:
-        """Return a text to which more text can be appended. Each time, only the new part and a short part before it are
-        encoded. The ids are the same as from `encode` for the whole text (see `hf_sgpe.vocabulary.growing_text`).
+        """Return an object for a text to which more text can be appended. When text is appended, only the new part and a
+        short part before it are encoded. The ids are the same as from `encode` for the whole text (see
+        `hf_sgpe.vocabulary.growing_text`).
 
         Args:
             text: The beginning of the text.
@@ -677,25 +686,25 @@ class BPETokenizer:
         return list(map(self._tokens_of.__getitem__, self.encode(text, allowed_special=allowed_special)))
 
     def count_tokens(self, text: str, *, allowed_special: AllowedSpecial = "none") -> int:
-        """Return the number of tokens of ``text``."""
+        """Return the number of token ids that `encode` returns for ``text``."""
         return len(self.encode(text, allowed_special=allowed_special))
 
     def truncate(
         self, text: str, max_tokens: int, *, add_special_tokens: bool = False, allowed_special: AllowedSpecial = "none"
     ) -> str:
-        """Return the beginning of (normalized) ``text``, cut at the end of a token so that at most ``max_tokens`` tokens
-        remain.
+        """Return the beginning of ``text`` that has at most ``max_tokens`` tokens. A ``text`` without more tokens is
+        returned unchanged. Otherwise, the result is normalized, and ends where a token ends.
 
-        If the result is encoded again, it also has at most ``max_tokens`` tokens. If a cut inside a word would make more
-        tokens, the cut moves left. Each step to the left is twice as long as the step before, so the number of steps grows
-        with the logarithm of the distance.
+        If the result is encoded again, it also has at most ``max_tokens`` tokens. If a cut inside a word would cause more
+        tokens, the cut is moved to the left. Each step to the left is twice as long as the previous step, so the number of
+        steps grows with the logarithm of the distance.
 
         Args:
             add_special_tokens: Whether the limit includes the special tokens of the tokenizer's template.
             allowed_special: See `encode`.
 
         Raises:
-            SGPEError: ``max_tokens`` is negative, or below the number of special tokens of the template.
+            SGPEError: ``max_tokens`` is negative, or too small for the special tokens of the template.
         """
         if max_tokens < 0:
             raise SGPEError(f"max_tokens must be at least 0, not {max_tokens}")
@@ -727,7 +736,7 @@ class BPETokenizer:
         )
 
     def _allowed(self, allowed: AllowedSpecial) -> Collection[str]:
-        """Return the texts of the allowed special tokens."""
+        """Return the allowed special tokens as a collection of strings."""
         named: dict[str, Collection[str]] = {"all": self.special_tokens, "none": ()}
         names = named.get(allowed, allowed) if isinstance(allowed, str) else allowed
         if isinstance(names, str):
@@ -757,7 +766,8 @@ class BPETokenizer:
         Args:
             ids: Whole numbers of any type, or a numpy array of them.
             skip_special_tokens: Whether to leave out the text of special tokens.
-            errors: How to handle bytes that are not UTF-8, as in `bytes.decode`. Ids may end inside a character.
+            errors: How to handle bytes that are not UTF-8, as in `bytes.decode`. Such bytes occur if the ids end inside a
+                character.
 
         Raises:
             SGPEError: an id is not in the vocabulary.
@@ -766,7 +776,7 @@ class BPETokenizer:
         return self._codec.decode(ids, skip_special_tokens).decode(errors=errors)
 
     def decode_bytes(self, ids: Iterable[int], skip_special_tokens: bool = False) -> bytes:
-        """Return the bytes of ``ids``. The bytes may not be valid UTF-8.
+        """Return the text of ``ids`` as bytes. The bytes are not always valid UTF-8.
 
         Raises:
             SGPEError: an id is not in the vocabulary.
@@ -781,7 +791,7 @@ class BPETokenizer:
         *,
         skip_padding: bool = True,
     ) -> list[str]:
-        """Decode each sequence of ids.
+        """Return the text of each sequence of ids.
 
         Args:
             skip_padding: Whether to remove padding tokens at the end of each sequence, if the tokenizer has a padding token.
@@ -798,14 +808,13 @@ class BPETokenizer:
         keep_unfinished: bool = True,
         continues: bool = False,
     ) -> Iterator[str]:
-        """Yield the text of arriving ids, in pieces. Joined together, the pieces are equal to the text of ``decode``.
+        """Yield text in pieces while ids arrive. Joined together, the pieces are equal to the text from `decode`.
 
         If the bytes of a character are spread over several tokens, the character is yielded with the last of these tokens.
 
         Args:
-            continues: Whether the ids continue a text. If they do, a leading space is kept, because it was not added by
-                encoding.
-            keep_unfinished: Whether to yield the bytes of an incomplete character at the end. They are handled according to
+            continues: If True, the ids continue a text. A leading space is then kept, because encoding did not add it.
+            keep_unfinished: Whether to yield an incomplete character at the end. Its bytes are handled according to
                 ``errors``.
 
         >>> tokenizer = BPETokenizer.train_from_iterator(["a"], 256)
@@ -823,14 +832,16 @@ class BPETokenizer:
     # ---------------------------------------------------------------- tokens and ids
 
     def convert_tokens_to_ids(self, tokens: str | Iterable[str]) -> Any:
-        """Return the id of a vocabulary string or, for several strings, a list of ids. An unknown token has the id -1."""
+        """Return the id of a vocabulary string (see `get_vocab`) or, for several strings, a list of ids. For an unknown
+        string, the id is -1.
+        """
         if isinstance(tokens, str):
             return self._ids_of.get(tokens, -1)
         return [self._ids_of.get(token, -1) for token in tokens]
 
     def convert_ids_to_tokens(self, ids: int | Iterable[int]) -> Any:
-        """Return the vocabulary string of an id or, for a list of ids, a list of strings. The string of an unknown id is
-        empty.
+        """Return the vocabulary string of an id (see `get_vocab`) or, for a list of ids, a list of strings. For an unknown
+        id, the string is empty.
 
         Raises:
             TypeError: an id is not a whole number.
@@ -840,7 +851,7 @@ class BPETokenizer:
         return self._tokens_of.get(operator.index(ids), "")
 
     def convert_tokens_to_string(self, tokens: Iterable[str]) -> str:
-        """Return the text of vocabulary strings. Unknown tokens are skipped."""
+        """Return the text of a sequence of vocabulary strings (see `get_vocab`). Unknown strings are skipped."""
         return self.decode(id for id in self.convert_tokens_to_ids(tokens) if id >= 0)
 
     @cached_property
@@ -860,13 +871,13 @@ class BPETokenizer:
         return next(self._codec.pieces([id]))
 
     def get_pattern(self) -> str:
-        """Return the split pattern. If several patterns are applied in turn, return the last pattern. If there is no
-        pattern, return an empty string.
+        """Return the regex that splits text. If several regexes are applied in turn, return the last. If there is none,
+        return an empty string.
         """
         return self.splitting.regexes[-1] if self.splitting.regexes else ""
 
     def cache_info(self) -> CacheInfo:
-        """Return the hits, the misses and the size of the word cache."""
+        """Return the numbers of hits and misses of the word cache, and its size."""
         return self._codec.cache_info()
 
     def get_cache_stats(self) -> dict[str, float]:
@@ -877,7 +888,7 @@ class BPETokenizer:
         return {"hits": info.hits, "misses": info.misses, "size": info.words, "hit_rate_pct": round(100 * info.hit_rate, 1)}
 
     def clear_cache(self) -> None:
-        """Empty the cache of words."""
+        """Remove all words from the word cache."""
         self._codec.clear_cache()
 
 
@@ -924,7 +935,9 @@ def _finder(data: TokenizerData, special: frozenset[str]) -> Finder:
 
 
 def _reading(data: TokenizerData, codec: Codec, allowed: frozenset[str]) -> tuple[AddedPatterns | None, Restarts]:
-    """Return the patterns of added tokens for texts with some allowed special tokens, and the restarts in such texts."""
+    """Return what encoding needs for a set of allowed special tokens: the patterns that find added tokens in a text, and the
+    positions in a text at which encoding can begin again (`Restarts`).
+    """
     pattern = AddedPatterns.of((*allowed, *data.added_tokens), data.normalized_tokens, data.matching, data.normalization)
     return pattern, Restarts(codec, pattern, (*data.special_tokens, *data.added_tokens), data.matching)
 
@@ -947,9 +960,9 @@ def _checked(texts: Iterable[str], threads: int | None) -> list[str]:
     if threads is not None and (not isinstance(threads, int) or threads < 1):
         raise SGPEError(f"threads must be a whole number of at least 1, not {threads!r}")
     if isinstance(texts, str):
-        raise TypeError("expected an iterable of texts, not a single text: put the text in a list")
+        raise TypeError("expected an iterable of strings, not a single string: put the string in a list")
     texts = list(texts)
     for text in texts:
         if not isinstance(text, str):
-            raise TypeError(f"expected texts, not {type(text).__name__}")
+            raise TypeError(f"expected strings, not {type(text).__name__}")
     return texts

@@ -1,9 +1,9 @@
-"""The cost of the recipe ``portable``, which splits all text with one pattern, including the words of the scripts.
+"""The cost of the recipe ``portable``: how many more tokens and cut syllables it causes than the recipe ``hybrid``.
 
-Some runtimes identify a split pattern by its name. They split all text with one pattern, and do not normalize it. This has
-three costs. If the pattern cuts inside a word, a token must end there. If a word has two spellings, both spellings need
-tokens. If the pattern is not the pattern of ``hybrid``, all other text is split differently, too. This last cost can only be
-measured by learning.
+Some runtimes know only named split patterns. They split all text with one pattern, including the words of the scripts, and
+do not normalize text. This has three costs. If the pattern cuts inside a word, a token must end there. If a word has two
+spellings, both spellings need tokens. If the pattern differs from the pattern of ``hybrid``, text outside the scripts is
+split differently, too. To measure this last cost, `more_tokens` learns a tokenizer with each pattern.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class SplitCost(NamedTuple):
     """The cost of a split pattern on some text.
 
     Attributes:
-        tokens: Share of additional tokens, compared with ``hybrid``. The share is below 0 if the text has fewer tokens than
-            with ``hybrid``.
-        cuts: Share of the scripts' syllables that are cut.
-        respelled: Share of words that NFC changes.
-        pieces: Average number of pieces into which the pattern cuts a word of the scripts in the text.
+        tokens: Number of additional tokens, as a share of the tokens with ``hybrid``. Negative if the text has fewer tokens
+            than with ``hybrid``.
+        cuts: Share of the scripts' syllables that the pattern cuts.
+        respelled: Share of words that are not in NFC.
+        pieces: Average number of pieces into which the pattern cuts a word. Only words of the scripts are counted.
     """
 
     tokens: float
@@ -56,12 +56,12 @@ class SplitCost(NamedTuple):
 
     @property
     def size(self) -> float:
-        """The greatest of ``tokens / MOST_TOKENS``, ``respelled / MOST_TOKENS`` and ``cuts / MOST_CUTS``."""
+        """The greatest of the three costs, each divided by its limit (`MOST_TOKENS` or `MOST_CUTS`)."""
         return max(self.tokens / MOST_TOKENS, self.respelled / MOST_TOKENS, self.cuts / MOST_CUTS)
 
     @property
     def is_small(self) -> bool:
-        """Whether all costs are within `MOST_TOKENS` and `MOST_CUTS`."""
+        """Whether no cost is above its limit (`MOST_TOKENS` or `MOST_CUTS`)."""
         return self.size <= 1
 
     def __str__(self) -> str:
@@ -73,13 +73,15 @@ class SplitCost(NamedTuple):
 
 
 def cost_of_one_split(counts: WordCounts, pattern: str | None = None) -> SplitCost:
-    """Return the cost of splitting the words of the scripts with a pattern. Each piece of a word is at least one token.
+    """Return the cost of splitting all text with one pattern, estimated from word counts. Each word, and each piece into
+    which the pattern cuts a word, counts as one token.
 
-    Time grows with the total length of the words.
+    Only words of the scripts are cut. For the effect on all other text, see `more_tokens`. Time grows with the total length
+    of the words.
 
     Args:
         counts: Words counted with the recipe ``hybrid``, without normalization.
-        pattern: Name or regex. None: the pattern that split all other text in ``counts``.
+        pattern: Name or regex of the pattern. None means the pattern with which ``counts`` split text outside the scripts.
 
     >>> counts = WordCounts.from_texts(["ශ්‍රී ලංකාව"], Splitting(normalization="none"))
     >>> for pattern in ("bloom", "o200k"):
@@ -111,17 +113,20 @@ def cost_of_one_split(counts: WordCounts, pattern: str | None = None) -> SplitCo
 
 
 def more_tokens(texts: Sequence[str], pattern: str, instead_of: Splitting) -> float:
-    """Return the share of additional tokens that text needs if it is split by ``pattern`` instead of ``instead_of``. For
-    each of the two splits, a tokenizer is learned from every second line, and the tokens of the remaining lines are counted.
+    """Return how many more tokens text needs if it is split by ``pattern`` instead of ``instead_of``. The result is a share:
+    0.01 means 1 % more tokens, and a negative share means fewer tokens.
 
-    Both tokenizers are plain BPE with `TRIAL_TOKENS` tokens. The share is computed twice: for all remaining lines, and for
-    the remaining lines that contain words of the scripts. The greater share is returned, so that the gain of one language
-    does not hide the loss of another language.
+    For each of the two splits, a plain BPE tokenizer with `TRIAL_TOKENS` tokens is learned from every second line. Then the
+    tokens of the remaining lines are counted. The share is computed twice: for all remaining lines, and for those that
+    contain words of the scripts. The greater share is returned, so that the gain of one language does not hide the loss of
+    another language.
 
     Args:
-        texts: Some text. If it is longer than `TRIAL_CHARACTERS`, only the beginning of each text is used.
-        pattern: Name or regex of the split pattern that cuts all words, without normalization.
-        instead_of: The split to compare with. It finds words of scripts first, and splits all other text by a pattern.
+        texts: The texts to learn from and to measure. If they are longer than `TRIAL_CHARACTERS` in total, only the
+            beginning of each text is used.
+        pattern: Name or regex of the split pattern, which splits all text. The text is not normalized.
+        instead_of: The split to compare with, of the recipe ``hybrid``. It finds words of the scripts first, and splits all
+            other text with a pattern.
     """
     total = max(sum(map(len, texts)), TRIAL_CHARACTERS)
     lines = [text[: len(text) * TRIAL_CHARACTERS // total].splitlines(keepends=True) for text in texts]

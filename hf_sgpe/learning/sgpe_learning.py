@@ -25,15 +25,17 @@ OnMerges = Callable[[Merges, int, int], None]
 
 
 def learn_sgpe(counts: WordCounts, config: TrainingConfig, *, languages: Languages, observer: Observer) -> Learned:
-    """Learn a tokenizer of the recipe ``sgpe``. For arguments and errors, see `hf_sgpe.learning.learn.learn_tokenizer`."""
+    """Learn the tokens and merges of a tokenizer with the recipe ``sgpe``. For arguments and errors, see
+    `hf_sgpe.learning.learn.learn_tokenizer`.
+    """
     if languages:
         raise SGPEError("the recipe sgpe does not support --balance-by merges: use --balance-by weights")
     return lossless(learn_vocabulary(counts, config, observer=observer))
 
 
 def lossless(vocabulary: SGPEVocabulary) -> Learned:
-    """Return the tokens and merges of the lossless form of a vocabulary. The ids are the same as in the vocabulary if the
-    configuration puts special tokens at the start.
+    """Extend an SGPE vocabulary so that it encodes any text without loss, and return the tokens and merges. If the
+    configuration puts special tokens at the start, the tokens of the vocabulary keep their ids.
     """
     data = vocabulary.to_data()
     return Learned([token for token, _ in data.get_mergeable_ranks()], data.merges)
@@ -49,16 +51,17 @@ def learn_vocabulary(
 ) -> SGPEVocabulary:
     """Learn a vocabulary from counted words, as in the SGPE document.
 
-    The symbols are the boundary tokens in sorted order, followed by the syllables in sorted order. The document does not
-    define the order of the syllables. Because they are sorted, the result does not depend on the order of the text.
+    The symbols (the tokens before any merge) are the boundary tokens in sorted order, followed by the syllables in sorted
+    order. The document does not define an order of the syllables. They are sorted so that the result does not depend on the
+    order of the text.
 
     Args:
         config: A configuration of the recipe ``sgpe``. Its ``min_unit_frequency`` is the document's ``prune_freq``, and its
-            ``min_frequency`` is the document's ``min_freq``. Syllables that are not chosen are unknown, and no pair contains
-            them.
+            ``min_frequency`` is the document's ``min_freq``. Syllables that the configuration does not choose are unknown.
+            No merge contains an unknown syllable.
         merged: Merges that were learned earlier from the same words. They are applied first.
-        on_merge: Function that is called at each new merge. Its arguments are all merges so far, the greatest possible
-            number of merges, and the count of the new merge.
+        on_merge: Function that is called at each new merge. Its arguments are all merges so far, the maximum number of
+            merges, and the count of the pair that was merged.
         observer: Callbacks for each step.
 
     Raises:
@@ -82,7 +85,10 @@ def learn_vocabulary(
     runs = known_runs(observer.steps(words, "Cutting words"), times, trie, ids.keys())
     num_merges = max(config.vocab_size - len(specials) - len(symbols), 0)
     if config.vocab_size < len(specials) + len(symbols):
-        logger.warning("vocab_size %d is too small even for the characters and the frequent syllables", config.vocab_size)
+        logger.warning(
+            "vocab_size %d is too small even for the characters and the frequent syllables: give a larger vocab_size",
+            config.vocab_size,
+        )
     if len(merged) > num_merges:
         raise SGPEError(
             f"vocab_size {config.vocab_size} allows only {num_merges:,} merges, but {len(merged):,} merges were learned "
@@ -139,7 +145,7 @@ def learn_vocabulary(
 def known_runs(
     words: Iterable[bytes], counts: Iterable[int], trie: LinguisTrie, known: Set[str]
 ) -> Counter[tuple[str, ...]]:
-    """Count the runs of known units in words. SGPE learns merges from these runs. No pair contains an unknown unit, so a run
+    """Count the runs (sequences of known units) from which SGPE learns merges. No merge contains an unknown unit, so a run
     ends before each unknown unit, and the next run begins after it.
 
     >>> known_runs(["කකිකක".encode()], [2], LinguisTrie(), {"ක"})
@@ -160,9 +166,10 @@ def known_runs(
 
 
 def _by_frequency(vocabulary: SGPEVocabulary, runs: Mapping[tuple[str, ...], int]) -> dict[str, int]:
-    """Return the ids as assigned in section 3.7 of the SGPE document: special tokens come first, and all other tokens follow
-    from the most frequent to the least frequent. Tokens of equal frequency keep their order. A token that is always part of
-    a longer token has the frequency 0.
+    """Return a dict from tokens to ids, numbered as in section 3.7 of the SGPE document: special tokens come first, and all
+    other tokens follow, from the most frequent to the least frequent.
+
+    Tokens of equal frequency keep their order. If a token occurs only as a part of longer tokens, its frequency is 0.
     """
     import numpy as np
 

@@ -34,59 +34,60 @@ SPECIAL_TOKENS_POSITIONS = ("end", "start", "after-bytes", "given")
 class TrainingConfig:
     """The settings of training. Together with the text, they determine the learned tokenizer.
 
-    The constructor replaces None by the default value of a field. Afterwards, the default counts as a given value (also for
-    `dataclasses.replace`). Some fields can still be None: ``chat_template``, ``model_max_length``, and the special tokens of
-    roles (see `roles`). ``cut_cost``, ``letter_coverage``, ``syllable_coverage`` and ``min_unit_frequency`` stay None if
-    they are not used to choose units.
+    If a field is None, the constructor sets it to its default. From then on, the default counts as a given value, so
+    `dataclasses.replace` keeps it. These fields may stay None: ``chat_template``, ``model_max_length``, ``bos_token``,
+    ``eos_token`` and ``pad_token`` (see `roles`). ``cut_cost``, ``letter_coverage``, ``syllable_coverage`` and
+    ``min_unit_frequency`` stay None if they do not affect the choice of letters and syllables.
 
     Args:
         vocab_size: Number of tokens in the finished tokenizer, including special tokens. For ``sgpe``, it is the number of
-            special tokens, symbols and merges, as in the document. The finished tokenizer also has bytes, characters and
-            letters that spell all other text. These tokens are not counted in ``vocab_size``.
-        recipe: ``hybrid``: words of ``scripts`` consist of syllables, and ``pattern`` splits all other text. ``portable``:
-            ``pattern`` splits all text, and syllables inside the resulting words stay whole. Other runtimes know this
-            pattern. ``sgpe``: words are those of the SGPE document. ``bpe``: ``pattern`` splits all text, and merges start
-            from bytes.
-        scripts: Scripts whose syllables are units, or ``("all",)``. ``bpe`` does not use them.
+            special tokens, symbols and merges, as in the SGPE document. To spell all other text, the finished tokenizer also
+            has tokens for bytes, characters and letters, which are not counted in ``vocab_size``.
+        recipe: How text is split. ``hybrid``: words of ``scripts`` consist of whole syllables, and ``pattern`` splits all
+            other text. ``portable``: ``pattern``, which other runtimes know, splits all text, and syllables inside the
+            resulting words stay whole. ``sgpe``: text is split as in the SGPE document. ``bpe``: ``pattern`` splits all
+            text, and merges start from bytes.
+        scripts: Names of the scripts whose syllables stay whole, or ``("all",)``. ``bpe`` does not use them.
         pattern: Name of one of `SPLIT_PATTERNS`, or a regular expression. ``sgpe`` does not use it.
         min_frequency: Pairs that occur less often than this are not merged.
-        cut_cost: For ``hybrid`` and ``portable``: the cost of a cut letter or syllable, in tokens, when units and learned
-            tokens compete for room in the vocabulary. With 0, text takes the fewest tokens; with higher values, there are
-            fewer cuts. None means 2, unless one of the next three arguments is given. In that case, only these arguments
-            choose letters and syllables.
-        letter_coverage: The most frequent letters of each script get their own token, until these letters make up this share
-            of the script's letters in the text. They get a token whether it saves tokens or not.
-        syllable_coverage: The same for syllables. If only one of the two is given, without ``cut_cost``, the other is
-            0.9999 (letters) or 0.999 (syllables), as for ``sgpe``.
-        min_unit_frequency: Instead of both coverages: letters and syllables that occur at least this often get a token
-            (``prune_freq`` in SGPE).
+        cut_cost: For ``hybrid`` and ``portable``: how many additional tokens in text are as bad as one cut inside a letter
+            or syllable. Letters and syllables compete with learned tokens for room in the vocabulary, and this cost counts
+            in favour of letters and syllables. With 0, text takes the fewest tokens. A higher cost gives fewer cuts. None
+            means 2 if none of the next three arguments is given. If one of them is given, None means that only these
+            arguments choose letters and syllables.
+        letter_coverage: A share (0 to 1) of each script's letters in the text. The most frequent letters that make up this
+            share get their own tokens, even if these tokens save nothing.
+        syllable_coverage: The same for syllables. Where ``cut_cost`` is not used, the default coverages are 0.9999 for
+            letters and 0.999 for syllables.
+        min_unit_frequency: A rule that replaces both coverages: each letter and syllable that occurs at least this often
+            gets its own token (``prune_freq`` in the SGPE document).
         tie_break: The rule that chooses among equally frequent pairs (one of `TIE_BREAKS`).
         normalization: ``nfc`` or ``none``. None means the recipe's default: ``nfc`` for ``hybrid``, and ``none`` for all
             other recipes.
-        special_tokens: The texts of the special tokens as a list, or a mapping from these texts to ids. Special tokens in
-            the training text are skipped. None means the recipe's default.
-        special_tokens_position: Position of the special tokens' ids: ``end``, ``start``, ``after-bytes``, or ``given`` if
-            special tokens are mapped to ids. None means ``given`` if special tokens are mapped to ids, otherwise the
+        special_tokens: List of special tokens (strings), or mapping from special tokens to ids. Special tokens in the
+            training text are skipped. None means the recipe's default.
+        special_tokens_position: Position of the special tokens' ids in the vocabulary: ``start``, ``after-bytes`` or
+            ``end``. If ``special_tokens`` is a mapping, the position must be ``given`` or None. For a list, None means the
             recipe's default.
         chat_template: ``llama3``, ``chatml``, ``alpaca`` or Jinja source. It is saved with the tokenizer. The special tokens
-            of a named template are added, unless special tokens are mapped to ids.
-        bos_token: The special token that begins texts. ``bos_token``, ``eos_token`` and ``pad_token`` are added to the
-            special tokens, like those of a chat template. None means the token of the chat template or, without a chat
-            template, a special token recognized by its spelling (``<s>``).
+            of a named template are added to a list ``special_tokens``. A mapping must already contain them.
+        bos_token: The special token that begins a text. Like the tokens of a chat template, it is added to
+            ``special_tokens``. None means the token of the chat template. If there is no chat template, None means a special
+            token that is recognized by its spelling, such as ``<s>``.
         eos_token: The same for the token with which a model ends the text that it generates.
-        pad_token: The same for the token that pads rows. None means a special token recognized by its spelling (``<|pad|>``)
-            or, if there is none, the end-of-text token (``<|endoftext|>``). Some collators exclude the padding token
-            from the loss. With such a collator, a model that should learn to end its texts with ``<|endoftext|>`` needs a
-            separate padding token.
-        add_bos_token: Whether ``add_special_tokens=True`` puts ``bos_token`` before each text, as Llama 3 does. The recipe
-            ``sgpe`` puts ``[CLS]`` and ``[SEP]`` around each text instead.
-        add_eos_token: Whether ``add_special_tokens=True`` puts ``eos_token`` after each text. The tokenizer tutorial puts
-            both tokens around a text.
-        model_max_length: Number of ids that a model accepts. transformers truncates texts to this number. None means no
+        pad_token: The same for the token that fills short rows of a batch. None means a special token that is recognized by
+            its spelling (``<|pad|>``) or, if there is none, the end-of-text token (``<|endoftext|>``). Some collators
+            exclude the padding token from the loss. If such a collator is used, and the model should learn to end its texts
+            with ``<|endoftext|>``, the tokenizer needs a separate padding token.
+        add_bos_token: Whether ``add_special_tokens=True`` puts ``bos_token`` before each text, as in Llama 3. This cannot be
+            combined with the recipe ``sgpe`` if that recipe puts ``[CLS]`` and ``[SEP]`` around each text.
+        add_eos_token: The same for ``eos_token`` after each text. `hf_sgpe.tokenizer.BPETokenizer.train` puts both tokens
+            around a text.
+        model_max_length: Maximum number of ids that a model accepts, to which transformers truncates texts. None means no
             limit.
-        weights: Weights of words, keyed by file name or glob, to balance languages whose corpora differ in size. If several
-            keys match a file, the key that equals the file's path is used. If no key equals the path, the first matching key
-            is used. The default weight is 1.
+        weights: Dict from file names or globs to the weight of each word in these files, to balance languages whose corpora
+            differ in size. If several keys match a file, the key that equals the file's path is used. If no key equals the
+            path, the first matching key is used. The default weight is 1.
 
     Raises:
         SGPEError: a value is out of range or unknown. The message lists the known values.
@@ -225,7 +226,7 @@ class TrainingConfig:
             self._check_chat_template(self.chat_template)
         for role, token in self._given_roles().items():
             if not isinstance(token, str):
-                raise SGPEError(f"{role} must be text, not {token!r}")
+                raise SGPEError(f"{role} must be a string, not {token!r}")
             self._add_special_tokens([token], role)
         self._check_added()
         object.__setattr__(self, "weights", checked_weights(self.weights))
@@ -261,8 +262,8 @@ class TrainingConfig:
         _ = self.splitting  # raises the errors of a wrong split
 
     def _choose_by(self) -> None:
-        """Fill in the fields that determine the choice of letters and syllables: by saved tokens, by coverage, or by
-        both.
+        """Set the defaults of ``cut_cost`` and of the two coverages. Which of them are set depends on the values that were
+        given.
         """
         if self.recipe == "sgpe" and self.cut_cost is not None:
             raise SGPEError(
@@ -299,7 +300,7 @@ class TrainingConfig:
         return {role: token for role in TRAINED_ROLES if (token := getattr(self, role)) is not None}
 
     def _check_added(self) -> None:
-        """Check that there are special tokens to put around a text."""
+        """Check that ``add_bos_token`` and ``add_eos_token``, if they are True, have the special tokens that they need."""
         for name, verb in {"add_bos_token": "begins", "add_eos_token": "ends"}.items():
             value, role = getattr(self, name), name.removeprefix("add_")
             if not isinstance(value, bool):
@@ -323,7 +324,7 @@ class TrainingConfig:
         return bos_eos_template(self.roles(), add_bos_token=self.add_bos_token, add_eos_token=self.add_eos_token)
 
     def roles(self) -> dict[str, str]:
-        """Return, for each role, its special token in the finished tokenizer.
+        """Return a dict from roles, such as ``bos_token``, to the special tokens of the finished tokenizer.
 
         >>> TrainingConfig(vocab_size=1000, chat_template="chatml").roles()
         {'bos_token': '<|endoftext|>', 'eos_token': '<|im_end|>', 'pad_token': '<|endoftext|>'}
@@ -332,16 +333,16 @@ class TrainingConfig:
 
     @property
     def unit_scripts(self) -> tuple[str, ...]:
-        """The scripts whose syllables are units."""
+        """The scripts whose syllables stay whole. Empty for the recipe ``bpe``."""
         return self.scripts if RECIPES[self.recipe].uses_scripts else ()
 
     @cached_property
     def splitting(self) -> Splitting:
-        """The rules that split text into words. Counts can be added up if their splittings are equal."""
+        """The rules that split text into words. Word counts can be added up only if their splittings are equal."""
         return Splitting(self.recipe, self.scripts, self.pattern, self.normalization, tuple(self.special_tokens or ()))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all fields as plain JSON values."""
+        """Return a dict from the names of all fields to plain JSON values."""
         values = {setting.name: getattr(self, setting.name) for setting in fields(self)}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
@@ -363,5 +364,5 @@ def _check_ids(special_tokens: Mapping[str, int], vocab_size: int) -> None:
         if type(id) is not int or not 0 <= id < vocab_size:
             raise SGPEError(f"special token {token!r} has the id {id!r}: give an id from 0 to {vocab_size - 1}")
         if id in taken:
-            raise SGPEError(f"special tokens {taken[id]!r} and {token!r} have the same id {id}")
+            raise SGPEError(f"special tokens {taken[id]!r} and {token!r} have the same id {id}: give each its own id")
         taken[id] = token

@@ -1,4 +1,6 @@
-"""Learning the two tiers of a tokenizer from counted words: first the units of its scripts, and then statistical merges."""
+"""Learning the merges of a tokenizer from counted words, in two tiers: first merges that build whole letters and syllables,
+and then merges of frequent pairs.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ def learn_two_tiers(
     languages: Languages,
     observer: Observer,
 ) -> Learned:
-    """Learn both tiers. For arguments and errors, see `hf_sgpe.learning.learn.learn_tokenizer`."""
+    """Learn the tokens and merges of both tiers. For arguments and errors, see `hf_sgpe.learning.learn.learn_tokenizer`."""
     specials = config.special_tokens or ()
     # The counts of one language can have a finer scale than the sum of all languages, because scales are reduced to lowest
     # terms.
@@ -69,11 +71,11 @@ def learn_two_tiers(
 
 
 def _unit_merges(counts: WordCounts, config: TrainingConfig, observer: Observer) -> list[Pair]:
-    """Return the merges of the unit tier. They build the characters, letters and syllables that always get a token, and
-    other units whose tokens save enough.
+    """Return the merges of the first tier. They build the characters, letters and syllables that always get a token. If
+    ``cut_cost`` is set, they also build the letters and syllables whose tokens save more than other tokens would.
 
-    To compare letters and syllables with learned tokens, merges are first learned from words in which only characters are
-    whole. The count of such a merge is the number of tokens that its token would save.
+    To compare them with other tokens, a trial run learns merges from words in which only characters are whole. The count of
+    such a merge is the number of tokens that its token would save.
     """
     words, times = counts.words(), counts.values()
     trie = LinguisTrie(config.unit_scripts, whole_clusters=True)
@@ -108,7 +110,7 @@ def _unit_merges(counts: WordCounts, config: TrainingConfig, observer: Observer)
         raise SGPEError(
             f"vocab_size {config.vocab_size} is too small for the {len(least):,} tokens that the "
             f"{'characters' if few else 'chosen units'} of these scripts need: give at least "
-            f"{len(least) + taken}" + (", or promise tokens to fewer letters and syllables" if not few else "")
+            f"{len(least) + taken}" + (", or let fewer letters and syllables get a token" if not few else "")
         )
     if config.cut_cost is None or not units:
         return least
@@ -138,8 +140,8 @@ def _gains(
     *,
     without: Collection[str],
 ) -> list[int]:
-    """Learn from words in which only characters are whole. For each learned token that is not a unit, return the number of
-    tokens that this token saves.
+    """Return, for each token of a trial run, the number of tokens that it would save. The run learns merges from words in
+    which only characters are whole. Tokens that equal a unit in ``without`` are left out.
     """
     vocabulary = spell_tokens(BYTES, characters)
     steps = iter(observer.steps(range(most), "Weighing units"))

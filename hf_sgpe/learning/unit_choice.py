@@ -1,9 +1,9 @@
 """Choosing the letters and syllables that get a token: by the number of tokens that each saves (`worth_of_units`), or
 by coverage (`choose_units`).
 
-A token for a unit takes the place of a token that learning would otherwise add. So units and learned tokens are ranked
-together by the number of tokens that each saves in the training text, and the best are chosen. The user sets the additional
-cost of a cut unit. `unit_tier` builds the chosen units.
+A token for a unit (a letter or syllable) takes the place of a token that learning would otherwise add. So units and learned
+tokens are ranked together by the number of tokens that each saves in the training text, and the best are chosen. The user
+can add a cost for each cut inside a unit. `unit_tier` builds the chosen units.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SPACE_WORTH = 4
 
 
 def check_cut_cost(value: object) -> None:
-    """Check that a cut cost is a number of tokens.
+    """Check that a value can be a cut cost, which is a number of tokens.
 
     Raises:
         SGPEError: ``value`` is not a finite number of at least 0.
@@ -44,17 +44,18 @@ def choose_units(
     syllable_coverage: float,
     min_unit_frequency: int | None = None,
 ) -> ChosenUnits:
-    """Choose the units that get a token.
+    """Choose the letters and syllables that get a token, by their frequency.
 
     For each script, choose the most frequent letters and syllables, until they make up the given share of the script's text.
     SentencePiece's ``character_coverage`` does the same for characters.
 
     Args:
-        units: Counts of syllables, each with its leading space if it has one. Units that do not begin in a script of the
-            trie are always chosen. (In SGPE, these units are single characters.)
-        letter_coverage: Share (0 to 1) of the text's letters that the chosen letters must make up.
+        units: Dict from syllables to counts. A syllable at the beginning of a word includes the word's leading space. Units
+            that do not begin with a letter of the trie's scripts are always chosen. (In SGPE, these units are single
+            characters.)
+        letter_coverage: Share (0 to 1) of a script's letters in the text that the chosen letters must make up.
         syllable_coverage: The same for syllables.
-        min_unit_frequency: Instead of both shares: units that occur at least this often are chosen.
+        min_unit_frequency: If it is given, units that occur at least this often are chosen, and both shares are ignored.
     """
     syllables_of: dict[str | None, Counter[str]] = {}
     letters_of: dict[str | None, Counter[str]] = {}
@@ -75,15 +76,15 @@ def choose_units(
 
 
 def worth_of_units(units: Mapping[str, int], trie: LinguisTrie, cut_cost: float) -> dict[str, float]:
-    """Return, for each unit, the number of tokens that the text saves if this unit gets its own token. The avoided cost of
-    cuts is included.
+    """Return a dict from letters and syllables to the number of tokens that the text saves if this unit gets its own token.
+    The cost of the cuts that the token avoids is included.
 
     Without its own token, a letter becomes at least two tokens, and a syllable becomes its letters. Two kinds of units are
-    left out: characters that always have a token, and units that do not begin in a script of the trie.
+    left out: characters that always have a token, and units that do not begin with a letter of the trie's scripts.
 
     Args:
-        units: Counts of syllables, each with its leading space if it has one.
-        cut_cost: Cost of a cut letter or syllable in tokens, in addition to the tokens of its parts.
+        units: Dict from syllables to counts. A syllable at the beginning of a word includes the word's leading space.
+        cut_cost: Cost of a cut inside a letter or syllable, in tokens. It is added to the number of tokens of the parts.
 
     >>> worth_of_units({"කා": 3, " න්ද": 2}, LinguisTrie(), cut_cost=1)
     {'කා': 6, 'න්': 4, 'න්ද': 4, ' න්ද': 4}
@@ -114,12 +115,12 @@ def worth_of_units(units: Mapping[str, int], trie: LinguisTrie, cut_cost: float)
 
 
 def most_valuable(worth: Mapping[str, float], gains: Iterable[float], room: int) -> set[str]:
-    """Rank units and learned tokens together by value, and return the units among the first ``room`` of them. The time is
-    O(n log n).
+    """Return the units that get into the vocabulary if units and learned tokens compete for ``room`` entries. The entries go
+    to those that save the most tokens. The time is O(n log n).
 
     Args:
-        worth: The number of tokens that each unit saves.
-        gains: Number of tokens that each learned token saves.
+        worth: Dict from units to the number of tokens that each unit saves.
+        gains: The number of tokens that each learned token saves.
 
     >>> sorted(most_valuable({"a": 9, "b": 2, "c": 5}, [7, 6, 1], room=3)), sorted(most_valuable({"a": 1}, [], room=3))
     (['a'], ['a'])
@@ -132,8 +133,10 @@ def most_valuable(worth: Mapping[str, float], gains: Iterable[float], room: int)
 
 
 def cover(counts: Mapping[str, int], coverage: float, min_frequency: int | None = None) -> list[str]:
-    """Return the most frequent keys, as many as make up the share ``coverage`` of all counts. With ``min_frequency``, return
-    all keys with at least this count. Keys with the same count are in code point order.
+    """Return the most frequent keys, until their counts make up the share ``coverage`` of the total. If ``min_frequency`` is
+    given, return all keys with at least this count instead.
+
+    The keys are sorted from the most frequent to the least frequent. Keys with the same count are in code point order.
     """
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     if min_frequency is not None:

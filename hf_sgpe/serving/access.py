@@ -1,4 +1,4 @@
-"""Access to a server: keys of clients, and web pages of other sites."""
+"""Access control of the server: API keys, and the web pages that may send requests (CORS)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _ORIGIN = re.compile(r"https?://([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]+)?")
 
 
 def read_keys(path: Path) -> list[str]:
-    """Return the keys in a file with one key per line. Blank lines are skipped.
+    """Return the API keys from a file with one key per line. Blank lines are skipped.
 
     Raises:
-        SGPEError: the file cannot be read, has no key, or has a key that no client can send.
+        SGPEError: the file cannot be read, has no key, or has a key with a space or a character outside printable ASCII.
     """
     try:
         keys = [key for line in read_utf8(path).splitlines() if (key := line.strip())]
@@ -37,7 +37,7 @@ def read_keys(path: Path) -> list[str]:
 
 
 def check_key(request: Request, keys: Collection[str]) -> None:
-    """Check that a request sends one of the server's keys, if the server has any keys.
+    """Check that a request sends one of the server's API keys. If the server has no keys, allow every request.
 
     Raises:
         RequestError: the key is missing or wrong.
@@ -54,11 +54,11 @@ def check_key(request: Request, keys: Collection[str]) -> None:
 
 
 def check_origins(origins: Sequence[str]) -> None:
-    """Check that each text is an origin as browsers send it: ``https://example.org``, with the port unless that is the
-    default port.
+    """Check that each string is ``*`` or an origin as browsers send it, such as ``https://example.org``. Browsers omit the
+    port only if it is the default port.
 
     Raises:
-        SGPEError: a text is neither an origin nor ``*``.
+        SGPEError: a string is neither an origin nor ``*``.
     """
     for origin in origins:
         if origin != "*" and not _ORIGIN.fullmatch(origin):
@@ -69,8 +69,8 @@ def check_origins(origins: Sequence[str]) -> None:
 
 
 def for_web_pages(origins: Sequence[str]) -> list[Middleware]:
-    """Return a list of the middleware that lets web pages of these origins use the server. Without origins, the list is
-    empty.
+    """Return the CORS middleware that lets web pages of these origins use the server, as a list. If there are no origins,
+    the list is empty.
     """
     if not origins:
         return []

@@ -12,13 +12,14 @@ from hf_sgpe.generation.pieces import Piece
 
 
 def with_parts(pieces: Iterator[Piece], reader: AnswerReader, *, has_text: bool) -> Iterator[Piece]:
-    """Yield the pieces of an answer. Parsed reasoning and tool calls replace the text from which they were read.
+    """Yield the pieces in which an answer is generated. Reasoning and tool calls that ``reader`` finds replace the text from
+    which they were read.
 
-    An answer ends when it has the maximum number of calls.
+    The answer ends early when it has the maximum number of tool calls.
 
     Args:
-        has_text: Whether text is shown. If it is not, an answer contains only calls, and an incomplete call is not shown as
-            text.
+        has_text: Whether the answer may contain text. If False, only reasoning and tool calls are yielded. All text is
+            dropped, including the text of an incomplete call.
     """
     place = 0
     with closing(pieces):  # type: ignore[type-var]
@@ -36,7 +37,7 @@ def with_parts(pieces: Iterator[Piece], reader: AnswerReader, *, has_text: bool)
 
 
 def _said(parts: list[str | CallPart], piece: Piece, finish_reason: Any, *, has_text: bool) -> Iterator[Piece]:
-    """Yield the piece, with the parts that a reader found in it, unless the piece is empty."""
+    """Yield ``piece`` with ``parts`` in place of its text. If there is then nothing to send, yield nothing."""
     calls = tuple(part for part in parts if isinstance(part, CallPart))
     reasoning = "".join(part for part in parts if isinstance(part, Reasoning))
     text = "".join(part for part in parts if isinstance(part, str) and not isinstance(part, Reasoning))
@@ -48,7 +49,9 @@ def _said(parts: list[str | CallPart], piece: Piece, finish_reason: Any, *, has_
 
 
 def _split(piece: Piece, place: int) -> Iterator[str]:
-    """Yield the texts and marks of a piece, in order. ``place`` is the number of characters before the piece."""
+    """Yield the text of a piece, divided at its marks (tokens such as ``<tool_call>``), and the marks themselves, in order.
+    ``place`` is the number of characters of the answer before the piece.
+    """
     done = 0
     for mark in piece.marks:
         end = max(mark.place - place, done)

@@ -1,4 +1,6 @@
-"""Rules for the text of answers: ``response_format`` of OpenAI's API, and ``structured_outputs`` of vLLM's API."""
+"""Rules that the text of an answer must follow: ``response_format`` of OpenAI's API, and ``structured_outputs`` of vLLM's
+API.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,9 @@ from hf_sgpe.serving.tool_use import ToolUse
 def read_rule(
     given: Parameters, generator: TextGenerator, stop_ids: tuple[int, ...] = (), tool_use: ToolUse | None = None
 ) -> Rule | None:
-    """Return the rule that an answer must follow; None if any text is allowed.
+    """Return the rule that an answer must follow, such as a JSON schema or a grammar. If any text is allowed, return None.
 
-    If the request has tools, an answer either calls tools or follows the rule.
+    If the request has tools and a rule, an answer either calls tools or follows the rule.
 
     Args:
         stop_ids: Tokens that end an answer, in addition to the model's own end tokens.
@@ -56,7 +58,7 @@ def read_rule(
 
 
 def _schema_of(given: Parameters) -> dict[str, Any] | None:
-    """Return the JSON schema that ``response_format`` requires; None if any text is allowed."""
+    """Return the JSON schema that ``response_format`` requires, or None if it allows any text."""
     format = given.get("response_format")
     if format is None:
         return None
@@ -78,14 +80,16 @@ def _schema_of(given: Parameters) -> dict[str, Any] | None:
 
 
 def _structured(value: Any) -> tuple[Rule | None, dict[str, Any] | None, str]:
-    """Return the rule or the JSON schema that ``structured_outputs`` requires, and the full name of the parameter."""
+    """Return what ``structured_outputs`` requires, as (rule, JSON schema, name). One of rule and schema is None. The name is
+    that of the parameter that was used, such as ``structured_outputs.regex``.
+    """
     where = "structured_outputs"
     if not isinstance(value, dict):
         raise RequestError(f"{where} must be an object, not {kind(value)}", param=where)
     given = Parameters(value, {*_KINDS}, _WITHOUT_EFFECT, f"{where}.")
     used = [name for name in _KINDS if given.get(name) not in (None, False)]
     if len(used) != 1:
-        raise RequestError(f"{where} must have one of {', '.join(_KINDS)}", param=where)
+        raise RequestError(f"{where} must have exactly one of {', '.join(_KINDS)}", param=where)
     (name,) = used
     param, item = f"{where}.{name}", well_formed_json(given.get(name), f"{where}.{name}")
     if name == "json_object":
@@ -96,11 +100,11 @@ def _structured(value: Any) -> tuple[Rule | None, dict[str, Any] | None, str]:
         return None, item, param
     if name == "choice":
         if not isinstance(item, list) or not item or not all(isinstance(text, str) and text for text in item):
-            raise RequestError(f"{param} must be a list of non-empty texts", param=param)
+            raise RequestError(f"{param} must be a list of non-empty strings", param=param)
         with about(param):
             return Rule.one_of(item), None, param
     if not isinstance(item, str) or not item:
-        raise RequestError(f"{param} must be a non-empty text, not {kind(item)}", param=param)
+        raise RequestError(f"{param} must be a non-empty string, not {kind(item)}", param=param)
     with about(param):
         return Rule.regex(item) if name == "regex" else Rule.grammar(item), None, param
 

@@ -16,7 +16,7 @@ from hf_sgpe.generation.pieces import Piece, PlacedToken
 from hf_sgpe.serving.requests import Asked, Served
 
 _LEAST = -9999.0
-"""The log-probability that OpenAI's API has for an impossible token, because JSON has no minus infinity."""
+"""The log-probability that OpenAI's API returns for an impossible token, because JSON has no minus infinity."""
 
 DONE = b"data: [DONE]\n\n"
 """The event that ends a stream."""
@@ -68,19 +68,21 @@ class Completion:
         return self._record(self.whole_object, choices, usage=self._usage())
 
     def first_parts(self) -> Iterator[dict[str, Any]]:
-        """Yield the events that are sent before any generated piece: one for each choice, or none."""
+        """Yield the events that are sent before any generated piece. If choices repeat their prompts without
+        log-probabilities, these events contain the prompts. Otherwise, there are no such events.
+        """
         for number in range(len(self._generated)):
             if echo := self._echo(number):
                 yield self._part(self._choice(number, self._said(echo)))
 
     def part(self, number: int, piece: Piece) -> dict[str, Any]:
-        """Return the event for a piece of a choice."""
+        """Return the event that sends a generated piece of the choice ``number``."""
         self._generated[number], self._reused[number] = piece.generated, piece.reused
         logprobs = self._logprobs(piece.tokens) if piece.tokens else None
         return self._part(self._choice(number, self._said_next(piece), logprobs, piece.finish_reason))
 
     def last_parts(self) -> Iterator[dict[str, Any]]:
-        """Yield the events that are sent after the end of all choices."""
+        """Yield the events that are sent after all choices: the numbers of tokens, if the request asks for them."""
         if self.asked.has_usage:
             yield self._record(self.part_object, [], usage=self._usage())
 
@@ -117,7 +119,9 @@ class Completion:
         }
 
     def _named(self, scored: tuple[int, float]) -> tuple[str, float]:
-        """Return a token's text and log-probability for JSON. A token that cuts a character is shown as bytes."""
+        """Return a token's text and log-probability for JSON. If the token contains only a part of a character, its bytes
+        are shown instead of text.
+        """
         id, logprob = scored
         token = self._bytes_of(id)
         if not token:
@@ -150,7 +154,9 @@ class Completion:
 
 
 def _call_delta(number: int, parts: Sequence[CallPart]) -> dict[str, Any]:
-    """Return the next parts of a tool call in the form for streams. The first part contains the call's id and name."""
+    """Return the entry of a stream event that sends the next parts of the tool call ``number``. Only the first entry of a
+    call contains the id and the name.
+    """
     arguments = "".join(part.arguments for part in parts)
     if parts[0].name is None:
         return {"index": number, "function": {"arguments": arguments}}

@@ -21,8 +21,9 @@ class CallGrammar:
     """The grammar of tool calls in a model's format.
 
     Args:
-        written: The format.
-        ids: Dict from marks to ids, for those marks of the format that are tokens of the vocabulary.
+        written: The format in which the model writes calls.
+        ids: Dict from marks (strings of the format, such as ``<tool_call>``) to ids. Only marks that are tokens of the
+            vocabulary have an entry.
     """
 
     def __init__(self, written: CallFormat, ids: Mapping[str, int]) -> None:
@@ -30,10 +31,10 @@ class CallGrammar:
         self._ids = ids
 
     def lines(self, functions: Sequence[Mapping[str, Any]], most: int | None) -> list[str]:
-        """Return the lines of a grammar whose rule ``calls`` matches calls of ``functions``.
+        """Return the lines of a Lark grammar. Its rule ``calls`` matches one or more calls of ``functions``.
 
         Args:
-            most: Maximum number of calls: 1, or None for no limit. Other numbers are not supported.
+            most: Maximum number of calls. Only 1 and None (no limit) are supported.
         """
         written = self._written
         opening = self._sequence(written.opening, written.before)
@@ -82,8 +83,8 @@ class CallGrammar:
             yield from self._value(f"{rule}_value", value, "", end_of_value)
 
     def _value(self, rule: str, schema: Any, around: str, mark: str) -> Iterator[str]:
-        """Yield the grammar lines for a value and the mark after the value. Texts are written as they are, other values as
-        JSON.
+        """Yield the grammar lines that match the value of a parameter and the mark after the value. Strings are matched
+        without quotes, and all other values as JSON.
         """
         schema = schema if isinstance(schema, Mapping) else {}
         end = self._sequence(around, mark)
@@ -106,13 +107,15 @@ class CallGrammar:
 
 
 def _properties(number: int, schema: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
-    """Yield the name of the rule, the name of the parameter, and the parameter's schema, for each parameter."""
+    """Yield (rule, name, schema) for each parameter of the function ``number``. The rule is the name of the parameter's
+    grammar rule.
+    """
     shared = {name: schema[name] for name in ("$defs", "definitions") if name in schema}
     for place, (key, value) in enumerate((schema.get("properties") or {}).items()):
         yield f"parameter_{number}_{place}", key, {**shared, **value} if isinstance(value, Mapping) else value
 
 
 def _parameters(number: int, schema: Mapping[str, Any]) -> str:
-    """Return the rules of the parameters as a sequence, in which the rules of optional parameters may be missing."""
+    """Return a grammar expression that matches all parameters of a function in order. Optional parameters may be missing."""
     required = schema.get("required") or ()
     return " ".join(f"{rule}{'' if key in required else '?'}" for rule, key, _ in _properties(number, schema))

@@ -29,9 +29,9 @@ class AskedEmbeddings:
     """The content of a request for embeddings.
 
     Args:
-        inputs: Token ids of each text.
-        dimensions: Number of dimensions of each embedding; None for all.
-        is_base64: Whether embeddings are sent as base64 of little-endian 32-bit numbers instead of as lists.
+        inputs: The token ids of each text.
+        dimensions: Number of dimensions to return for each embedding. None means all dimensions of the model.
+        is_base64: If True, each embedding is sent as little-endian 32-bit floats in base64. If False, it is sent as a list.
     """
 
     inputs: list[list[int]]
@@ -44,17 +44,19 @@ class AskedEmbeddings:
         return sum(map(len, self.inputs))
 
     def written(self, embedding: Embedding) -> list[float] | str:
-        """Return an embedding in the requested form, scaled to length 1."""
+        """Return an embedding as the request asks for it: cut to its first dimensions, scaled to length 1, and as a list or
+        in base64.
+        """
         short = embedding[: self.dimensions].astype(np.float64)
         scaled = (short / (np.linalg.norm(short) or 1.0)).astype("<f4")
         return base64.b64encode(scaled.tobytes()).decode() if self.is_base64 else [float(number) for number in scaled]
 
 
 def read_embeddings(record: Mapping[str, Any], served: Served) -> AskedEmbeddings:
-    """Read a request for ``/v1/embeddings``.
+    """Check the JSON of a request for ``/v1/embeddings``, and return its content.
 
     Raises:
-        RequestError: the request is invalid, or the engine has no embeddings.
+        RequestError: the request is invalid, or the engine cannot compute embeddings.
     """
     given = Parameters(record, {"model", "input", "dimensions", "encoding_format"}, {})
     check_name(given.get("model"), [served.name])
@@ -92,12 +94,13 @@ def _read_inputs(given: Parameters, served: Served) -> list[list[int]]:
 
 
 async def answer_embeddings(request: Request, asked: AskedEmbeddings, model: Model) -> dict[str, Any]:
-    """Return the answer to a request. Other requests are served between the texts of a request.
+    """Return the response to a request for embeddings, as a dict for JSON. Between two texts of this request, other requests
+    may be served.
 
     Raises:
         ClientDisconnect: the client has disconnected.
         RequestError: the model has fewer dimensions than the request asks for.
-        Exception: as `hf_sgpe.serving.request_queue.Line.add`, or the error of the engine.
+        Exception: an error of `hf_sgpe.serving.request_queue.Line.add` or of the engine.
     """
     loop = asyncio.get_running_loop()
     found: list[Embedding] = []

@@ -13,14 +13,14 @@ class Limits:
     """The limits for one request.
 
     Args:
-        max_new_tokens: Maximum number of tokens in an answer. A chat request that does not set a number of tokens gets this
-            maximum or, if less of the context is left, that rest.
-        max_choices: Maximum number of answers to one request, which asks for ``n`` answers to each of its prompts.
+        max_new_tokens: Maximum number of tokens in an answer. If a chat request sets no maximum, an answer may have this
+            number of tokens, or fewer if the model's context is full before.
+        max_choices: Maximum number of answers to one request. A request asks for ``n`` answers to each of its prompts.
         max_waiting: Maximum number of requests that wait while another request is answered.
         max_body: Maximum size of a request's body, in bytes.
 
     Raises:
-        SGPEError: a number is too small.
+        SGPEError: ``max_waiting`` is below 0, or another limit is below 1.
     """
 
     max_new_tokens: int = field(default=4096, metadata=as_option("Maximum number of tokens in an answer."))

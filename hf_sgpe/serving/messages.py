@@ -64,7 +64,9 @@ def _message(message: Any, name: str) -> dict[str, Any]:
 
 
 def _text(value: Any, param: str, name: str) -> str:
-    """Return a text field. If the field ``content`` is a list of parts of type ``text``, join the parts."""
+    """Return the value of a field that must be a string. The field ``content`` may also be a list of parts of type ``text``,
+    which are joined with line ends.
+    """
     field = param.rpartition(".")[2]
     if isinstance(value, list) and field == "content":
         for part in value:
@@ -89,10 +91,10 @@ def _tool_calls(calls: Any, name: str) -> list[dict[str, Any]]:
 def _tool_call(call: Any, param: str) -> dict[str, Any]:
     function = call.get("function") if isinstance(call, dict) else None
     if not isinstance(function, dict) or call.get("type", "function") != "function":
-        raise RequestError(f"{param} must be an object with id, type function, and function", param=param)
+        raise RequestError(f"{param} must be an object with an id, a function, and the type function", param=param)
     called, arguments, id = function.get("name"), function.get("arguments"), call.get("id")
     if not isinstance(called, str) or not called:
-        raise RequestError(f"{param}.function.name must be a non-empty text", param=f"{param}.function.name")
+        raise RequestError(f"{param}.function.name must be a non-empty string", param=f"{param}.function.name")
     if id is not None and not isinstance(id, str):
         raise RequestError(f"{param}.id must be a string, not {kind(id)}", param=f"{param}.id")
     try:
@@ -107,7 +109,7 @@ def _tool_call(call: Any, param: str) -> dict[str, Any]:
 
 
 def well_formed_json(value: Any, param: str) -> Any:
-    """Return a JSON value with lone surrogates, which JSON allows, replaced.
+    """Return a copy of a JSON value in which lone surrogates are replaced. JSON allows lone surrogates, but UTF-8 does not.
 
     Raises:
         RequestError: the value of the parameter ``param`` is nested too deeply.

@@ -1,4 +1,4 @@
-"""The folders of a server's models: finding models in them, loading the models, and loading changed models again."""
+"""The models of a server: finding them in folders, loading them, and loading them again if their files have changed."""
 
 from __future__ import annotations
 
@@ -29,15 +29,16 @@ class _Loaded:
 
 
 class ModelFolders:
-    """The models given on the command line, and those of them that are loaded into memory.
+    """A manager of the models that are named on the command line. It finds the models, loads them into memory, and reloads
+    changed models.
 
     Args:
         given: Paths of models, folders with several models, or repositories on the Hub.
-        load: Function that loads a model.
-        name: Name of the model in the API; None for the last part of the model's path.
+        load: Function that takes the path and the name of a model, and returns the loaded model.
+        name: Name of a single model in the API. None means the last part of each model's path.
 
     Raises:
-        SGPEError: two models have the same name, or a ``name`` is given for several models.
+        SGPEError: two models have the same name, or ``name`` is given but there are several models.
     """
 
     def __init__(self, given: Sequence[str], load: Load, name: str | None = None) -> None:
@@ -48,7 +49,7 @@ class ModelFolders:
         self.found()
 
     def found(self) -> dict[str, str]:
-        """Return the paths of all models, keyed by name.
+        """Return a dict from the names of all models to their paths.
 
         Raises:
             SGPEError: for the same reasons as in the constructor.
@@ -66,7 +67,7 @@ class ModelFolders:
         return paths
 
     def load(self) -> list[Served]:
-        """Load all models.
+        """Load and return all models. If one of them cannot be loaded, free the memory of the others.
 
         Raises:
             SGPEError: a model cannot be loaded, or there is not enough memory for it.
@@ -80,12 +81,13 @@ class ModelFolders:
         return [one.served for one in self._loaded.values()]
 
     def reload(self, say: Callable[[str], None]) -> list[Served]:
-        """Load new and changed models, and return all models. Models that are replaced or removed are not closed.
+        """Load new and changed models, and return all models. If a changed model cannot be loaded, its previous version
+        stays.
 
-        If a changed model cannot be loaded, its previous version stays.
+        The caller must close the models that were replaced or removed.
 
         Args:
-            say: Function that is called with a line about each change and each problem.
+            say: Function that is called with a line of text about each change and each problem.
         """
         try:
             found = self.found()
@@ -125,7 +127,7 @@ class ModelFolders:
         self._loaded = {}
 
     def _load_one(self, path: str, name: str, *, is_more: bool) -> _Loaded:
-        """Load a model. ``is_more`` means that another model stays in memory."""
+        """Load a model. If ``is_more`` is True, other models stay in memory, so first check that there is enough memory."""
         fingerprint = fingerprint_of(path)
         if is_more:
             check_memory(path)
@@ -138,12 +140,15 @@ def name_of(path: str) -> str:
 
 
 def fingerprint_of(path: str) -> Fingerprint:
-    """Return the fingerprint of a local model's files; empty for a repository on the Hub."""
+    """Return the name, size and time of change of each file of a local model, to detect changes. For a repository on the
+    Hub, return an empty tuple.
+    """
     return tuple((file.name, status.st_size, status.st_mtime_ns) for file, status in _files_of(path))
 
 
 def check_memory(path: str) -> None:
-    """Check that there is enough memory for the weights of a model, if the system reports its available memory.
+    """Check that there is enough memory for the weights of a model. If the system does not report its available memory, the
+    check passes.
 
     Raises:
         SGPEError: there is not enough memory.
@@ -182,7 +187,7 @@ def _files_of(path: str) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def _available_memory() -> int | None:
-    """Return how many bytes of memory programs can still use; None if the system does not report this."""
+    """Return how many bytes of memory programs can still use, or None if the system does not report this."""
     with suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         return int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1]) << 10

@@ -23,13 +23,13 @@ class Observed:
     """The measurements of one request, collected while it is answered.
 
     Attributes:
-        route: Path of the route; ``other`` for an unknown path, so that clients cannot add metrics.
+        route: Path of the route. Unknown paths are all called ``other``, so that clients cannot create new metrics.
         status: HTTP status of the response.
         prompt_tokens: Number of tokens in the prompts of an accepted request.
-        generated: For each choice, the number of generated tokens.
-        reused: For each choice, the number of prompt tokens that were kept from an earlier text.
+        generated: Dict from the number of each choice to its number of generated tokens.
+        reused: Dict from the number of each choice to the number of prompt tokens that were reused from an earlier text.
         begun: Time at which the request arrived, in seconds of `time.perf_counter`.
-        first: Time at which the first part of an answer was ready; None before that.
+        first: Time at which the first part of an answer was ready. None before that time.
     """
 
     route: str = "other"
@@ -97,7 +97,7 @@ class Metrics:
         self._generated_tokens += observed.generated_tokens
 
     def text(self, engines: Mapping[str, str], *, running: int, waiting: int) -> str:
-        """Return the metrics in the text format.
+        """Return the metrics in the text format of Prometheus.
 
         Args:
             engines: Dict from the name of each served model to the name of its engine.
@@ -128,7 +128,7 @@ class Metrics:
 
 
 def _metric(name: str, kind: str, help: str, values: Mapping[str, int]) -> str:
-    """Return a metric with its values, keyed by labels."""
+    """Return the lines of a metric in the text format. ``values`` is a dict from labels to values."""
     samples = (f"hf_sgpe_{name}{f'{{{labels}}}' if labels else ''} {value}" for labels, value in values.items())
     return _described(name, kind, help, samples)
 
@@ -140,7 +140,7 @@ def _described(name: str, kind: str, help: str, samples: Iterable[str]) -> str:
 class Monitor:
     """An ASGI middleware that measures the requests to an application.
 
-    The application's routes find the request's `Observed` as ``observed`` in the state of the request.
+    The application's routes record their measurements in ``request.state.observed``, an `Observed`.
 
     Args:
         log: Function that is called with a log line for each request; None for no log.

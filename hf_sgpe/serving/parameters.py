@@ -1,4 +1,4 @@
-"""Parameters of a request in OpenAI's format, and errors that name the parameter."""
+"""Reading the parameters of a request in OpenAI's format. Each error names the wrong parameter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hf_sgpe.errors import SGPEError
 
 
 class RequestError(Exception):
-    """An error for the client.
+    """An error that the server sends to the client.
 
     Args:
         message: Message for people.
@@ -46,11 +46,11 @@ class Parameters:
     """The parameters of a request.
 
     Args:
-        record: The JSON object.
+        record: The JSON object that contains the parameters.
         known: Names of the supported parameters.
-        without_effect: Dict from unsupported parameters to those of their values that have no effect. With these values, and
-            with null, the parameters are accepted.
-        where: Prefix of names in error messages.
+        without_effect: Dict from unsupported parameters to values that have no effect. An unsupported parameter is accepted
+            only with one of these values or with null.
+        where: Prefix for the names of parameters in error messages, such as ``stream_options.``.
 
     Raises:
         RequestError: the request has an unknown or unsupported parameter.
@@ -90,8 +90,8 @@ class Parameters:
         return value
 
     def one_of(self, names: tuple[str, ...]) -> str:
-        """Return the name that the request uses, of several names for the same parameter. If it uses none, return the first
-        name.
+        """Return the name under which the request gives a parameter that has several names. If the request does not give the
+        parameter, return the first name.
         """
         used = [name for name in names if self.get(name) is not None]
         if len(used) > 1:
@@ -118,14 +118,14 @@ def kind(value: Any) -> str:
         (lambda value: value is None, "null"),
         (lambda value: isinstance(value, bool), "true or false"),
         (lambda value: isinstance(value, (int, float)), "a number"),
-        (lambda value: isinstance(value, str), "a text"),
+        (lambda value: isinstance(value, str), "a string"),
         (lambda value: isinstance(value, list), "a list"),
     ]
     return next((name for matches, name in kinds if matches(value)), "an object")
 
 
 def _shortened(text: str) -> str:
-    """Return the beginning of a text that may contain a value of the request, which may have megabytes."""
+    """Shorten a message to at most `_MOST_SHOWN` characters, because it may quote a very long value of the request."""
     return text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "…"
 
 

@@ -23,13 +23,13 @@ class LineClosedError(SGPEError):
 
 
 class Ticket:
-    """A request in the line, for one or more texts.
+    """A request in the queue (`Line`). It asks for one or more texts.
 
     Attributes:
-        texts: Iterators that generate the texts. The line's thread runs them one after another.
-        receive: Callback that gets the index of a text, and either an item of the text's iterator or the error that ended
-            the ticket. The callback must ignore calls after an error. It usually runs in the line's thread, and must not
-            raise an exception.
+        texts: Iterators that generate the texts. The thread of the queue runs them one after another.
+        receive: Callback for results. Its arguments are the index of a text, and either an item from the text's iterator or
+            the error that ended the ticket. After an error, the callback must ignore further calls. It must not raise an
+            exception. It usually runs in the thread of the queue.
     """
 
     def __init__(self, receive: Callable[[int, Any], None]) -> None:
@@ -44,10 +44,10 @@ class Ticket:
 
 
 class Line:
-    """A queue of tickets, with the thread that serves the tickets.
+    """A queue of tickets, and the thread that serves them. A ticket is a request for one or more texts.
 
-    After each text, a ticket moves to the end of the line with its remaining texts, so that a request for many texts does
-    not delay other requests.
+    After each text, a ticket with remaining texts moves to the end of the queue. So a request for many texts does not delay
+    other requests.
 
     Args:
         most: Maximum number of waiting tickets, not counting the ticket being served.
@@ -74,11 +74,11 @@ class Line:
             return len(self._waiting)
 
     def add(self, ticket: Ticket) -> None:
-        """Add a ticket at the end of the line.
+        """Add a ticket at the end of the queue.
 
         Raises:
-            LineFullError: the maximum number of tickets is waiting.
-            LineClosedError: the line is closed.
+            LineFullError: the maximum number of tickets is already waiting.
+            LineClosedError: the queue is closed.
         """
         with self._changed:
             if self._is_closed:
@@ -89,14 +89,14 @@ class Line:
             self._changed.notify()
 
     def cancel(self, ticket: Ticket) -> None:
-        """Remove a ticket. If the ticket is being served, generation stops before the next token."""
+        """Remove a ticket from the queue. If the ticket is being served, its generation stops before the next token."""
         with self._changed:
             ticket._is_cancelled = True
             if ticket in self._waiting:
                 self._waiting.remove(ticket)
 
     def close(self) -> None:
-        """Accept no more tickets, and end all tickets with a `LineClosedError`. `join` waits for the thread."""
+        """Accept no more tickets, and end all tickets with a `LineClosedError`. To wait for the thread, call `join`."""
         with self._changed:
             self._is_closed = True
             ended = [*self._waiting, *([self._running] if self._running else [])]
@@ -108,7 +108,7 @@ class Line:
             self._changed.notify()
 
     def finish(self) -> None:
-        """Accept no more tickets, and serve the tickets that are already in the line. `join` waits for the thread."""
+        """Accept no more tickets, but serve those that are already in the queue. To wait for the thread, call `join`."""
         with self._changed:
             self._is_closed = True
             self._changed.notify()

@@ -1,7 +1,7 @@
-"""Requests in the format of OpenAI's API. Their JSON is parsed into prompts and options. If a parameter is wrong, an error
-names it.
+"""Reading requests in the format of OpenAI's API: the JSON of a request is parsed into prompts and options.
 
-An unsupported parameter causes an error, unless its value has no effect on the answer.
+If a parameter is wrong, the error names it. An unsupported parameter is accepted only if its value has no effect on the
+answer.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Served:
     """A served model: its name, its generator and the limits for clients.
 
     Args:
-        chat: Encoder of conversations; None if there is no chat template.
+        chat: Object that encodes conversations. None if there is no chat template.
         response_template: The tokenizer's response template, with which transformers parses answers; None if there is none.
         template_variables: Variables of the chat template. A request may set them to other values.
     """
@@ -57,10 +57,11 @@ class Asked:
         prompts: Token ids of each prompt.
         options: Options for all prompts.
         n: Number of answers to each prompt.
-        echo: Texts of the prompts if the answers repeat the prompts, otherwise None.
-        top: How many of the most probable tokens to return with the log-probabilities; None for no log-probabilities.
+        echo: If the answers repeat the prompts, the texts of the prompts. Otherwise None.
+        top: How many of the most probable tokens to return for each token of the answer. None means that no
+            log-probabilities are returned.
         has_answers: Whether anything is generated. With ``max_tokens: 0``, only the prompt is returned.
-        continues: Whether the answers continue a text, instead of being new messages.
+        continues: If True, the answers continue the text of the prompt. If False, they are new messages.
         tool_use: The tools that an answer may call, if any.
         rule: The rule that the text of an answer must follow, if any.
         thinking: The reasoning that an answer may begin with, if any.
@@ -85,14 +86,14 @@ class Asked:
         return self.echo is not None and self.top is not None
 
     def options_of(self, choice: int) -> GenerationOptions:
-        """Return the options for one of ``n`` answers. Each answer has its own seed, derived from the request's seed."""
+        """Return the options for one of ``n`` answers. If the request has a seed, each answer gets its own seed from it."""
         seed = self.options.seed
         return self.options if seed is None else replace(self.options, seed=(seed + choice) % ((1 << 32) - 1))
 
     @property
     def marks(self) -> Mapping[int, str]:
-        """Dict from ids to texts of the tokens that delimit reasoning or tool calls, and are reported instead of being
-        shown.
+        """Dict from ids to strings, for the tokens that begin or end reasoning or tool calls. The generator does not show
+        these tokens as text, but reports them.
         """
         return {**(self.tool_use.marks if self.tool_use else {}), **(self.thinking.marks if self.thinking else {})}
 
@@ -109,7 +110,8 @@ class Asked:
         return pieces if reader is None else with_parts(pieces, reader, has_text=has_text)
 
     def watch(self, generator: TextGenerator) -> Watch | None:
-        """Return the watch that makes one answer follow the rule, if there is a rule.
+        """Return the function that restricts each next token so that an answer follows the rule. If there is no rule, return
+        None.
 
         Raises:
             SGPEError: the model has no token that ends an answer.
@@ -123,10 +125,10 @@ class Asked:
 
 
 def read_json(body: bytes) -> dict[str, Any]:
-    """Return the JSON object in a body.
+    """Return the JSON object in the body of a request.
 
     Raises:
-        RequestError: the body is not a JSON object.
+        RequestError: the body is not a JSON object, is nested too deeply, or contains a number with too many digits.
     """
     try:
         record = json.loads(body)
@@ -142,7 +144,7 @@ def read_json(body: bytes) -> dict[str, Any]:
 
 
 def read_completion(record: Mapping[str, Any], served: Served) -> Asked:
-    """Read a request for ``/v1/completions``.
+    """Check the JSON of a request for ``/v1/completions``, and return its content.
 
     Raises:
         RequestError: the request is invalid, or has an unsupported parameter.
@@ -163,7 +165,7 @@ def read_completion(record: Mapping[str, Any], served: Served) -> Asked:
 
 
 def read_chat(record: Mapping[str, Any], served: Served) -> Asked:
-    """Read a request for ``/v1/chat/completions``.
+    """Check the JSON of a request for ``/v1/chat/completions``, and return its content.
 
     Raises:
         RequestError: the request is invalid, or has an unsupported parameter.
@@ -192,7 +194,8 @@ def read_chat(record: Mapping[str, Any], served: Served) -> Asked:
 
 
 def read_tokenize(record: Mapping[str, Any], served: Served) -> tuple[list[int], bool]:
-    """Read a request for ``/tokenize``. Return the ids, and whether the answer includes the text of each token.
+    """Check the JSON of a request for ``/tokenize``. Return the ids, and whether the response includes the text of each
+    token.
 
     Raises:
         RequestError: the request is invalid.
@@ -213,7 +216,7 @@ def read_tokenize(record: Mapping[str, Any], served: Served) -> tuple[list[int],
 
 
 def read_detokenize(record: Mapping[str, Any], served: Served) -> str:
-    """Read a request for ``/detokenize``, and return the text of its tokens.
+    """Check the JSON of a request for ``/detokenize``, and return the text of its tokens.
 
     Raises:
         RequestError: the request is invalid.
@@ -228,8 +231,8 @@ def read_detokenize(record: Mapping[str, Any], served: Served) -> str:
 
 
 def read_prompts(given: Parameters, served: Served) -> list[list[int]]:
-    """Return the token ids of each prompt in a request for a completion. The parameter ``prompt`` is a text, a list of token
-    ids, or a list of such prompts.
+    """Return the token ids of each prompt in a request for a completion. The parameter ``prompt`` is a string, a list of
+    token ids, or a list of such prompts.
     """
     prompt = given.get("prompt")
     prompts = [prompt] if isinstance(prompt, str) or (are_ids(prompt) and prompt) else prompt
@@ -256,7 +259,9 @@ def _chat_of(served: Served) -> Chat:
 
 
 def _with_rule(asked: Asked, rule: Rule | None) -> Asked:
-    """Return the request, with the rule that its answers must follow, if any. This rule decides where an answer ends."""
+    """Return the request with the rule that its answers must follow, if any. The rule decides where an answer ends, so
+    ``ignore_eos`` and ``min_tokens`` cannot be used with it.
+    """
     if rule is not None and asked.options.ignore_eos:
         message = "ignore_eos cannot be combined with structured output, which ends an answer: leave one out"
         raise RequestError(message, param="ignore_eos")
@@ -270,7 +275,7 @@ def check_name(name: Any, names: Sequence[str]) -> None:
     """Check that a request names one of the models in ``names``, or no model.
 
     Raises:
-        RequestError: the name is not a text, or is unknown.
+        RequestError: the name is not a string, or is unknown.
     """
     if name is not None and not isinstance(name, str):
         raise RequestError(f"model must be a string, not {kind(name)}", param="model")

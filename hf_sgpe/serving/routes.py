@@ -55,10 +55,10 @@ def create_app(
 
     Args:
         served: The models. The first model's limit on the size of a body applies to all requests.
-        api_keys: Keys; clients must send one of them as ``Authorization: Bearer …``. Empty for a server without keys. The
-            collection may change while the server runs.
+        api_keys: API keys. Each request must send one of them as ``Authorization: Bearer KEY``. If there are no keys,
+            requests need none. The collection may change while the server runs.
         body_seconds: Time limit, in seconds, for the body of a request to arrive.
-        origins: Origins of the web pages that may use the server; ``*`` for all.
+        origins: Origins of the web pages that may use the server. ``*`` means all web pages.
         log: Function that is called with a log line for each request; None for no log.
     """
     metrics = Metrics()
@@ -196,7 +196,7 @@ async def _body(request: Request, most: int) -> bytes:
 
 
 def _queue(request: Request, asked: Asked, form: Completion, model: Model) -> Response:
-    """Add a request to the line of a model, and return a response that waits for the request's answers."""
+    """Add a request to the queue of a model, and return a response that waits for the answers."""
     observed: Observed = request.state.observed
     arriving = _Arriving(observed, is_streamed=asked.is_streamed)
     ticket = Ticket(arriving.put)
@@ -238,11 +238,11 @@ def _no_answer() -> Iterator[Piece]:
 
 
 class _ClientGoneError(Exception):
-    """An error for a client that has disconnected."""
+    """An error that ends an answer because the client has disconnected."""
 
 
 class _Arriving:
-    """Pieces of answers, on their way from the line's thread to the coroutine of a request."""
+    """A buffer that passes pieces of answers from the thread of the queue to the coroutine that sends the response."""
 
     def __init__(self, observed: Observed, *, is_streamed: bool) -> None:
         self._observed = observed
@@ -265,10 +265,10 @@ class _Arriving:
         self._has_items.set()
 
     async def pieces(self, choices: int) -> AsyncIterator[tuple[int, Piece]]:
-        """Yield pieces with the numbers of their choices until all choices are complete.
+        """Yield each piece as it arrives, with the number of its choice, until all choices are complete.
 
-        The queue of pieces is unbounded, so that a slow client does not block the line's thread. It holds at most the
-        answers to one request.
+        The number of buffered pieces is not limited, so that a slow client does not block the thread of the queue. The
+        buffer holds at most the answers to one request.
         """
         while choices:
             await self._has_items.wait()
@@ -284,8 +284,8 @@ class _Arriving:
 
 
 class _Answer(Response):
-    """A response with the answers from the line, either whole or as a stream of events. If the client disconnects, the
-    ticket is cancelled.
+    """A response that waits for the answers to a request, and sends them either whole or as a stream of events. If the
+    client disconnects, the request is cancelled.
     """
 
     def __init__(self, line: Line, ticket: Ticket, arriving: _Arriving, form: Completion) -> None:
@@ -350,7 +350,7 @@ class _Answer(Response):
 
 
 def _error_of(error: Exception) -> RequestError:
-    """Return the error to send to a client for a failure that the client did not cause."""
+    """Convert a failure that the client did not cause to the error that the server sends to the client."""
     if isinstance(error, LineFullError):
         code = "rate_limit_exceeded"
         return RequestError(str(error), status=429, type="rate_limit_error", code=code, headers={"Retry-After": "1"})

@@ -1,4 +1,4 @@
-"""The models of a server, each with its own line of requests, and their replacement while requests are answered."""
+"""The models of a running server. Each has its own queue of requests, and can be replaced while requests are answered."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from hf_sgpe.serving.requests import Served, check_name
 
 
 class Model:
-    """A served model with its line.
+    """A served model and its queue of requests.
 
     Attributes:
         served: The model.
-        line: The line of requests for the model.
+        line: The queue of requests for the model.
     """
 
     def __init__(self, served: Served) -> None:
@@ -27,7 +27,7 @@ class Model:
 
     @property
     def card(self) -> dict[str, Any]:
-        """The model in the format of ``/v1/models``."""
+        """The description of the model in the format of ``/v1/models``."""
         return {
             "id": self.served.name,
             "object": "model",
@@ -37,13 +37,13 @@ class Model:
         }
 
     def leave(self) -> None:
-        """Answer the requests in the line, and then free the model's memory."""
+        """Wait until the requests in the queue are answered, and then free the model's memory."""
         self.line.join()
         self.served.generator.close()
 
 
 class Models:
-    """The models of a server. All methods except `join` are called in the server's event loop, and return at once.
+    """The models of a server. All methods except `join` must be called in the server's event loop, and return at once.
 
     Args:
         served: The models, each with a different name.
@@ -57,7 +57,7 @@ class Models:
         return iter(self._current.values())
 
     def pick(self, name: Any) -> Model:
-        """Return the model that a request names. A server with one model needs no name.
+        """Return the model that a request names. If the server has only one model, the name may be None.
 
         Raises:
             RequestError: the name is missing or unknown.
@@ -69,12 +69,12 @@ class Models:
         return self._current[names[0] if name is None else name]
 
     def has(self, model: Model) -> bool:
-        """Return whether a model is still served and was not replaced."""
+        """Return whether a model is still served, and has not been replaced or removed."""
         return model in self._current.values()
 
     def replace(self, served: Iterable[Served]) -> None:
-        """Replace the models. A model that stays keeps its line. A model that is removed first answers the requests in its
-        line.
+        """Replace the models by ``served``. A model that stays keeps its queue. A model that is removed answers the requests
+        in its queue, and is then closed.
         """
         before = self._current
         kept = {id(model.served): model for model in before.values()}
@@ -98,12 +98,12 @@ class Models:
         return sum(line.waiting for line in self._lines())
 
     def close(self) -> None:
-        """End all requests. `join` waits for their threads."""
+        """End all requests with an error. To wait for the threads of the queues, call `join`."""
         for line in self._lines():
             line.close()
 
     def join(self) -> None:
-        """Wait for the threads of the lines, after `close`."""
+        """Wait for the threads of the queues to end, after `close`."""
         for model in self:
             model.line.join()
         for _, thread in self._leaving:

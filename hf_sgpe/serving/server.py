@@ -23,10 +23,10 @@ def bind(host: str, port: int) -> socket.socket:
     """Return a socket that is bound to a port but does not listen, so that connections fail until the model is loaded.
 
     Args:
-        port: 0 for any free port.
+        port: Number of the port. 0 means any free port.
 
     Raises:
-        SGPEError: there is no such host, or the port is in use.
+        SGPEError: there is no such host, or the port is in use or is not from 0 to 65535.
     """
     if not 0 <= port < 1 << 16:
         raise SGPEError(f"--port must be from 0 to 65535, not {port}")
@@ -62,8 +62,8 @@ def is_open_to_others(bound: socket.socket) -> bool:
 def server_of(
     app: Starlette, on_start: Callable[[], None] = lambda: None, reload: Callable[[], Sequence[Served]] | None = None
 ) -> uvicorn.Server:
-    """Return a uvicorn server for an application. On Ctrl-C or SIGTERM, the server ends the generation and answers waiting
-    clients.
+    """Return a uvicorn server for an application. On Ctrl-C or SIGTERM, the server stops generating, and sends an error to
+    waiting clients.
 
     Args:
         on_start: Function that is called as soon as the server accepts requests.
@@ -78,9 +78,7 @@ def server_of(
 
 
 class _Server(uvicorn.Server):
-    """A uvicorn server that ends all tickets of the lines when a signal arrives; uvicorn's own server would wait for the
-    tickets.
-    """
+    """A uvicorn server that ends all requests when a signal arrives. The base class would wait until they are answered."""
 
     def __init__(
         self, config: uvicorn.Config, on_start: Callable[[], None], reload: Callable[[], Sequence[Served]] | None

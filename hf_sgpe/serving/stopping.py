@@ -23,7 +23,7 @@ def read_stopping(given: Parameters, options: GenerationOptions, generator: Text
     stop = given.get("stop")
     stops = [stop] if isinstance(stop, str) else [] if stop is None else stop
     if not isinstance(stops, list) or len(stops) > _MOST_STOPS or not all(isinstance(text, str) and text for text in stops):
-        message = f"stop must be a non-empty text, or a list of up to {_MOST_STOPS} non-empty texts"
+        message = f"stop must be a non-empty string, or a list of up to {_MOST_STOPS} non-empty strings"
         raise RequestError(message, param="stop")
     ids = [] if given.get("stop_token_ids") is None else given.get("stop_token_ids")
     if not are_ids(ids):

@@ -14,13 +14,13 @@ TEMPLATE = ("chat_template_kwargs", "add_generation_prompt", "continue_final_mes
 """The names of the parameters for chats."""
 
 PROMPT = ("add_special_tokens", "special_tokens")
-"""The names of the parameters for prompts that are text."""
+"""The names of the parameters for prompts that are strings."""
 
 _OTHERS = ("messages", "tools", "documents", "chat_template", "add_generation_prompt", "continue_final_message")
 
 
 def read_variables(written: str, name: str) -> dict[str, Any]:
-    """Return the template variables in the value of a command-line option. The value must be a JSON object.
+    """Return the template variables that a command-line option sets. The value of the option must be a JSON object.
 
     Args:
         name: Name of the option.
@@ -39,7 +39,7 @@ def read_variables(written: str, name: str) -> dict[str, Any]:
 
 
 def read_template(given: Parameters, messages: list[Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments for `hf_sgpe.generation.conversation.Chat.encode`.
+    """Return the arguments for `hf_sgpe.generation.conversation.Chat.encode` that follow from the parameters of a request.
 
     Args:
         messages: The messages of the request.
@@ -69,7 +69,7 @@ def read_template(given: Parameters, messages: list[Any], defaults: Mapping[str,
 
 
 def read_encoder(given: Parameters, generator: TextGenerator) -> Callable[[str], list[int]]:
-    """Return the function that encodes the texts of a request's prompts.
+    """Return the function that converts a prompt of the request to token ids, with or without special tokens as requested.
 
     Raises:
         RequestError: a parameter is invalid.

@@ -16,13 +16,13 @@ _END_OF_PROMPT = 40
 
 @dataclass(frozen=True)
 class Thinking:
-    """The reasoning that an answer may begin with.
+    """The format of the reasoning that an answer may begin with.
 
     Args:
-        written: The marks at the start and end of the reasoning.
+        written: The strings at the start and end of the reasoning (marks), such as ``<think>`` and ``</think>``.
         place: Where the answer begins, relative to the reasoning.
-        marks: Dict from ids to marks, for those marks that are tokens of the vocabulary.
-        shown: Dict from the same marks to the texts with which they are shown if they do not delimit reasoning.
+        marks: Dict from ids to marks. Only marks that are tokens of the vocabulary have an entry.
+        shown: Dict from the same marks to the strings that are shown where a mark does not begin or end reasoning.
     """
 
     written: ReasoningMarks
@@ -35,7 +35,7 @@ class Thinking:
         return ReasoningReader(self.written, self.place, tokens=self.shown, then=then, is_exact=is_exact)
 
     def watch(self, rule: Rule, generator: TextGenerator, stop_ids: frozenset[int]) -> ReasoningFirst:
-        """Return the watch that makes an answer follow a rule after its reasoning.
+        """Return the function that restricts each next token so that an answer follows a rule after its reasoning.
 
         Raises:
             SGPEError: the model has no token that ends an answer.
@@ -53,7 +53,8 @@ def read_thinking(
     last: Mapping[str, Any] | None = None,
     skips_special: bool = True,
 ) -> Thinking | None:
-    """Return the reasoning that an answer may begin with; None if it cannot begin with reasoning.
+    """Return how the reasoning at the beginning of an answer is written. If the answer cannot begin with reasoning, return
+    None.
 
     Args:
         template: Source of the chat template.

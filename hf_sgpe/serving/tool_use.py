@@ -22,10 +22,11 @@ class ToolUse:
 
     Args:
         tools: The tools, as chat templates expect them.
-        written: The format of the model's calls; None if only the response template knows it.
-        marks: Dict from ids to marks, for those marks of the format or response template that are tokens of the vocabulary.
+        written: The format in which the model writes calls. None if only the response template describes it.
+        marks: Dict from ids to marks, which are strings of the format or response template, such as ``<tool_call>``. Only
+            marks that are tokens of the vocabulary have an entry.
         most: Maximum number of calls in an answer; None for no limit.
-        required: Names of the tools of which the answer must call at least one; None if the answer may be text.
+        required: Names of tools, at least one of which the answer must call. None if the answer may be text.
         response_template: The tokenizer's response template, if transformers can parse answers with it.
     """
 
@@ -38,7 +39,7 @@ class ToolUse:
 
     @property
     def has_grammar(self) -> bool:
-        """Whether the format of the calls has a `grammar`."""
+        """Whether there is a grammar for the format of the calls (see `grammar`)."""
         return self.written is not None
 
     @property
@@ -117,7 +118,9 @@ def read_tools(
 
 
 def _required(choice: Any, names: list[str]) -> tuple[str, ...] | None:
-    """Return the names of the tools of which ``tool_choice`` requires a call to one; None if no call is required."""
+    """Return the names of the tools, one of which must be called according to ``tool_choice``. If no call is required,
+    return None.
+    """
     if choice in (None, "none", "auto"):
         return None
     named = choice.get("function") if isinstance(choice, dict) and choice.get("type") == "function" else None
@@ -133,11 +136,11 @@ def _required(choice: Any, names: list[str]) -> tuple[str, ...] | None:
 
 def _tool(tool: Any, param: str) -> Tool:
     if not isinstance(tool, dict) or tool.get("type") != "function" or not isinstance(tool.get("function"), dict):
-        raise RequestError(f"{param} must be an object with type function, and function", param=param)
+        raise RequestError(f"{param} must be an object with a function and the type function", param=param)
     function = Parameters(tool["function"], {"name", "description", "parameters", "strict"}, {}, f"{param}.function.")
     name, parameters = function.get("name"), function.get("parameters")
     if not isinstance(name, str) or not name:
-        raise RequestError(f"{param}.function.name must be a non-empty text", param=f"{param}.function.name")
+        raise RequestError(f"{param}.function.name must be a non-empty string", param=f"{param}.function.name")
     if not isinstance(function.get("description") or "", str):
         raise RequestError(f"{param}.function.description must be a string", param=f"{param}.function.description")
     if not isinstance(parameters or {}, dict):

@@ -36,7 +36,9 @@ class SGPEEncoder:
         self._merged = lru_cache(1 << 16)(self._merge)
 
     def tokenize(self, text: str) -> list[str]:
-        """Return the tokens of ``text``. A character outside the scripts is a token, even if the vocabulary lacks it."""
+        """Return the tokens of ``text``. Each character outside the scripts is a token, even if the vocabulary lacks it. Any
+        other unit that the vocabulary lacks becomes ``[UNK]``.
+        """
         units = self.trie.tokenize(text, leading_space=self.vocabulary.leading_space)
         tokens: list[str] = []
         for word in segment_into_words(units, self.vocabulary.scripts):

@@ -36,7 +36,7 @@ class SGPEVocabulary:
         vocab: Dict from tokens to ids, including the special tokens.
         merges: Pairs of tokens in the order of their ranks.
         special_tokens: Texts of the special tokens.
-        prune_freq: Minimum number of occurrences that a syllable needs to be in the vocabulary.
+        prune_freq: Minimum number of occurrences that a syllable needs in the training text to be in the vocabulary.
         leading_space: Whether a space belongs to the syllable after it.
         scripts: Names of the scripts to which the syllables belong. The document covers only Sinhala.
 
@@ -64,7 +64,7 @@ class SGPEVocabulary:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> SGPEVocabulary:
-        """Read a ``vocab.json`` from this package or from the program of the SGPE document.
+        """Read a ``vocab.json`` that this package or the program of the SGPE document has written.
 
         Raises:
             SGPEError: the file is damaged or not an SGPE vocabulary.
@@ -79,11 +79,11 @@ class SGPEVocabulary:
             raise SGPEError(f"{path} is not an SGPE vocabulary: its entry 'special_tokens' must be a list of tokens")
         prune_freq, scripts = content.get("prune_freq", 1), content.get("scripts", ["sinhala"])
         if type(prune_freq) is not int or not isinstance(scripts, list):
-            raise SGPEError(f"{path}: its prune_freq must be a whole number, and its scripts a list")
+            raise SGPEError(f"{path}: prune_freq must be a whole number, and scripts must be a list")
         merges = merges_in(content, path)
         leading_space = content.get("leading_space", False)
         if not isinstance(leading_space, bool):
-            raise SGPEError(f"{path}: its leading_space must be true or false, not {leading_space!r}")
+            raise SGPEError(f"{path}: leading_space must be true or false, not {leading_space!r}")
         for name, size in {"vocab_size": len(vocab), "num_merges": len(merges)}.items():
             if content.get(name, size) != size:
                 raise SGPEError(f"{path} is damaged: its {name} is {content[name]!r}, but the file contains {size}")
@@ -148,7 +148,7 @@ class SGPEVocabulary:
 
 
 def merges_in(content: dict[str, Any], path: Path) -> Merges:
-    """Return the merges in ``content``, a file in the document's format.
+    """Return the merges in ``content``, the JSON object of a ``vocab.json``. The error message names ``path``.
 
     Raises:
         SGPEError: the entry ``merges`` is not a list of pairs of tokens.

@@ -28,10 +28,9 @@ def members(character_class: str) -> frozenset[int]:
 
 
 def runs_of_class(pattern: str) -> tuple[frozenset[int], int] | None:
-    r"""For a regex that is a single class, with or without repetition, return the characters of the class and the maximum
-    length of a match.
+    r"""Return the code points that a regex matches, and the maximum length of a match. A maximum of 0 means any length.
 
-    A maximum length of 0 means that a match can have any length. For any other regex, return None.
+    The regex must be a single character class, with or without repetition. For any other regex, return None.
 
     >>> runs_of_class("[ab]{1,3}") == (frozenset({97, 98}), 3), runs_of_class("a|b")
     (True, None)

@@ -1,9 +1,9 @@
 """Preparation of text for splitting: replacement of lone surrogates, and optional normalization.
 
-A tokenizer converted from SentencePiece uses one of the normalizations in `METASPACES`. All of these replace U+2581 by a
-space: such a tokenizer writes a space as U+2581, so it cannot distinguish U+2581 from a space. Some also put a space before
-the text. If a tokenizer first applies further normalizers, such as NFKC, the name of its normalization includes these
-(`after`).
+A normalization is identified by a string. A tokenizer converted from SentencePiece uses one of the normalizations in
+`METASPACES`. All of these replace U+2581 by a space: such a tokenizer writes a space as U+2581, so it cannot distinguish
+U+2581 from a space. Some also put a space before the text. If a tokenizer applies other normalizers first, such as NFKC, the
+string also contains these steps (see `after`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ _AFTER = " after "
 
 
 def after(scheme: str, steps: Sequence[Mapping[str, Any]]) -> str:
-    """Return the normalization that first applies normalizers of a ``tokenizer.json``, and then one of `METASPACES`.
+    """Return the normalization that first applies ``steps`` (normalizers as in a ``tokenizer.json``) and then ``scheme``
+    (one of `METASPACES`).
 
     >>> after("metaspace", [{"type": "NFKC"}])
     'metaspace after [{"type":"NFKC"}]'
@@ -48,7 +49,7 @@ def after(scheme: str, steps: Sequence[Mapping[str, Any]]) -> str:
 
 @lru_cache(64)
 def _split(normalization: str) -> tuple[str, str]:
-    """Split a normalization into its name without first steps, and these steps as JSON. The JSON of a table has 300,000
+    """Split a normalization into its scheme and the JSON of the steps before it (see `after`). The JSON can have 300,000
     characters, so the result is cached to avoid copying it again.
     """
     scheme, _, steps = normalization.partition(_AFTER)
@@ -56,7 +57,7 @@ def _split(normalization: str) -> tuple[str, str]:
 
 
 def scheme_of(normalization: str) -> str:
-    """Return the name of a normalization without its first steps.
+    """Return a normalization without the steps before its scheme (see `after`).
 
     >>> scheme_of('metaspace after [{"type":"NFKC"}]'), scheme_of("nfc")
     ('metaspace', 'nfc')
@@ -65,20 +66,22 @@ def scheme_of(normalization: str) -> str:
 
 
 def steps_of(normalization: str) -> list[dict[str, Any]]:
-    """Return the normalizers that a normalization applies before one of `METASPACES`, in the form that a ``tokenizer.json``
-    contains.
+    """Return the normalizers that a normalization applies before its scheme (see `after`), in the format of
+    ``tokenizer.json``.
     """
     steps = _split(normalization)[1]
     return json.loads(steps) if steps else []
 
 
 def is_metaspace(normalization: str | None) -> bool:
-    """Return whether a normalization is that of a tokenizer converted from SentencePiece."""
+    """Return whether the scheme of a normalization is one of `METASPACES`, which tokenizers converted from SentencePiece
+    use.
+    """
     return scheme_of(normalization or "") in METASPACES
 
 
 def shown(normalization: str) -> str:
-    """Return a normalization with only the types of its first steps, for messages.
+    """Return a short form of a normalization for messages. It contains only the types of the steps before the scheme.
 
     >>> shown('metaspace after [{"type":"NFKC"}]')
     'metaspace after NFKC'
@@ -94,8 +97,7 @@ def puts_space(normalization: str) -> bool:
 
 @lru_cache(64)
 def inside(normalization: str) -> str:
-    """Return the normalization for a part that is not at the start of its text. This normalization puts no space before the
-    part.
+    """Return the same normalization for a part that is not at the start of its text. It puts no space before the part.
 
     >>> inside("metaspace-prefix"), inside("nfc")
     ('metaspace', 'nfc')
@@ -117,7 +119,7 @@ def well_formed(text: str) -> str:
 
 
 def prepare(text: str, normalization: str) -> str:
-    r"""Prepare a text for a tokenizer's split regexes. `well_formed` makes the text valid, and then the text is normalized.
+    r"""Return a text as a tokenizer's split regexes expect it: as valid Unicode (see `well_formed`), and normalized.
 
     NFC follows the Unicode version of the ``tokenizers`` library, which differs from Python's.
 
@@ -157,9 +159,9 @@ def aligned(text: str, normalization: str) -> tuple[str, tuple[NDArray[np.int32]
     r"""Prepare a text as `prepare` does, and align it to the original text. Time is linear in the length of the text.
 
     Returns:
-        The prepared text and its alignment. The alignment is two arrays: for each character of the prepared text, the start
-        and the end of its span in the original text. Characters that were normalized together have the same span. The
-        alignment is None if nothing changed.
+        The prepared text and its alignment. The alignment consists of two arrays. For each character of the prepared text,
+        they contain the start and the end of the original characters from which it was made. Characters that were normalized
+        together have the same start and end. If nothing changed, the alignment is None.
 
     >>> text, (first, last) = aligned("ae\u0301", "nfc")
     >>> text, first.tolist(), last.tolist()
@@ -208,16 +210,16 @@ def aligned(text: str, normalization: str) -> tuple[str, tuple[NDArray[np.int32]
 
 
 def later(normalization: str) -> str:
-    """Return the normalization for all parts of a text except the first part."""
+    """Return the normalization for all parts of a text except the first part. Added tokens divide a text into parts."""
     return inside(normalization) if scheme_of(normalization) == "metaspace-first" else normalization
 
 
 @lru_cache(64)
 def in_two(normalization: str) -> tuple[str, str]:
-    """Return two normalizations: one for the text in which normalized added tokens are matched, and one for the parts
-    between these tokens.
+    """Divide a normalization into two steps, for a tokenizer that matches added tokens in normalized text. Apply the first
+    step before the tokens are matched, and the second step to the parts between the matches.
 
-    A Metaspace puts its spaces before these parts.
+    ``metaspace-always`` and ``metaspace-first`` put spaces before these parts, so they belong to the second step.
 
     >>> in_two("metaspace-prefix"), in_two("metaspace-first")
     (('metaspace-prefix', 'metaspace'), ('none', 'metaspace-first'))
@@ -253,16 +255,16 @@ def _aligned_to_steps(text: str, scheme: str, steps: str) -> tuple[str, tuple[ND
 
 
 def _keeps_prefix(scheme: str, steps: str) -> bool:
-    """Return whether a text becomes a space if the first steps leave nothing of it. SentencePiece does this if it keeps all
-    spaces.
+    """Return whether a text becomes a single space if the steps before the scheme delete all of its characters.
+    SentencePiece does this if it keeps all spaces.
     """
     return scheme == "metaspace-prefix" and all(table for table, _ in _parsed(steps))
 
 
 @lru_cache(8)
 def _parsed(steps: str) -> list[tuple[str, str]]:
-    """Return the first steps of a normalization as pairs, of which one item is empty: a table for SentencePiece, or JSON for
-    `tokenizers`.
+    """Parse the JSON of the steps before a scheme into pairs (table for SentencePiece, JSON for ``tokenizers``). In each
+    pair, one of the two strings is empty.
     """
     parsed: list[tuple[str, str]] = []
     for is_table, group in groupby(json.loads(steps), lambda step: step["type"] == sentencepiece_library.KIND):

@@ -22,7 +22,8 @@ class SplitPattern:
         name: Letters, digits, ``-`` and ``_``.
         regex: Regex in the common syntax of the ``regex`` package and ``tokenizers``.
         covers_all: Whether matches cover every character of every text, without gaps.
-        scanner: Name of the native scanner with the same splits, or None. Without a native scanner, splitting is slower.
+        scanner: Name of the native scanner that splits text in the same way, or None. Without a native scanner, splitting is
+            slower.
     """
 
     name: str
@@ -32,8 +33,9 @@ class SplitPattern:
 
 
 CUT_MARKS = ".,!?()…。，、۔،"
-"""Marks that every pattern of the package separates from a letter before them. The danda is missing: SGPE's words may have
-it."""
+"""Punctuation marks that every pattern of the package separates from a letter before them. The danda is missing, because
+words of the recipe ``sgpe`` may contain it.
+"""
 
 PATTERNS: dict[str, SplitPattern] = {}
 """The patterns, keyed by name. `add_pattern` adds a pattern."""
@@ -51,7 +53,8 @@ def add_pattern(pattern: SplitPattern) -> None:
     """Register a pattern under its name.
 
     Raises:
-        SGPEError: a pattern with this name exists, or the name could be read as a regex.
+        SGPEError: a pattern with this name exists, or the name contains characters other than letters, digits, ``-`` and
+            ``_``.
     """
     if pattern.name in PATTERNS or not is_name(pattern.name):
         raise SGPEError(
@@ -145,7 +148,7 @@ def patterns_of(regex: str) -> list[SplitPattern]:
 
 
 def covers_all(pattern: str) -> bool:
-    r"""Return whether a regex is known to match every character. This is known if the regex or its last alternative is a
+    r"""Return whether a regex is known to match every character. This is the case if the regex or its last alternative is a
     named pattern that matches every character.
 
     >>> covers_all(rf"\d|{SPLIT_PATTERNS['gpt2']}"), covers_all(r"\d"), covers_all(SPLIT_PATTERNS["bloom"])

@@ -2,8 +2,8 @@ r"""RegexPreTokenizer: splits text into words with regexes, exactly as the saved
 
 The native kernels have scanners for the named patterns. For all other patterns, this module uses the ``regex`` package, but
 the saved tokenizer uses the engine of ``tokenizers``. The two engines read this package's patterns in the same way, but
-classify Unicode's newest characters differently. Therefore this module also uses the engine of ``tokenizers`` if a text has
-such a character. That engine is slower, but correct by definition.
+classify Unicode's newest characters differently. So if a text has such a character, this module also uses the engine of
+``tokenizers``. That engine is slower, but correct by definition.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class RegexPreTokenizer:
 
     @classmethod
     def of(cls, splitting: Splitting) -> RegexPreTokenizer:
-        """Return the pre-tokenizer that splits prepared text as ``splitting`` requires."""
+        """Return the pre-tokenizer for a splitting. The text to split must already be normalized."""
         pre_tokenizer = cls.__new__(cls)
         pre_tokenizer._split_by(splitting)
         return pre_tokenizer
@@ -145,7 +145,7 @@ def with_offsets(words: list[str]) -> list[tuple[str, tuple[int, int]]]:
 
 
 def slices(text: NormalizedString, words: list[str]) -> list[NormalizedString]:
-    """Cut the library's string into ``words``, each still aligned to the original text.
+    """Cut a string of the ``tokenizers`` library into ``words``. Each word stays aligned to the original text.
 
     The time for a slice grows with the length of the string from which it is cut. So the string is halved repeatedly until
     each part is one word. This takes O(n log n) time. Cutting one word after another from the whole string would take
@@ -196,7 +196,9 @@ def _native_scanner(
 
 
 def _stages(splitting: Splitting) -> list[Cut] | None:
-    """Return the functions that cut text in Python, in order. Return None if the two engines may cut differently."""
+    """Return the functions that cut text in Python, to be applied one after another. If the two regex engines may cut
+    differently, return None.
+    """
     if splitting.recipe == "sgpe":
         return [_isolating(splitting.regexes[0])]
     if tokenizers_library.shows_its_parts() and not all(map(_reads_alike, splitting.patterns)):
@@ -216,8 +218,8 @@ def _stages(splitting: Splitting) -> list[Cut] | None:
 
 
 def _reads_alike(pattern: str) -> bool:
-    """Return whether both engines are known to find the same matches of a regex. For a regex with empty matches, return
-    False, because engines place empty matches differently.
+    """Return whether both regex engines are known to find the same matches of a regex. If the regex can match the empty
+    string, return False, because the engines place empty matches differently.
     """
     is_tested = any(record.scanner for record in patterns_of(pattern))
     return bool(is_tested or _PLAIN_SYNTAX.fullmatch(pattern)) and not regex.match(pattern, "")
@@ -246,7 +248,7 @@ _disputed: dict[str, set[str]] = {}
 
 
 def engines_agree(text: str, patterns: tuple[str, ...]) -> bool:
-    """Return whether both engines put every character of ``text`` into the same classes.
+    """Return whether both regex engines put every character of ``text`` into the same character classes.
 
     Results are cached for each character and class. The cache grows with the number of distinct characters.
     """

@@ -1,8 +1,8 @@
 r"""Splitting: the settings for splitting text into words, as one immutable value. Only this module writes and reads the
 regexes of a splitting.
 
-A word is a span that merges never cross. A `Splitting` is made from settings or, by `Splitting.from_regexes`, from the
-regexes of a saved tokenizer. Counts, tokenizers, kernels and exporters use a `Splitting`.
+A word is a stretch of text. Merges never join tokens of two words. A `Splitting` is made from settings or, by
+`Splitting.from_regexes`, from the regexes of a saved tokenizer. Counts, tokenizers, kernels and exporters use a `Splitting`.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Recipe:
         normalization: Default normalization, one of `NORMALIZATIONS`.
         special_tokens: Default special tokens.
         special_tokens_position: Default position of the ids of special tokens.
-        words_of: Name of another recipe that splits text into the same words; empty if there is none. The two recipes differ
-            only in training, so a `Splitting` stores that other name.
+        words_of: Name of another recipe that splits text into the same words, or an empty string. The two recipes differ
+            only in training, so a `Splitting` stores the name of the other recipe.
     """
 
     meaning: str
@@ -69,7 +69,7 @@ RECIPES = {
 
 
 class HasSplitting(Protocol):
-    """An object with a splitting: a `Splitting`, a configuration, counts or a tokenizer."""
+    """An object that has a splitting: a `Splitting`, a `TrainingConfig`, word counts or a tokenizer."""
 
     @property
     def splitting(self) -> Splitting:
@@ -81,18 +81,18 @@ class Splitting:
     r"""The settings for splitting text into words. Equal settings split every text into the same words.
 
     Args:
-        recipe: One of `RECIPES`. ``portable`` is stored as ``bpe``, which has the same words.
-        scripts: Scripts whose words consist of syllables, or ``("all",)``; empty for ``bpe``.
+        recipe: One of `RECIPES`. ``portable`` is stored as ``bpe``, which splits text into the same words.
+        scripts: Names of the scripts whose words consist of syllables, or ``("all",)``. Empty for ``bpe``.
         pattern: Name of one of `SPLIT_PATTERNS`, or a regex, for all other text. Some existing tokenizers (StarCoder,
-            DeepSeek) have several patterns, which are applied one after another. ``sgpe`` has no pattern. With an empty
-            tuple, the whole text is one word, and the normalization must be one of `METASPACES`. With these normalizations,
-            the only other pattern allowed is `BEFORE_SPACES`.
+            DeepSeek) have several patterns, which are applied one after another. ``sgpe`` has no pattern. If ``pattern`` is
+            an empty tuple, the whole text is one word, and the normalization must be one of `METASPACES`. With these
+            normalizations, the only other allowed pattern is `BEFORE_SPACES`.
         normalization: ``none``, ``nfc`` or one of `METASPACES`; None for the recipe's default.
-        special_tokens: Special tokens. They are removed from the text before it is split. None for the recipe's default.
-        letters: For each script, the characters of its words as code point ranges. Needed for tokenizers that were saved
-            with older script tables. None for the current tables.
-        joiners: For each script, additional characters that a word may have after its first character, as code point ranges.
-            None for the current tables.
+        special_tokens: Special tokens, which are removed from the text before it is split. None means the recipe's default.
+        letters: For each script, the characters of its words as code point ranges. This is needed for tokenizers that were
+            saved with older script tables. None means the current tables.
+        joiners: For each script, additional characters that may follow the first character of a word, as code point ranges.
+            None means the current tables.
 
     Raises:
         SGPEError: a value is unknown, or a pattern is not a regex.
@@ -135,7 +135,7 @@ class Splitting:
         )
         for token in special_tokens:
             if not isinstance(token, str):
-                raise SGPEError(f"special tokens must be text, not {token!r}")
+                raise SGPEError(f"special tokens must be strings, not {token!r}")
         if len(set(special_tokens)) < len(special_tokens):
             raise SGPEError(f"a special token occurs twice: {', '.join(special_tokens)}: give each token once")
         checked = {
@@ -220,12 +220,11 @@ class Splitting:
 
     @cached_property
     def script_joiners(self) -> tuple[Ranges, ...]:
-        """For each script, the characters, in addition to its letters, that may follow the first character of a word, as
-        code point ranges.
+        """For each script, the additional characters that may follow the first character of a word, as code point ranges.
 
-        These characters are joiners. ``hybrid`` adds two kinds of characters. For scripts without spaces between words,
-        U+200B is added, because some writers put it between words. For all scripts except those with a separate grammar for
-        the SGPE document's recipe, the marks that all scripts share are added.
+        These are joiners. ``hybrid`` adds more characters to some scripts. If a script has no spaces between words, U+200B
+        is added, because some writers put it between words. If a script has no separate grammar for the recipe ``sgpe``, the
+        marks that all scripts share are added.
         """
         return self._joiners() if self.joiners is None else self.joiners
 
@@ -267,7 +266,7 @@ class Splitting:
         return self.patterns
 
     def covers_all(self, step: int) -> bool:
-        """Return whether the regex of a step is known to match every character, without gaps between matches."""
+        """Return whether the regex at the index ``step`` is known to match every character, without gaps between matches."""
         return self.recipe == "sgpe" or covers_all(self.regexes[step])
 
     @property
@@ -277,7 +276,7 @@ class Splitting:
 
     @property
     def base(self) -> SplitPattern | None:
-        """The split pattern, or None if there are several patterns or the pattern has no name."""
+        """The split pattern, if there is only one and it has a name. Otherwise None."""
         if isinstance(self.pattern, str) and self.pattern in PATTERNS:
             return PATTERNS[self.pattern]
         records = patterns_of(self.patterns[0]) if len(self.patterns) == 1 else []
@@ -287,8 +286,9 @@ class Splitting:
     def allows_cuts(self) -> bool:
         """Whether text can be cut at the safe cuts of `hf_sgpe.splitting.streams`.
 
-        Two conditions must hold. The last pattern is one of the package's own. Each earlier pattern matches runs of a class
-        that never contains both characters around a cut.
+        For ``sgpe``, this is always True. For other recipes, two conditions must hold. The last pattern must be one of the
+        package's own. Each earlier pattern must match runs of a character class without `CUT_MARKS`, space and line end, so
+        that no match contains both characters around a cut.
         """
         if self.recipe == "sgpe":
             return True
@@ -299,8 +299,8 @@ class Splitting:
         return all(found is not None and found[0].isdisjoint(map(ord, (*CUT_MARKS, " ", "\n"))) for found in classes)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON values. The regexes are included, because they distinguish counts made with different versions
-        of the script tables.
+        """Return the settings as a dict of plain JSON values. The regexes are included, because they distinguish counts made
+        with different versions of the script tables.
         """
         return {
             "recipe": self.recipe,
@@ -337,13 +337,13 @@ class Splitting:
 
 
 def checked_list(name: str, value: Any) -> tuple[Any, ...]:
-    """Return the items of the setting ``name``.
+    """Return the list ``value`` of the setting ``name`` as a tuple.
 
     Raises:
-        SGPEError: the value is a single text, or is not iterable.
+        SGPEError: the value is a string, or is not iterable.
     """
     if isinstance(value, str):
-        raise SGPEError(f"{name} must be a list, not the text {value!r}: write [{value!r}]")
+        raise SGPEError(f"{name} must be a list, not the string {value!r}: write [{value!r}]")
     if not isinstance(value, Iterable):
         raise SGPEError(f"{name} must be a list, not {value!r}")
     return tuple(value)
@@ -375,8 +375,8 @@ def _named(pattern: str) -> str:
 
 
 def _script_of(recipe: str, letters: Ranges) -> str:
-    """Return the script to which most of the letters belong in the current tables; an empty string if no letter is in a
-    script.
+    """Return the name of the script to which most of the letters belong in the current tables. If no letter belongs to a
+    script, return an empty string.
     """
 
     def shared(ranges: Ranges) -> int:
@@ -410,8 +410,8 @@ _FEW_SCRIPTS = 10
 
 
 def _letters_and_joiners(words: str) -> tuple[tuple[Ranges, ...], tuple[Ranges, ...]]:
-    """Return the letters and joiners of each script, read from a regex of `Splitting.words_regex`. For any other regex, both
-    results are empty.
+    """Return the letters and joiners of each script that a regex from `Splitting.words_regex` contains. For any other regex,
+    both results are empty.
     """
     match = _WORDS.fullmatch(words)
     letters, inside = (list(map(_points, match.captures(group) if match else ())) for group in ("letters", "inside"))

@@ -32,7 +32,7 @@ _CUT_INSIDE = regex.compile(rf"{_WORD}{_MARK}|{_WORD_OR_COMBINING} |\n{_WORD}")
 
 
 def may_be_cut(special_tokens: Iterable[str]) -> bool:
-    """Return whether text can be cut at every safe cut without cutting one of the special tokens."""
+    """Return whether all of these special tokens stay whole if text is cut at safe cuts."""
     return not any(map(_CUT_INSIDE.search, special_tokens))
 
 
@@ -49,7 +49,7 @@ def last_cut(text: str, start: int = 0) -> int:
 
 
 def cut_stream(chunks: Iterable[str], special_tokens: Iterable[str] = (), *, longest: int | None = None) -> Iterator[str]:
-    r"""Regroup the chunks of a stream into texts that end at safe cuts. Their concatenation stays the same.
+    r"""Regroup the chunks of a stream into texts that end at safe cuts. The concatenation of all texts stays the same.
 
     Text is held until a safe cut follows. So memory is proportional to the longest stretch without a safe cut, not to the
     length of the stream. If a special token contains a safe cut, the whole stream is held and yielded as one text.
@@ -101,12 +101,12 @@ def cut_between(
     find: Callable[[str], Iterable[tuple[int, int, str]]] | None,
     longest: int,
 ) -> Iterator[str]:
-    """Regroup the chunks of a stream into texts that end at allowed places, for a tokenizer without a split pattern.
+    """Regroup the chunks of a stream into texts that can be encoded one by one, for a tokenizer without a split pattern.
 
     Args:
-        last_cut: Function that returns the last place at which a text can be cut, or 0.
-        find: Function that yields the start, stop and text of each added token. Added tokens must not be cut. None if there
-            are no added tokens.
+        last_cut: Function that returns the last position at which a text can be cut, or 0 if there is none.
+        find: Function that yields the start, stop and text of each added token in a text. Added tokens are not cut. None
+            means that there are no added tokens.
         longest: Length of the longest added token, in characters.
     """
     held, least = "", longest
@@ -134,7 +134,7 @@ def _whole_lengths(size: int, longest: int) -> int:
 
 
 def whole_letters(pieces: Iterable[str], scripts: Iterable[str] = ("all",)) -> Iterator[str]:
-    """Regroup the pieces of a stream so that no piece ends inside a letter. Their concatenation stays the same.
+    """Regroup the pieces of a stream so that no piece ends inside a letter. The concatenation of all pieces stays the same.
 
     The grammar of a script defines its letters. A letter is yielded as soon as the next character cannot belong to it. The
     time for each character does not depend on the length of the letter.
@@ -158,7 +158,7 @@ def whole_letters(pieces: Iterable[str], scripts: Iterable[str] = ("all",)) -> I
 
 
 class _Letter:
-    """An incomplete letter: its characters ``held``, and their state in the script's grammar."""
+    """An incomplete letter, to which characters are added one by one. `held` contains its characters so far."""
 
     def __init__(self, scripts: Iterable[str]) -> None:
         self._script_of = script_of_characters(tuple(map(resolve_script, resolve_scripts(scripts))))

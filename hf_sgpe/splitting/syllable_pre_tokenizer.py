@@ -1,7 +1,7 @@
 """LinguisTriePreTokenizer: a readable implementation that splits text into words, and words into units.
 
-A word is a span that merges never cross. A unit is the smallest part from which training starts: a syllable in a word of a
-supported script, or a byte elsewhere.
+A word is a stretch of text. Merges never join tokens of two words. A unit is the smallest part from which training starts: a
+syllable in a word of a supported script, or a byte elsewhere.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ class LinguisTriePreTokenizer:
     This readable implementation defines words and units. Training and encoding use the regexes in `patterns` instead, which
     find the same words faster. Units always come from this class.
 
-    With a ``pattern``, a word of a script is an optional space followed by letters and marks of the script, with any joiners
-    after them. The pattern splits the text between these words. Without a pattern, words are those of the SGPE document
-    (`segment_into_words`).
+    With a ``pattern``, a word of a script consists of an optional space, a letter or mark of the script, and any further
+    letters, marks and joiners. The pattern splits the text between these words. Without a pattern, words are those of the
+    SGPE document (`segment_into_words`).
 
     Args:
         scripts: Names of the scripts whose words are kept whole.
-        pattern: Name of one of `SPLIT_PATTERNS`, or a regex, for all other text; ``None`` for SGPE's words.
+        pattern: Name of one of `SPLIT_PATTERNS`, or a regex, for all other text. ``None`` means words as in the SGPE
+            document.
 
     Raises:
         SGPEError: a script or pattern is unknown.
@@ -78,7 +79,8 @@ class LinguisTriePreTokenizer:
     def segment(self, word: str) -> list[str] | list[bytes]:
         """Return the units of a word: its syllables if the word is in one of the scripts, otherwise its bytes.
 
-        The first syllable includes the word's leading space. In SGPE's words, every character of another script is a unit.
+        The first syllable includes the word's leading space. Without a ``pattern``, every character of another script is a
+        unit.
         """
         if self._other is None or self.trie.script_of(word):
             return self.trie.tokenize(word, leading_space=True)
@@ -93,7 +95,7 @@ class LinguisTriePreTokenizer:
         pretokenized.split(lambda _, text: slices(text, self.split(str(text))))
 
     def to_native(self) -> PreTokenizer:
-        """Return a pre-tokenizer of the ``tokenizers`` library with the same words."""
+        """Return a pre-tokenizer of the ``tokenizers`` library that finds the same words."""
         return RegexPreTokenizer.of(self.splitting).to_native()
 
     def _word_end(self, script: str, text: str, start: int) -> int:

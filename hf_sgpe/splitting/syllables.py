@@ -38,9 +38,9 @@ class LinguisTrie:
 
     Args:
         scripts: Names of the scripts with syllables, or ``all``.
-        whole_clusters: Whether also to keep those extended grapheme clusters (UAX #29) whole that begin with a letter of the
-            scripts. If so, the signs, joiners and accents that the document treats as orphans stay with the character before
-            them. Scripts that the document's rules do not cover always have whole clusters.
+        whole_clusters: If True, extended grapheme clusters (UAX #29) that begin with a letter of the scripts also stay
+            whole. Signs, joiners and accents that the document treats as orphans then stay with the character before them.
+            In scripts that the document's rules do not cover, clusters always stay whole.
 
     Raises:
         SGPEError: a script is unknown.
@@ -61,7 +61,8 @@ class LinguisTrie:
         return type(self), ([script.name for script in self.scripts], self.whole_clusters)
 
     def tokenize(self, text: str, leading_space: bool = False) -> list[str]:
-        """Return the units of ``text`` in order. Their concatenation is ``text``. Time is linear in the length of the text.
+        """Return the units of ``text`` in order: syllables and, between them, single characters. The concatenation of the
+        units is ``text``. Time is linear in the length of the text.
 
         Args:
             leading_space: Whether to attach a space to the unit after it. In a run of white space, only the last character
@@ -91,8 +92,8 @@ class LinguisTrie:
         return units
 
     def ends(self, text: str, leading_space: bool = False) -> NDArray[np.int64]:
-        """Return the end of each unit of `tokenize`, in characters. This is faster than `tokenize`, because no strings are
-        created.
+        """Return the position after each unit that `tokenize` returns, in characters. This is faster than `tokenize`,
+        because no strings are created.
 
         >>> LinguisTrie().ends("ලංකාව").tolist()
         [2, 4, 5]
@@ -108,8 +109,8 @@ class LinguisTrie:
     def letters(self, unit: str) -> list[str]:
         """Return the visible letters of a unit, without its leading space.
 
-        A visible letter is what a reader sees as one sign. A syllable has several visible letters if a virama without a
-        joiner is visible.
+        A visible letter is what a reader sees as one sign. If a virama without a joiner is visible, the syllable has several
+        visible letters.
 
         >>> LinguisTrie().letters(" න්ද")
         ['න්', 'ද']
@@ -127,7 +128,7 @@ class LinguisTrie:
         return letters
 
     def count_units(self, words: Iterable[bytes], counts: Iterable[int], *, every_word: bool = False) -> dict[str, int]:
-        """Count the units of words. The first unit of a word includes the word's leading space.
+        """Return a dict from the units in words to their counts. The first unit of a word includes the word's leading space.
 
         Args:
             words: The words in UTF-8.
@@ -148,8 +149,8 @@ class LinguisTrie:
         return dict(units)
 
     def count_scripts(self, words: Iterable[bytes], counts: Iterable[int]) -> dict[str, int]:
-        """Count the occurrences of words in each script. A word belongs to the script in which it begins. For the arguments,
-        see `count_units`.
+        """Return a dict from the names of the scripts to the total counts of their words. A word belongs to the script of
+        its first letter. For the arguments, see `count_units`.
 
         >>> LinguisTrie().count_scripts(["ක".encode(), b"a"], [2, 1])
         {'sinhala': 2}
@@ -164,8 +165,8 @@ class LinguisTrie:
         return running
 
     def shape(self, unit: str) -> str:
-        """Return the class letter of each character of ``unit``, in the script of the first character. A character without a
-        class is ``-``.
+        """Return a string with the class letter of each character of ``unit``. The script of the first character defines the
+        classes. For a character without a class, the string contains ``-``.
 
         >>> LinguisTrie().shape("ශ්‍රී")
         'CHJCS'
@@ -203,8 +204,12 @@ def script_of_characters(scripts: tuple[Script, ...]) -> Mapping[str, Script]:
 
 
 class Walk(NamedTuple):
-    """A grammar with its character classes, and the states in which a walk may end (None for all states). A walk moves from
-    state to state, one character at a time.
+    """A walk through the states of a grammar, one character at a time.
+
+    Attributes:
+        grammar: The grammar.
+        classes: Dict from characters to their class letters.
+        ends: States in which the walk may end. None means all states.
     """
 
     grammar: Grammar
@@ -214,7 +219,7 @@ class Walk(NamedTuple):
     @staticmethod
     @cache
     def to_syllables(script: Script, whole_clusters: bool) -> Walk:
-        """Return the walk that ends at the end of a syllable."""
+        """Return the walk that finds the end of a syllable."""
         if script.document and not whole_clusters:
             return Walk(script.document, script.document_classes(), None)
         return Walk(script.syllable, script.classes(), script.ends)
@@ -222,7 +227,7 @@ class Walk(NamedTuple):
     @staticmethod
     @cache
     def to_letters(script: Script) -> Walk:
-        """Return the walk that ends at the end of a visible letter."""
+        """Return the walk that finds the end of a visible letter."""
         return Walk(script.letter, script.classes_for_letters(), script.letter_ends)
 
     def next_state(self, state: str, character: str) -> str | None:
@@ -234,7 +239,7 @@ class Walk(NamedTuple):
         return self.ends is None or state in self.ends
 
     def end(self, text: str, start: int) -> int:
-        """Return the end of the longest walk from ``start``. The end is at least ``start + 1``."""
+        """Return the position at which the longest walk from ``start`` ends. It is at least ``start + 1``."""
         state = self.next_state("start", text[start])
         position = end = start + 1
         while state and position < len(text):
@@ -292,7 +297,8 @@ def _inside(scripts: tuple[str, ...]) -> frozenset[str]:
 def segment_into_words(syllables: Sequence[str], scripts: Iterable[str] = ("sinhala",)) -> list[list[str]]:
     """Group the units of ``LinguisTrie.tokenize(text, leading_space=True)`` into words (SGPE document, section 3.1).
 
-    A boundary is a word of its own. Any other unit is appended to the word before it, unless the unit begins with a space.
+    A boundary is a word of its own. Any other unit is appended to the word before it, unless the unit begins with a space or
+    the word before it is a boundary.
 
     >>> segment_into_words(["ශ්‍රී", " ලං", "කා", "ව", ".", " ", "a"])
     [['ශ්\u200dරී'], [' ලං', 'කා', 'ව'], ['.'], [' '], ['a']]

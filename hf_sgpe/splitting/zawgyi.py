@@ -72,11 +72,11 @@ _IN_ORDER_OF_UNICODE = regex.compile(r"\u1031[\u102B\u102C\u1037\u1038\u104A\u10
 
 
 def encoding_of(text: str) -> Literal["zawgyi", "unicode"] | None:
-    """Return the encoding of a Burmese text. The encoding is judged by the number of sequences that occur in only one
-    encoding.
+    """Return the encoding of a Burmese text. Some sequences of characters occur in only one of the two encodings. Return the
+    encoding with more of its sequences in the text.
 
-    Return None if the numbers are equal: either the text has no Burmese, or it is valid in both encodings. In the second
-    case, use the surrounding text to decide.
+    If the numbers are equal, return None: the text either has no Burmese, or is valid in both encodings. In the second case,
+    use the surrounding text to decide.
 
     >>> encoding_of("ျမန္မာစာ"), encoding_of("မြန်မာစာ"), encoding_of("အလုပ္သမား")
     ('zawgyi', 'unicode', None)
@@ -92,7 +92,7 @@ def encoding_of(text: str) -> Literal["zawgyi", "unicode"] | None:
 def is_zawgyi(text: str) -> bool:
     """Return whether a text is Burmese in Zawgyi, not in Unicode.
 
-    Return False for a text that is valid in both encodings (see `encoding_of`), and for Shan, Mon and Karen.
+    For a text that is valid in both encodings (see `encoding_of`), and for Shan, Mon and Karen, return False.
 
     >>> is_zawgyi("ျမန္မာစာ"), is_zawgyi("မြန်မာစာ"), is_zawgyi("ကမာ")
     (True, False, False)
@@ -205,8 +205,8 @@ _DRAWN_AS_TWO = regex.compile("|".join(_ONE_LETTER))
 def to_unicode(text: str) -> str:
     """Convert text from Zawgyi to Unicode. The encoding of the text is not checked; to check it, use `is_zawgyi`.
 
-    The visible text stays the same. Invisible differences disappear: if a sign occurs twice on a letter, only one of the two
-    is kept.
+    The visible text stays the same. Differences that nobody can see are removed: if a letter has the same sign twice, only
+    one is kept.
 
     >>> to_unicode("ျမန္မာစာ ၂၀၁၉")
     'မြန်မာစာ ၂၀၁၉'

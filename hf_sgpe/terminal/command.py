@@ -28,7 +28,7 @@ class ArgumentParser(argparse.ArgumentParser):
 
 
 def exit_code(work: Callable[[], int | None]) -> int:
-    """Run a command, print any error as one line, and return the exit code.
+    """Run a command, and return the exit code. An `SGPEError` or `OSError` is printed as one line.
 
     Args:
         work: The command. It returns the exit code; None means 0.

@@ -23,48 +23,49 @@ SEVERAL = "FILE..."
 
 
 class Given(dict[str, Any], Generic[Value]):
-    """The values of a dataclass's options, keyed by field, for a command that sets all other fields itself. An option that
-    has neither a value nor a default is missing.
+    """A dict from the fields of a dataclass to the values of their options, for a command that sets the remaining fields
+    itself. A field whose option has neither a value nor a default is missing.
     """
 
 
 def as_option(help: str, *names: str, **how: Any) -> dict[str, Any]:
-    """Return field metadata that turns a field into an option.
+    """Return metadata that turns a dataclass field into an option.
 
     Args:
         help: Description for ``--help``.
-        *names: Names of the option. If all are short, a long name is made from the name of the field and put first.
-        **how: ``type`` and ``default``, if they differ from the field's; ``choices``; ``after``, the field whose option
-            comes before this one in ``--help``; other arguments of `typer.Option`.
+        *names: Names of the option. If there is no long name, one is made from the name of the field and put first.
+        **how: ``type`` and ``default``, if they differ from those of the field; ``choices``, the allowed values; ``after``,
+            the field whose option precedes this option in ``--help``; and other arguments of `typer.Option`.
     """
     return {"help": help, "names": names, **how}
 
 
 def option(help: str, default: Any = None, *names: str, **how: Any) -> Any:
-    """Return a field that is an option. The option is required if its default is ``...``."""
+    """Return a dataclass field that is an option. If the default is ``...``, the option is required."""
     return field(default=MISSING if default is ... else default, metadata=as_option(help, *names, **how))
 
 
 def option_list(help: str, *names: str, **how: Any) -> Any:
-    """Return a field that is an option with any number of values."""
+    """Return a dataclass field that is an option with any number of values."""
     return field(default_factory=list, metadata=as_option(help, *names, **how))
 
 
 def argument(help: str, default: Any = ..., **how: Any) -> Any:
-    """Return a field that is a positional argument."""
+    """Return a dataclass field that is a positional argument. If the default is ``...``, the argument is required."""
     return option(help, default, is_argument=True, **how)
 
 
 def arguments(help: str, **how: Any) -> Any:
-    """Return a field that takes any number of positional arguments."""
+    """Return a dataclass field that takes any number of positional arguments."""
     return option_list(help, is_argument=True, **how)
 
 
 def with_options(function: Callable[..., None], *others: Parameter) -> Callable[..., None]:
-    """Return a function that Typer accepts as a command: ``function`` with a parameter for each option.
+    """Convert a command that takes dataclasses to a function that Typer accepts: it has a parameter for each option.
 
     Args:
-        function: The command. Its parameters are dataclasses, `Given` of dataclasses, or parameters for Typer.
+        function: The command. The annotation of each parameter is a dataclass, `Given` of a dataclass, or an annotation for
+            Typer.
         *others: Additional parameters at the end, which are not passed to the function.
     """
     kinds: dict[str, tuple[Any, Callable[..., Any]]] = {}
@@ -107,13 +108,13 @@ def with_options(function: Callable[..., None], *others: Parameter) -> Callable[
 
 
 def with_option_names(message: str, options: Mapping[str, str]) -> str:
-    """Return a message of the library with the names of options in place of the names of fields.
+    """Replace the names of fields in a message of the library by the names of their options.
 
     A name with an underscore is replaced wherever it is a word of its own. Any other name is replaced only where it is the
     subject of the message.
 
     Args:
-        options: Dict from fields to options.
+        options: Dict from the names of fields to the names of options.
 
     >>> with_option_names("vocab_size 9 is too small", {"vocab_size": "--vocab-size"})
     '--vocab-size 9 is too small'
@@ -129,7 +130,7 @@ def with_option_names(message: str, options: Mapping[str, str]) -> str:
 
 
 def _name_of(spec: Field[Any]) -> str:
-    """Return the long name of an option; the name of an argument is that of its field."""
+    """Return the long name of an option. For a positional argument, return the name of the field."""
     if spec.metadata.get("is_argument"):
         return spec.name
     names = [name for name in spec.metadata["names"] if name.startswith("--")]
@@ -166,8 +167,8 @@ def _parameter(spec: Field[Any], hint: Any) -> Parameter:
 
 
 def _type_of_each(hint: Any) -> Any:
-    """Return the type of each value of an option that takes several, such as str for ``Sequence[str] | None``; otherwise
-    None.
+    """Return the type of one value of an option that takes several values, such as str for ``Sequence[str] | None``. For an
+    option with a single value, return None.
     """
     members = get_args(hint) if isinstance(hint, UnionType) else (hint,)
     kinds = [(get_origin(member), get_args(member)) for member in members]

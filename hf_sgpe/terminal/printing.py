@@ -16,13 +16,14 @@ def print_json(value: Any) -> None:
 
 
 def report(sentence: str, facts: Mapping[str, Any], as_json: bool, *, is_asked_for: bool = False) -> None:
-    """Print the result of a command as a sentence or, with ``--json``, as JSON. With ``--quiet`` alone, print nothing.
+    """Print the result of a command: with ``--json``, as JSON, and otherwise as a sentence. With ``--quiet``, the sentence
+    is not printed, unless the result is the purpose of the command.
 
     Args:
         sentence: The result for people.
         facts: The result for programs.
         as_json: Whether ``--json`` is on.
-        is_asked_for: Whether the result is the purpose of the command. Such a result is printed even with ``--quiet``.
+        is_asked_for: Whether the result is the purpose of the command.
     """
     if as_json:
         print_json(facts)
@@ -31,7 +32,7 @@ def report(sentence: str, facts: Mapping[str, Any], as_json: bool, *, is_asked_f
 
 
 def print_facts(facts: Sequence[tuple[str, Any]]) -> None:
-    """Print names and values in two columns. Values that are not text are written as JSON."""
+    """Print names and values in two columns. Values that are not strings are written as JSON."""
     width = max(len(name) for name, _ in facts)
     for name, value in facts:
         print(f"{name:{width}}  {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
@@ -43,8 +44,8 @@ def print_table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, texts: 
     Args:
         titles: Titles of the columns.
         rows: Cells of each row.
-        texts: Number of text columns, which come first. The remaining columns are numbers, aligned right. None means that
-            all columns are text.
+        texts: Number of columns with text. They come first, and the remaining columns contain numbers, aligned right. None
+            means that all columns contain text.
     """
     from rich.console import Console
     from rich.table import Table

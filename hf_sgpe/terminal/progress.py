@@ -31,8 +31,8 @@ def somebody_watches() -> bool:
 
 
 def bar_disabled(progress: bool | None) -> bool:
-    """Convert the argument ``progress`` to tqdm's argument ``disable``. If ``progress`` is None, show a bar if
-    `somebody_watches`.
+    """Convert the argument ``progress`` of a function to tqdm's argument ``disable``, its opposite. If ``progress`` is None,
+    the bar is shown if `somebody_watches`.
     """
     return not (somebody_watches() if progress is None else progress)
 

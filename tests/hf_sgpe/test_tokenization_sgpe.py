@@ -295,7 +295,7 @@ def test_training_from_a_tokenizer_of_others(sample, tmp_path):
 
 
 def test_training_with_an_unknown_argument_is_named(fast):
-    with pytest.raises(SGPEError, match="not one text"):
+    with pytest.raises(SGPEError, match="not a single string"):
         fast.train_new_from_iterator("one text", 500)
     with pytest.raises(SGPEError, match="has no argument min_freq"):
         fast.train_new_from_iterator(["x"], 500, min_freq=3)

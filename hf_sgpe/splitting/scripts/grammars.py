@@ -6,9 +6,9 @@ consonant, ``M`` a modifier (anusvara, tone mark, killer and similar), ``W`` a s
 a), ``O`` another letter (avagraha), ``J`` a ZWJ, ``Z`` a ZWNJ, and ``X`` a mark that all scripts share (combining accent,
 variation selector). Some scripts have more classes.
 
-A grammar is a table of states. In each state, the class of the next character determines the next state. If the table has no
-entry for this class, the syllable ends before the character. A syllable is the text of the longest walk that stops in a
-state where a walk may end.
+A grammar is a table of states. In each state, the class of the next character determines the next state. A walk moves from
+state to state in this way, and stops before a character whose class has no entry in the current state. A syllable is the
+text of the longest walk that ends in a state where a syllable may end.
 """
 
 from __future__ import annotations

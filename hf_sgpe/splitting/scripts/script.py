@@ -59,8 +59,8 @@ def runs(points: Iterable[int]) -> Ranges:
 
 @cache
 def unicode_says() -> dict[str, dict[str, dict[str, str]]]:
-    """Return the content of unicode_scripts.json: ``abugidas``, ``others`` and ``shared``. Each is a dict from names to
-    dicts from classes to ranges.
+    """Return the content of unicode_scripts.json: ``abugidas``, ``others`` and ``shared``. Each of the three maps names to
+    dicts, which map class letters to ranges of characters.
     """
     text = files("hf_sgpe.splitting.scripts").joinpath("unicode_scripts.json").read_text(encoding="utf-8")
     tables: dict[str, dict[str, dict[str, str]]] = json.loads(text)
@@ -75,7 +75,7 @@ def shared_marks() -> str:
 
 @cache
 def shared_classes() -> Mapping[str, str]:
-    """Return the class letter of each joiner and of each mark that all scripts share."""
+    """Return a dict from characters that all scripts share (joiners and marks) to their class letters."""
     return {**dict.fromkeys(shared_marks(), "X"), ZWJ: "J", ZWNJ: "Z"}
 
 
@@ -95,10 +95,10 @@ class Script:
     Attributes:
         block: First and last code point of the Unicode block.
         others: Letters of the script that belong to no syllable. Each is a unit of its own.
-        more: The characters of additional classes in the grammars (`hf_sgpe.splitting.scripts.grammars`), keyed by class
-            letter.
+        more: Additional classes in the grammars (`hf_sgpe.splitting.scripts.grammars`), as a dict from class letters to
+            ranges of characters.
         also: Additional names of the script: its ISO 15924 code, and its languages and their codes.
-        font: Font family that has the characters of the script.
+        font: Name of a font family that has the characters of the script.
         greeting: A few words with which to try out a tokenizer.
         words: Words for tests, with a bar between syllables.
         spaced: Whether words have spaces between them.
@@ -106,13 +106,13 @@ class Script:
         writes_joiners: Whether more than one in two hundred words of ordinary text needs joiners.
         by_clusters: Whether syllables are extended grapheme clusters. Such a script may have thousands of characters, so a
             character gets a token only if it is frequent.
-        own_words: Whether runs of the script's letters are words in ``hybrid``. If not, the split pattern splits text in the
-            script.
+        own_words: Whether ``hybrid`` treats each run of the script's letters as a word. If False, the split pattern splits
+            text in the script.
         syllable: Grammar of a syllable.
-        ends: States in which a syllable may end; ``None`` for all.
+        ends: States in which a syllable may end. ``None`` means all states.
         letter: Grammar of a visible letter.
-        letter_ends: States in which a visible letter may end; ``None`` for all.
-        letter_classes: The characters of additional classes in the grammar of letters, keyed by class letter.
+        letter_ends: States in which a visible letter may end. ``None`` means all states.
+        letter_classes: Additional classes in the grammar of letters, as a dict from class letters to ranges of characters.
         document: Grammar of a syllable in the SGPE document's recipe, if it differs from ``syllable``.
     """
 
@@ -144,7 +144,9 @@ class Script:
     document: Grammar | None = None
 
     def own_classes(self) -> dict[str, str]:
-        """Return the class letter of each character of the script, except those in `others`."""
+        """Return a dict from the characters of the script to their class letters. Characters in `others` are not
+        included.
+        """
         ranges = {
             "C": self.consonants,
             "V": self.vowels,
@@ -158,18 +160,20 @@ class Script:
         return {character: letter for letter, text in ranges.items() for character in characters_in(text)}
 
     def classes(self) -> dict[str, str]:
-        """Return the class letter of each character, including `others`, joiners and the marks that all scripts share."""
+        """Return a dict from characters to class letters, including `others`, joiners and the marks that all scripts
+        share.
+        """
         classes = {c: "M" if unicodedata.category(c)[0] == "M" else "O" for c in characters_in(self.others)}
         return {**shared_classes(), **classes, **self.own_classes()}
 
     def document_classes(self) -> dict[str, str]:
-        """Return the class letter that each character has in the SGPE document's recipe, where all joiners have the same
-        class.
+        """Return a dict from characters to their class letters in the grammar of the recipe ``sgpe``, where all joiners have
+        the same class.
         """
         return self.own_classes() | dict.fromkeys(self.joiners, "J") if self.document else self.classes()
 
     def classes_for_letters(self) -> dict[str, str]:
-        """Return the class letter that each character has in the grammar of visible letters."""
+        """Return a dict from characters to their class letters in the grammar of visible letters."""
         finer = {c: letter for letter, ranges in self.letter_classes.items() for c in characters_in(ranges)}
         return self.classes() | finer
 
@@ -180,10 +184,10 @@ class Script:
     def characters(self) -> frozenset[str]:
         """Return every character that identifies the script in a text.
 
-        These are the letters, marks, digits and punctuation of the script. The digits and punctuation are inside the
-        script's block, or next to letters outside the block. Characters that several scripts share (danda) are not included.
-        Neighbouring unassigned code points with the same first UTF-8 bytes are included. Without them, the first bytes of
-        Thai's vowels would not be specific to Thai.
+        These are the letters and marks of the script, and the digits and punctuation inside its block or next to its
+        letters. Characters that several scripts share, such as the danda, are not included. Unassigned code points are
+        included if they share the first UTF-8 bytes with characters of the block. Without them, the first bytes of Thai's
+        vowels would not be specific to Thai.
         """
         letters = self.letters_and_marks()
         rows = {ord(letter) // _ALIKE * _ALIKE for letter in letters}

@@ -29,8 +29,9 @@ def add_script(script: Script) -> None:
     """Register a script. The new script may replace a script of the same name whose units are grapheme clusters.
 
     Raises:
-        SGPEError: the name, or one of the other names, is in use or is not one word; the ranges are not hexadecimal; a
-            letter is already in a registered script, is ASCII or is a surrogate; or a grammar refers to a missing state.
+        SGPEError: one of the script's names is in use or is not a single word; the ranges are not hexadecimal; the script
+            has no letters; a letter belongs to another script, is ASCII or is a surrogate; a grammar refers to a missing
+            state; or there are too many classes.
     """
     taken = {"all": "every script", "auto": "the scripts of the text", **dict.fromkeys(_SEVERAL, "several scripts")}
     taken |= _names(other for other in every_script().values() if other.name != script.name or other.name in SCRIPTS)
@@ -66,13 +67,13 @@ def add_script(script: Script) -> None:
     if len(classes) > _MOST_CLASSES:
         raise SGPEError(
             f"script {script.name}: all scripts together would have {len(classes)} classes, and the maximum is "
-            f"{_MOST_CLASSES}: use classes of other scripts"
+            f"{_MOST_CLASSES}: use class letters that other scripts use"
         )
     SCRIPTS[script.name] = script
 
 
 def every_script() -> dict[str, Script]:
-    """Return the tables of all scripts of Unicode, keyed by name. The units of scripts that are not in `SCRIPTS` are
+    """Return the tables of all scripts of Unicode, keyed by name. For scripts that are not in `SCRIPTS`, the units are
     grapheme clusters.
 
     >>> every_script()["ethiopic"].by_clusters
@@ -140,15 +141,15 @@ def names_of(scripts: Iterable[str]) -> str:
 
 
 def scripts_in(texts: Iterable[str], share: float = 0.01, *, any_script: bool = False) -> dict[str, float]:
-    """Return the share of each script among the letters and marks of texts, in descending order. By default, only scripts
-    with clusters to keep whole are returned.
+    """Return a dict from the scripts in texts to their shares of all letters and marks, in descending order of the shares.
+    By default, only scripts are returned that have syllables or clusters to keep whole.
 
-    A script without syllables has such clusters if at least a hundredth of its letters have a mark. Otherwise its letters
+    A script without syllables has such clusters if at least a hundredth of its letters have a mark. Otherwise, its letters
     are single characters, which are always whole.
 
     Args:
         share: Minimum share of a script.
-        any_script: Whether to return all scripts, even those without clusters to keep whole.
+        any_script: Whether to return all scripts, even those that have nothing to keep whole.
 
     >>> scripts_in(["ලංකාව ab"])
     {'sinhala': 0.7142857142857143}

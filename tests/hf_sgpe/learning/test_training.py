@@ -279,7 +279,7 @@ def test_a_target_above_what_the_corpus_gives_finishes_and_says_so(caplog):
         ({"special_tokens": [5]}, "special tokens must be text"),
         ({"letter_coverage": 1.5}, "letter_coverage must be between 0 and 1"),
         ({"min_frequency": 0}, "min_frequency must be a whole number of at least 1"),
-        ({"eos_token": 5}, "eos_token must be text, not 5"),
+        ({"eos_token": 5}, "eos_token must be a string, not 5"),
         ({"pad_token": "a"}, "special token 'a' is written in tokenizer.json like the ordinary token b'a'"),
         ({"pad_token": "<|x|>", "vocab_size": 257}, "at least 258"),
         (

@@ -104,9 +104,9 @@ def test_what_asks_for_nothing_may_come(endless):
         ({"n": 17}, "n", "the request asks for 17 answers, and the maximum is 16"),
         ({"prompt": ["a"] * 9, "n": 2}, "n", "18 answers"),
         ({"stop": ["a"] * 17}, "stop", "up to 16"),
-        ({"stop": [""]}, "stop", "non-empty text"),
-        ({"stop": ""}, "stop", "stop must be a non-empty text"),
-        ({"stop": 3}, "stop", "stop must be a non-empty text"),
+        ({"stop": [""]}, "stop", "non-empty string"),
+        ({"stop": ""}, "stop", "stop must be a non-empty string"),
+        ({"stop": 3}, "stop", "stop must be a non-empty string"),
         ({"stop_token_ids": [5000]}, "stop_token_ids", "the tokenizer has no token with the id 5000"),
         ({"stop_token_ids": [5, 4999]}, "stop_token_ids", "no token with the id 4999"),  # a row that pads the embedding
         ({"stop_token_ids": 5}, "stop_token_ids", "a list of token ids"),
@@ -115,7 +115,7 @@ def test_what_asks_for_nothing_may_come(endless):
         ({"min_tokens": -1, "max_tokens": 3}, "min_tokens", "from 0 to 3, not -1"),
         ({"ignore_eos": 1}, "ignore_eos", "true or false"),
         ({"skip_special_tokens": None, "ignore_eos": "no"}, "ignore_eos", "true or false"),
-        ({"stream": "yes"}, "stream", "stream must be true or false, not a text"),
+        ({"stream": "yes"}, "stream", "stream must be true or false, not a string"),
         ({"stream_options": {"include_usage": True}}, "stream_options", "needs stream"),
         ({"stream": True, "stream_options": {"all": 1}}, "stream_options.all", "unknown parameter stream_options.all"),
         ({"echo": 1}, "echo", "true or false"),
@@ -144,7 +144,7 @@ def test_wrong_completions_are_refused_by_name(endless, record, param, message):
     [
         ({"messages": None}, "messages", "must be a non-empty list"),
         ({"messages": []}, "messages", "non-empty list"),
-        ({"messages": ["a"]}, r"messages[0]", "an object with role and content, not a text"),
+        ({"messages": ["a"]}, r"messages[0]", "an object with role and content, not a string"),
         ({"messages": [{"role": "user"}]}, "messages[0].content", "content must be a string, not null"),
         (
             {"messages": [{"role": "tool", "content": "a"}]},
@@ -160,7 +160,7 @@ def test_wrong_completions_are_refused_by_name(endless, record, param, message):
         (
             {"messages": [{"role": "assistant", "content": None, "tool_calls": [{"id": "a"}]}]},
             "messages[0].tool_calls[0]",
-            "must be an object with id, type function, and function",
+            "must be an object with an id, a function, and the type function",
         ),
         ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools", "chat template does not use tools"),
         ({"response_format": {"type": "xml"}}, "response_format", "with type text, json_object or json_schema"),

@@ -74,7 +74,7 @@ def test_special_tokens_in_prompts_are_recognised_only_on_request(endless):
 @pytest.mark.parametrize(
     ("record", "param", "message"),
     [
-        ({"chat_template_kwargs": "{}"}, "chat_template_kwargs", "must be an object, not a text"),
+        ({"chat_template_kwargs": "{}"}, "chat_template_kwargs", "must be an object, not a string"),
         ({"chat_template_kwargs": {"messages": []}}, "chat_template_kwargs", "must not have messages: it is a parameter"),
         ({"chat_template_kwargs": {"add_generation_prompt": 1}}, "chat_template_kwargs", "must not have add_generation"),
         ({"continue_final_message": "yes"}, "continue_final_message", "must be true or false"),

@@ -132,9 +132,9 @@ def test_no_field_of_a_conversation_forges_a_special_token(style, attack):
     ("record", "param", "problem"),
     [
         ({"tools": {}}, "tools", None),
-        ({"tools": "add"}, "tools", "tools must be a list, not a text"),
-        ({"tools": [{"type": "web_search"}]}, "tools[0]", "must be an object with type function, and function"),
-        ({"tools": [{"type": "function", "function": {}}]}, "tools[0].function.name", "must be a non-empty text"),
+        ({"tools": "add"}, "tools", "tools must be a list, not a string"),
+        ({"tools": [{"type": "web_search"}]}, "tools[0]", "must be an object with a function and the type function"),
+        ({"tools": [{"type": "function", "function": {}}]}, "tools[0].function.name", "must be a non-empty string"),
         (
             {"tools": [{"type": "function", "function": {"name": "f", "parameters": []}}]},
             "tools[0].function.parameters",

@@ -126,7 +126,7 @@ def test_a_tokenizer_of_older_joiners_cuts_as_it_was_trained(scripts):
         ({"pattern": ()}, r"pattern must be a name or a regex, not \(\)"),
         ({"pattern": None}, "pattern must be a name or a regex, not None"),
         ({"recipe": ["bpe"]}, r"unknown recipe \['bpe'\]"),
-        ({"special_tokens": ("<a>", 1)}, "special tokens must be text, not 1"),
+        ({"special_tokens": ("<a>", 1)}, "special tokens must be strings, not 1"),
         ({"recipe": "bpe", "pattern": (3,)}, r"pattern must be a name or a regex, not \(3,\)"),
         ({"special_tokens": ("<a>", "<a>")}, "a special token occurs twice: <a>, <a>"),
     ],

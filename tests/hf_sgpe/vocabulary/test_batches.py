@@ -161,7 +161,7 @@ def test_without_torch_one_line_says_what_to_install(framed, monkeypatch):
 
 
 def test_what_is_no_text_is_refused(framed):
-    with pytest.raises(TypeError, match="expected texts, not bytes"):
+    with pytest.raises(TypeError, match="expected strings, not bytes"):
         framed([b"c"])
     with pytest.raises(TypeError):
         framed(None)
