@@ -113,7 +113,11 @@ def evaluate(given: EvaluateOptions, as_json: Json = False) -> None:
 
 
 def _models_of(names: Mapping[str, str], first: str, given: Sequence[str]) -> dict[str, str]:
-    """Return a dict from names of tokenizers to the models of ``--model``."""
+    """Parse the values of ``--model``. Return a dict from the names of tokenizers to their models.
+
+    Raises:
+        SGPEError: a tokenizer is unknown, or has more than one model.
+    """
     models: dict[str, str] = {}
     for text in given:
         name, equals, path = ("", "", "") if Path(text).exists() else text.partition("=")

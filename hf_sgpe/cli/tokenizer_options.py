@@ -27,7 +27,14 @@ class TokenizerFirst:
     older: list[str] = option_list("", "--tokenizer", "-t", hidden=True)
 
     def tokenizer_and_rest(self, rest: list[str]) -> tuple[str, list[str], list[str]]:
-        """Return the first tokenizer, the other arguments, and any further tokenizers from ``--tokenizer``."""
+        """Separate the tokenizer from the other arguments, ``rest``.
+
+        Returns:
+            The first tokenizer, the other arguments, and any further tokenizers that were given with ``--tokenizer``.
+
+        Raises:
+            SGPEError: there is no tokenizer.
+        """
         if self.older:
             return self.older[0], rest if self.tokenizer is None else [self.tokenizer, *rest], self.older[1:]
         if self.tokenizer is None:
