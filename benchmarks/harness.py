@@ -208,7 +208,7 @@ class Records:
         write_text(self.path, "".join(lines))
 
     def once(self, about: str, work: Callable[[], Any]) -> bool:
-        """If there is no result about the subject yet, call ``work`` and add its result. Return whether ``work`` was called."""
+        """If the subject has no result yet, call ``work`` and add its result. Return whether ``work`` was called."""
         if about in self._records:
             return False
         self.add(about, work())

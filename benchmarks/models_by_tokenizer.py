@@ -102,7 +102,7 @@ def shape(args: Namespace) -> dict[str, int]:
 
 
 def trained(recipe: str, args: Namespace, lines: list[str], *, again: bool) -> PreTrainedTokenizerBase:
-    """Load the tokenizer that an earlier run trained by this recipe. If there is none, or with ``again``, train and save it."""
+    """Load the tokenizer that an earlier run trained by the recipe. If there is none, or with ``again``, train it."""
     folder = args.out / recipe
     if again or not (folder / "tokenizer.json").exists():
         scripts = tuple(args.script or ("all",))

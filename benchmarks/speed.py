@@ -344,7 +344,7 @@ def recipes(kind: str, args: argparse.Namespace) -> Sequence[str]:
 
 
 def pattern_of(kind: str, args: argparse.Namespace) -> str:
-    """Return the split pattern with which all packages train on a text: the first pattern among the text's recipes, or gpt2."""
+    """Return the split pattern for training all packages on a text: the first pattern among its recipes, or gpt2."""
     return next((recipe for recipe in recipes(kind, args) if recipe != "hybrid" and not is_folder(recipe)), "gpt2")
 
 

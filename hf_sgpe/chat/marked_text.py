@@ -395,7 +395,7 @@ def parts(text: Written, special: Finder, start: int = 0) -> Iterator[Part]:
 
 
 def is_plain(text: Written, special: Finder) -> bool:
-    """Return whether the template wrote all special tokens in ``text``, so that ``text`` can be encoded without its marks."""
+    """Return whether the template wrote all special tokens in ``text``. Such a text can be encoded without its marks."""
     return list(special.spans(text)) == list(_template_spans(text, special))
 
 

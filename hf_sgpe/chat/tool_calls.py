@@ -378,7 +378,7 @@ CallPart(number=0, name=None, arguments=': 1}')]
         self._is_full = self.calls == self._most
 
     def _closed(self) -> Iterator[str]:
-        """Switch from calls to text after the closing mark. If there was no call between the marks, yield the marks as text."""
+        """Switch from calls to text after the closing mark. If no call was between the marks, yield them as text."""
         if self._opened:
             yield from self._as_text()
         self._held, self._may_call = "", False
