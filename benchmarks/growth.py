@@ -270,10 +270,10 @@ def heaps(points: list[dict[str, Any]]) -> dict[str, float]:
     """Fit Heaps' law, distinct = k · words^beta, by least squares on the logarithms.
 
     Returns:
-        A dict with ``k``, ``beta`` and ``beta_error`` (the standard error of ``beta``). The other values are for the error
-        of predictions: ``spread`` is the standard deviation around the line, ``mean`` is the mean of the logarithms of the
-        numbers of words, ``width`` is the sum of their squared distances from this mean, and ``points`` is the number of
-        points. If there are fewer than three points, the dict is empty.
+        A dict with ``k``, ``beta`` and ``beta_error`` (the standard error of ``beta``). `at` uses the other values to
+        compute the error of predictions: ``spread`` is the standard deviation around the line, ``mean`` is the mean of the
+        logarithms of the numbers of words, ``width`` is the sum of their squared distances from this mean, and ``points`` is
+        the number of points. If there are fewer than three points, the dict is empty.
     """
     x, y = (np.log([point[name] for point in points]) for name in ("words", "distinct"))
     if len(x) < 3:

@@ -120,8 +120,8 @@ def train_and_measure(
     args: Namespace,
     title: str,
 ) -> dict[str, Any]:
-    """Train a new model on the lines, shuffled by ``seed``, and return the result. The model has ``embedding`` embedding
-    rows.
+    """Train a new model with ``embedding`` embedding rows on the lines, shuffled by ``seed``. Return the measurements, and
+    the number of tokens and bytes that the model has seen.
     """
     import torch
     from transformers import LlamaForCausalLM

@@ -122,5 +122,5 @@ def check_closed(merges: Iterable[tuple[bytes, bytes]], parts: Iterable[bytes]) 
             if (left, right) not in listed:
                 raise SGPEError(
                     f"SentencePiece would join {left.decode()!r} and {right.decode()!r} to the token {token.decode()!r}, "
-                    "but no merge does: close the pairs before saving (hf_sgpe.bpe.closed_pairs.closed)"
+                    "but the merges lack this pair: add it before saving (hf_sgpe.bpe.closed_pairs.closed)"
                 )

@@ -1,9 +1,9 @@
 """Incremental BPE training: learn merges from words and their counts. The Python code here is the readable specification of
 the native kernel.
 
-The result equals that of recounting all pairs after every merge, but only changed counts are updated. Words are sequences of
-token ids, so training can start from bytes or from larger units. The caller decides how text is split into words, and which
-ids the units of the words have.
+The result is the same as if all pairs were counted again after every merge, but only the counts that change are updated.
+Words are sequences of token ids, so training can start from bytes or from larger units. The caller decides how text is split
+into words, and which ids the units of the words have.
 """
 
 from __future__ import annotations

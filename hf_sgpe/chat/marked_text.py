@@ -34,8 +34,8 @@ _PLACEHOLDER = re.compile(r"%(?:\(([^()]*)\))?([#0\- +]*(?:\*|\d+)?(?:\.(?:\*|\d
 class Written(str):
     """A string with a mark for each character. The characters of ordinary strings count as unmarked.
 
-    The usual operations of templates on text, such as joining and cutting, keep the marks. All other operations return an
-    ordinary string, and `follow` computes its marks. Templates can call every public method, so no public method sets marks.
+    Joining, cutting and other usual operations of templates keep the marks. All other operations return an ordinary string,
+    for which `follow` then computes the marks. Templates can call every public method, so no public method sets marks.
 
     >>> text = by_template("<s>") + "hi"
     >>> text[2:4], marks_of(text[2:4])

@@ -138,7 +138,7 @@ def render(
             if has_calls and key == "content" and message.get(key) is None:
                 continue
             if not isinstance(message, Mapping) or not isinstance(message.get(key), str):
-                raise SGPEError(f"message {place} has no text for {key!r}: {message!r}")
+                raise SGPEError(f"message {place} needs a string as {key!r}, but is {message!r}")
     if system_prompt and not any(message["role"] == "system" for message in messages):
         messages = [{"role": "system", "content": system_prompt}, *messages]
     if continue_final_message:

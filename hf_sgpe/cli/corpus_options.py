@@ -40,7 +40,7 @@ runs_in_option = partial(
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusOptions:
-    """A corpus in files and datasets."""
+    """The files and datasets that form a corpus, and how to read them."""
 
     corpus: list[str] = arguments(CORPUS_HELP)
     text_field: str = option(

@@ -43,8 +43,8 @@ class TokenizerFirst:
 
 
 def named_tokenizers(first: Iterable[str], given: Iterable[str]) -> dict[str, str]:
-    """Return a dict from names to tokenizers: first the tokenizers in ``first``, named by their paths, and then the values
-    of ``--baseline``, such as ``llama3=llama3-hf``.
+    """Return a dict from names to tokenizers. The tokenizers in ``first`` come first, and their names are their paths. The
+    values of ``--baseline``, such as ``llama3=llama3-hf``, follow.
 
     Raises:
         SGPEError: a name or a tokenizer is empty, or a name occurs twice.
