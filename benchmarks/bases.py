@@ -53,12 +53,12 @@ IN_ALL = ("gemma3", "llama3")
 
 
 def subject(base: str, code: str) -> str:
-    """Return the name of the record about extending a base tokenizer for a language."""
+    """Return the name under which the results of extending the tokenizer ``base`` for the language ``code`` are recorded."""
     return f"{base}-{code}"
 
 
 def reading(base: str) -> str:
-    """Return the name of the record about reading a base tokenizer."""
+    """Return the name under which the result of `read` is recorded for the tokenizer ``base``."""
     return f"{base} read"
 
 
@@ -75,25 +75,32 @@ def main() -> None:
             default=os.environ.get("HF_SGPE_VOCABULARIES"),
             help="folder for downloaded vocabularies (default: the environment variable HF_SGPE_VOCABULARIES)",
         )
-        option("--bases", nargs="+", choices=KNOWN, default=list(KNOWN), metavar="NAME", help="bases to measure")
+        option(
+            "--bases",
+            nargs="+",
+            choices=KNOWN,
+            default=list(KNOWN),
+            metavar="NAME",
+            help="existing tokenizers to measure (default: all)",
+        )
         option(
             "--languages",
             nargs="*",
             choices=LANGUAGES,
             metavar="CODE",
-            help="languages for which to extend the bases (default: see EVERYWHERE and IN_ALL in this script)",
+            help="languages for which to extend the tokenizers (default: see EVERYWHERE and IN_ALL in this script)",
         )
-        option("--again", action="store_true", help="repeat measurements that are already in the file of records")
+        option("--again", action="store_true", help="repeat the measurements whose results are already recorded")
         option("--work", default=Path("measure"), help="folder for word counts")
         option("--megabytes", type=float, help="megabytes of each corpus to use in a trial (default: all)")
         option("--lines", type=int, help="lines of each held-out text to use in a trial (default: all)")
-        option("--record", default=RECORD, help="file of records to write")
-        option("--no-pages", action="store_true", help="write only the records, not the tables")
+        option("--record", default=RECORD, help="JSON Lines file to write the results to")
+        option("--no-pages", action="store_true", help="write only the results, not the tables of the documentation")
 
 
 def run(args: argparse.Namespace) -> None:
     if (args.megabytes is not None or args.lines is not None) and not args.no_pages:
-        raise SGPEError("--megabytes and --lines are for trials: add --no-pages and a different --record FILE")
+        raise SGPEError("--megabytes and --lines are only for trials: add --no-pages and a different --record FILE")
     if args.vocabularies is None:
         raise SGPEError("name a folder for the vocabularies: --vocabularies FOLDER")
     records = Records(args.record, keep=True)
@@ -132,13 +139,17 @@ def report(results: dict[str, Any], out: Path | None = None) -> None:
 
 
 def measures(tokenizer: BPETokenizer, texts: Mapping[str, list[str]]) -> dict[str, dict[str, Any]]:
-    """Return the measures of a tokenizer in each language."""
+    """Evaluate a tokenizer on the text of each language. Return the values of `MEASURES`, keyed by language code."""
     results = {code: evaluate(tokenizer, lines).to_dict() for code, lines in texts.items()}
     return {code: {name: result[name] for name in MEASURES} for code, result in results.items()}
 
 
 def read(base: BPETokenizer, folder: TokenizerFolder, file: Path, lines: list[str]) -> dict[str, Any]:
-    """Compare a base tokenizer's ids with those of the program that defines its file format. Return {} for tekken.json."""
+    """Encode lines with a base tokenizer and with the program that defines its file format, and compare the ids.
+
+    Returns:
+        A dict from the program's name to the record of the comparison. It is empty for tekken.json, which is not compared.
+    """
     if folder.sentencepiece is not None:
         return {"sentencepiece": in_sentencepiece(folder.sentencepiece, base, lines)}
     if file.name != TOKENIZER_FILE:
@@ -162,7 +173,7 @@ def extended(
     texts: Mapping[str, list[str]],
     args: argparse.Namespace,
 ) -> dict[str, Any]:
-    """Extend a base tokenizer for a language, and return the record."""
+    """Extend a base tokenizer for the language ``code``, measure the extended tokenizer, and return the results."""
     files = corpus_files(args.corpora, code)
     config = ExtensionConfig(scripts=[code], new_tokens=NEW_TOKENS)
     counts = counts_of(code, files, config.counting_splitting(folder.data), args)
@@ -194,7 +205,9 @@ def without(scripts: Iterable[str], lines: Iterable[str]) -> Iterator[str]:
 
 
 def in_sentencepiece(model: bytes, tokenizer: BPETokenizer, lines: Sequence[str]) -> dict[str, Any]:
-    """Encode lines with a tokenizer and with SentencePiece, which loads a ``tokenizer.model``, and compare the ids."""
+    """Encode lines with a tokenizer and with SentencePiece, and compare the ids. SentencePiece loads ``model``, the content
+    of a ``tokenizer.model``.
+    """
     import sentencepiece
 
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
@@ -203,7 +216,7 @@ def in_sentencepiece(model: bytes, tokenizer: BPETokenizer, lines: Sequence[str]
 
 
 def in_llama_cpp(vocabulary: Path, tokenizer: BPETokenizer, lines: Sequence[str]) -> dict[str, Any]:
-    """Encode lines with a tokenizer and with llama.cpp, which loads a GGUF file, and compare the ids."""
+    """Encode lines with a tokenizer and with llama.cpp, and compare the ids. llama.cpp loads ``vocabulary``, a GGUF file."""
     import llama_cpp
 
     silence()
@@ -219,7 +232,9 @@ Results = Mapping[str, Any]
 
 
 def shown(measures: Mapping[str, Any], digits: int = 2) -> str:
-    """Return tokens per word. For a language without spaces between words, return tokens per character, in parentheses."""
+    """Format the number of tokens per word for a table. For a language without spaces between words, format tokens per
+    character instead, in parentheses.
+    """
     per_word = measures["tokens_per_word"]
     return f"({measures['tokens_per_character']:.3f})" if per_word is None else f"{per_word:.{digits}f}"
 
@@ -290,7 +305,9 @@ def where(results: Results) -> str:
 
 
 def tried(runs: Mapping[str, Any], *programs: str) -> str:
-    """Return the number of lines for which the programs produce the same ids, and the total number of lines."""
+    """Format how many of the compared lines get the same ids in the programs, such as ``990 of 1,000``. If no program was
+    run, return an empty string.
+    """
     checks = [one[program] for one in runs.values() for program in programs if program in one]
     if not checks:
         return ""

@@ -37,7 +37,7 @@ def main() -> None:
         option("--megabytes", default=12.0, help="megabytes of the text to use")
         option("--eval", type=Path, required=True, help="held-out text in the script")
         option("--other", type=Path, required=True, help="text in another script; the ids of this text should not change")
-        option("--peer", type=Path, help="folder of tokenizer-extension (default: measure only hf_sgpe)")
+        option("--peer", type=Path, help="cloned folder of tokenizer-extension (default: measure only hf_sgpe)")
         option("--out", default=Path("extending"), help="folder for the records")
 
 

@@ -1,8 +1,8 @@
 """Measure the CPU time of encoding a growing conversation at each turn, with and without the cache of recent texts.
 
-In each turn, the whole conversation is rendered and encoded, as a client of a server sends it. The messages are lines of a
-file. The script prints the total time of all turns and the mean time of the last ten turns, and both times for rendering
-alone.
+In each turn, the whole conversation so far is rendered and encoded again, because clients send all of it to a server. The
+messages are lines of a file. The script prints the total time of all turns and the mean time of the last ten turns, and both
+times for rendering alone.
 
     python benchmarks/conversations.py my-tokenizer si.txt en.txt --turns 100
 """
@@ -53,7 +53,7 @@ def measured(args: argparse.Namespace, name: str) -> dict[str, Any]:
     other._recent = RecentTexts(0)
     template = kept.chat_template or "alpaca"
     if kept.apply_chat_template(messages, template) != other.apply_chat_template(messages, template):
-        raise AssertionError("the ids differ")
+        raise AssertionError("the ids differ with and without the cache")
     kept._recent = RecentTexts()
     return {
         "characters": len(kept.apply_chat_template(messages, template, tokenize=False)),
@@ -64,7 +64,11 @@ def measured(args: argparse.Namespace, name: str) -> dict[str, Any]:
 
 
 def times(tokenizer: BPETokenizer, messages: Sequence[Mapping[str, str]], *, tokenize: bool) -> dict[str, float]:
-    """Return the total time of all turns and the mean time of the last ten turns, in milliseconds."""
+    """Render the growing conversation at each turn and, with ``tokenize``, also encode it.
+
+    Returns:
+        CPU times in milliseconds: ``all`` is the total of all turns, and ``last`` is the mean of the last ten turns.
+    """
     taken = []
     template = tokenizer.chat_template or "alpaca"
     for end in range(1, len(messages), 2):

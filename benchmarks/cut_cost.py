@@ -2,7 +2,8 @@
 
 The script trains one plain BPE tokenizer, and one tokenizer for each of several cut costs. It measures all of them on
 held-out text. The cut cost (`TrainingConfig.cut_cost`) is the penalty, in tokens, for cutting a letter or a syllable. Plain
-BPE is trained on the same text with the same pattern, but does not split words of the scripts differently from other text.
+BPE is trained on the same text, and splits all text by the same pattern. The other tokenizers split words of the scripts
+differently.
 
 The script writes cut_cost.jsonl, with the measures of every file, and cut-cost.png, a chart of cut syllables against tokens.
 
@@ -43,7 +44,7 @@ def main() -> None:
             metavar="FILE",
             help="held-out text, a file for each language: FILE or NAME=FILE",
         )
-        option("--vocab-size", default=32_000, help="number of tokens")
+        option("--vocab-size", default=32_000, help="number of tokens of each trained tokenizer")
         option("--script", action="append", help="script whose syllables stay whole (repeatable; default: all)")
         option(
             "--weight",
@@ -79,7 +80,9 @@ def run(args: argparse.Namespace) -> None:
 
 
 def report(results: dict[str, Any], out: Path) -> None:
-    """Print and draw the number of tokens relative to plain BPE, and the shares of cut syllables and letters."""
+    """Print a table and draw a chart. For each cut cost, they show the number of tokens relative to plain BPE, and the
+    shares of cut syllables and letters.
+    """
     shown = {name: summary(result["files"], results[PLAIN]["files"]) for name, result in results.items()}
     print("cut cost    tokens  against plain BPE (worst file)       cut syllables (worst)  cut letters (worst)")
     for name, one in shown.items():
@@ -105,8 +108,12 @@ def report(results: dict[str, Any], out: Path) -> None:
 
 
 def summary(files: dict[str, Any], plain: dict[str, Any]) -> dict[str, Any]:
-    """Return the total number of tokens, the increase of this total over plain BPE, the largest increase in a file, and the
-    shares of cut syllables and letters in each file.
+    """Summarize the measures of a tokenizer in all files.
+
+    Returns:
+        A dict with the total number of ``tokens``, the relative increase of this total over plain BPE (``more``), and the
+        largest increase in a single file (``most``). For each name in `SHARES`, the dict also has a list of the shares in
+        the files.
     """
     tokens, plain_tokens = (sum(measures["tokens"] for measures in one.values()) for one in (files, plain))
     most = max(measures["tokens"] / plain[name]["tokens"] - 1 for name, measures in files.items())

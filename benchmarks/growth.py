@@ -54,7 +54,7 @@ def main() -> None:
             nargs="*",
             help="files of real text, one for each language; if there are several, a mix of them is measured, too",
         )
-        option("--vocab-size", default=32_000, help="number of tokens")
+        option("--vocab-size", default=32_000, help="number of tokens of each trained tokenizer")
         option("--synthetic", default=0, help="size of the largest made-up text, in megabytes")
         option("--exponent", default=1.35, help="exponent of Zipf's law")
         option("--memory", default=400, help="memory limit for counting made-up text, in megabytes")
@@ -100,10 +100,10 @@ def run(args: Any) -> None:
 
 
 def compare_threads(files: list[str], cores: int) -> None:
-    """Count the same texts with one thread, with ``cores`` threads, and with ``cores`` processes, in turns.
+    """Count the same texts in turns with one thread, with ``cores`` threads, and with ``cores`` processes. Print the speeds.
 
-    The texts are already in memory. The processes are independent, so their speed is the highest that the machine allows
-    with this number of cores.
+    The texts are already in memory. Each process counts all texts independently, so the total speed of the processes is the
+    highest that the machine allows with this number of cores.
     """
     texts = list(_blocks(files))
     context = multiprocessing.get_context("fork")  # a forked process inherits the texts
@@ -270,10 +270,10 @@ def heaps(points: list[dict[str, Any]]) -> dict[str, float]:
     """Fit Heaps' law, distinct = k · words^beta, by least squares on the logarithms.
 
     Returns:
-        A dict with ``k``, ``beta`` and ``beta_error`` (the standard error of ``beta``). The other values are for the error
-        of predictions: ``spread`` is the standard deviation around the line, ``mean`` is the mean of the logarithms of the
-        numbers of words, ``width`` is the sum of their squared distances from this mean, and ``points`` is the number of
-        points. If there are fewer than three points, the dict is empty.
+        A dict with ``k``, ``beta`` and ``beta_error`` (the standard error of ``beta``). `at` uses the other values to
+        compute the error of predictions: ``spread`` is the standard deviation around the line, ``mean`` is the mean of the
+        logarithms of the numbers of words, ``width`` is the sum of their squared distances from this mean, and ``points`` is
+        the number of points. If there are fewer than three points, the dict is empty.
     """
     x, y = (np.log([point[name] for point in points]) for name in ("words", "distinct"))
     if len(x) < 3:
@@ -334,7 +334,8 @@ def report(results: dict[str, Any], out: Path) -> None:
 
 
 def plan(name: str, points: list[dict[str, Any]], fit: dict[str, float], adding: float) -> str:
-    """Return a table of the estimated cost of counting 1 TB and 10 TB of similar text on machines with `_CORES` cores.
+    """Return a Markdown table of the estimated cost of counting 1 TB and 10 TB of similar text on machines with `_CORES`
+    cores.
 
     Args:
         adding: The number of rows of counts that one core adds up per second.

@@ -34,8 +34,8 @@ T = TypeVar("T")
 
 @contextlib.contextmanager
 def command(description: str | None, run: Callable[[Any], None]) -> Iterator[Callable[..., Any]]:
-    """Yield a function that declares options. After the block, parse the command line, call ``run`` with the options, and
-    exit.
+    """Run a benchmark as a command-line program. In the ``with`` block, declare its options with the yielded function. After
+    the block, the command line is parsed, ``run`` is called with the options, and the program exits.
 
     The yielded function works like ``add_argument`` of `argparse`, but it gives an option the type of its default, and adds
     the default to the help text.
@@ -65,10 +65,11 @@ class Sample(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """The measurements of one way to do the work, as medians over its turns.
+    """The measurements of one of several functions that ran in turns (`take_turns`).
 
-    ``seconds`` is wall-clock time, and ``cpu`` is CPU time in seconds. ``ratio`` is the speed divided by the speed of the
-    first way. ``least`` and ``greatest`` are the lowest and the highest ratio of all turns.
+    ``seconds`` is the wall-clock time, and ``cpu`` is the CPU time in seconds. ``ratio`` is the speed divided by the speed
+    of the first function. All three are medians over the turns. ``least`` and ``greatest`` are the lowest and the highest
+    ratio.
     """
 
     seconds: float
@@ -79,8 +80,8 @@ class Comparison(NamedTuple):
 
 
 def timed(work: Callable[[], object], pid: int | None = None) -> Callable[[], Sample]:
-    """Return a function that does the work and returns the time taken. CPU time is measured in the process ``pid`` (default:
-    this process).
+    """Wrap ``work`` in a function that runs it and returns the time taken. The CPU time is that of the process ``pid``
+    (default: this process).
     """
 
     def cpu() -> float:
@@ -103,12 +104,15 @@ def timed(work: Callable[[], object], pid: int | None = None) -> Callable[[], Sa
 def take_turns(
     ways: Mapping[str, Callable[[], T]], turns: int, *, warm_up: bool = True, enough: Callable[[T], bool] = lambda _: False
 ) -> dict[str, list[T]]:
-    """Run all ways in turns, in alternating order, and return the results of each way, keyed by its name.
+    """Run several functions in turns, so that other work on the machine affects all of them. Return a dict from the name of
+    each function to its results.
 
     Args:
-        warm_up: Whether to run a first turn whose results are discarded.
-        enough: Function that takes a result. If it returns True, for example because the turn was too long, the way that
-            produced this result gets no more turns.
+        ways: The functions, keyed by name. Every second turn runs them in reverse order.
+        turns: Number of turns.
+        warm_up: Whether to run an additional first turn whose results are discarded.
+        enough: Function that takes a result. If it returns True, for example because the turn was too long, the function
+            that produced the result gets no more turns.
     """
     taken: dict[str, list[T]] = {name: [] for name in ways}
     for turn in range(-warm_up, turns):
@@ -121,7 +125,7 @@ def take_turns(
 
 
 def compare(taken: Mapping[str, Sequence[Sample]]) -> dict[str, Comparison]:
-    """Return the comparison of each way with the first way."""
+    """Compare the speed of each function with the speed of the first, from the results of `take_turns`."""
     first = next(iter(taken.values()))
     compared = {}
     for name, samples in taken.items():
@@ -135,7 +139,7 @@ def compare(taken: Mapping[str, Sequence[Sample]]) -> dict[str, Comparison]:
 
 
 def apart(function: Callable[..., T], *args: Any) -> T:
-    """Call a function in a new process, and return its result. The process has no other work, so its peak memory is that of
+    """Call a function in a new process, and return its result. The process does nothing else, so its peak memory is that of
     the function.
 
     Raises:
@@ -151,7 +155,7 @@ def apart(function: Callable[..., T], *args: Any) -> T:
 
 
 def forget_peak() -> int:
-    """Reset the peak memory of this process (Linux only), and return the present peak in bytes."""
+    """Reset the recorded peak memory of this process (only on Linux), and return the peak from then on, in bytes."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_bytes(b"5")
     return peak_bytes()
@@ -178,7 +182,7 @@ class Records:
 
     Args:
         path: The file. It is rewritten after each result.
-        keep: Keep the records that are already in the file. By default, they are dropped.
+        keep: Whether to keep the records that are already in the file. By default, they are dropped.
     """
 
     def __init__(self, path: Path, *, keep: bool = False) -> None:
@@ -191,8 +195,8 @@ class Records:
         return {about: record["result"] for about, record in self._records.items()}
 
     def add(self, about: str, result: Any, order: Iterable[str] = ()) -> None:
-        """Write a result, in place of any earlier result with the same subject. The subjects in ``order`` come first in the
-        file, in that order.
+        """Add the result about a subject, and rewrite the file. An earlier result about the same subject is replaced. The
+        subjects in ``order`` come first in the file, in that order.
         """
         from hf_sgpe.files.atomic import write_text
 
@@ -204,7 +208,7 @@ class Records:
         write_text(self.path, "".join(lines))
 
     def once(self, about: str, work: Callable[[], Any]) -> bool:
-        """Do the work and write its result, unless the subject already has a result. Return whether the work was done."""
+        """If the subject has no result yet, call ``work`` and add its result. Return whether ``work`` was called."""
         if about in self._records:
             return False
         self.add(about, work())
@@ -236,7 +240,8 @@ def surroundings() -> dict[str, Any]:
 
 
 def command_line(words: Sequence[str]) -> str:
-    """Return a command line in which file names have no folder. Only the program keeps its folder, ``benchmarks``.
+    """Return a command line from ``sys.argv``, with the folders removed from all file names. Only the program keeps a
+    folder, ``benchmarks``.
 
     >>> command_line(["/here/benchmarks/speed.py", "out", "--text", "si=/there/si.txt"])
     'python benchmarks/speed.py out --text si=si.txt'
@@ -260,7 +265,9 @@ def machine() -> str:
 
 
 def beginning(texts: Iterable[str], megabytes: float | None) -> Iterator[str]:
-    """Yield texts from the start, until they total the given number of megabytes in UTF-8. With None, yield all texts."""
+    """Yield texts from the start, until their total size in UTF-8 reaches ``megabytes``. If ``megabytes`` is None, yield all
+    texts.
+    """
     size = 0
     for text in texts:
         yield text
@@ -270,7 +277,7 @@ def beginning(texts: Iterable[str], megabytes: float | None) -> Iterator[str]:
 
 
 def lines_of(paths: Sequence[str], without: Iterable[str] = ()) -> list[str]:
-    """Return the lines of files, normalized to NFC, except blank lines and the lines in ``without``."""
+    """Return the lines of files, normalized to NFC. Leave out blank lines and the lines in ``without``."""
     from hf_sgpe.corpora.measured_text import normalized
     from trainers import find_files, read_lines
 
@@ -280,7 +287,8 @@ def lines_of(paths: Sequence[str], without: Iterable[str] = ()) -> list[str]:
 
 
 def held_out_lines(values: Sequence[str], most: int | None = None) -> dict[str, list[str]]:
-    """Return the lines of each held-out text, keyed by the name of the text.
+    """Read held-out texts, given as ``FILE`` or ``NAME=FILE``. Return up to ``most`` lines of each, keyed by the text's
+    name.
 
     Raises:
         SGPEError: a file has no text.
@@ -297,9 +305,10 @@ def held_out_lines(values: Sequence[str], most: int | None = None) -> dict[str, 
 
 @contextlib.contextmanager
 def small_model(rows: int, args: Any, *, heads: int, length: int) -> Iterator[tuple[str, int]]:
-    """Save a tokenizer and a model with random weights, and yield the folder and the model's number of parameters.
+    """Save a tokenizer and a small Llama with random weights in a temporary folder. Yield the folder and the model's number
+    of parameters.
 
-    The model has ``args.layers`` layers and the hidden size ``args.width``.
+    The model has ``rows`` embedding rows, ``args.layers`` layers and the hidden size ``args.width``.
     """
     import torch
     from transformers import LlamaForCausalLM

@@ -1,4 +1,4 @@
-"""Training runs of benchmarks, with several seeds for each model. Finished runs are not repeated."""
+"""Train each model of a benchmark with several seeds. Finished runs are kept and not repeated."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ _SEED = ", seed "
 
 
 def add_options(option: Callable[..., Any], out: str, **defaults: float) -> None:
-    """Add the training options seeds, steps, batch, length and learning_rate, with the default values in ``defaults``."""
+    """Declare the training options in ``defaults`` (seeds, steps, batch, length, learning_rate) with these default values,
+    and the option --out with the default value ``out``.
+    """
     about = {"seeds": "runs per model", "steps": "training steps", "batch": "tokens per step", "length": "tokens per row"}
     for name, default in defaults.items():
         option(f"--{name.replace('_', '-')}", default=default, help=about.get(name, "peak learning rate"))
@@ -59,12 +61,17 @@ def run_all(
     """Train each model in ``names`` with each seed, and return the results of all runs. Finished runs are not repeated.
 
     Args:
-        train: Function of a name and a seed. It returns a dict with a list ``points``. Each point has a dict
-            ``bits_per_byte``, keyed by held-out text.
-        settings: All settings that affect the results, except the number of seeds. A later call may use more seeds.
+        train: Function that trains the model of a given name with a given seed. It returns a dict with a list ``points`` of
+            measurements during training. Each measurement has a dict ``bits_per_byte``, keyed by the name of the held-out
+            text.
+        settings: All settings that affect the results, except the number of seeds. A later call must have the same settings,
+            but may have more seeds.
+
+    Returns:
+        The result of each run, keyed by name and seed.
 
     Raises:
-        SGPEError: the folder has results of runs with other settings.
+        SGPEError: the folder ``args.out`` contains results of runs with other settings.
     """
     check_settings(args.out, settings)
     records = Records(args.out / f"{question}.jsonl", keep=True)
@@ -80,7 +87,7 @@ def run_all(
 
 
 def by_name(results: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """Return the runs, keyed by name and ordered by seed."""
+    """Group the results of `run_all` by the name of the model. The results of each model are ordered by seed."""
     runs: dict[str, list[dict[str, Any]]] = {}
     for about, result in results.items():
         runs.setdefault(about.rpartition(_SEED)[0], []).append(result)
@@ -88,7 +95,7 @@ def by_name(results: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
 
 
 def places_of(runs: Mapping[str, Sequence[Any]]) -> list[str]:
-    """Return the names of the held-out texts in runs."""
+    """Return the names of the held-out texts on which the runs were measured."""
     return list(next(iter(runs.values()))[0]["points"][0]["bits_per_byte"])
 
 

@@ -53,7 +53,9 @@ POINTS = 8
 
 @dataclass
 class Texts:
-    """The texts for training and for measuring."""
+    """The texts for training, in the new language and in languages that the model knows (old), and the held-out texts for
+    measuring. ``old_share`` is the share of the training text, in bytes, that is in the old languages.
+    """
 
     new: list[str]
     old: list[str]
@@ -61,8 +63,8 @@ class Texts:
     old_share: float
 
     def documents(self, seed: int) -> Iterator[str]:
-        """Yield an endless series of texts in the new and the old languages, in random order. ``old_share`` is the share of
-        bytes in old languages.
+        """Yield training texts in the new and the old languages, in random order and without end: after the last text of a
+        language group, its texts are shuffled and repeated.
         """
         order = random.Random(seed)
         sources = [list(self.new), list(self.old)]
@@ -91,7 +93,7 @@ def main() -> None:
         option("--donor", metavar="MODEL", help="folder of a model that knows the new language, for --starts omp")
         option("--parts", choices=PARTS, default="all", help="parts of the model to train")
         option("--rows-learning-rate", type=float, help="learning rate of new rows (default: --learning-rate)")
-        option("--distil-snippets", default=8, help="number of snippets for each new token, for distilled rows")
+        option("--distil-snippets", default=8, help="for --starts distilled: number of text snippets for each new token")
         option("--bfloat16", action="store_true", help="multiply in bfloat16 on CPUs, too; this is faster on CPUs with AMX")
         option("--lines", type=int, help="lines of each held-out text to use (default: all)")
         add_options(option, "transplant", seeds=1, steps=1200, batch=16384, length=512, learning_rate=3e-4)
@@ -122,7 +124,9 @@ def run(args: Namespace) -> None:
 
 @dataclass(eq=False)
 class Starts:
-    """Training from the initializations. ``new`` is the extended tokenizer, and ``old`` is the model's own tokenizer."""
+    """The training runs, one from each initialization. ``new`` is the extended tokenizer, and ``old`` is the model's own
+    tokenizer.
+    """
 
     args: Namespace
     texts: Texts
@@ -131,7 +135,9 @@ class Starts:
 
     @cache  # noqa: B019
     def batches(self, as_it_is: bool, seed: int) -> tuple[torch.Tensor, list[int]]:
-        """Return batches of ids (steps × rows × tokens), and the total bytes of text up to the end of each step."""
+        """Encode the training text. Return batches of ids (steps × rows × tokens), and the number of bytes of text up to the
+        end of each step. With ``as_it_is``, encode with the model's own tokenizer.
+        """
         import torch
 
         steps, length, tokenizer = self.args.steps, self.args.length, self.old if as_it_is else self.new
@@ -144,7 +150,7 @@ class Starts:
         return torch.tensor(rows).reshape(steps, -1, length), read.tolist()
 
     def train(self, start: str, seed: int) -> dict[str, Any]:
-        """Train from one of the initializations, and return the measurements."""
+        """Train the model from the initialization ``start``, and return the measurements during training."""
         import torch
         from transformers import AutoModelForCausalLM
 
@@ -166,7 +172,9 @@ class Starts:
         return {"points": [point | {"bytes": read[point["step"] - 1] if point["step"] else 0} for point in points]}
 
     def begin(self, start: str, model: PreTrainedModel, seed: int) -> list[int]:
-        """Fit a model to the extended tokenizer, using the initialization ``start``, and return the ids of the new rows."""
+        """Give the model embedding rows for the new tokens of the extended tokenizer, initialized by the method ``start``.
+        Return the ids of these rows.
+        """
         import torch
 
         from trainers.model_rows.distillation import Distillation, choose_snippets, distil
@@ -190,11 +198,11 @@ class Starts:
 
 
 def report(results: dict[str, Any], out: Path) -> None:
-    """Write a table and a chart.
+    """Write a table (transplant.md) and a chart (transplant.svg) of the bits per byte from each initialization.
 
     The table has bits per byte before training, after equal compute, and after equal text. For equal text, the runs are
     compared at the largest number of bytes that all of them have read. The last columns have the share of probability that
-    the model gives to new tokens.
+    the model gives to new tokens before and after training.
     """
     runs = by_name(results)
     places, last = places_of(runs), [run["points"][-1] for run in results.values()]
@@ -218,8 +226,8 @@ def report(results: dict[str, Any], out: Path) -> None:
 
 
 def at(points: list[dict[str, Any]], size: int | None, place: str) -> float:
-    """Return bits per byte after ``size`` bytes of text, by linear interpolation. With None, return the value after all
-    text.
+    """Return the bits per byte on the held-out text ``place`` after training on ``size`` bytes of text, by linear
+    interpolation. If ``size`` is None, return the value at the end of training.
     """
     sizes = [point["bytes"] for point in points]
     return float(np.interp(sizes[-1] if size is None else size, sizes, [point["bits_per_byte"][place] for point in points]))

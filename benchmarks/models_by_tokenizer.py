@@ -102,7 +102,7 @@ def shape(args: Namespace) -> dict[str, int]:
 
 
 def trained(recipe: str, args: Namespace, lines: list[str], *, again: bool) -> PreTrainedTokenizerBase:
-    """Train the tokenizer of a recipe, or load it from an earlier run."""
+    """Load the tokenizer that an earlier run trained by the recipe. If there is none, or with ``again``, train it."""
     folder = args.out / recipe
     if again or not (folder / "tokenizer.json").exists():
         scripts = tuple(args.script or ("all",))
@@ -120,8 +120,8 @@ def train_and_measure(
     args: Namespace,
     title: str,
 ) -> dict[str, Any]:
-    """Train a new model on the lines, shuffled by ``seed``, and return the result. The model has ``embedding`` embedding
-    rows.
+    """Train a new model with ``embedding`` embedding rows on the lines, shuffled by ``seed``. Return the measurements, and
+    the number of tokens and bytes that the model has seen.
     """
     import torch
     from transformers import LlamaForCausalLM
@@ -152,7 +152,9 @@ def train_and_measure(
 
 
 def report(results: dict[str, Any], out: Path) -> None:
-    """Print and draw the bits per byte of each seed, the mean and the standard deviation."""
+    """Print and draw the bits per byte of the models with each tokenizer: for each seed, the mean and the standard
+    deviation.
+    """
     runs = by_name(results)
     first = next(iter(results.values()))
     print(

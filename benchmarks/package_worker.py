@@ -1,4 +1,5 @@
-"""Both ends of the pipe between `speed.py` and the process that runs a package. The process may use another interpreter.
+"""Run one package in a process of its own, and measure it when `speed.py` asks. The process may use another interpreter.
+This file has both ends of the pipe for questions and answers.
 
 python package_worker.py version NAME       prints the version of a package in this interpreter, if installed
 python package_worker.py work DESCRIPTOR    answers questions from an inherited pipe
@@ -46,12 +47,12 @@ _TIMEOUT = 900  # seconds for one answer of a package
 
 
 class Worker:
-    """The process of one package.
+    """A process that runs one package, as seen from `speed.py`.
 
     Args:
         row: The name of the package's row in tables.
-        python: The interpreter.
-        **job: The job for `work`. It is sent through the pipe, because texts may be long.
+        python: Path of the interpreter that runs the package.
+        **job: The job, as described in `work`. It is sent through the pipe, because texts may be long.
     """
 
     def __init__(self, row: str, python: str, **job: Any) -> None:
@@ -68,7 +69,9 @@ class Worker:
             self._questions.send(job)
 
     def ask(self, what: str, measure: str) -> Any:
-        """Ask the process a question, and return its answer. Return None if the measure fails or has failed before."""
+        """Ask the process a question about a measure, and return its answer (see `work`). If the measure fails or has failed
+        before, return None; ``failures`` has the reason.
+        """
         if measure in self.failures:
             return None
         answer: Any = f"no answer after {_TIMEOUT} s"
@@ -84,7 +87,9 @@ class Worker:
         return answer
 
     def turn(self, measure: str) -> dict[str, tuple[float, float]]:
-        """Measure a first pass and, if a second pass may be faster, a second pass."""
+        """Measure a first pass (``cold``) and, if a cache may make it faster, a second pass (``warm``). Return the
+        wall-clock and CPU seconds of each pass that succeeded.
+        """
         once = measure in ("train", "decode") or self._job["name"] in WITHOUT_CACHE
         answers = {how: self.ask(how, measure) for how in (("cold",) if once else ("cold", "warm"))}
         return {how: answer for how, answer in answers.items() if answer is not None}
@@ -99,7 +104,7 @@ class Worker:
 
 
 def version_there(name: str, python: str) -> str:
-    """Return the version of a package in an interpreter, or an empty string if the package is not installed."""
+    """Return the version of a package that the interpreter ``python`` can import, or an empty string if there is none."""
     command = [python, __file__, "version", name]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
@@ -108,14 +113,15 @@ def version_there(name: str, python: str) -> str:
 
 
 def work(questions: Connection) -> None:
-    """Answer questions of the form ``(what, measure)``.
+    """Run the package, and answer questions of the form ``(what, measure)`` until the pipe is closed.
 
-    The answer to ``cold`` and ``warm`` is wall-clock and CPU seconds, the answer to ``peak`` is a number of bytes, and the
-    answer to ``check`` is a list of digests of the result. If an answer is a string, it is the reason for a failure.
+    For ``cold`` (first pass) and ``warm`` (second pass), the measure is run, and the answer is the wall-clock and CPU
+    seconds. For ``peak``, the answer is the peak memory in bytes. For ``check``, the answer is a list of digests, one for
+    each row of the last result. If an answer is a string, the question failed, and the string is the reason.
 
     The first message is the job, a dict with ``name``, ``texts``, ``threads`` and ``core`` (the only core to run on, or
     None). For encoding, the job also has ``folder``. For training, it also has ``pattern`` and ``size``. If the whole
-    process is measured, ``texts`` is a file.
+    process is measured, ``texts`` is the path of a file instead of a list.
     """
     job = questions.recv()
     if job["core"] is not None:
@@ -158,9 +164,9 @@ def work(questions: Connection) -> None:
 
 
 def encoding(name: str, texts: Texts, folder: str, threads: int) -> Callable[[str], Passes]:
-    """Return a function that loads the tokenizer and returns the passes of a measure.
+    """Return a function that prepares a measure: it loads the tokenizer, and returns the functions to time (`Passes`).
 
-    Before the function returns, it runs the measure on one letter, so that imports are not timed.
+    While preparing, it runs the measure on a tiny input, so that imports are not timed.
     """
     rows: Rows = []
 
@@ -182,15 +188,15 @@ def encoding(name: str, texts: Texts, folder: str, threads: int) -> Callable[[st
 
 
 def always(run: Callable[[], Any], comparable: Callable[[Any], Iterable[Any]]) -> Passes:
-    """Return passes that all run the same function."""
+    """Return `Passes` that time the same function in each pass."""
     return lambda: run, comparable
 
 
 def renewed(texts: Texts) -> Texts:
     """Replace each text in a list by a copy, and return the list.
 
-    Some packages store the UTF-8 of a text in Python's object, and do not convert the same object again. But texts that are
-    encoded one after another in real work are different objects.
+    Some packages store the UTF-8 of a text in Python's string object, so they encode the same object faster again. In real
+    work, the texts to encode are always new objects.
     """
     for place, text in enumerate(texts):
         texts[place] = text[:1] + text[1:]
@@ -213,7 +219,7 @@ def encoder(package: Package, measure: str) -> tuple[Callable[[Texts], Any], Cal
 
 
 def mapped(package: Package, texts: Texts) -> Callable[[], Any]:
-    """Return a function that runs `datasets.map` in memory.
+    """Return a function that encodes the texts with `datasets.map`, in memory.
 
     `datasets.map` calls the package's transformers tokenizer. If the package has no such tokenizer, `datasets.map` calls the
     package's function for lists of ids.
@@ -239,7 +245,9 @@ def digest(row: Any) -> bytes:
 
 
 def installed_version(name: str) -> str:
-    """Return the version of a package in this interpreter, or an empty string if the package is not installed."""
+    """Return the version of a package in this interpreter. If the package is not installed, or has another major version
+    than ``name`` means, return an empty string.
+    """
     try:
         installed = version({"hf_sgpe": "hf-sgpe", "tokenizers-1": "tokenizers", "quicktok": "quicktok-v1"}.get(name, name))
     except PackageNotFoundError:

@@ -25,7 +25,7 @@ Task = tuple[Callable[[], Any], Callable[[Any], Iterable[Any]]]
 
 
 class Lacks(Exception):
-    """An error for a package that lacks a function or cannot load the tokenizer."""
+    """The error that an adapter raises if its package lacks a function or cannot load the tokenizer."""
 
 
 # ---------------------------------------------------------------- encoding and decoding with each package
@@ -41,7 +41,7 @@ def no_caller() -> Callable[[Texts], Any]:
 
 @dataclass
 class Package:
-    """A package with one tokenizer.
+    """The functions of a package that has loaded one tokenizer.
 
     Attributes:
         lists: Function that encodes many texts to lists of ids.
@@ -240,7 +240,9 @@ def split(ids: Any, ends: Any) -> Rows:
 
 
 def standard_tokenizer(folder: str) -> Callable[[Texts], Any]:
-    """Load a tokenizer with the standard tokenizer class of transformers, on any backend."""
+    """Load a tokenizer with `PreTrainedTokenizerFast`. It encodes with ``tokenizers``, or with a package that has patched
+    transformers.
+    """
     from transformers import PreTrainedTokenizerFast
 
     tokenizer: Callable[[Texts], Any] = PreTrainedTokenizerFast.from_pretrained(folder)

@@ -20,7 +20,7 @@ from hf_sgpe.terminal.command import ArgumentParser, exit_code
 
 def main() -> int:
     parser = ArgumentParser(__doc__)
-    parser.add_argument("records", type=Path, help="file of records, named after its benchmark")
+    parser.add_argument("records", type=Path, help="JSON Lines file of results that a benchmark wrote")
     parser.add_argument("--out", type=Path, help="folder to write to (default: the folder of the records)")
     args = parser.parse_args()
     return exit_code(lambda: run(args.records, args.out or args.records.parent))
@@ -70,15 +70,15 @@ def bold(texts: Iterable[str]) -> list[str]:
 
 
 def write_pages(root: Path, tables: Mapping[str, tuple[str, Callable[[Any], str]]], figures: Any) -> list[Path]:
-    """Write tables into pages, and return the pages. A table is written between ``<!-- measured: NAME -->`` and ``<!-- end
-    -->``.
+    """Write each table into its page, between the comments ``<!-- measured: NAME -->`` and ``<!-- end -->``. Return the
+    paths of the pages.
 
     Args:
-        tables: Dict from the name of each table to the table's page (relative to ``root``) and the function that makes the
-            table from the figures.
+        tables: Dict from the name of each table to two values: the page (relative to ``root``), and a function that makes
+            the table from ``figures``.
 
     Raises:
-        SGPEError: a page has no place for a table.
+        SGPEError: a page lacks the comments for a table.
     """
     for name, (page, write) in tables.items():
         path = root / page

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> None:
         records.add("speed", speeds(args, generator, process.pid, host))
     report(records.results)
     if records.results.get("load", {}).get("wrong"):
-        raise SGPEError("answers differ from those of TextGenerator")
+        raise SGPEError("the server gave other answers than TextGenerator")
 
 
 def report(results: dict[str, Any], out: Path | None = None) -> None:
@@ -82,7 +82,7 @@ def report(results: dict[str, Any], out: Path | None = None) -> None:
 
 @contextmanager
 def server(folder: str, engine: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Start a server, and yield its process and its address."""
+    """Run a server during the ``with`` block, and yield the server's process and its address (HOST:PORT)."""
     command = [sys.executable, "-m", "hf_sgpe", "serve", folder, "--engine", engine, "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -100,8 +100,8 @@ def asked(kind: int) -> GenerationOptions:
 
 
 def request(host: str, timeout: float, read: int | None = None, **options: Any) -> tuple[int, bytes]:
-    """Request a completion, and return the status and the answer. If ``read`` is given, return only that number of bytes of
-    the answer.
+    """Request a completion. Return the HTTP status and the body of the answer or, with ``read``, only the first ``read``
+    bytes of the body.
 
     Each request opens a new connection, because the server closes idle connections between turns.
     """
@@ -113,7 +113,9 @@ def request(host: str, timeout: float, read: int | None = None, **options: Any) 
 
 
 def load(args: argparse.Namespace, pid: int, host: str, answers: list[str]) -> dict[str, Any]:
-    """Send requests from many clients until the time is up, and return the outcomes and the memory of the server."""
+    """Send requests from many clients until the time is up. Return how many requests were answered, broken off or answered
+    wrongly, and the server's memory in megabytes at three times.
+    """
     megabytes = [memory(pid)]
     end = time.monotonic() + args.minutes * 60
     done: Counter[str] = Counter()

@@ -91,12 +91,12 @@ def main() -> None:
         named = f"text to measure on (repeatable); these names have their own recipes: {', '.join(RECIPES)}"
         option("--text", action="append", required=True, metavar="NAME=FILE[,FILE…]", help=named)
         option("--megabytes", default=64.0, help="megabytes of each text to use")
-        option("--vocab-size", default=32_000, help="number of tokens")
+        option("--vocab-size", default=32_000, help="number of tokens of each trained tokenizer")
         option("--repeats", default=5, help="number of turns of each package")
         option("--growth", default="1,4,16", help="text sizes, in megabytes, for the growth tables")
         option("--threads", type=int, help="number of threads for runs with several threads (default: one for each core)")
         option("--skip", default="", help="packages to leave out, separated by commas")
-        option("--only", action="append", choices=PARTS, help="a part to run (repeatable; default: all)")
+        option("--only", action="append", choices=PARTS, help="part of the benchmark to run (repeatable; default: all)")
         option(
             "--recipe",
             action="append",
@@ -155,7 +155,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def measured(encoders: Sequence[str], trainers: Sequence[str], args: argparse.Namespace) -> Iterator[tuple[str, Any]]:
-    """Yield the title and the results of each table."""
+    """Run the chosen measurements, and yield the title and the results of each table."""
     texts = [value.partition("=")[::2] for value in args.text]
     measures = [measure for measure in MEASURES if measure in args.parts]
     for kind, path in texts:
@@ -194,9 +194,10 @@ def start(row: str, args: argparse.Namespace, threads: int, **job: Any) -> Worke
 
 
 def compare(workers: Sequence[Worker], measure: str, docs: Docs, args: argparse.Namespace, reference: str) -> Results:
-    """Measure all workers in turns.
+    """Measure all workers in turns, and compare their results with those of ``reference``. Return the measurements of each
+    worker, keyed by its row.
 
-    The peak memory of a process is valid only for the first measure in that process.
+    Peak memory is valid only for the first measure that a process runs.
     """
     ways = {worker.row: partial(worker.turn, measure) for worker in workers}
     is_long = lambda turn: any(seconds > args.long for seconds, _ in turn.values())  # noqa: E731
@@ -231,7 +232,9 @@ def mark_differences(results: Results, outputs: dict[str, list[bytes]], referenc
 def measure_encoding(
     rows: Sequence[str], docs: Docs, kind: str, recipe: str, measures: Sequence[str], args: argparse.Namespace, most: int
 ) -> dict[str, Results]:
-    """Return the results of each column of a table. A column is a measure with one thread or with ``most`` threads."""
+    """Measure encoding by one recipe. Return the results of each column of the table. Each column is a measure, with one
+    thread or with ``most`` threads.
+    """
     columns: dict[str, Results] = {}
     with tempfile.TemporaryDirectory() as folder:
         if is_folder(recipe):
@@ -284,8 +287,8 @@ def measure_processes(rows: Sequence[str], docs: Docs, pattern: str, args: argpa
 
 
 def syllables_per_second(docs: Docs) -> dict[str, float]:
-    """Return how many words per second the native LinguisTrie cuts: when it returns the ends of syllables (``ends``), and
-    when it returns strings (``tokenize``).
+    """Measure how many words per second the native LinguisTrie splits into syllables. Return one speed for each form of
+    output: the ends of the syllables (``ends``), and the syllables as strings (``tokenize``).
     """
     trie, text = LinguisTrie(), "".join(docs)
     ways: dict[str, Callable[[], object]] = {
@@ -303,8 +306,8 @@ def megabytes(docs: Docs) -> float:
 
 
 def read_documents(paths: str, megabytes: float) -> Docs:
-    """Return the beginning of a corpus as documents of a few thousand characters. If there are several corpora, use the same
-    amount of each, and alternate between their documents.
+    """Return the first ``megabytes`` of a corpus, as documents of a few thousand characters. If ``paths`` has several
+    corpora, separated by commas, use the same amount of each, and alternate between their documents.
     """
     names = paths.split(",")
     mixed: list[Docs] = []
@@ -323,7 +326,9 @@ def pieces(text: str, characters: int = 4000) -> Iterator[str]:
 
 
 def save_trained(docs: Docs, folder: Path, kind: str, recipe: str, vocab_size: int) -> None:
-    """Train a tokenizer and save it twice: as a folder, and as the pattern and ranks that tiktoken needs."""
+    """Train a tokenizer by a recipe. Save it as a tokenizer folder, and also as tiktoken.json, with the pattern and ranks
+    that tiktoken needs.
+    """
     # There are no special tokens, because some of the code contains them, and not all packages recognise them in text.
     hybrid = {"recipe": "hybrid", "scripts": SCRIPTS.get(kind, ("all",)), "pattern": "o200k"}
     options: dict[str, Any] = hybrid if recipe == "hybrid" else {"recipe": "bpe", "pattern": recipe}
@@ -339,7 +344,7 @@ def recipes(kind: str, args: argparse.Namespace) -> Sequence[str]:
 
 
 def pattern_of(kind: str, args: argparse.Namespace) -> str:
-    """Return the first split pattern among the recipes of a text. All packages train with this pattern."""
+    """Return the split pattern for training all packages on a text: the first pattern among its recipes, or gpt2."""
     return next((recipe for recipe in recipes(kind, args) if recipe != "hybrid" and not is_folder(recipe)), "gpt2")
 
 
@@ -349,7 +354,7 @@ def is_folder(recipe: str) -> bool:
 
 
 def label(recipe: str) -> str:
-    """Return the name of a recipe, pattern or folder, for titles."""
+    """Return a short name of a recipe, pattern or folder for titles. A regex is called ``one regex``."""
     if is_folder(recipe):
         return Path(recipe).name
     return recipe if re.fullmatch(r"[\w-]+", recipe) else "one regex"
@@ -364,7 +369,9 @@ def python(row: str, args: argparse.Namespace) -> str:
 
 
 def installed(names: Sequence[str], args: argparse.Namespace) -> dict[str, str]:
-    """Return the package version for each row whose package is installed."""
+    """Return the versions of the installed packages, keyed by row. Leave out the packages in --skip, and report missing
+    packages on stderr.
+    """
     builds = [row for row in args.python if "@" in row]
     skipped, found = args.skip.split(","), {}
     for row in [row for name in names for row in (name, *(row for row in builds if package_of(row) == name))]:
@@ -391,7 +398,7 @@ def report(results: dict[str, Any], out: Path) -> None:
 
 
 def legend(measures: Collection[str]) -> str:
-    """Return an explanation of the encoding tables that have these measures."""
+    """Return the text that explains the encoding tables and the given measures."""
     lines = [f"- *{measure_label(name)}*: {meaning}." for name, meaning in _LEGEND.items() if name in measures]
     return "\n".join((_CELLS, "", *lines, "", _FORMS))
 
@@ -411,7 +418,9 @@ def section(title: str, result: dict[str, Any]) -> str:
 
 
 def encoding_table(columns: dict[str, Results]) -> str:
-    """Return a table. Each cell has the speeds of the first and second pass, and the speed-up of hf_sgpe for each pass."""
+    """Format the results of encoding as a Markdown table. Each cell has the speeds of the first and second pass and, for
+    other packages, how many times as fast hf_sgpe is in each pass.
+    """
     rows, notes = [], []
     for row in dict.fromkeys(chain.from_iterable(columns.values())):
         results = {column: columns[column][row] for column in columns}

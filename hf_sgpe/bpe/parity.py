@@ -2,8 +2,9 @@
 
 Plain BPE counts the pairs of all text together, so languages with much text get long tokens, and languages with little text
 get short tokens. Here each merge is the most frequent pair of one language: the language whose held-out text has the most
-tokens so far. (The held-out texts have the same lines in every language.) The merge is then applied in all languages. The
-caller decides how text is split into words, and into which units a word is split before the first merge.
+tokens so far. The held-out texts are translations of each other, so their numbers of tokens can be compared. The merge is
+then applied in all languages. The caller decides how text is split into words, and into which units a word is split before
+the first merge.
 """
 
 from __future__ import annotations
@@ -34,18 +35,19 @@ def learn_in_parity(
     min_frequency: int = 1,
     on_merge: Callable[[int, Pair, int], None] | None = None,
 ) -> list[Pair]:
-    """Learn up to ``num_merges`` merges. Merge k creates the token with id ``len(vocabulary) + k``.
+    """Learn up to ``num_merges`` merges, so that all languages need similar numbers of tokens. Merge k creates the token
+    with id ``len(vocabulary) + k``.
 
-    At each step, the language with the most tokens in its held-out text chooses. If several languages have this number of
-    tokens, the first of them chooses. The most frequent pair of the choosing language is merged. A language drops out when
-    none of its pairs is frequent enough, and learning ends when all languages have dropped out. Time grows as in
-    `learn_merges`. In addition, each merge takes time for each language.
+    At each step, the language with the most tokens in its held-out text chooses. (If several languages have equally many
+    tokens, the first of them chooses.) The most frequent pair of the choosing language is merged in all languages. A
+    language drops out when none of its pairs is frequent enough, and learning ends when all languages have dropped out. Time
+    grows as in `learn_merges`. In addition, each merge takes time for each language.
 
     Args:
         languages: The words of each language to learn from.
         held_out: The words of each language's held-out text. The texts are translations of each other.
         vocabulary: The bytes of every token that the words may use, ordered by id.
-        tie_break: The rule for pairs with the same count in the choosing language, one of `TIE_BREAKS`.
+        tie_break: The rule that decides between pairs with the same count in the choosing language: one of `TIE_BREAKS`.
         min_frequency: A pair with a lower count in the choosing language is never merged.
         on_merge: Called at each merge with the new token's id, the pair, and the pair's count in the choosing language.
 

@@ -1,8 +1,9 @@
-"""Incremental BPE: learns merges from words and their counts. This readable form is the specification of the native kernel.
+"""Incremental BPE training: learn merges from words and their counts. The Python code here is the readable specification of
+the native kernel.
 
-The result equals that of recounting all pairs after every merge, but only changed counts are updated. Words are sequences of
-token ids, so training can start from bytes or from larger units. The caller decides how text is split into words, and which
-ids the units of the words have.
+The result is the same as if all pairs were counted again after every merge, but only the counts that change are updated.
+Words are sequences of token ids, so training can start from bytes or from larger units. The caller decides how text is split
+into words, and which ids the units of the words have.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ _MOST = 1 << 62
 
 
 def whole_numbers(**numbers: int) -> list[int]:
-    """Check numbers (of merges or occurrences), and return them. Larger numbers are reduced to the greatest 64-bit number,
-    the limit of the native kernels' counters.
+    """Check that arguments are whole numbers, and return them. Numbers above 2**62 are reduced to 2**62, so that they fit
+    into the 64-bit counters of the native kernels.
 
     Raises:
-        SGPEError: a number is not a whole number.
+        SGPEError: an argument is not a whole number. The message names the argument.
     """
     for name, number in numbers.items():
         if not isinstance(number, int):
@@ -92,11 +93,11 @@ class Word:
 
 
 class MergeJob(NamedTuple):
-    """A pair in the heap. The smallest job is the next merge: the most frequent pair. The tie rule decides between equally
-    frequent pairs.
+    """An entry in the heap of `MergeQueue`: a pair and its count. The smallest entry is the next merge: the most frequent
+    pair. The tie rule decides between equally frequent pairs.
 
-    The count may be out of date, but is never too low. After the step that first produced a pair, the count of this pair
-    never increases.
+    The count may be out of date, but is never too low, because a pair's count never increases after the merge that first
+    produced the pair.
     """
 
     negative_count: int
@@ -105,7 +106,8 @@ class MergeJob(NamedTuple):
 
 
 class PairCounts:
-    """The words after the merges so far, and the weighted counts of their pairs and symbols.
+    """The words after the merges so far, the number of occurrences of each pair (``counts``), and the total number of tokens
+    (``symbols``). A word that occurs n times is counted n times.
 
     Args:
         words: Token ids of each word. They are not changed.
@@ -124,7 +126,7 @@ class PairCounts:
                 self._where[pair].add(index)
 
     def merge(self, pair: Pair, new_id: int) -> set[Pair]:
-        """Apply a merge everywhere and return the new pairs."""
+        """Replace ``pair`` with ``new_id`` in all words. Return the pairs with ``new_id`` that this produces."""
         appeared: set[Pair] = set()
         for index in self._where.pop(pair, ()):
             word, times = self.words[index], self.times[index]
@@ -140,7 +142,7 @@ class PairCounts:
 
 
 class MergeQueue:
-    """A queue of the pairs in the words. The next pair to merge is first.
+    """A priority queue of the pairs in the words. The most frequent pair is first.
 
     Args:
         state: The words and the counts of their pairs. The caller applies each merge to ``state``, and passes the new pairs
@@ -161,7 +163,7 @@ class MergeQueue:
                 heapq.heappush(self._heap, MergeJob(-count, self._tie_key(pair), pair))
 
     def next(self) -> tuple[Pair, int] | None:
-        """Remove the pair to merge next, and return it with its count. Return None if there is no such pair."""
+        """Remove the pair to merge next, and return it with its count. If no pair is left, return None."""
         while self._heap:
             job = heapq.heappop(self._heap)
             count = self._state.counts.get(job.pair, 0)
@@ -185,10 +187,11 @@ def learn_merges(
 ) -> list[Pair]:
     """Learn up to ``num_merges`` merges. Merge k creates the token with id ``len(vocabulary) + len(merged) + k``.
 
-    The result does not depend on the order of the words. It also does not matter whether the count of a word is in one entry
-    or in several. In the native kernel, time grows with the number of symbols, and choosing the next pair adds a logarithmic
-    factor. In the readable form, each merge visits every word that contains the pair, so time grows with the total length of
-    the visited words. The readable form is fast for ordinary words, but slow for words of many thousand symbols.
+    The result does not depend on the order of the words. If a word has several entries, their counts are added.
+
+    In the native kernel, time grows with the number of tokens in the words, and choosing the next pair adds a logarithmic
+    factor. In the Python code, each merge visits every word that contains the pair, so time grows with the total length of
+    the visited words. The Python code is fast for ordinary words, but slow for words of many thousand tokens.
 
     Args:
         words: Token ids of each word. They are not changed.
@@ -247,7 +250,11 @@ def learn_merges(
 
 
 def tie_key_of(tie_break: str, token_bytes: list[bytes]) -> Callable[[Pair], Any]:
-    """Return a sort key for pairs. The preferred pair has the smallest key."""
+    """Return a function that computes the sort key of a pair. The tie rule prefers the pair with the smallest key.
+
+    Raises:
+        SGPEError: the tie rule is unknown.
+    """
     if tie_break == "smallest-pair-id":
         return lambda pair: pair
     if tie_break == "greatest-pair-id":

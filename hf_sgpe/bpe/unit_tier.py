@@ -1,4 +1,5 @@
-"""The unit tier: merges that build only whole units from bytes. These merges are ranked before all learned merges.
+"""The unit tier: merges that build whole letters and syllables (units) from bytes. These merges are ranked before all
+learned merges.
 
 `hf_sgpe.learning.unit_choice` chooses letters and syllables. `order_units` lists their parts in building order, and
 `build_unit_tier` turns this list into merges. A finished unit stays whole, because later merges have higher ranks. No merge
@@ -29,7 +30,7 @@ class ChosenUnits(NamedTuple):
 def build_unit_tier(units: Iterable[bytes]) -> list[Pair]:
     """Return merges that build each unit as one token. Merge k creates token 256 + k.
 
-    The units are processed in order. The two leftmost pieces of a unit are merged until the unit is one token. No pair and
+    The units are processed in order. The two leftmost tokens of a unit are merged until the unit is one token. No pair and
     no token occurs twice. Give small units first, so that large units are built from small units.
 
     >>> build_unit_tier([b"ab", b"abc", b"ab"])
@@ -59,7 +60,7 @@ def order_units(chosen: ChosenUnits, trie: LinguisTrie, *, characters: Iterable[
     without the space is included, too.
 
     Args:
-        characters: Other characters that get tokens.
+        characters: Characters that also get tokens, in addition to those of the units.
     """
     syllables, letters = chosen
     plain = {syllable.removeprefix(" ") or " " for syllable in syllables}

@@ -1,4 +1,4 @@
-"""Tool calls in the form of JSON objects. The text of a call is read while it arrives."""
+"""Tool calls that models write as JSON objects. The text of a call is read while it arrives."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from hf_sgpe.chat.written_call import WrittenCall
 
 
 class JsonCall(WrittenCall):
-    """A reader that takes the JSON object of a call one character at a time.
+    """A reader of a tool call such as ``{"name": "add", "arguments": {"a": 1}}``.
 
     Args:
-        key: Name of the field that holds the arguments.
+        key: Name of the field with the arguments, such as ``arguments``.
     """
 
     def __init__(self, key: str) -> None:

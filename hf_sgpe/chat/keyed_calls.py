@@ -1,4 +1,4 @@
-"""Tool calls in the form of GLM 4.5 and later models: a name, followed by marked keys and values."""
+"""Tool calls as GLM 4.5 and later models write them: a name, followed by marked keys and values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ _MOST_IN_NAME = 300
 
 
 class KeyedCall(CallOfTexts):
-    """A reader that takes the text of a call one character at a time. See the base class for its arguments."""
+    """A reader of a tool call such as ``add<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>``. The arguments of this
+    class are those of its base class.
+    """
 
     def __init__(self, parameters: Mapping[str, Any]) -> None:
         super().__init__(parameters)

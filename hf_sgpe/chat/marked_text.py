@@ -1,4 +1,6 @@
-"""Strings with a mark for each character. The mark records whether the chat template wrote the character."""
+"""Strings with a mark for each character. The mark records whether the chat template wrote the character, so that a special
+token of the template can be told from the same text in a message.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,8 @@ _PLACEHOLDER = re.compile(r"%(?:\(([^()]*)\))?([#0\- +]*(?:\*|\d+)?(?:\.(?:\*|\d
 class Written(str):
     """A string with a mark for each character. The characters of ordinary strings count as unmarked.
 
-    The usual operations of templates on text, such as joining and cutting, keep the marks. All other operations return an
-    ordinary string, and `follow` computes its marks. Templates can call every public method, so no public method sets marks.
+    Joining, cutting and other usual operations of templates keep the marks. All other operations return an ordinary string,
+    for which `follow` then computes the marks. Templates can call every public method, so no public method sets marks.
 
     >>> text = by_template("<s>") + "hi"
     >>> text[2:4], marks_of(text[2:4])
@@ -130,11 +132,11 @@ class Written(str):
         return before, separator, after
 
     def _with_marks(self, pieces: Iterable[str], between: int = 0) -> list[str]:
-        """Return the pieces of this text with their marks.
+        """Return substrings of this text with their marks.
 
         Args:
-            pieces: Pieces in the order of the text.
-            between: Number of characters between two pieces, or 0 if only white space or nothing is between them.
+            pieces: The substrings, in the order of the text.
+            between: Number of characters between two substrings, or 0 if only white space or nothing is between them.
         """
         marked: list[str] = []
         place = 0
@@ -159,7 +161,9 @@ class Written(str):
 
 
 class Markup(markupsafe.Markup, Written):  # type: ignore[misc]
-    """The result of the filters ``e`` and ``safe``, with marks. Text that is joined to such a result is escaped."""
+    """A string with marks that counts as HTML: the result of the filters ``e`` and ``safe``. Text that is joined to it is
+    escaped.
+    """
 
     @classmethod
     def escape(cls, s: Any, /) -> Markup:
@@ -178,19 +182,18 @@ def by_template(text: str) -> Written:
 
 
 def as_answer(text: str) -> Written:
-    """Return ``text`` with an additional mark on every character. The mark means that the character is part of the
-    assistant's answer.
-    """
+    """Return ``text`` with every character marked as part of the assistant's answer, in addition to its other marks."""
     return Written(text, marks_of(text).translate(_AS_ANSWER))
 
 
 def text_of(value: object) -> str:
-    """Return ``str(value)``, with the marks of the strings in ``value``."""
+    """Return ``str(value)``. Characters that come from strings in ``value`` keep their marks."""
     return str(value) if isinstance(value, str) else spelled(value, str(value), repr)
 
 
 def spelled(value: object, text: str, spell: Callable[[str], str], *, sort_keys: bool = False) -> Written:
-    """Return ``text`` with the marks of the strings in ``value``. ``text`` must be the ``repr`` or JSON of ``value``.
+    """Return ``text``, the ``repr`` or JSON of ``value``, with marks. Characters that come from strings in ``value`` keep
+    their marks.
 
     Args:
         spell: Function that returns the ``repr`` or JSON of a single string, with quotes.
@@ -220,12 +223,12 @@ def spelled(value: object, text: str, spell: Callable[[str], str], *, sort_keys:
 
 
 def follow(result: Any, text: object, *others: object) -> Any:
-    """Return ``result`` with marks, if it is a string. ``result`` comes from an operation that was applied to ``text`` and
-    ``others``, and that drops marks.
+    """Mark the result of an operation that drops marks. The operation was applied to ``text`` and ``others``. If the result
+    is not a string, return it unchanged.
 
-    If the template wrote all arguments, the template counts as the author of the result. If the template wrote only
-    ``others``, the characters of ``text`` keep their marks in two cases: the result contains ``text`` exactly once, or the
-    result differs from ``text`` only in case and white space. All other characters count as written by a message.
+    If the template wrote ``text`` and ``others``, the whole result counts as written by the template. If the template wrote
+    only ``others``, the characters of ``text`` keep their marks in two cases: the result contains ``text`` exactly once, or
+    the result differs from ``text`` only in case and white space. All other characters count as written by a message.
 
     >>> marks_of(follow(" <S> A", by_template("<s>") + "a"))
     b'\\x00\\x01\\x01\\x01\\x00\\x00'
@@ -244,7 +247,7 @@ def follow(result: Any, text: object, *others: object) -> Any:
 
 
 def _carried(text: str, result: str) -> bytes | None:
-    """Return the marks of ``result`` that come from ``text`` by the rule of `follow`, or None if there are none."""
+    """Return the marks that ``result`` gets from ``text`` by the rule of `follow`. If it gets none, return None."""
     if _is_unmarked(text):
         return None
     marks, text, result = marks_of(text), str.__str__(text), str.__str__(result)
@@ -272,7 +275,7 @@ def _is_unmarked(text: str) -> bool:
 
 
 def _is_by_template(value: object) -> bool:
-    """Return whether ``value`` consists of numbers, None and strings that the template wrote."""
+    """Return whether the template wrote all strings in ``value``, and all other items are numbers or None."""
     return all(
         not marks_of(leaf).translate(None, _TEMPLATE_MARKS)
         if isinstance(leaf, str)
@@ -295,7 +298,7 @@ def _leaves(value: object, *, sort_keys: bool = False) -> Iterator[object]:
 
 
 def join(texts: Iterable[str]) -> Written:
-    """Join texts and their marks into one text."""
+    """Concatenate texts, and keep their marks."""
     texts = list(texts)
     return Written("".join(texts), b"".join(map(marks_of, texts)))
 
@@ -308,13 +311,15 @@ def marks_of(text: str) -> bytes:
 
 
 class Finder:
-    """A finder of special tokens that follows the rule of the encoder: the leftmost added token is found first. If several
-    tokens begin at the same position, the longest is found.
+    """A search for special tokens in text. Tokens are found as the encoder finds them: from left to right and, if several
+    tokens begin at the same position, the longest.
 
     Args:
         special: Texts of the special tokens.
-        others: Texts of added tokens that are not special.
-        matching: The rules for tokens that do not simply match their own text.
+        others: Texts of added tokens that are not special. A special token that overlaps an earlier match of these is not
+            found.
+        matching: Dict from the texts of tokens to their matching rules, such as ``single_word``. Other tokens match wherever
+            their text occurs.
 
     Attributes:
         names: Texts of the special tokens.
@@ -337,16 +342,22 @@ class Finder:
         self._matching = matching or {}
 
     def spans(self, text: str, start: int = 0, stop: int = sys.maxsize) -> Iterator[tuple[int, int]]:
-        """Yield the start and stop of each special token, without white space. ``single_word`` tokens inside words are
-        included.
+        """Yield the start and stop of the text of each special token. The matching rules are not applied yet: the spans
+        contain no white space around the text, and include ``single_word`` tokens inside words. See `reach`.
         """
         for match in self._added.finditer(text, start, stop):
             if match.group() in self.names:
                 yield match.span()
 
     def reach(self, text: str, start: int, stop: int, after: int) -> tuple[int, int] | None:
-        """Return the start and stop of a special token, including white space that belongs to the token and is not before
-        ``after``. Return None if the token is a ``single_word`` token inside a word.
+        """Apply the matching rules of the special token whose text is ``text[start:stop]``.
+
+        Args:
+            after: Stop of the preceding token. White space before this position does not belong to the token.
+
+        Returns:
+            Start and stop of the token with the white space that belongs to it, or None if a ``single_word`` token is inside
+            a word.
         """
         return self._matching.get(text[start:stop], EXACTLY).reach(text, start, stop, after)
 
@@ -355,7 +366,8 @@ class Part(NamedTuple):
     """A part of a rendered conversation: ordinary text, or a single special token that the template wrote.
 
     Attributes:
-        span: Start and stop in the conversation. White space that belongs to a special token is included.
+        span: Start and stop in the conversation. The span of a special token includes the white space that belongs to the
+            token.
     """
 
     text: str
@@ -367,7 +379,7 @@ def parts(text: Written, special: Finder, start: int = 0) -> Iterator[Part]:
     """Split ``text`` at the special tokens that the template wrote. Other special tokens stay ordinary text.
 
     Args:
-        start: Position from which to begin. It must be the end of a part.
+        start: Position from which to begin: 0 or the end of a part.
 
     >>> text = by_template("<s>") + "a <s>"
     >>> [part.text for part in parts(text, Finder(["<s>"]))]
@@ -383,7 +395,7 @@ def parts(text: Written, special: Finder, start: int = 0) -> Iterator[Part]:
 
 
 def is_plain(text: Written, special: Finder) -> bool:
-    """Return whether plain encoding of ``text`` finds exactly those special tokens that the template wrote."""
+    """Return whether the template wrote all special tokens in ``text``. Such a text can be encoded without its marks."""
     return list(special.spans(text)) == list(_template_spans(text, special))
 
 

@@ -1,4 +1,4 @@
-"""Tool calls in the form of newer Mistral models: the name of a function, followed by a JSON object."""
+"""Tool calls as newer Mistral models write them: the name of a function, followed by a JSON object with the arguments."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_IN_NAME = 300
 
 
 class NamedCall(WrittenCall):
-    """A reader that takes the text of a call one character at a time."""
+    """A reader of a tool call such as ``add[ARGS]{"a": 1}``."""
 
     def __init__(self) -> None:
         super().__init__(1)

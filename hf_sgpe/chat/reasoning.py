@@ -10,7 +10,7 @@ from hf_sgpe.chat.tool_calls import CallPart, Mark, begun
 
 
 class Reasoning(str):
-    """A part of the model's reasoning before its answer."""
+    """A string that is part of the model's reasoning, not of its answer."""
 
     __slots__ = ()
 
@@ -47,7 +47,7 @@ def reasoning_of(template: str) -> ReasoningMarks | None:
 
 
 def place_after(prompt: str, marks: ReasoningMarks, *, continued: str = "") -> Place:
-    """Return where an answer begins: before any reasoning, inside reasoning, or after reasoning.
+    """Return where the answer to a prompt begins: before any reasoning, inside the reasoning, or after it.
 
     Args:
         prompt: The end of the prompt, with special tokens.
@@ -79,24 +79,26 @@ class AnswerReader(Protocol):
         """Whether the answer has the maximum number of calls."""
 
     def read(self, text: str) -> Iterator[str | CallPart]:
-        """Read the next part of the answer. Yield, in order, the parts that are now complete."""
+        """Read more text of the answer. Yield, in order, the text and parts of tool calls that are now certain."""
 
     def end(self) -> Iterator[str | CallPart]:
         """End the answer, and yield the text that was held back."""
 
 
 class ReasoningReader:
-    """A reader that separates the reasoning at the beginning of an answer. Another reader reads the rest.
+    """A reader that separates the reasoning at the beginning of a streamed answer from the rest. Another reader can read the
+    rest.
 
-    If a mark is a token of the vocabulary, only this token counts as the mark. The token arrives as `Mark`.
+    If a mark is a token of the vocabulary, only this token counts as the mark, and `read` must get it as a `Mark`. The same
+    characters in other tokens are text.
 
     Args:
         marks: The marks.
         place: Where the answer begins: before any reasoning, inside reasoning, or after reasoning.
-        tokens: Dict from each mark that is a token of the vocabulary to the text that replaces the token if it occurs where
-            it does not begin or end reasoning.
+        tokens: The marks that are tokens of the vocabulary, each with a replacement. The replacement is used where the token
+            neither begins nor ends the reasoning.
         then: Reader of the rest. None if the rest is only text.
-        is_exact: Whether white space after the reasoning belongs to the answer.
+        is_exact: Whether white space after the reasoning belongs to the answer. By default, it is dropped.
 
     >>> reader = ReasoningReader(REASONING_MARKS[0], "before")
     >>> [*reader.read("<think>\\nHm"), *reader.read("m.\\n</think>\\n\\nWell.")]
@@ -131,9 +133,7 @@ class ReasoningReader:
         return self._then is not None and self._then.is_full
 
     def read(self, text: str) -> Iterator[str | CallPart]:
-        """Read the next part of the answer. Yield the reasoning as `Reasoning`, and the rest in the parts that ``then``
-        yields.
-        """
+        """Read more text of the answer. Yield the reasoning as `Reasoning`, and the rest as ``then`` yields it."""
         if isinstance(text, Mark) and self._place == "before" and text == self._marks.opening and not self._held.strip():
             self._held, self._place = "", "inside"
         elif isinstance(text, Mark) and self._place == "inside":

@@ -1,4 +1,4 @@
-"""Reading answers with a tokenizer's response template. Newer versions of transformers parse answers by this template."""
+"""Read a model's answers by the response template of its tokenizer, with the parser of newer versions of transformers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hf_sgpe.files.json_files import read_json
 
 
 def response_parser() -> Callable[..., Any] | None:
-    """Return the parser of transformers, or None if the installed version has no parser."""
+    """Return the class `ResponseParser` of transformers, or None if the installed version does not have it."""
     try:
         from transformers.utils.chat_parsing import ResponseParser
     except ImportError:
@@ -25,8 +25,11 @@ def response_parser() -> Callable[..., Any] | None:
 
 
 def read_response_template(folder: Path) -> dict[str, Any] | None:
-    """Return the response template of a saved tokenizer. Return None if there is no response template, or if transformers
-    cannot use it.
+    """Return the response template of a saved tokenizer. If there is none, or if the installed version of transformers has
+    no parser for it, return None.
+
+    Raises:
+        SGPEError: the parser rejects the template.
     """
     file = folder / "tokenizer_config.json"
     template = read_json(file).get("response_template") if file.is_file() else None
@@ -40,7 +43,7 @@ def read_response_template(folder: Path) -> dict[str, Any] | None:
 
 
 def marks_in(template: Any, tokens: Collection[str]) -> list[str]:
-    """Return the tokens that occur in the strings and patterns of a response template."""
+    """Return the tokens that occur in the strings or regular expressions of a response template."""
     if isinstance(template, str):
         return [token for token in tokens if token in template or re.escape(token) in template]
     inner = template.values() if isinstance(template, Mapping) else template if isinstance(template, list) else ()
@@ -48,8 +51,8 @@ def marks_in(template: Any, tokens: Collection[str]) -> list[str]:
 
 
 class ResponseReader:
-    """A reader with the methods of `hf_sgpe.chat.tool_calls.CallReader`. Unlike that reader, it also needs the text of
-    special tokens.
+    """A reader that finds text, reasoning and tool calls in a streamed answer by a response template. It has the methods of
+    `hf_sgpe.chat.tool_calls.CallReader`, but the text that it reads must include special tokens.
 
     Args:
         template: The response template.
@@ -78,7 +81,7 @@ class ResponseReader:
         return self.calls == self._most
 
     def read(self, text: str) -> Iterator[str | CallPart]:
-        """Read the next part of the answer. Yield, in order, the text, reasoning and calls that this part completes."""
+        """Read more text of the answer. Yield, in order, the text, reasoning and calls that are now complete."""
         yield from self._parsed(lambda: self._parser.feed(str(text)), str(text))
 
     def end(self) -> Iterator[str | CallPart]:
@@ -86,7 +89,9 @@ class ResponseReader:
         yield from self._parsed(lambda: self._parser.finalize()[1], "")
 
     def _parsed(self, parse: Callable[[], list[dict[str, Any]]], text: str) -> Iterator[str | CallPart]:
-        """Yield the parts in the events of the parser. Anything that the parser cannot parse is yielded as text."""
+        """Call ``parse``, and convert the events that it returns to text, reasoning and calls. If it fails, yield the text
+        unchanged.
+        """
         if self._is_broken:
             if text:
                 yield text

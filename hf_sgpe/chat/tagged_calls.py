@@ -1,4 +1,6 @@
-"""Tool calls with arguments as text between tags, as in Qwen 3 Coder and Qwen 3.5. The arguments are converted to JSON."""
+"""Tool calls whose arguments are text between tags, as Qwen 3 Coder and Qwen 3.5 write them. The arguments are converted to
+JSON.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ PARAMETER, END_OF_VALUE, END = "<parameter=", "</parameter>", "</function>"
 
 
 class TaggedCall(CallOfTexts):
-    """A reader that takes the text of a call one character at a time. See the base class for its arguments."""
+    """A reader of a tool call such as ``<function=add><parameter=a>1</parameter></function>``. The arguments of this class
+    are those of its base class.
+    """
 
     def add(self, character: str) -> None:
         self._characters.append(character)

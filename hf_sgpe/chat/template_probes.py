@@ -19,7 +19,7 @@ _ARGUMENT = "probed argument"
 
 @lru_cache(64)
 def knows_developer(template: str) -> bool:
-    """Return whether a template writes a message with the role ``developer``.
+    """Return whether a template writes messages with the role ``developer``, instead of ignoring or rejecting them.
 
     >>> knows_developer("chatml"), knows_developer("{% if 'developer' == 'user' %}{% endif %}")
     (True, False)
@@ -29,10 +29,11 @@ def knows_developer(template: str) -> bool:
 
 @lru_cache(64)
 def fields_without_content(template: str) -> tuple[tuple[str, Any], ...]:
-    """Return the fields that stand for missing content in a message with tool calls.
+    """Return the ``content`` that a message with tool calls but no text must have for a template, as (name, value) pairs. If
+    the message must have no ``content``, or if no choice works, return ().
 
-    Some templates expect no content, some an empty string, and some None. With a wrong value, a template fails or does not
-    write the calls.
+    Some templates expect no ``content``, some an empty string, and some None. With a wrong value, a template fails or does
+    not write the calls.
     """
     call = {**_CALL, "function": {"name": _NAME, "arguments": {"a": _ARGUMENT}}}
     result = {"role": "tool", "tool_call_id": _CALL["id"], "name": _NAME, "content": "R"}
@@ -47,7 +48,7 @@ def fields_without_content(template: str) -> tuple[tuple[str, Any], ...]:
 
 
 def _rendered(template: str, messages: Sequence[Message]) -> str:
-    """Return the text of messages, or an empty string if the template rejects the messages."""
+    """Render messages with a sample tool. If the template rejects the messages, return an empty string."""
     variables = {"tools": [{"type": "function", "function": _FUNCTION}]}
     try:
         return str(render(messages, template, special_tokens=_TOKENS, variables=variables))

@@ -118,11 +118,13 @@ def render(
     Args:
         messages: Dictionaries with a ``role`` and a ``content``. A message with ``tool_calls`` needs no content.
         template: Name of a chat template, or Jinja source.
-        add_generation_prompt: Whether the text ends with the beginning of an answer of the assistant.
-        system_prompt: The system message that is put first, unless the conversation has a system message.
+        add_generation_prompt: Whether the text ends with the beginning of the assistant's answer.
+        system_prompt: The system message to put first. If the conversation already has a system message, ``system_prompt``
+            is ignored.
         special_tokens: Special tokens as variables of the template, such as ``{"eos_token": "</s>"}``.
         variables: Other variables of the template, such as ``tools``.
-        continue_final_message: Whether the text ends with the content of the last message, so that an answer continues it.
+        continue_final_message: Whether the text ends with the content of the last message, so that the model continues this
+            message.
 
     Raises:
         SGPEError: a message is incomplete, the template rejects the conversation, or the template has an error.
@@ -136,7 +138,7 @@ def render(
             if has_calls and key == "content" and message.get(key) is None:
                 continue
             if not isinstance(message, Mapping) or not isinstance(message.get(key), str):
-                raise SGPEError(f"message {place} has no text for {key!r}: {message!r}")
+                raise SGPEError(f"message {place} needs a string as {key!r}, but is {message!r}")
     if system_prompt and not any(message["role"] == "system" for message in messages):
         messages = [{"role": "system", "content": system_prompt}, *messages]
     if continue_final_message:
@@ -166,7 +168,8 @@ def write(
     special_tokens: Mapping[str, str] | None = None,
     variables: Mapping[str, Any] | None = None,
 ) -> Written:
-    """Render messages with a template, but do not check the messages. Errors in the template are raised unchanged.
+    """Render messages with a template, without checking the messages. If the template fails, its own error is raised, not
+    SGPEError.
 
     Args:
         source: Jinja source.
@@ -193,7 +196,7 @@ def _marked(value: Any, mark: Callable[[str], Written]) -> Any:
 
 def plain(value: Any) -> Any:
     """Return a copy of ``value`` that contains only the types of JSON, so that a template cannot call methods of other
-    objects.
+    objects. An object that cannot be converted is replaced by the name of its type.
     """
     if value is None or isinstance(value, bool):
         return value
@@ -261,8 +264,8 @@ def _call(name: str, *values: nodes.Expr) -> nodes.Call:
 
 
 class _Environment(ImmutableSandboxedEnvironment):
-    """The chat template sandbox of transformers, with the same tags, filters and functions. It also marks the characters
-    that come from the template.
+    """A Jinja sandbox with the tags, filters and functions that transformers gives to chat templates. It also marks the
+    characters that come from the template.
     """
 
     concat = staticmethod(join)

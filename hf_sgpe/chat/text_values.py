@@ -1,4 +1,4 @@
-"""Tool calls with arguments as text, which are converted to JSON by the tools' schemas."""
+"""Tool calls whose arguments are plain text. The tools' schemas determine how the text is converted to JSON."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from hf_sgpe.chat.written_call import WrittenCall
 
 
 class CallOfTexts(WrittenCall):
-    """A reader of a call whose values are text.
+    """A base class of readers for tool calls whose arguments are plain text. The arguments are converted to JSON.
 
     Args:
-        parameters: The JSON schema of each tool's parameters, keyed by the tool's name. The types in the schema decide
-            whether a value is text or JSON.
+        parameters: The JSON schema of each tool's parameters, keyed by the tool's name. The schema decides whether an
+            argument such as ``5`` becomes a string or a number.
     """
 
     def __init__(self, parameters: Mapping[str, Any]) -> None:
@@ -36,7 +36,7 @@ class CallOfTexts(WrittenCall):
         self.name, self.has_arguments, self._waiting = name, True, "{"
 
     def _add_value(self, text: str) -> None:
-        """Add the value of the current key."""
+        """Convert the text to JSON, and add it to the arguments as the value of the current key."""
         assert self._key is not None
         value = json.dumps(typed(text, schema_of(self._parameters, self.name, self._key)), ensure_ascii=False)
         self._waiting += f"{', ' if self._has_values else ''}{json.dumps(self._key, ensure_ascii=False)}: {value}"
@@ -48,15 +48,19 @@ class CallOfTexts(WrittenCall):
 
 
 def schema_of(parameters: Mapping[str, Any], name: str | None, key: str) -> Any:
-    """Return the JSON schema of a tool's parameter, or None if the parameter is unknown."""
+    """Return the JSON schema of the parameter ``key`` of the tool ``name``. If the tool or the parameter is unknown, return
+    None.
+    """
     schema = parameters.get(name or "")
     listed = schema.get("properties") if isinstance(schema, Mapping) else None
     return listed.get(key) if isinstance(listed, Mapping) else None
 
 
 def typed(text: str, schema: Any) -> Any:
-    """Return the value of a parameter. If the schema lists values and the text is one of them, return this value. Otherwise,
-    read the text as the first of the schema's types that fits. If no type fits, return the text itself.
+    """Convert the text of an argument to the value that the schema expects.
+
+    If the schema lists the allowed values, and the text is one of them, return this value. Otherwise, convert the text to
+    the first of the schema's types that fits. If no type fits, return the text itself.
     """
     choices = schema.get("enum", [schema["const"]] if "const" in schema else []) if isinstance(schema, Mapping) else []
     for choice in choices if isinstance(choices, list) and text not in choices else ():
@@ -75,7 +79,9 @@ def typed(text: str, schema: Any) -> Any:
 
 
 def types_of(schema: Any) -> Iterator[str]:
-    """Yield the types that a JSON schema names, in order."""
+    """Yield the names of the types that a JSON schema allows, in order. If the schema names no type, yield the types of the
+    values that it lists.
+    """
     if not isinstance(schema, Mapping):
         return
     named = schema.get("type")

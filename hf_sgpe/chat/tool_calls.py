@@ -19,7 +19,7 @@ from hf_sgpe.chat.written_call import WrittenCall
 
 
 class CallPart(NamedTuple):
-    """A part of a tool call.
+    """A part of a tool call, as it arrives in a stream.
 
     Attributes:
         number: Number of the call in the answer, from 0.
@@ -33,7 +33,9 @@ class CallPart(NamedTuple):
 
 
 class Mark(str):
-    """The text of a token that is a mark of a format, when it is passed to `CallReader.read`."""
+    """The text of a token that is a mark of a format. By this class, `CallReader.read` tells the token from the same
+    characters in other tokens.
+    """
 
     __slots__ = ()
 
@@ -44,17 +46,17 @@ class CallFormat:
 
     Args:
         name: Name of the format.
-        pattern: Regular expression that matches a part of the chat template of each model with this format.
+        pattern: Regular expression. It matches a part of every chat template that uses this format.
         key: Name of the object's field with the arguments.
-        opening: Mark before calls. If the format has no mark, an answer is a call if it begins with a JSON object that
-            contains the name of a tool.
-        closing: Mark after calls, or an empty text if there is none.
+        opening: Mark before calls. If it is empty, an answer is a call if it begins with a JSON object that contains the
+            name of a tool.
+        closing: Mark after calls, or an empty string if there is none.
         before, between, after: Text before the first call, between calls, and after the last call.
         is_repeated: Whether the marks are repeated for each call.
-        kind: How a call is written: as an object with the name and the arguments (``json``, `hf_sgpe.chat.json_calls`), with
-            the arguments as text between tags (``tagged``, `hf_sgpe.chat.tagged_calls`), with the name before the arguments'
-            JSON (``named``, `hf_sgpe.chat.named_calls`), or with the name before marked keys and values (``keyed``,
-            `hf_sgpe.chat.keyed_calls`).
+        kind: How a call is written. With ``json``, it is an object with the name and the arguments
+            (`hf_sgpe.chat.json_calls`). With ``tagged``, the arguments are text between tags (`hf_sgpe.chat.tagged_calls`).
+            With ``named``, the name is followed by the arguments' JSON (`hf_sgpe.chat.named_calls`). With ``keyed``, the
+            name is followed by marked keys and values (`hf_sgpe.chat.keyed_calls`).
         around: Text before and after the values of a ``tagged`` call.
         also: Other marks. They may occur inside calls, and have no effect elsewhere.
     """
@@ -74,7 +76,7 @@ class CallFormat:
 
     @property
     def beginning(self) -> str:
-        """The first characters of a call, after the mark. Empty if a call may begin with any character."""
+        """The first characters of a call, after the mark. An empty string if a call may begin with any character."""
         return {"json": "{", "tagged": BEGINNING}.get(self.kind, "")
 
     @property
@@ -170,7 +172,7 @@ The first format that fits a template counts."""
 
 
 def format_of(template: str) -> CallFormat | None:
-    """Return the format of tool calls in a chat template, or None if the format is unknown.
+    """Return the format in which a chat template writes tool calls, or None if the format is unknown.
 
     >>> format_of("{{ '<tool_call>{\\"arguments\\": ' + call.arguments | tojson + '}</tool_call>' }}").name
     'hermes'
@@ -179,20 +181,20 @@ def format_of(template: str) -> CallFormat | None:
 
 
 def has_tools(template: str) -> bool:
-    """Return whether a chat template uses tools."""
+    """Return whether a chat template contains the variable ``tools``."""
     return re.search(r"\btools\b", template) is not None
 
 
 class CallReader:
     """A reader that finds tool calls in a streamed answer.
 
-    Text that is not a complete call stays text. If the format has no mark before calls, a call of an unknown function also
-    stays text.
+    If text looks like the beginning of a call, but does not become a call, it is yielded as text. If the format has no mark
+    before calls, a call of an unknown function is yielded as text, too.
 
     Args:
         written: The format.
         parameters: The JSON schema of each tool's parameters, keyed by the tool's name.
-        tokens: The marks that are tokens of the vocabulary. They arrive as `Mark`.
+        tokens: The marks that are tokens of the vocabulary. `read` must get each of these tokens as a `Mark`.
         most: Maximum number of calls. The answer is cut after this number of calls. None means no limit.
 
     Attributes:
@@ -229,7 +231,7 @@ CallPart(number=0, name=None, arguments=': 1}')]
         return self._is_full
 
     def read(self, text: str) -> Iterator[str | CallPart]:
-        """Read the next part of the answer. Yield, in order, the text and the parts of calls that this part completes."""
+        """Read more text of the answer. Yield, in order, the text and the parts of calls that are now certain."""
         if isinstance(text, Mark):
             yield from self._marked(text)
             return
@@ -300,7 +302,7 @@ CallPart(number=0, name=None, arguments=': 1}')]
         return iter([shown] if shown else [])
 
     def _in_front(self, character: str) -> Iterator[str | CallPart]:
-        """Read a character between a mark and an object, or between objects."""
+        """Read a character between a mark and a call, or between calls."""
         closing, beginning = self._format.closing, self._format.beginning
         self._held += character
         if self._held.endswith(beginning) and not character.isspace():
@@ -376,7 +378,7 @@ CallPart(number=0, name=None, arguments=': 1}')]
         self._is_full = self.calls == self._most
 
     def _closed(self) -> Iterator[str]:
-        """Switch from calls to text after the closing mark. If there was no call before this mark, the marks are text."""
+        """Switch from calls to text after the closing mark. If no call was between the marks, yield them as text."""
         if self._opened:
             yield from self._as_text()
         self._held, self._may_call = "", False
@@ -415,5 +417,5 @@ _MOST_BEFORE_CALL = 200
 
 
 def begun(text: str, mark: str) -> int:
-    """Return the length of the longest suffix of ``text`` that is a prefix of ``mark``."""
+    """Return how many characters at the end of ``text`` may be the beginning of ``mark``. A complete mark does not count."""
     return next((size for size in range(min(len(text), len(mark) - 1), 0, -1) if mark.startswith(text[-size:])), 0)

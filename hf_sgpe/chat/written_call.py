@@ -6,10 +6,11 @@ from abc import ABC, abstractmethod
 
 
 class WrittenCall(ABC):
-    """A reader that takes the text of a call one character at a time.
+    """A reader of one tool call. Pass it the text of the call one character at a time, until ``depth`` is 0.
 
     Attributes:
-        depth: The number of open brackets. The call ends when it is 0.
+        depth: A positive number while the call is incomplete, such as the number of open brackets. After the first
+            character, 0 means that the call has ended.
         name: The name of the function, as soon as the name is complete.
         has_arguments: Whether the arguments have begun.
         is_announced: Whether the first part of the call has been sent.
@@ -24,7 +25,7 @@ class WrittenCall(ABC):
 
     @property
     def text(self) -> str:
-        """The characters of the call."""
+        """The characters of the call that have been read."""
         return "".join(self._characters)
 
     @abstractmethod
@@ -33,7 +34,7 @@ class WrittenCall(ABC):
 
     @abstractmethod
     def take(self) -> str:
-        """Return the next characters of the arguments' JSON."""
+        """Return the characters of the arguments' JSON that `take` has not returned yet."""
 
     @abstractmethod
     def whole(self) -> tuple[str, str] | None:

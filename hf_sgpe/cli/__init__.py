@@ -110,7 +110,7 @@ def _wrong_usage(error: Any) -> str:
 
 
 def _with_one_suggestion(message: str) -> str:
-    """Return the message with only the first list of similar names, because newer versions of Typer add two lists.
+    """Keep only the first list of similar names in an error message. Newer versions of Typer add two lists.
 
     >>> _with_one_suggestion("No such command 'trainn'. Did you mean 'train'? (Did you mean 'train'?)")
     "No such command 'trainn'. Did you mean 'train'?"

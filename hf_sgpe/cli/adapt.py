@@ -16,9 +16,9 @@ def adapt(given: Adaptation, as_json: Json = False) -> None:
     """Adapt a model to a language: extend its tokenizer, add rows for the new tokens, train the model, and write a report.
 
     Before training, the command prints the number of tokens, and the memory and time that training needs, measured on the
-    first rows. To continue an interrupted run, add --resume. At the end, --out contains the extended tokenizer (tokenizer),
-    the model before training (start), the trained model (model), a picture and report.md. Each step can also be run
-    separately: hf-sgpe extend, hf-sgpe transplant and scripts/train_lm.py.
+    first rows. To continue an interrupted run, add --resume. At the end, --out contains the folders tokenizer (the extended
+    tokenizer), start (the model before training) and model (the trained model), a picture and report.md. Each step can also
+    be run separately: hf-sgpe extend, hf-sgpe transplant and scripts/train_lm.py.
     """
     from trainers.adapting import MODEL, adapt as work
 

@@ -22,7 +22,7 @@ from hf_sgpe.terminal.progress import be_quiet
 
 
 class Group(PlainHelp, TyperGroup):
-    """A group of commands."""
+    """A group of commands with plain-text help."""
 
 
 app = typer.Typer(
@@ -80,7 +80,11 @@ def _without_format(arguments: list[str]) -> Iterator[str]:
 
 
 def _one_value_each(arguments: list[str], names: set[str]) -> Iterator[str]:
-    """Yield the arguments. An option in ``names`` is repeated before each of its values, as Typer expects."""
+    """Yield the arguments as Typer expects them: ``--x a b`` becomes ``--x a --x b`` for each option in ``names``.
+
+    Raises:
+        SGPEError: such an option has no value.
+    """
     option = ""
     for place, argument in enumerate(arguments):
         if argument == "--":

@@ -15,7 +15,7 @@ from hf_sgpe.terminal.options import option
 
 @dataclass(frozen=True, kw_only=True)
 class ChatOptions:
-    """The options for prompts."""
+    """The prompts, and the system prompt."""
 
     prompt: str | None = option("Answer this prompt and exit.", None, "-p", after="tokenizer")
     json_lines: bool = option(

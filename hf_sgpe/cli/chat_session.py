@@ -34,7 +34,7 @@ class Conversation:
     """A `Chat` or, if there is no chat template, a model that continues text.
 
     Args:
-        template: See `TextGenerator.chat`. None: the tokenizer's own template, if it has one.
+        template: See `TextGenerator.chat`. If None, the tokenizer's own template is used, if it has one.
     """
 
     def __init__(
@@ -55,11 +55,11 @@ class Conversation:
         self.chat: Chat | None = generator.chat(system_prompt, template=template) if has_template else None
 
     def answer(self, text: str) -> Iterator[str]:
-        """Return an iterator over the pieces of the answer."""
+        """Generate the answer to ``text``. Return an iterator over its parts, as they are generated."""
         return self.chat.say(text, self.options) if self.chat else self.generator.stream(text, self.options)
 
     def speed(self) -> str:
-        """Return a line with the length and speed of the last answer."""
+        """Return a line for the user with the length of the last answer and the speed at which it was generated."""
         progress = self.generator.progress
         if progress is None or progress.first is None:
             return "no tokens"
@@ -82,7 +82,7 @@ _CONTROLS |= {0x7F: 0x2421, **dict.fromkeys(range(0x80, 0xA0), 0xFFFD)}
 
 
 def interact(conversation: Conversation, read: Callable[[str], str] = input) -> None:
-    """Run a conversation until the user exits.
+    """Run a conversation in the terminal until the user exits.
 
     Args:
         read: A function that shows a prompt and returns the typed line. At the end of the input, the function raises
@@ -152,8 +152,8 @@ def _command(conversation: Conversation, line: str) -> bool:
 
 
 def json_lines(conversation: Conversation, lines: Iterable[str]) -> Iterator[str]:
-    """Answer JSON lines. For each object with ``prompt`` or ``messages``, yield an object with ``text``, ``tokens``,
-    ``prompt_tokens`` and ``seconds``.
+    """Answer JSON lines. Each line is an object with ``prompt`` or ``messages``. For each line, yield the JSON of an object
+    with ``text``, ``tokens``, ``prompt_tokens`` and ``seconds``.
 
     A line may also set fields of `GenerationOptions`. Each line starts a new conversation.
 
@@ -167,7 +167,7 @@ def json_lines(conversation: Conversation, lines: Iterable[str]) -> Iterator[str
         try:
             record = json.loads(line)
             if not isinstance(record, dict) or ("prompt" in record) == ("messages" in record):
-                raise SGPEError('expected an object with "prompt" or "messages"')
+                raise SGPEError('expected an object with either "prompt" or "messages"')
             if not isinstance(record.get("prompt", ""), str) or not isinstance(record.get("messages", []), list):
                 raise SGPEError(
                     '"prompt" must be a string, and "messages" must be a list of objects with "role" and "content"'

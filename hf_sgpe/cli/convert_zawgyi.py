@@ -26,8 +26,7 @@ class ConvertOptions:
 def convert_zawgyi(given: ConvertOptions, as_json: Json = False) -> None:
     """Convert Burmese from the Zawgyi encoding to Unicode, line by line. Other lines stay unchanged.
 
-    If a line is valid in both encodings, the encoding of most other lines in the file is assumed. A warning lists these
-    lines.
+    If a line is valid in both encodings, it is read in the encoding of most other lines in the file, and a warning lists it.
     """
     from hf_sgpe.corpora.zawgyi_files import convert_zawgyi as convert
     from hf_sgpe.files.overwriting import check_new_file

@@ -40,7 +40,7 @@ runs_in_option = partial(
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusOptions:
-    """A corpus in files and datasets."""
+    """The files and datasets that form a corpus, and how to read them."""
 
     corpus: list[str] = arguments(CORPUS_HELP)
     text_field: str = option(
@@ -57,10 +57,14 @@ class CorpusOptions:
     workers: int | None = option(WORKERS_HELP)
 
     def read(self, counts: Iterable[Path] = (), weight: Iterable[str] = ()) -> Corpus:
-        """Return the corpus.
+        """Find the files, open the datasets, and return both as one corpus.
+
+        Args:
+            counts: Files of word counts to add to the corpus.
+            weight: Values of --weight, such as ``si*=2.5``.
 
         Raises:
-            SGPEError: there are dataset options without a dataset, or weights without files. Errors of `find_files` and
+            SGPEError: there are dataset options but no dataset, or weights but no files. Errors of `find_files` and
                 `read_dataset` are not caught.
         """
         from trainers import Corpus, find_files, read_dataset

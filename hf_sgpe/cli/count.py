@@ -120,7 +120,10 @@ def count(given: CountOptions, text: CorpusOptions, plan: TaskPlan, as_json: Jso
 
 
 def _bytes(text: str) -> int:
-    """Parse a size in bytes.
+    """Convert a size such as ``500MB`` to a number of bytes.
+
+    Raises:
+        SGPEError: the text is not a number with a unit.
 
     >>> _bytes("500MB"), _bytes("1.5 GiB")
     (500000000, 1610612736)

@@ -57,7 +57,7 @@ class CountsInfoOptions:
 
 @command(group=_COUNTS, epilog="Example: hf-sgpe counts info si.parquet")
 def info(given: CountsInfoOptions, as_json: Json = False) -> None:
-    """Show the contents of a file of word counts: words, sources and splitting."""
+    """Describe a file of word counts: its words and sources, and how text was split into words."""
     from hf_sgpe.counts.count_files import read_info
 
     contents = read_info(given.file)

@@ -24,8 +24,8 @@ class EncodeOptions(TokenizerFirst):
     file: Path | None = option("Encode this UTF-8 file as one text.")
     show_tokens: bool = option("Also print the tokens, as the vocabulary spells them, on the line below the ids.", False)
     html: Path | None = option(
-        "Write an HTML page that shows tokens and syllables to this file, instead of printing ids. Standard input is "
-        "read as one text."
+        "HTML file to write instead of printing ids. The page shows the tokens and syllables. Standard input is read as "
+        "one text."
     )
     overwrite: bool = overwrite_option()
     baseline: list[str] = baseline_option()
@@ -59,7 +59,7 @@ def encode(given: EncodeOptions, as_json: Json = False) -> None:
         _write_page(given.html, texts, named_tokenizers((name, *further), given.baseline), as_json)
         return
     if further or given.baseline:
-        raise SGPEError("more than one tokenizer needs --html: add --html FILE, or name one tokenizer")
+        raise SGPEError("several tokenizers can be shown only with --html: add --html FILE, or name one tokenizer")
     loaded = BPETokenizer.from_pretrained(name)
     for line in [_text_of(given.file)] if given.file else well_formed(texts) if texts else stdin_lines():
         ids = loaded.encode(line, add_special_tokens=given.add_special_tokens, allowed_special=given.special)
@@ -73,7 +73,11 @@ def encode(given: EncodeOptions, as_json: Json = False) -> None:
 
 
 def _text_of(file: Path) -> str:
-    """Read a UTF-8 file without changing its line ends."""
+    """Read a UTF-8 file without changing its line ends.
+
+    Raises:
+        SGPEError: the file is not UTF-8 text.
+    """
     content = file.read_bytes()
     if reason := why_not_text(content):
         raise SGPEError(f"{file}: {reason}")

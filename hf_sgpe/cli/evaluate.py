@@ -51,10 +51,10 @@ def evaluate(given: EvaluateOptions, as_json: Json = False) -> None:
     cut. --json adds more measures.
 
     Clusters are grapheme clusters: readers see each cluster as one character. For languages without spaces between words,
-    tokens are counted per character. Parity is the number of a text's tokens divided by the number of tokens of its English
-    translation. The translation is a file such as en.txt with the same number of lines. Bits per byte (--model) can be
-    compared between models with different tokenizers. The model predicts each token once. Text is normalized to NFC. Tokens
-    are counted line by line, without line ends; bits per byte are measured on whole texts.
+    tokens are counted per character. Parity is the number of tokens of a text, divided by the number of tokens of its
+    English translation. The translation is a file such as en.txt with the same number of lines. Bits per byte (--model) can
+    be compared between models with different tokenizers. The model predicts each token once. Text is normalized to NFC.
+    Tokens are counted line by line, without line ends; bits per byte are measured on whole texts.
     """
     from tqdm import tqdm
 
@@ -113,7 +113,11 @@ def evaluate(given: EvaluateOptions, as_json: Json = False) -> None:
 
 
 def _models_of(names: Mapping[str, str], first: str, given: Sequence[str]) -> dict[str, str]:
-    """Return a dict from names of tokenizers to the models of ``--model``."""
+    """Parse the values of ``--model``. Return a dict from the names of tokenizers to their models.
+
+    Raises:
+        SGPEError: a tokenizer is unknown, or has more than one model.
+    """
     models: dict[str, str] = {}
     for text in given:
         name, equals, path = ("", "", "") if Path(text).exists() else text.partition("=")

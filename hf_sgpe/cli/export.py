@@ -106,7 +106,14 @@ def export(given: ExportOptions, as_json: Json = False) -> None:
 
 
 def _given(form: Format, kind: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options that have a value."""
+    """Return the options that have a value.
+
+    Args:
+        kind: ``read_options`` or ``write_options``: the attribute of ``form`` that lists the options of the format.
+
+    Raises:
+        SGPEError: the format does not have one of these options.
+    """
     given = {name: value for name, value in options.items() if value is not None}
     for name in given:
         if name not in getattr(form, kind):

@@ -28,7 +28,7 @@ class PlainHelp:
         return written.replace(_HYPHEN, "-").rstrip()
 
     def get_short_help_str(self, limit: int = 45) -> str:
-        """Return the whole first sentence for the list of commands. The limit is ignored."""
+        """Return the whole first sentence of the help, for the list of commands. The limit is ignored."""
         short: str = super().get_short_help_str(limit=1000)  # type: ignore[misc]
         return short
 
@@ -38,7 +38,8 @@ def _unbroken(text: str) -> str:
 
 
 def _named(name: str) -> str:
-    """Return the names of an option or argument. An option's value is shown as a placeholder.
+    """Return the names of an option or argument as the help shows them. Instead of Typer's type of a value, the help shows a
+    placeholder such as TEXT.
 
     >>> _named("--script <list[str]>"), _named("--special <none|all>"), _named("tokenizer <str>")
     ('--script TEXT', '--special none|all', 'tokenizer')

@@ -46,7 +46,8 @@ def info(given: InfoOptions, as_json: Json = False) -> None:
 
 
 def _few(value: Any) -> Any:
-    """Return a fact in the form in which it is shown. Many tokens are shown as their number and the first few of them.
+    """Shorten a long dict of tokens to their number and the first few of them, for display. Return any other value
+    unchanged.
 
     >>> _few({"<s>": 0}), _few({f"<{id}>": id for id in range(6000)})
     ({'<s>': 0}, '6,000, from {"<0>": 0, "<1>": 1, "<2>": 2, "<3>": 3, "<4>": 4, "<5>": 5, … (--json has all)')

@@ -12,7 +12,7 @@ from hf_sgpe.terminal.progress import somebody_watches
 
 
 def well_formed(texts: list[str]) -> list[str]:
-    """Return the texts unchanged after checking that their encoding is valid.
+    """Check that the encoding of the texts was valid, and return them unchanged.
 
     Raises:
         SGPEError: a text is not in the encoding of the locale.

@@ -33,8 +33,8 @@ class ModelOptions:
     )
     n_gpu_layers: int | None = option("With llama.cpp: number of layers on the GPU (default: -1, all).")
     keep_prefixes: int | None = option(
-        "Number of texts whose keys and values are kept in memory, so that a prompt that begins like a kept text is "
-        "answered sooner; 0 or 1 with llama.cpp, not with OpenVINO (default: 1, and 0 with --exact)."
+        "Number of texts whose keys and values are kept in memory. If a prompt shares a prefix with a kept text, the "
+        "prefix is not computed again. With llama.cpp, 0 or 1; not with OpenVINO (default: 1, and 0 with --exact)."
     )
     exact: bool = option("Compute in 32-bit floating point, so that all engines generate the same tokens.", False)
     template: str | None = option(
@@ -55,7 +55,12 @@ class ModelOptions:
 
 
 def read_chat_template(name: str, option: str = "--chat-template") -> str:
-    """Return the template that an option names: the name of a built-in template, or the content of a file."""
+    """Return the chat template that an option names: ``name`` itself if it is a built-in template, otherwise the content of
+    the file ``name``.
+
+    Raises:
+        SGPEError: the file does not exist, or does not contain a valid template. The message names ``option``.
+    """
     from hf_sgpe.chat.templates import SPECIAL_TOKENS, check_template
 
     if name in SPECIAL_TOKENS:

@@ -108,7 +108,7 @@ def push(given: PushOptions, as_json: Json = False) -> None:
 
 
 def _lines(pushed: Pushed) -> Iterator[str]:
-    """Yield a line of text about each file."""
+    """Yield a line for each file, with its size and what changes. If files were left out, the last line lists them."""
     width = max(len(file.path) for file in pushed.files)
     for file in pushed.files:
         large = ", as a large file (LFS)" if file.large else ""

@@ -86,7 +86,9 @@ def serve(model: ModelOptions, given: ServeOptions, limits: Limits, as_json: Jso
     folders = ModelFolders([model.model, *given.others], load, given.name)
     for option_name in ("tokenizer", "template"):
         if getattr(model, option_name) and len(folders.found()) > 1:
-            raise SGPEError(f"--{option_name} is for one model: put it into the folder of each model instead")
+            raise SGPEError(
+                f"--{option_name} works only with one model: put the {option_name} into the folder of each model instead"
+            )
     with server.bind(given.host, given.port) as bound, closing(folders):
         served = folders.load()
         url = server.url_of(bound)

@@ -40,7 +40,7 @@ class TokenizeOptions:
         "Field (.jsonl) or column (.parquet) that contains the text.", "text", "--text-field", "--text-column"
     )
     shard_tokens: int = option(
-        "Number of tokens after which a shard ends, as soon as the current document ends.", 100_000_000
+        "Size of a shard in tokens. A shard ends with the document that reaches this size.", 100_000_000
     )
     validation_share: float | None = option(
         "Share of the documents for validation, such as 0.01. Documents are chosen by a hash of their text. With "

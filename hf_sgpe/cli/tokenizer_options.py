@@ -27,7 +27,14 @@ class TokenizerFirst:
     older: list[str] = option_list("", "--tokenizer", "-t", hidden=True)
 
     def tokenizer_and_rest(self, rest: list[str]) -> tuple[str, list[str], list[str]]:
-        """Return the first tokenizer, the other arguments, and any further tokenizers from ``--tokenizer``."""
+        """Separate the tokenizer from the other arguments, ``rest``.
+
+        Returns:
+            The first tokenizer, the other arguments, and any further tokenizers that were given with ``--tokenizer``.
+
+        Raises:
+            SGPEError: there is no tokenizer.
+        """
         if self.older:
             return self.older[0], rest if self.tokenizer is None else [self.tokenizer, *rest], self.older[1:]
         if self.tokenizer is None:
@@ -36,8 +43,8 @@ class TokenizerFirst:
 
 
 def named_tokenizers(first: Iterable[str], given: Iterable[str]) -> dict[str, str]:
-    """Return a dict from names to tokenizers: first the tokenizers in ``first``, named by their paths, and then the values
-    of ``--baseline``, such as ``llama3=llama3-hf``.
+    """Return a dict from names to tokenizers. The tokenizers in ``first`` come first, and their names are their paths. The
+    values of ``--baseline``, such as ``llama3=llama3-hf``, follow.
 
     Raises:
         SGPEError: a name or a tokenizer is empty, or a name occurs twice.

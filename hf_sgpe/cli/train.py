@@ -74,7 +74,7 @@ class BalanceOptions:
         """Check that options for balancing come with held-out text.
 
         Raises:
-            SGPEError: there is no held-out text, or the corpus is a dataset.
+            SGPEError: an option such as --balance-price has no --balance, or --balance is used with a dataset.
         """
         for name in ("price", "parity", "by"):
             if getattr(self, f"balance_{name}") is not None and not self.balance:

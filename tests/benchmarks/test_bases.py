@@ -49,7 +49,7 @@ def test_vocabularies_need_a_folder(tmp_path, monkeypatch):
     done = benchmark("bases.py", *OPTIONS, "--no-pages", cwd=tmp_path, code=2)
     assert "name a folder for the vocabularies: --vocabularies FOLDER" in done.stderr
     done = benchmark("bases.py", *OPTIONS, "--lines", "3", cwd=tmp_path, code=2)
-    assert "--megabytes and --lines are for trials" in done.stderr
+    assert "--megabytes and --lines are only for trials" in done.stderr
 
 
 @needs_data

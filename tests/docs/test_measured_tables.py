@@ -80,7 +80,7 @@ def test_a_small_run_writes_records_and_keeps_the_rest(tmp_path):
     assert made["measures"]["si"]["lines"] == 3
     assert str(DATA) not in json.dumps(records)
     for wrong, message in (
-        (options[:-1], "--megabytes and --lines are for trials"),
+        (options[:-1], "--megabytes and --lines are only for trials"),
         ([*options[:6], *options[10:12], "--only", "cl100k"], r"tokens.jsonl has no results for gpt2, llama3, o200k"),
     ):
         assert message in benchmark("tokens.py", *wrong, cwd=tmp_path, code=2).stderr

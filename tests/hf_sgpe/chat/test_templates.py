@@ -237,7 +237,7 @@ def test_complaints_quote_messages_as_they_are(messages, chatty):
 
 
 def test_a_message_that_is_none_is_named_before_tokenizing(chatty):
-    with pytest.raises(SGPEError, match="message 0 has no text for 'role': 'Hi'"):
+    with pytest.raises(SGPEError, match="message 0 needs a string as 'role', but is 'Hi'"):
         chatty.apply_chat_template(["Hi"], "chatml")
 
 
@@ -254,10 +254,10 @@ def test_a_message_that_is_none_is_named_before_tokenizing(chatty):
 @pytest.mark.parametrize("name", TWINS)
 def test_incomplete_messages_are_named(name, message, missing, chatty):
     for use in (render, chatty.apply_chat_template):
-        with pytest.raises(SGPEError, match=f"message 1 has no text for '{missing}': ") as caught:
+        with pytest.raises(SGPEError, match=f"message 1 needs a string as '{missing}', but is ") as caught:
             use([*said("Hi"), message], name)
         assert isinstance(caught.value, ValueError)
-    with pytest.raises(SGPEError, match="message 0 has no text for 'role': 'Hi'"):
+    with pytest.raises(SGPEError, match="message 0 needs a string as 'role', but is 'Hi'"):
         render(["Hi"], name)
 
 

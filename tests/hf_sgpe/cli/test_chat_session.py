@@ -130,7 +130,7 @@ def test_json_lines_each_stand_for_themselves(chatty):
         ('{"messages": 3}', 'and "messages" must be a list'),
         ('{"prompt": "a", "heat": 3}', "line 2: unknown field: heat"),
         ('{"prompt": "a", "temperature": -3}', "line 2: temperature must be at least 0"),
-        ('{"messages": [{"role": "user"}]}', "has no text for 'content'"),
+        ('{"messages": [{"role": "user"}]}', "needs a string as 'content'"),
     ],
 )
 def test_bad_lines_are_named(chatty, line, message):

@@ -124,7 +124,7 @@ def test_a_missing_pair_is_refused():
     base = models.model_of(PIECES)
     tokenizer = with_merges(data_of(base), [(b"a", b"c"), (b"b", b"c")], [(b"ab", b"c")])
     without = replace(tokenizer, merges=[pair for pair in tokenizer.merges if pair != (b"a", b"bc")])
-    with pytest.raises(SGPEError, match="would join 'a' and 'bc' to the token 'abc', but no merge does: close the pairs"):
+    with pytest.raises(SGPEError, match="would join 'a' and 'bc' to the token 'abc', but the merges lack this pair: add it"):
         extended(base, PATH, without)
 
 

@@ -116,7 +116,7 @@ def test_several_models_are_listed_and_have_their_own_tokenizers(model, monkeypa
     assert hf_sgpe(*serve).stderr.startswith("my-model on transformers, other on transformers at http://")
     assert json.loads(hf_sgpe(*serve, "--json").stdout)["models"] == ["my-model", "other"]
     for option in ("--tokenizer", "--template"):
-        expected = f"error: {option} is for one model: put it into the folder of each model instead\n"
+        expected = f"error: {option} works only with one model: put the {option[2:]} into the folder of each model instead\n"
         assert hf_sgpe(*serve, option, "llama3", code=2).stderr == expected
     assert "--name names one model" in hf_sgpe(*serve, "--name", "a", code=2).stderr
     assert "have the same name, other" in hf_sgpe(*serve, other, code=2).stderr

@@ -455,7 +455,7 @@ def test_the_command_line_writes_a_page(saved, tmp_path):
         ("--html page.html -t nowhere x", "nowhere: no such file or folder"),
         ("--html . -t tok x", r"\. is a folder: give a file to write to"),
         ("--html page.html -t tok --special all x", "--html shows only the tokens of the text: leave out --special"),
-        ("-t tok -t tok x", "more than one tokenizer needs --html"),
+        ("-t tok -t tok x", "several tokenizers can be shown only with --html"),
     ],
 )
 def test_the_command_line_names_what_is_wrong_and_leaves_nothing(arguments, message, saved, tmp_path):
