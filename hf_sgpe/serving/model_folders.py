@@ -37,7 +37,7 @@ class ModelFolders:
         name: Name of the model in the API; None for the last part of the model's path.
 
     Raises:
-        SGPEError: two models have the same name, or a ``name`` is given for several models.
+        SGPEError: a model is given twice, two models have the same name, or a ``name`` is given for several models.
     """
 
     def __init__(self, given: Sequence[str], load: Load, name: str | None = None) -> None:
@@ -60,6 +60,8 @@ class ModelFolders:
         paths: dict[str, str] = {}
         for path in listed:
             name = self._name or names.get(path) or name_of(path)  # a path that no longer exists keeps its name
+            if name in paths and Path(path).resolve() == Path(paths[name]).resolve():
+                raise SGPEError(f"the model {path} is given twice: leave one out")
             if name in paths:
                 raise SGPEError(f"{path} and {paths[name]} have the same name, {name}: rename one of them")
             paths[name] = path
