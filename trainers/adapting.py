@@ -2,7 +2,8 @@
 is written.
 
 Each step writes to its own folder, and finished steps are not repeated. Therefore, an interrupted run continues where it
-stopped. The steps use `TokenizerExtender`, `transplant`, `distil` and `train`.
+stopped. If the training diverged, only the training is repeated, with the learning rates that are then given. The steps use
+`TokenizerExtender`, `transplant`, `distil` and `train`.
 """
 
 from __future__ import annotations
@@ -36,8 +37,10 @@ from trainers.language_models.scoring import score_model
 from trainers.language_models.training_rows import TextOptions, TrainingRows, read_rows
 from trainers.language_models.training_runs import (
     PROGRESS_FILE,
+    RATES,
     TrainingRun,
     check_length,
+    has_diverged,
     is_finished,
     require_pytorch,
     train,
@@ -88,9 +91,11 @@ def adapt(given: Adaptation, *, show: Callable[[str], None] = print) -> dict[str
     given.check()
     text_options(given).check_text()
     out = Path(given.out)
-    settings = {name: value for name, value in asdict(given).items() if name not in ("out", "resume")}
+    settings = {name: value for name, value in asdict(given).items() if name not in ("out", "resume", *RATES)}
     _check_out(given, out)
     check_settings(out, settings)
+    if not has_diverged(out / MODEL):
+        check_settings(out / MODEL, {name: getattr(given, name) for name in RATES})
     held_out = {name: one.texts() for name, one in read_held_out(given.evaluate, text_field=given.text_field).items()}
     folder = TokenizerFolder.read(given.base)
     _check_model(given)

@@ -168,7 +168,8 @@ class JoinCounts(PipelineStep):  # type: ignore[misc]
         infos = _parts(self.summed, self.tasks)
         tables = (table for file in infos for _, table in read(file))
         dropped = all_dropped(info.dropped for info in infos.values())
-        info = write(self.path, tables, **_facts(infos), sources=self.sources, dropped=lambda: dropped)
+        facts = {**_facts(infos), "sources": self.sources, "dropped": lambda: dropped}
+        info = write(self.path, tables, **facts, needs_words=True)
         self.stat_update("words", value=info.total)
         self.stat_update("distinct words", value=info.distinct)
         yield from ()

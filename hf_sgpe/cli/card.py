@@ -28,7 +28,9 @@ class CardOptions:
     name: str | None = option(
         "Name of the tokenizer in the card's code example, such as user/name (default: the name of the tokenizer's folder)."
     )
-    license: str | None = option("Licence for the card's metadata, such as apache-2.0.")
+    license: str | None = option(
+        "Licence for the card's metadata, such as apache-2.0. A licence that SPDX does not list causes a warning."
+    )
     language: list[str] = option_list(
         "Language for the card's metadata, such as si (repeatable; default: the languages of --eval for which the "
         "tokenizer needs no byte fallback)."
@@ -58,12 +60,14 @@ def card(given: CardOptions, as_json: Json = False) -> None:
     from hf_sgpe.files.hub import check_name, split_name
     from hf_sgpe.tokenizer import BPETokenizer
     from hub_cards.cards.card_of_model import holds_model, write_model_card
-    from hub_cards.cards.tokenizer_card import check_card, check_metadata, write_card
+    from hub_cards.cards.tokenizer_card import check_card, check_metadata, warn_of_metadata, write_card
 
     if given.out is None and not Path(given.tokenizer).is_dir():
         raise SGPEError(f"{given.tokenizer} is not a folder, so the card cannot be written there: name a folder with --out")
     if given.baseline and not given.text:
         raise SGPEError("--baseline needs text to measure on: add --eval FILE")
+    check_metadata(given.license, given.language)
+    warn_of_metadata(given.license, given.language)
     folder = given.out or given.tokenizer
     card_settings: dict[str, Any] = {
         "license": given.license,
@@ -94,7 +98,6 @@ def card(given: CardOptions, as_json: Json = False) -> None:
         check_name(name)
     # Fail before minutes of measuring if the card cannot be written.
     check_card(folder, loaded, measured=bool(given.text), replace=given.overwrite)
-    check_metadata(given.license, given.language)
     evaluations = None
     if given.text:
         texts = texts_of(given.text, text_field=given.text_field)

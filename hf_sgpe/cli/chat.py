@@ -31,7 +31,10 @@ class ChatOptions:
 
 @command(epilog="Examples: hf-sgpe chat my-model, hf-sgpe chat my-model -p 'ශ්‍රී ලංකාව' --engine mlx")
 def chat(model: ModelOptions, given: ChatOptions, options: GenerationOptions) -> None:
-    """Chat with a model, in the terminal or from scripts. A model without a chat template continues your text."""
+    """Chat with a model, in the terminal or from scripts. A model without a chat template continues your text.
+
+    In the terminal and from a pipe, each line is a message. A line that begins with / is a command: /help lists them.
+    """
     from hf_sgpe.cli import chat_session
 
     if given.prompt is not None and given.json_lines:
@@ -49,5 +52,4 @@ def chat(model: ModelOptions, given: ChatOptions, options: GenerationOptions) ->
         elif sys.stdin is not None and sys.stdin.isatty():
             chat_session.interact(conversation)
         else:
-            for line in filter(str.strip, stdin_lines()):
-                chat_session.once(conversation, line)
+            chat_session.answer_lines(conversation, stdin_lines())

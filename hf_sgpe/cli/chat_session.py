@@ -1,4 +1,4 @@
-"""Conversations of ``hf-sgpe chat`` with a loaded model: in a terminal, and as JSON lines for scripts.
+"""Conversations of ``hf-sgpe chat`` with a loaded model: in a terminal, from a pipe, and as JSON lines for scripts.
 
 Without a chat template there are no conversations: the model continues each text.
 """
@@ -101,8 +101,8 @@ def interact(conversation: Conversation, read: Callable[[str], str] = input) -> 
         if not line.strip():
             continue
         try:
-            if line.startswith("/"):
-                if not _command(conversation, line):
+            if is_command(line):
+                if not run_command(conversation, line):
                     return
                 continue
             try:
@@ -123,8 +123,38 @@ def _read(read: Callable[[str], str]) -> str:
     return well_formed("\n".join(lines))  # `input` returns invalid bytes as lone surrogates
 
 
-def _command(conversation: Conversation, line: str) -> bool:
-    """Run a slash command, and return whether the conversation continues."""
+def answer_lines(conversation: Conversation, lines: Iterable[str]) -> None:
+    """Answer each line of a pipe or a file, and run the lines that are commands.
+
+    Raises:
+        SGPEError: a command is unknown or fails, or a line is too long. The message about a command contains the line's
+            number.
+    """
+    for number, line in enumerate(lines, 1):
+        if not is_command(line):
+            if line.strip():
+                once(conversation, line)
+            continue
+        try:
+            if not run_command(conversation, line):
+                return
+        except SGPEError as error:
+            remedy = "A line that begins with / is a command: give other texts with --prompt or --json"
+            raise SGPEError(f"stdin, line {number}: {error}. {remedy}") from None
+
+
+def is_command(line: str) -> bool:
+    """Return whether a line is a command instead of a message."""
+    return line.startswith("/")
+
+
+def run_command(conversation: Conversation, line: str) -> bool:
+    """Run a command, and return whether the conversation continues.
+
+    Raises:
+        SGPEError: the command is unknown, lacks a file name, or needs a chat template.
+        OSError: a file cannot be written.
+    """
     name, _, rest = line.partition(" ")
     chat = conversation.chat
     if name in ("/quit", "/exit"):
@@ -132,9 +162,9 @@ def _command(conversation: Conversation, line: str) -> bool:
     if name == "/help":
         print(HELP, file=sys.stderr)
     elif name not in ("/reset", "/system", "/save"):
-        print(f"unknown command {name}: /help lists all commands", file=sys.stderr)
+        raise SGPEError(f"unknown command {name}: /help lists all commands")
     elif chat is None:
-        print(f"{name} needs a chat template, and the tokenizer has none", file=sys.stderr)
+        raise SGPEError(f"{name} needs a chat template, and the tokenizer has none")
     elif name == "/save":
         if not rest.strip():
             raise SGPEError("/save needs a file name: type /save FILE")

@@ -114,7 +114,7 @@ def count(given: CountOptions, text: CorpusOptions, plan: TaskPlan, as_json: Jso
             return
         info = counted
     else:
-        info = count_to_file(corpus, given.out, splitting, workers=text.workers, **least, **room)
+        info = count_to_file(corpus, given.out, splitting, workers=text.workers, needs_words=True, **least, **room)
     whole = "" if not splitting.scripts else f"\nsyllables of {names_of(splitting.scripts)} stay whole"
     report(f"{given.out}: {info.summary()}{whole}", {"out": str(given.out), **info.to_dict()}, as_json)
 

@@ -26,8 +26,14 @@ class TrainSGPEOptions:
     prune_freq: int = option("Replace syllables that occur less often than this with [UNK].", 100)
     min_freq: int = option("Do not merge pairs that occur less often than this.", 2)
     checkpoint_every: int = option("Number of merges between checkpoints.", 20_000)
-    resume: bool = option("Continue from the last checkpoint in --out, if there is one.", False)
-    script: list[str] = option_list("Script whose syllables are units, such as tamil (repeatable; default: sinhala).")
+    resume: bool = option(
+        "Continue from the last checkpoint in --out, if there is one. The text, --prune-freq, --min-freq and --script must "
+        "be those of the earlier run. --vocab-size may differ: the result is the same as without the earlier run.",
+        False,
+    )
+    scripts: list[str] = option_list(
+        "Script whose syllables are units, such as tamil (repeatable; default: sinhala).", "--script"
+    )
     text_field: str = text_field_option()
     workers: int | None = option(WORKERS_HELP)
     verbose: bool = option("Log the first ten merges, and after that every thousandth merge.", False, "-v")
@@ -51,7 +57,7 @@ def train_sgpe(given: TrainSGPEOptions, as_json: Json = False) -> None:
         prune_freq=given.prune_freq,
         min_freq=given.min_freq,
         checkpoint_every=given.checkpoint_every,
-        scripts=tuple(given.script or ("sinhala",)),
+        scripts=tuple(given.scripts or ("sinhala",)),
         workers=given.workers,
     )
     vocabulary = trainer.train(given.corpus, given.out, text_field=given.text_field, resume=given.resume)

@@ -159,6 +159,7 @@ def write(
     sources: Iterable[Source] = (),
     versions: Mapping[str, str] | None = None,
     dropped: Callable[[], Dropped | None] = lambda: None,
+    needs_words: bool = False,
 ) -> CountsInfo:
     """Write a file of counts, and return its metadata. Equal counts from equal sources produce equal bytes.
 
@@ -166,9 +167,11 @@ def write(
         tables: Tables with the columns ``word`` and ``count``, sorted as in a file of counts.
         versions: Versions of the packages that split the text into words, keyed by package; None for the installed versions.
         dropped: Function that is called after the last table. It returns the value of `CountsInfo.dropped`.
+        needs_words: Whether to raise an error, instead of writing the file, if there are no words.
 
     Raises:
-        SGPEError: pyarrow is not installed, or the total count of all words is too large.
+        SGPEError: pyarrow is not installed, the total count of all words is too large, or there are no words and
+            ``needs_words`` is set.
     """
     require_pyarrow(path)
     import pyarrow as pa
@@ -202,9 +205,20 @@ def write(
             dict(versions or _versions()),
             dropped(),
         )
+        if needs_words:
+            _check_words(info)
         metadata = {"format": _FORMAT, **info.to_dict(), "first_buckets": first_buckets}
         writer.add_key_value_metadata({_KEY: json.dumps(metadata, ensure_ascii=False)})
     return info
+
+
+def _check_words(info: CountsInfo) -> None:
+    """Check that there are words, and name the reason if there are none."""
+    if info.total:
+        return
+    if info.dropped and info.dropped["total"]:
+        raise SGPEError(f"min_count {info.dropped['min_count']} leaves out every word: give a smaller min_count")
+    raise SGPEError("the corpus is empty: it has no words to count")
 
 
 def read_info(path: str | os.PathLike[str]) -> CountsInfo:

@@ -59,6 +59,11 @@ class Language(NamedTuple):
     native: str
     spaced: bool
 
+    @property
+    def is_known(self) -> bool:
+        """Whether CLDR or this package has a name for the language."""
+        return self.english != self.code
+
     def __str__(self) -> str:
         return f"{self.english} {self.native}" if self.native not in ("", self.english) else self.english
 

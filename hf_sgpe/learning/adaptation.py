@@ -58,7 +58,9 @@ class Adaptation:
     lines: bool = option("Treat each line of a text file as a separate text. Otherwise, the whole file is one text.", False)
     text_field: str = option("Field (.jsonl) or column (.parquet) that contains the text.", "text")
     seed: int = option("Seed of the random order of texts.", 1)
-    resume: bool = option("Continue an interrupted run in --out.", False)
+    resume: bool = option(
+        "Continue an interrupted run in --out. After a training that diverged, give a lower learning rate.", False
+    )
 
     @property
     def steps(self) -> int:

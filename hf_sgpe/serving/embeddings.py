@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from hf_sgpe.serving.parameters import Parameters, RequestError, about, are_ids
 from hf_sgpe.serving.request_queue import Ticket
-from hf_sgpe.serving.requests import Served, check_name
+from hf_sgpe.serving.requests import Served
 from hf_sgpe.serving.served_models import Model
 from hf_sgpe.splitting.normalization import well_formed
 
@@ -56,18 +56,20 @@ def read_embeddings(record: Mapping[str, Any], served: Served) -> AskedEmbedding
     """Check the JSON of a request for ``/v1/embeddings``, and return its content.
 
     Raises:
-        RequestError: the request is invalid, or the engine cannot compute embeddings.
+        RequestError: the request is invalid, or the engine cannot compute embeddings or has fewer dimensions.
     """
     given = Parameters(record, {"model", "input", "dimensions", "encoding_format"}, {})
-    check_name(given.get("model"), [served.name])
     engine = served.generator.engine
-    if not engine.has_embeddings:
+    if not engine.embedding_length:
         message = f"the engine {engine.name} has no embeddings: serve the model with another engine, such as transformers"
         raise RequestError(message, param="model", code="unsupported_engine")
     form = "float" if given.get("encoding_format") is None else given.get("encoding_format")
     if form not in _FORMATS:
         raise RequestError("encoding_format must be float or base64", param="encoding_format")
     dimensions = None if given.get("dimensions") is None else given.whole_number("dimensions", 1)
+    if dimensions is not None and dimensions > engine.embedding_length:
+        message = f"dimensions must be at most {engine.embedding_length:,}, the number of dimensions of this model"
+        raise RequestError(message, param="dimensions")
     return AskedEmbeddings(_read_inputs(given, served), dimensions, form == "base64")
 
 
@@ -99,7 +101,6 @@ async def answer_embeddings(request: Request, asked: AskedEmbeddings, model: Mod
 
     Raises:
         ClientDisconnect: the client has disconnected.
-        RequestError: the model has fewer dimensions than the request asks for.
         Exception: an error of `hf_sgpe.serving.request_queue.Line.add` or of the engine.
     """
     loop = asyncio.get_running_loop()
@@ -131,9 +132,6 @@ async def answer_embeddings(request: Request, asked: AskedEmbeddings, model: Mod
     finally:
         model.line.cancel(ticket)
         gone.cancel()
-    if asked.dimensions is not None and asked.dimensions > len(found[0]):
-        message = f"dimensions must be at most {len(found[0]):,}, the number of dimensions of this model"
-        raise RequestError(message, param="dimensions")
     data = [
         {"object": "embedding", "index": place, "embedding": asked.written(embedding)}
         for place, embedding in enumerate(found)

@@ -38,7 +38,7 @@ class ModelFolders:
         name: Name of a single model in the API. None means the last part of each model's path.
 
     Raises:
-        SGPEError: two models have the same name, or ``name`` is given but there are several models.
+        SGPEError: a model is given twice, two models have the same name, or ``name`` is given but there are several models.
     """
 
     def __init__(self, given: Sequence[str], load: Load, name: str | None = None) -> None:
@@ -61,6 +61,8 @@ class ModelFolders:
         paths: dict[str, str] = {}
         for path in listed:
             name = self._name or names.get(path) or name_of(path)  # a path that no longer exists keeps its name
+            if name in paths and Path(path).resolve() == Path(paths[name]).resolve():
+                raise SGPEError(f"the model {path} is given twice: leave one out")
             if name in paths:
                 raise SGPEError(f"{path} and {paths[name]} have the same name, {name}: rename one of them")
             paths[name] = path

@@ -150,7 +150,6 @@ def read_completion(record: Mapping[str, Any], served: Served) -> Asked:
         RequestError: the request is invalid, or has an unsupported parameter.
     """
     given = Parameters(record, {*_COMMON, *_COMPLETION}, {**_WITHOUT_EFFECT, "suffix": ("",), "best_of": (1,)})
-    check_name(given.get("model"), [served.name])
     asked = _asked(given, served, read_prompts(given, served), 16, ("max_tokens",), least_tokens=0)
     asked = _with_rule(asked, read_rule(given, served.generator))
     if given.get("logprobs") is not None:
@@ -171,7 +170,6 @@ def read_chat(record: Mapping[str, Any], served: Served) -> Asked:
         RequestError: the request is invalid, or has an unsupported parameter.
     """
     given = Parameters(record, {*_COMMON, *_CHAT}, {**_WITHOUT_EFFECT, **_OF_CHATS})
-    check_name(given.get("model"), [served.name])
     chat = _chat_of(served)
     tool_use = read_tools(given, chat.template, served.generator.tokenizer, served.response_template)
     ids = read_conversation(given, served, tools=tool_use.tools if tool_use else [])
@@ -204,7 +202,6 @@ def read_tokenize(record: Mapping[str, Any], served: Served) -> tuple[list[int],
         raise RequestError("prompt and messages exclude each other: give only one of them", param="prompt")
     of_texts, of_chats = {"prompt", *PROMPT}, {"messages", "tools", *TEMPLATE}
     given = Parameters(record, {"model", "return_token_strs", *(of_chats if "messages" in record else of_texts)}, {})
-    check_name(given.get("model"), [served.name])
     with_spellings = given.flag("return_token_strs")
     if "messages" in record:
         tool_use = read_tools(given, _chat_of(served).template, served.generator.tokenizer)
@@ -222,7 +219,6 @@ def read_detokenize(record: Mapping[str, Any], served: Served) -> str:
         RequestError: the request is invalid.
     """
     given = Parameters(record, {"model", "tokens"}, {})
-    check_name(given.get("model"), [served.name])
     tokens = given.get("tokens")
     if not are_ids(tokens):
         raise RequestError("tokens must be a list of token ids", param="tokens")
@@ -247,7 +243,7 @@ def read_conversation(given: Parameters, served: Served, *, tools: Sequence[Tool
     chat = _chat_of(served)
     messages = read_messages(given.get("messages"), chat.template)
     variables = {**served.template_variables, "tools": [*tools] or None}
-    arguments = read_template(given, messages, variables)
+    arguments = read_template(given, messages, variables, chat.template)
     with about("messages"):
         return chat.encode(messages, **arguments)
 
@@ -269,19 +265,6 @@ def _with_rule(asked: Asked, rule: Rule | None) -> Asked:
         message = "min_tokens cannot be combined with structured output, which ends an answer: leave one out"
         raise RequestError(message, param="min_tokens")
     return replace(asked, rule=rule)
-
-
-def check_name(name: Any, names: Sequence[str]) -> None:
-    """Check that a request names one of the models in ``names``, or no model.
-
-    Raises:
-        RequestError: the name is not a string, or is unknown.
-    """
-    if name is not None and not isinstance(name, str):
-        raise RequestError(f"model must be a string, not {kind(name)}", param="model")
-    if name is not None and name not in names:
-        message = f"unknown model {name[:200]!r}: this server has {', '.join(map(repr, names))}"
-        raise RequestError(message, status=404, param="model", code="model_not_found")
 
 
 def _asked(
@@ -347,7 +330,6 @@ _OF_CHATS: dict[str, tuple[Any, ...]] = {
     "modalities": (["text"],),
     "audio": (),
     "prediction": (),
-    "reasoning_effort": ("none",),
     "verbosity": (),
     "store": (False,),
     "web_search_options": (),

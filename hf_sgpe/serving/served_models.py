@@ -7,9 +7,9 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from hf_sgpe.serving.parameters import RequestError
+from hf_sgpe.serving.parameters import RequestError, kind
 from hf_sgpe.serving.request_queue import Line
-from hf_sgpe.serving.requests import Served, check_name
+from hf_sgpe.serving.requests import Served
 
 
 class Model:
@@ -60,12 +60,16 @@ class Models:
         """Return the model that a request names. If the server has only one model, the name may be None.
 
         Raises:
-            RequestError: the name is missing or unknown.
+            RequestError: the name is missing, is not a text, or is unknown.
         """
         names = [*self._current]
         if name is None and len(names) != 1:
             raise RequestError(f"model is missing: choose from {', '.join(map(repr, names))}", param="model")
-        check_name(name, names)
+        if name is not None and not isinstance(name, str):
+            raise RequestError(f"model must be a string, not {kind(name)}", param="model")
+        if name is not None and name not in names:
+            message = f"unknown model {name[:200]!r}: this server has {', '.join(map(repr, names))}"
+            raise RequestError(message, status=404, param="model", code="model_not_found")
         return self._current[names[0] if name is None else name]
 
     def has(self, model: Model) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.generation.text_generator import TextGenerator
 from hf_sgpe.serving.parameters import Parameters, RequestError, kind
 
-TEMPLATE = ("chat_template_kwargs", "add_generation_prompt", "continue_final_message")
+TEMPLATE = ("chat_template_kwargs", "reasoning_effort", "add_generation_prompt", "continue_final_message")
 """The names of the parameters for chats."""
 
 PROMPT = ("add_special_tokens", "special_tokens")
@@ -38,12 +39,13 @@ def read_variables(written: str, name: str) -> dict[str, Any]:
     return variables
 
 
-def read_template(given: Parameters, messages: list[Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+def read_template(given: Parameters, messages: list[Any], defaults: Mapping[str, Any], template: str) -> dict[str, Any]:
     """Return the arguments for `hf_sgpe.generation.conversation.Chat.encode` that follow from the parameters of a request.
 
     Args:
         messages: The messages of the request.
         defaults: Variables set for the server. The request may set them to other values.
+        template: The chat template.
 
     Raises:
         RequestError: a parameter is invalid.
@@ -64,8 +66,21 @@ def read_template(given: Parameters, messages: list[Any], defaults: Mapping[str,
     return {
         "add_generation_prompt": given.flag("add_generation_prompt", not continues),
         "continue_final_message": continues,
-        "variables": {**defaults, **(variables or {})},
+        "variables": {**defaults, **_effort(given, template), **(variables or {})},
     }
+
+
+def _effort(given: Parameters, template: str) -> dict[str, Any]:
+    """Return the parameter ``reasoning_effort`` as a variable of the template, if the request has this parameter."""
+    effort = given.get("reasoning_effort")
+    if effort is None:
+        return {}
+    if not isinstance(effort, str):
+        raise RequestError(f"reasoning_effort must be a string, not {kind(effort)}", param="reasoning_effort")
+    if re.search(r"\breasoning_effort\b", template):
+        return {"reasoning_effort": effort}
+    message = "the model's chat template does not use reasoning_effort: leave it out"
+    raise RequestError(message, param="reasoning_effort", code="unsupported_parameter")
 
 
 def read_encoder(given: Parameters, generator: TextGenerator) -> Callable[[str], list[int]]:

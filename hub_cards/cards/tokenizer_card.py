@@ -5,12 +5,15 @@ The card has a summary, code that loads the tokenizer, measurements and limits.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.evaluation.languages import language
@@ -37,6 +40,8 @@ from hub_cards.pictures.plots import draw
 
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult
+
+logger = logging.getLogger(__name__)
 
 TAGS = ("tokenizer", "bpe", "byte-level-bpe", "sgpe", "hf_sgpe", "syllable")
 
@@ -181,6 +186,26 @@ def check_metadata(license: str | None, languages: Iterable[str]) -> None:
         raise SGPEError(f"{license!r} is not a licence identifier of the Hub: give one such as apache-2.0, mit or cc-by-4.0")
     for code in languages:
         language(code)
+
+
+def warn_of_metadata(license: str | None, languages: Iterable[str]) -> None:
+    """Warn about a licence that is not in the list of SPDX, and about language codes that CLDR does not know.
+
+    They are not refused, because these lists are incomplete: the Hub also has licences such as ``llama3.1``, and CLDR has no
+    names for many small languages.
+    """
+    if license is not None:
+        try:
+            canonicalize_license_expression(license)
+        except InvalidLicenseExpression:
+            logger.warning(
+                "the licence %s is not in the list of SPDX: check that the Hub knows it, at "
+                "https://huggingface.co/docs/hub/repositories-licenses",
+                license,
+            )
+    for code in languages:
+        if not language(code).is_known:
+            logger.warning("the language code %s is unknown to CLDR: check that it is the code of ISO 639", code)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ def test_an_embedding_is_the_mean_of_the_last_hidden_states(engine, talking, pro
     from transformers import AutoModelForCausalLM
 
     long = talking.encode(" ".join(prompts))[:200]
-    if not engine.has_embeddings:
+    if not engine.embedding_length:
         with pytest.raises(SGPEError, match=f"{engine.name} has no embeddings: use an engine that has them"):
             engine.embed(long)
         return
@@ -24,6 +24,7 @@ def test_an_embedding_is_the_mean_of_the_last_hidden_states(engine, talking, pro
             expected = model(torch.tensor([ids]), output_hidden_states=True).hidden_states[-1][0].mean(0).numpy()
         found = engine.embed(ids)
         assert found.dtype == np.float32
+        assert len(found) == engine.embedding_length
         np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
     assert [*engine.generate(long[:20], options)] == before
     with pytest.raises(SGPEError, match="the text is empty"):

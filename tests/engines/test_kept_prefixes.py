@@ -68,7 +68,7 @@ def test_answers_that_end_early_and_edited_texts_leave_nothing_wrong(plain, keep
 
 def test_what_cannot_be_is_refused(engine_name, models):
     if not keeps(engine_name):
-        with pytest.raises(SGPEError, match=f"{engine_name} has no setting 'keep_prefixes'"):
+        with pytest.raises(SGPEError, match=f"keep_prefixes: {engine_name} has no such setting"):
             load_engine(models["tied"], engine_name, keep_prefixes=1)
         return
     with pytest.raises(SGPEError, match="keep_prefixes must be a whole number of at least 0, not -1"):

@@ -186,7 +186,7 @@ def test_a_model_answers(tmp_path, capsys):
     assert capsys.readouterr().out == ""
     tokenizer.chat(MESSAGES, folder, verbose=True, **options)
     assert "transformers: " in capsys.readouterr().out
-    with pytest.raises(SGPEError, match="no setting 'n_ctx'"):
+    with pytest.raises(SGPEError, match=r"n_ctx: .* has no such setting"):
         tokenizer.chat(MESSAGES, folder, n_ctx=64, **options)
 
 

@@ -120,11 +120,39 @@ def test_bad_options_are_refused_before_anything_is_written(given, change, messa
     assert not (tmp_path / "out").exists()
 
 
-def test_a_training_that_diverges_leaves_no_model(given, tmp_path):
-    message = r"diverged at step \d+: .* Lower --learning-rate \(now 1e\+30\) and --rows-learning-rate \(now 0\.001\)$"
+def test_after_a_training_that_diverged_only_the_training_starts_again(given, uninterrupted, tmp_path, monkeypatch):
+    from transformers import LlamaForCausalLM
+
+    forward, out = LlamaForCausalLM.forward, tmp_path / "out"
+
+    def diverging(model, *arguments, **options):
+        output = forward(model, *arguments, **options)
+        if model.training and any(out.glob("model/checkpoint-3")):
+            output.loss = output.loss * float("nan")
+        return output
+
+    monkeypatch.setattr(LlamaForCausalLM, "forward", diverging)
+    with pytest.raises(SGPEError, match="diverged at step 4"):
+        adapt(Adaptation(**given, learning_rate=2e-4), show=lambda _: None)
+    monkeypatch.undo()
+    assert (out / "model" / "checkpoint-3").exists()
+    with pytest.raises(SGPEError, match=r"different settings \(length\)"):
+        adapt(Adaptation(**given | {"length": 16}, resume=True), show=lambda _: None)
+    lines = []
+    assert adapt(Adaptation(**given, resume=True), show=lines.append) == uninterrupted[1]
+    assert sum("already there" in line for line in lines) == 2
+    models = [(folder / "model" / "model.safetensors").read_bytes() for folder in (uninterrupted[0], out)]
+    assert models[0] == models[1]
+    with pytest.raises(SGPEError, match=r"different settings \(rows_learning_rate\)"):
+        adapt(Adaptation(**given, rows_learning_rate=1e-4, resume=True), show=lambda _: None)
+
+
+def test_a_training_that_diverges_leaves_no_model(given, uninterrupted, tmp_path):
+    message = r"diverged at step \d+: .* a lower --learning-rate \(now 1e\+30\) or --rows-learning-rate \(now 0\.001\)$"
     with pytest.raises(SGPEError, match=message):
         adapt(Adaptation(**given, learning_rate=1e30), show=lambda _: None)
     assert not (tmp_path / "out" / "model" / "config.json").exists()
+    assert adapt(Adaptation(**given, resume=True), show=lambda _: None) == uninterrupted[1]
 
 
 def test_a_training_that_does_not_fit_is_refused(given, monkeypatch):

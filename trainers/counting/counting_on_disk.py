@@ -59,6 +59,7 @@ def count_to_file(
     memory_limit: int | None = None,
     workers: int | None = None,
     min_count: int = 1,
+    needs_words: bool = False,
 ) -> CountsInfo:
     """Count the words of texts, and write the counts to one file. The memory limit and the number of workers do not change
     this file.
@@ -75,10 +76,11 @@ def count_to_file(
             of the free memory.
         workers: Number of threads; None for one per core. Without the native kernels, there is always one thread.
         min_count: Words that occur fewer times than this in all texts together are left out.
+        needs_words: Whether to raise an error, instead of writing the file, if there are no words.
 
     Raises:
-        SGPEError: ``memory_limit``, ``workers`` or ``min_count`` is out of range; pyarrow or psutil is not installed; or a
-            text cannot be read (see `trainers.read_texts`).
+        SGPEError: ``memory_limit``, ``workers`` or ``min_count`` is out of range; pyarrow or psutil is not installed; a text
+            cannot be read (see `trainers.read_texts`); or there are no words and ``needs_words`` is set.
     """
     if isinstance(texts, Corpus):
         sources = texts.sources
@@ -96,7 +98,14 @@ def count_to_file(
             for counter in counters:
                 runs.take(counter)
             tables = sum_of(runs.files, folder, most=max(min(room // READER_BYTES, MOST_FILES), 2))
-        return write(path, rare.left_out_of(tables), config.splitting, sources=sources, dropped=rare.report)
+        return write(
+            path,
+            rare.left_out_of(tables),
+            config.splitting,
+            sources=sources,
+            dropped=rare.report,
+            needs_words=needs_words,
+        )
 
 
 def add_files(paths: Sequence[str | os.PathLike[str]], path: str | os.PathLike[str], *, min_count: int = 1) -> CountsInfo:

@@ -58,7 +58,7 @@ def count_on_spark(
         word_counts(frame, text_field, config).write.mode("overwrite").parquet(folder)
         tables = rare.left_out_of(_tables(Path(folder)))
         named = [{"name": name} for name in sources]
-        return write(out, tables, config.splitting, sources=named, dropped=rare.report)
+        return write(out, tables, config.splitting, sources=named, dropped=rare.report, needs_words=True)
 
 
 def word_counts(frame: Any, column: str, config: HasSplitting) -> Any:

@@ -21,7 +21,7 @@ from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.files.atomic import atomic_directory
 from hf_sgpe.files.hub import PUBLISHED_MODEL_FILES, hub_errors
 from hf_sgpe.files.json_files import read_json
-from hf_sgpe.files.resuming import SETTINGS_FILE, check_settings, keep_settings
+from hf_sgpe.files.resuming import SETTINGS_FILE, check_settings, differing, keep_settings
 from hf_sgpe.terminal.options import option, option_list
 from hf_sgpe.terminal.progress import bars_on_terminals_only, somebody_watches
 from trainers.language_models.scoring import NotFiniteError
@@ -35,8 +35,11 @@ if TYPE_CHECKING:
 PROGRESS_FILE = "language_progress.jsonl"
 """Name of the file with the measurements of a training, in the folder of the training."""
 
-# The key in the settings of a finished training.
-_FINISHED = "finished"
+# The keys in the settings of a finished training, and of a training that diverged.
+_FINISHED, _DIVERGED = "finished", "diverged"
+
+RATES = ("learning_rate", "rows_learning_rate")
+"""The settings that may change when a training that diverged is resumed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +98,8 @@ def train(
 
     Training uses bfloat16 if a CUDA GPU supports it. Resuming from a checkpoint produces the same weights as training
     without interruption, if nothing else has changed. When training is finished, the checkpoints are removed, unless
-    ``run.keep_checkpoints`` is set. If a finished run is resumed, its result is loaded into ``model``.
+    ``run.keep_checkpoints`` is set. If a finished run is resumed, its result is loaded into ``model``. If a run that
+    diverged is resumed with other learning rates, training starts again.
 
     Args:
         rows: A sequence of examples. It is shuffled again for each pass.
@@ -118,7 +122,11 @@ def train(
     from transformers import Trainer, TrainingArguments
 
     out, steps, learning_rate = run.out, run.steps, run.learning_rate or 5e-5
+    numbers = {"steps": steps, "batch_size": run.batch_size, "learning_rate": learning_rate, "seed": run.seed}
+    made_with = {"tokenizer": digest(tokenizer), **numbers, **(settings or {})}
     checkpoint = checkpoint_to_resume(out, resume=run.resume)
+    starts_again = checkpoint is not None and _has_new_rates(out, made_with)
+    checkpoint = None if starts_again else checkpoint
     finished = checkpoint is None and run.resume and is_finished(out)
     PartialState().wait_for_everyone()  # before the first process changes the folder
     push = None
@@ -130,9 +138,9 @@ def train(
         optimizer = adamw(groups, learning_rate=learning_rate)
         if rows_apart is not None:
             rows_apart.attach(optimizer)
-    numbers = {"steps": steps, "batch_size": run.batch_size, "learning_rate": learning_rate, "seed": run.seed}
-    made_with = {"tokenizer": digest(tokenizer), **numbers, **(settings or {})}
     if PartialState().is_main_process:
+        if starts_again:
+            _remove_checkpoints(out)
         if checkpoint is None and not finished:
             (out / SETTINGS_FILE).unlink(missing_ok=True)
         check_settings(out, made_with)
@@ -188,8 +196,7 @@ def train(
                 _push(out, push, pairs=model.config.is_encoder_decoder)
             keep_settings(out, {**made_with, _FINISHED: True})
             if not run.keep_checkpoints:
-                for folder in _checkpoints(out):
-                    shutil.rmtree(folder)
+                _remove_checkpoints(out)
 
 
 def _weights_checked() -> TrainerCallback:
@@ -212,18 +219,23 @@ def _weights_checked() -> TrainerCallback:
 
 @contextmanager
 def _divergence_named(trainer: Trainer, learning_rate: float, rows_learning_rate: float | None) -> Iterator[None]:
-    """If the training inside the ``with`` block diverges, raise an error that names the step and the learning rates."""
+    """If the training inside the ``with`` block diverges, record it in the settings, and raise an error that names the step
+    and the learning rates.
+    """
     try:
         yield
     except NotFiniteError:
         step = trainer.state.global_step
         if not step:  # the model that was to be trained is damaged
             raise
+        if trainer.is_world_process_zero():
+            out = Path(trainer.args.output_dir)
+            keep_settings(out, {**read_json(out / SETTINGS_FILE), _DIVERGED: True})
         rates = f"--learning-rate (now {learning_rate:g})"
-        rates += "" if rows_learning_rate is None else f" and --rows-learning-rate (now {rows_learning_rate:g})"
+        rates += "" if rows_learning_rate is None else f" or --rows-learning-rate (now {rows_learning_rate:g})"
         raise SGPEError(
             f"the training diverged at step {step:,}: weights or predictions are not finite numbers. No model was written. "
-            f"Lower {rates}"
+            f"To train again, run the same command with --resume and a lower {rates}"
         ) from None
 
 
@@ -246,10 +258,27 @@ def _only_losses(kind: type[TrainerCallback]) -> type[TrainerCallback]:
 
 def is_finished(out: Path) -> bool:
     """Return whether the run in a folder is finished. Usually, a finished run has no checkpoints."""
+    return bool(_recorded(out).get(_FINISHED))
+
+
+def has_diverged(out: Path) -> bool:
+    """Return whether the run in a folder diverged after its last checkpoint."""
+    return bool(_recorded(out).get(_DIVERGED))
+
+
+def _has_new_rates(out: Path, made_with: Mapping[str, Any]) -> bool:
+    """Return whether the run in a folder diverged, and ``made_with`` differs from its settings only in learning rates."""
+    different = differing(made_with, _recorded(out))
+    return has_diverged(out) and bool(different) and set(different) <= set(RATES)
+
+
+def _recorded(out: Path) -> dict[str, Any]:
+    """Return the settings of the run in a folder; an empty dict if there are none, or if they are damaged."""
     try:
-        return bool(read_json(out / SETTINGS_FILE).get(_FINISHED))
-    except (SGPEError, OSError, AttributeError):
-        return False
+        recorded = read_json(out / SETTINGS_FILE)
+    except (SGPEError, OSError):
+        return {}
+    return recorded if isinstance(recorded, dict) else {}
 
 
 @contextmanager
@@ -355,6 +384,11 @@ def checkpoint_to_resume(out: Path, *, resume: bool) -> Path | None:
 
 def _checkpoints(out: Path) -> list[Path]:
     return sorted((folder for folder in out.glob("checkpoint-*") if folder.is_dir()), key=_step_of)
+
+
+def _remove_checkpoints(out: Path) -> None:
+    for folder in _checkpoints(out):
+        shutil.rmtree(folder)
 
 
 def _step_of(checkpoint: Path) -> int:

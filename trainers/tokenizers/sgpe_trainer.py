@@ -94,7 +94,7 @@ class SGPETrainer:
         files with which ``AutoTokenizer`` loads the tokenizer without this package.
 
         A run that was killed can be resumed from its last checkpoint. The resumed run writes the same files as an
-        uninterrupted run.
+        uninterrupted run, even if its ``vocab_size`` differs from that of the earlier run.
 
         Args:
             files: As in `TokenizerTrainer.count`. (The document uses ``.jsonl``.)
@@ -117,17 +117,19 @@ class SGPETrainer:
         start = (earlier[-1] if earlier else None) if isinstance(resume, bool) else Path(resume)
         if start:
             merged, before = read_checkpoint(start)
+        settings: dict[str, Any] = {
+            "prune_freq": self.config.min_unit_frequency,
+            "min_freq": self.config.min_frequency,
+            "scripts": list(self.config.scripts),
+        }
+        if start:
+            _check_same(settings, folder / SETTINGS_FILE)  # before minutes of counting
         corpus = Corpus.of(files, text_field=text_field)
 
         began = time.monotonic()
         counts = count_corpus(corpus, self.config, workers=self.workers, progress=self.progress)
         check_counts(counts, self.config)
-        settings = {
-            "prune_freq": self.config.min_unit_frequency,
-            "min_freq": self.config.min_frequency,
-            "scripts": list(self.config.scripts),
-            "word_counts": counts.digest(),
-        }
+        settings["word_counts"] = counts.digest()
         if start:
             _check_same(settings, folder / SETTINGS_FILE)
         hidden = bar_disabled(self.progress)
@@ -176,8 +178,10 @@ class SGPETrainer:
 def _check_same(settings: dict[str, Any], path: Path) -> None:
     """Check that the run to resume had the same settings. If its folder does not record them, check nothing."""
     for name, value in differing(settings, read_json(path)).items() if path.exists() else ():
-        difference = "the text is not the same" if name == "word_counts" else f"{name} was {value!r}"
-        raise SGPEError(f"{path}: the run to resume differs: {difference}")
+        if name == "word_counts":
+            raise SGPEError(f"{path}: the run to resume has other text: give the same text, or another folder")
+        old = ", ".join(value) if isinstance(value, list) else value
+        raise SGPEError(f"{name}: the run to resume has {old} ({path}): give this value, or another folder")
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> tuple[Merges, float]:

@@ -151,16 +151,21 @@ def load_engine(model: str | os.PathLike[str], engine: str | None = None, *, exa
         is_there = find_spec(chosen.imports[-1].partition(".")[0]) is not None
         reason = _version_conflict(chosen) or (str(error) if is_there else "not installed")
         raise SGPEError(f"{name}: {' '.join(reason.split())}: {chosen.pip}") from None
-    accepted = [setting for setting in signature(chosen).parameters if setting not in ("path", "exact")]
     for setting in settings:
-        if setting not in accepted:
-            raise SGPEError(f"{name} has no setting {setting!r}: its settings are {', '.join(accepted) or 'none'}")
+        if setting not in _settings_of(chosen):
+            others = [other.name for other in ENGINES.values() if kind in other.runs and setting in _settings_of(other)]
+            remedy = "leave it out" + (f", or use {' or '.join(others)}" if others else "")
+            raise SGPEError(f"{setting}: {name} has no such setting: {remedy}")
     loaded = chosen(path, exact=exact, **settings)  # type: ignore[call-arg]  # each has its own constructor
     length = loaded.context_length
     if length is not None and (not isinstance(length, int) or length < 1):
         loaded.close()
         raise SGPEError(f"{path}: config.json has a context of {length!r} tokens: change it to a number above 0")
     return loaded
+
+
+def _settings_of(engine: type[Engine]) -> list[str]:
+    return [setting for setting in signature(engine).parameters if setting not in ("path", "exact")]
 
 
 def find_model(model: str | os.PathLike[str]) -> Path:

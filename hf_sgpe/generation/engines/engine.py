@@ -67,12 +67,12 @@ class Engine(ABC):
         pip: Command that installs the packages.
         runs: Kinds of models (`hf_sgpe.generation.engines.detection.MODEL_KINDS`) that the engine runs.
         rank: Order of preference: the engine with the lowest rank is chosen.
-        has_embeddings: Whether `embed` works.
         rank_on_gpu: Rank on a machine with a GPU that this engine can use. None if it equals ``rank``.
         vocab_size: Number of rows of the model's embedding. All ids are below this number.
         context_length: Maximum number of tokens in prompt and answer together. None if the model's configuration does not
             contain this maximum.
         stop_ids: Tokens that end an answer according to the model's configuration.
+        embedding_length: Number of dimensions of an embedding. 0 if the engine has no embeddings.
         reused: Number of tokens of the last prompt that were not computed, because their keys and values were kept from an
             earlier text.
     """
@@ -84,10 +84,10 @@ class Engine(ABC):
     runs: ClassVar[tuple[str, ...]] = ("transformers",)
     rank: ClassVar[int] = 100
     rank_on_gpu: ClassVar[int | None] = None
-    has_embeddings: ClassVar[bool] = False
     vocab_size: int
     context_length: int | None
     stop_ids: frozenset[int]
+    embedding_length: int = 0
     reused: int = 0
 
     def __init__(self) -> None:
@@ -230,7 +230,7 @@ class Engine(ABC):
         Raises:
             SGPEError: `logprobs` raises an error, or the engine has no embeddings.
         """
-        if not self.has_embeddings:
+        if not self.embedding_length:
             raise SGPEError(f"{self.name} has no embeddings: use an engine that has them, such as transformers")
         tokens = self._checked_text(ids)
         with closing(self._alone(self._hidden(tokens))) as parts:

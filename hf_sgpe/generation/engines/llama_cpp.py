@@ -54,7 +54,6 @@ class LlamaCppEngine(Engine):
     """
 
     name = "llama.cpp"
-    has_embeddings = True
     imports = ("llama_cpp",)
     packages = ("llama-cpp-python",)
     pip = "pip install llama-cpp-python gguf (or the extra [llama-cpp])"
@@ -109,7 +108,7 @@ class LlamaCppEngine(Engine):
             reasons = [line for line in last_lines if "error" in line] or [str(error)]
             raise SGPEError(f"{path}: llama.cpp cannot load this model ({reasons[0].strip()})") from None
         metadata, self.context_length, self._llm = loaded
-        self.vocab_size = self._llm.n_vocab()
+        self.vocab_size, self.embedding_length = self._llm.n_vocab(), self._llm.n_embd()
         ends = (metadata.get(f"tokenizer.ggml.{role}_token_id") for role in ("eos", "eot"))
         self.stop_ids = frozenset(int(id) for id in ends if id is not None)
         self._reuses = prefixes > 0
@@ -162,7 +161,7 @@ class LlamaCppEngine(Engine):
     def _hidden(self, ids: list[int]) -> Generator[Logits, None, None]:
         import llama_cpp
 
-        llm, width = self._llm, self._llm.n_embd()
+        llm, width = self._llm, self.embedding_length
         llama_cpp.llama_set_embeddings(llm.ctx, True)
         try:
             for logits in self._logits(ids):

@@ -37,7 +37,6 @@ class MLXEngine(Engine):
     """
 
     name = "mlx"
-    has_embeddings = True
     imports = ("mlx.core", "mlx_lm")
     packages = ("mlx-lm", "mlx")
     pip = "pip install mlx-lm 'mlx[cpu]' (or the extra [mlx])"
@@ -58,6 +57,7 @@ class MLXEngine(Engine):
             self._model.set_dtype(mx.float32)
         self.vocab_size = config["vocab_size"]
         self.context_length = config["max_position_embeddings"]
+        self.embedding_length = config["hidden_size"]
         self.stop_ids = frozenset(end_ids(path, config))
 
     @classmethod

@@ -40,7 +40,6 @@ class OpenVINOEngine(TransformersEngine):
     """
 
     name = "openvino"
-    has_embeddings = False  # a converted model has only logits
     imports = ("openvino", "optimum.intel")
     packages = ("optimum-intel", "openvino")
     pip = "pip install optimum-intel openvino (or the extra [openvino])"
@@ -50,6 +49,9 @@ class OpenVINOEngine(TransformersEngine):
 
     def __init__(self, path: Path, *, device: str | None = None, exact: bool = False) -> None:
         super().__init__(path, device=device, exact=exact, keep_prefixes=0)
+
+    def _length_of_embeddings(self) -> int:
+        return 0  # a converted model has only logits
 
     @classmethod
     def devices(cls) -> tuple[str, ...]:

@@ -36,7 +36,6 @@ class TransformersEngine(Engine):
     """
 
     name = "transformers"
-    has_embeddings = True
     imports: ClassVar[tuple[str, ...]] = ("transformers", "torch")
     packages: ClassVar[tuple[str, ...]] = ("transformers", "torch")
     pip = "pip install torch transformers"
@@ -52,6 +51,7 @@ class TransformersEngine(Engine):
         config, generation = self._model.config, self._model.generation_config
         self.vocab_size = config.get_text_config().vocab_size
         self.context_length = getattr(config.get_text_config(), "max_position_embeddings", None)
+        self.embedding_length = self._length_of_embeddings()
         own = getattr(generation, "eos_token_id", None)
         self.stop_ids = frozenset(listed(getattr(config, "eos_token_id", None) if own is None else own))
         # Otherwise the repository's generation_config.json would set every option that this engine does not set.
@@ -78,6 +78,9 @@ class TransformersEngine(Engine):
             raise SGPEError(f"device {device!r}: PyTorch cannot use it ({str(error).splitlines()[0]})") from None
         with loading(path), without_remarks():
             return load_whole(path, dtype=torch.float32 if exact else "auto").to(device).eval()
+
+    def _length_of_embeddings(self) -> int:
+        return int(self._model.get_output_embeddings().weight.shape[-1])
 
     def _release(self) -> None:
         import torch

@@ -1,6 +1,7 @@
 """``hf-sgpe card``."""
 
 import pytest
+from support.command import hf_sgpe
 
 
 @pytest.mark.parametrize(
@@ -12,3 +13,13 @@ import pytest
 )
 def test_what_is_in_the_way_is_found_before_anything_is_measured(refuses, arguments, message):
     refuses(arguments, message)
+
+
+def test_a_licence_and_a_language_that_no_list_has_are_named_once(workplace):
+    options = ["--license", "foo", "--language", "foo", "--language", "si", "--out", "card"]
+    done = hf_sgpe("card", "tok", *options, cwd=workplace)
+    licence, code = done.stderr.splitlines()
+    assert "the licence foo is not in the list of SPDX" in licence
+    assert "the language code foo is unknown to CLDR" in code
+    known = ["--license", "cc-by-nc-4.0", "--language", "sin", "--language", "jv-Java", "--out", "card"]
+    assert hf_sgpe("card", "tok", *known, cwd=workplace).stderr == ""

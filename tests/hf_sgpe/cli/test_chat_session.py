@@ -7,7 +7,7 @@ import pytest
 from support.engines import Parrot
 
 from hf_sgpe import SGPEError
-from hf_sgpe.cli.chat_session import Conversation, interact, json_lines, once
+from hf_sgpe.cli.chat_session import Conversation, answer_lines, interact, json_lines, once
 from hf_sgpe.generation import GenerationOptions, TextGenerator
 
 
@@ -56,6 +56,17 @@ def test_a_terminal_talks_and_obeys(chatty, tmp_path, capsys):
     assert "unknown command /nothing" in said.err
     assert "error: /save needs a file name" in said.err
     assert "tokens" in said.err
+
+
+def test_a_pipe_talks_and_obeys_too(chatty, capsys):
+    talk = conversation(chatty)
+    answer_lines(talk, ["Hello", "", "/reset", "/help", "Hi", "/quit", "not read"])
+    said = capsys.readouterr()
+    assert said.out == "Yes.\nYes.\n"
+    assert "/reset          start" in said.err
+    assert [message["content"] for message in talk.chat.messages] == ["Hi", "Yes."]
+    with pytest.raises(SGPEError, match=r"^stdin, line 2: unknown command /etc/passwd: .* with --prompt or --json$"):
+        answer_lines(talk, ["", "/etc/passwd is a file", "not read"])
 
 
 def test_what_is_no_text_can_be_said_and_saved(chatty, tmp_path, capsys):

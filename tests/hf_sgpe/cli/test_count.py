@@ -49,6 +49,11 @@ def test_names_that_are_no_utf8_can_be_written(workplace):
     ("arguments", "message"),
     [
         ("count --out out", "nothing to count: name files of text, or use --dataset"),
+        ("count empty.txt --out out", "the corpus is empty: it has no words to count"),
+        (
+            "count good.txt --out out --min-count 1000000",
+            "--min-count 1000000 leaves out every word: give a smaller --min-count",
+        ),
         ("count good.txt --out tok", "tok is a folder"),
         ("count good.txt --out good.txt", r"--out good\.txt is part of the corpus"),
         ("count good.txt --out good.txt/x", r"good\.txt is a file"),

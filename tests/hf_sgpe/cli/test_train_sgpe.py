@@ -20,6 +20,11 @@ def test_sgpe_is_resumed_and_exported(tmp_path, sample):
     vocab = (out / "vocab.json").read_bytes()
     assert hf_sgpe("train-sgpe", *options, "--resume").stderr == ""
     assert (out / "vocab.json").read_bytes() == vocab
+    for option, value, old in (("--prune-freq", 3, "2"), ("--script", "tamil", "sinhala")):
+        done = hf_sgpe("train-sgpe", *options, "--resume", option, value, code=2)
+        assert done.stderr.startswith(f"error: {option}: the run to resume has {old} (")
+    done = hf_sgpe("train-sgpe", *options, "--resume", "--vocab-size", 400, code=2)
+    assert "--vocab-size 400 allows only" in done.stderr
 
     hf_sgpe("export", out / "vocab.json", "--out", tmp_path / "again")
     assert (tmp_path / "again" / "tokenizer.json").read_bytes() == (out / "tokenizer.json").read_bytes()

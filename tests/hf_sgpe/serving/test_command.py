@@ -119,7 +119,7 @@ def test_several_models_are_listed_and_have_their_own_tokenizers(model, monkeypa
         expected = f"error: {option} works only with one model: put the {option[2:]} into the folder of each model instead\n"
         assert hf_sgpe(*serve, option, "llama3", code=2).stderr == expected
     assert "--name names one model" in hf_sgpe(*serve, "--name", "a", code=2).stderr
-    assert "have the same name, other" in hf_sgpe(*serve, other, code=2).stderr
+    assert "other is given twice: leave one out" in hf_sgpe(*serve, other, code=2).stderr
 
 
 def test_it_warns_of_openness_and_tells_programs_its_address_in_json(model, monkeypatch):

@@ -19,7 +19,9 @@ openai = pytest.importorskip("openai", reason="clients are of: pip install opena
 class Embedder(Bigram):
     """A model whose hidden state of each token is a row of its table."""
 
-    has_embeddings = True
+    def __init__(self, vocab_size):
+        super().__init__(vocab_size)
+        self.embedding_length = self.table.shape[1]
 
     def _hidden(self, ids):
         for start in range(0, len(ids), 3):

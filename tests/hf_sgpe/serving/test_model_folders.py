@@ -45,8 +45,11 @@ def test_a_folder_of_models_and_models_are_found_by_name(tmp_path):
         ModelFolders(given, Loader(), "mine")
     model_in(tmp_path / "pool" / "c", "{")  # broken: found, and refused when it is loaded
     assert "c" in ModelFolders(given, Loader()).found()
-    with pytest.raises(SGPEError, match="have the same name, alone: rename one of them"):
+    with pytest.raises(SGPEError, match=r"the model .*alone is given twice: leave one out"):
         ModelFolders([given[0], given[0]], Loader())
+    model_in(tmp_path / "other" / "alone")
+    with pytest.raises(SGPEError, match="have the same name, alone: rename one of them"):
+        ModelFolders([given[0], str(tmp_path / "other")], Loader())
 
 
 def test_only_new_and_changed_models_are_loaded_again_and_broken_ones_stay(tmp_path):

@@ -9,11 +9,14 @@ from support.serving import serving, wait_until
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.generation import TextGenerator
+from hf_sgpe.serving.parameters import RequestError
 from hf_sgpe.serving.requests import Served
 
 pytest.importorskip("starlette", reason="serving needs: pip install starlette uvicorn")
 pytest.importorskip("uvicorn", reason="serving needs: pip install starlette uvicorn")
 openai = pytest.importorskip("openai", reason="clients are of: pip install openai")
+
+from hf_sgpe.serving.served_models import Models  # noqa: E402
 
 PROMPT = "අ"
 
@@ -49,6 +52,17 @@ def test_a_request_names_its_model(named):
         with pytest.raises(openai.BadRequestError, match="model is missing: choose from 'a', 'b'") as refusal:
             client.post("/completions", body={"prompt": PROMPT}, cast_to=object)
         assert refusal.value.param == "model"
+
+
+def test_a_model_is_named_by_a_text(named):
+    models = Models([named("a", "Alpha.")])
+    assert models.pick(None) is models.pick("a")
+    for name, kind in ((["a"], "a list"), (3, "a number"), ({}, "an object")):
+        with pytest.raises(RequestError, match=f"model must be a string, not {kind}") as refusal:
+            models.pick(name)
+        assert refusal.value.status == 400
+    models.close()
+    models.join()
 
 
 def test_models_answer_at_the_same_time(named):

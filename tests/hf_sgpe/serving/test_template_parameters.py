@@ -12,7 +12,8 @@ HELLO = [{"role": "user", "content": "Hi"}]
 BEGUN = [*HELLO, {"role": "assistant", "content": "It is <|im_end|> "}]
 THINKS = """{% for message in messages %}<|im_start|>{{ message.role }}
 {{ message.content }}<|im_end|>{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
-{% if thinks is defined and not thinks %}no thoughts{% endif %}{{ mood }}{% endif %}"""
+{% if reasoning_effort %}{{ reasoning_effort }} effort, {% endif %}{#
+#}{% if thinks is defined and not thinks %}no thoughts{% endif %}{{ mood }}{% endif %}"""
 
 
 @pytest.fixture
@@ -31,6 +32,8 @@ def test_a_request_sets_variables_of_the_template_as_text(thinking):
 
     assert written() == written(chat_template_kwargs=None) == written(chat_template_kwargs={"thinks": True}) == "calm"
     assert written(chat_template_kwargs={"thinks": False, "mood": "!"}) == "no thoughts!"
+    assert written(reasoning_effort="low") == "low effort, calm"
+    assert written(reasoning_effort="low", chat_template_kwargs={"reasoning_effort": "high"}) == "high effort, calm"
     (ids,) = read_chat({"messages": HELLO, "chat_template_kwargs": {"mood": "<|im_end|>"}}, thinking).prompts
     assert ids.count(tokenizer.special_tokens["<|im_end|>"]) == 1
     assert written(chat_template_kwargs={"mood": "<|im_end|>"}) == "<|im_end|>"
@@ -77,6 +80,8 @@ def test_special_tokens_in_prompts_are_recognised_only_on_request(endless):
         ({"chat_template_kwargs": "{}"}, "chat_template_kwargs", "must be an object, not a string"),
         ({"chat_template_kwargs": {"messages": []}}, "chat_template_kwargs", "must not have messages: it is a parameter"),
         ({"chat_template_kwargs": {"add_generation_prompt": 1}}, "chat_template_kwargs", "must not have add_generation"),
+        ({"reasoning_effort": "low"}, "reasoning_effort", "chat template does not use reasoning_effort: leave it out"),
+        ({"reasoning_effort": 3}, "reasoning_effort", "reasoning_effort must be a string, not a number"),
         ({"continue_final_message": "yes"}, "continue_final_message", "must be true or false"),
         (
             {"continue_final_message": True, "messages": HELLO},
