@@ -210,8 +210,8 @@ def check_whole_words(tokens: Iterable[bytes], merges: Sequence[tuple[bytes, byt
 def byte_tokens_in(vocab: Mapping[str, int]) -> tuple[int, ...]:
     """Return the ids of the 256 byte tokens, or an empty tuple if the vocabulary has no byte tokens.
 
-    If only some bytes lack a byte token, each of these gets the id of its ASCII character, because the byte occurs in no
-    other character. An example is the tab in Gemma 1 and 2.
+    If only some bytes lack a byte token, each of these gets the id of its ASCII character. This is correct because the byte
+    occurs in no other character. An example is the tab in Gemma 1 and 2.
 
     Raises:
         NotByteLevelError: a byte has neither a byte token nor an ASCII character with a token, so some characters could not

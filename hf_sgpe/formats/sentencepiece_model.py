@@ -217,8 +217,8 @@ def _user_defined(
     pieces: Sequence[str], *, can_grow: bool, with_prefix: bool, removes_spaces: bool, changes_characters: bool
 ) -> tuple[list[str], dict[str, bool]]:
     """Return two results that divide the user-defined pieces. The first lists the runs of U+2581 that merges can make. The
-    second maps each other piece to True if the piece is searched in normalized text, and to False if it is searched in the
-    original text.
+    second maps each other piece to a flag. The flag is True if the piece is searched in normalized text, and False if it is
+    searched in the original text.
 
     A piece with a space is in neither result. SentencePiece never finds such a piece, because SentencePiece replaces the
     spaces of a text before the search.

@@ -235,9 +235,10 @@ def _merges(ranks: Mapping[bytes, int]) -> tuple[list[tuple[bytes, bytes]], list
     """Return a list of merges that gives the same tokens as tiktoken with these ranks. Also return the tokens that these
     merges cannot make.
 
-    For each token, all merges of lower rank are applied to its bytes. If two tokens remain, the token needs only the merge
-    of these two, because in longer text it is made from the same two tokens or not at all. For each other token (678 tokens
-    of Llama 3), the list contains every pair of tokens that joins to it, because a later merge may make such a pair.
+    For each token, all merges of lower rank are applied to its bytes. If two tokens remain, the list contains only the merge
+    of these two. This is enough, because in longer text the token is made from the same two tokens or not at all. For each
+    other token, the list contains every pair of tokens that joins to it, because a later merge may make such a pair. Llama 3
+    has 678 of these other tokens.
     """
     ranked = sorted(ranks.items(), key=lambda item: item[1])
     longer = [token for token, _ in ranked if len(token) > 1]

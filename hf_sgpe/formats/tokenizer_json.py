@@ -1,7 +1,7 @@
 """``tokenizer.json`` and related files: the tokenizer format of Hugging Face libraries.
 
-Two kinds of files are supported. The first is byte-level BPE, which is written only with `ByteLevel`, `BPE`, and the
-`Split`s that find words, so that every runtime returns the same ids. The second is BPE in the style of SentencePiece
+Two kinds of files are supported. The first is byte-level BPE. It is written only with `ByteLevel`, `BPE`, and the `Split`s
+that find words, so that every runtime returns the same ids. The second is BPE in the style of SentencePiece
 (`hf_sgpe.formats.sentencepiece_json`). A tokenizer that this package cannot reproduce exactly is refused, and the message
 names the unsupported component. A file's settings for truncation and padding are ignored, because both are options of each
 call.

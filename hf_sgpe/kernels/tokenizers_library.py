@@ -1,7 +1,7 @@
 """All uses of the ``tokenizers`` library: regex engine, NFC, pre-tokenizers, and loading of tokenizers.
 
-Saved tokenizers run in that library, so its character classes are the reference. If the library is not installed, or does
-not expose these parts to Python (version 1.0 and later), the ``regex`` package and Python's own Unicode data are used
+Saved tokenizers run in that library, so its character classes are the reference. Version 1.0 and later do not expose these
+parts to Python. With such a version, or without the library, the ``regex`` package and Python's own Unicode data are used
 instead. Their version of Unicode may differ from the library's.
 """
 

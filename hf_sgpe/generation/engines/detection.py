@@ -2,7 +2,7 @@
 
 The order of preference comes from the document on tokenizers for large language models: MLX on Apple Silicon, NVIDIA, AMD,
 OpenVINO on an Intel GPU, llama.cpp on the CPU, transformers. The rank of an engine is its position in this order. The format
-of the model also matters: only llama.cpp runs a GGUF file, and a model in the format of transformers is converted only if no
+of the model also matters. Only llama.cpp runs a GGUF file. A model in the format of transformers is converted only if no
 engine on this machine runs it without conversion.
 """
 

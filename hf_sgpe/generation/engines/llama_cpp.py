@@ -35,8 +35,8 @@ _MODEL_FILE = "model.gguf"
 class LlamaCppEngine(Engine):
     """A model in a GGUF file.
 
-    When a folder in the format of transformers is loaded for the first time, it is converted to a GGUF file with weights of
-    the same type. The file is cached.
+    A folder in the format of transformers is converted to a GGUF file with weights of the same type when it is first loaded.
+    The file is cached.
 
     Args:
         path: The GGUF file, or the folder.

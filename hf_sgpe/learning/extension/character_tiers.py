@@ -22,7 +22,7 @@ from hf_sgpe.vocabulary.special_tokens import any_of
 
 
 class CharacterTierLearner(TierLearner):
-    """The learner for an extended tokenizer whose merges join characters."""
+    """A learner for the merges of an extended tokenizer, if its merges join characters and not bytes."""
 
     @cached_property
     def _alphabet(self) -> frozenset[str]:

@@ -1,9 +1,9 @@
 """Extending an existing tokenizer with the words of new scripts, so that all other text keeps its ids.
 
 The extended tokenizer has three groups of merges, in this order: merges that build the letters and syllables of the scripts;
-the merges of the old tokenizer; and merges learned from the scripts' words, after the first two groups are applied to these
-words. Every added or moved merge contains bytes that occur only in text with a character of the scripts
-(`hf_sgpe.vocabulary.confinement`). All other text is split into the same words as before, so it keeps its ids.
+the merges of the old tokenizer; and merges learned from the scripts' words. The third group is learned after the first two
+groups are applied to these words. Every added or moved merge contains bytes that occur only in text with a character of the
+scripts (`hf_sgpe.vocabulary.confinement`). All other text is split into the same words as before, so it keeps its ids.
 `check_promise` checks this for any two tokenizers.
 """
 
@@ -48,9 +48,9 @@ class Extension:
         tokenizer: The extended tokenizer.
         unit_tokens: Number of new tokens that build letters, syllables, digits and punctuation. All other new tokens were
             learned.
-        tokens_per_piece: Average number of tokens of a piece, with the base tokenizer and with the extended tokenizer. A
-            piece is a part of the text that the split keeps whole: a word, a part of a word, or punctuation. Only pieces
-            that contain a character of the scripts are counted.
+        tokens_per_piece: Two averages: the number of tokens per piece with the base tokenizer and with the extended
+            tokenizer. A piece is a part of the text that the split pattern does not cut further: a word, a part of a word,
+            or punctuation. Only pieces that contain a character of the scripts are counted.
     """
 
     base: TokenizerData
@@ -98,8 +98,8 @@ def extend_from_counts(
         observer: Callbacks for each step. The counts of merges are weighted, so they can only be compared with each other.
 
     Raises:
-        SGPEError: there are no words of the scripts; the text was split into words in a different way; ``new_tokens`` is too
-            small for the characters of the scripts; or the extended tokenizer would change the ids of other text (see
+        SGPEError: the text has no words of the scripts; the text was split into words in a different way; ``new_tokens`` is
+            too small for the characters of the scripts; or the extended tokenizer would change the ids of other text (see
             `check_promise`).
     """
     splitting, counted = config.splitting_for(base), config.counting_splitting(base)

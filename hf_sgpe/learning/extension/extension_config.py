@@ -214,7 +214,7 @@ class ExtensionConfig:
     def counting_splitting(self, base: TokenizerData) -> Splitting:
         """Return the rules that split text into the words to learn from. For errors, see `splitting_for`.
 
-        If the tokenizer has no split pattern, these rules split text into words of the scripts, so that no learned token
+        If the tokenizer has no split pattern, these rules split text into words of the scripts. Then no learned token
         crosses the edge of a word.
         """
         splitting = self.splitting_for(base)

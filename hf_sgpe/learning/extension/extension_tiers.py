@@ -91,8 +91,8 @@ class TierLearner:
 
         Args:
             reach_all: Whether to rebuild all tokens of the base tokenizer that consist of whole characters and belong to the
-                scripts, at the cost of a few new tokens. Then even runtimes that look up a whole word in the vocabulary
-                before they apply merges return the same ids.
+                scripts. This takes a few new tokens. Then even runtimes that look up a whole word in the vocabulary before
+                they apply merges return the same ids.
         """
         best = self._best_tiers()
         merges = best.merges
