@@ -1,7 +1,8 @@
 """A ``tokenizer.model`` for an extended tokenizer, created from the file of the base tokenizer.
 
-In SentencePiece, the id of a piece is its position in the file, and pieces with higher scores are merged first. So each id
-up to the highest gets a piece. Pieces produced by merges get falling scores, in the order of the merges.
+An extended tokenizer is a base tokenizer with more tokens. SentencePiece calls tokens pieces. The id of a piece is its
+position in the file, so every id up to the highest id needs a piece. SentencePiece merges pieces with higher scores first,
+so the pieces that merges produce get falling scores, in the order of the merges.
 """
 
 from __future__ import annotations
@@ -26,15 +27,17 @@ class _Piece(NamedTuple):
 
 
 def extended(base: bytes, path: Path, tokenizer: TokenizerData) -> bytes:
-    """Return the content of a ``tokenizer.model`` with which SentencePiece returns the ids of an extended tokenizer.
+    """Return the content of a ``tokenizer.model`` for an extended tokenizer.
+
+    With this file, SentencePiece returns the same ids as the extended tokenizer.
 
     New tokens become normal pieces, new special tokens become control pieces, and other new added tokens become user-defined
-    pieces. If a new token has the id of an old piece with a different text (a reserved piece), the new token replaces this
-    piece. Ids without a token become control pieces, because SentencePiece never finds control pieces in text.
+    pieces. A new token may have the id of an old piece that was reserved for such use. In this case, the new token replaces
+    the old piece. Ids without a token become control pieces, because SentencePiece never finds control pieces in text.
 
     Old pieces keep their types, with one exception: if a user-defined piece contains spaces and is an ordinary token, it
-    becomes a normal piece. (Gemma's runs of spaces are such pieces.) A ``tokenizer.json`` finds these pieces by merges, in
-    the order of ranks.
+    becomes a normal piece. Examples are Gemma's runs of spaces. The reason is that a ``tokenizer.json`` makes these tokens
+    by merges, in the order of their ranks.
 
     Three differences between SentencePiece and the ``tokenizer.json`` remain. The base tokenizer has the same differences.
     First, SentencePiece finds no special tokens in text. Second, if a text has user-defined pieces, SentencePiece puts its
@@ -42,30 +45,33 @@ def extended(base: bytes, path: Path, tokenizer: TokenizerData) -> bytes:
 
     Args:
         base: Content of the base tokenizer's ``tokenizer.model``.
-        path: The base's file, for error messages.
-        tokenizer: The extended tokenizer. Its merges must have closed pairs (`hf_sgpe.bpe.closed_pairs.closed`).
+        path: Path of the base tokenizer's file, for error messages.
+        tokenizer: The extended tokenizer. Its merges must contain every pair of tokens that joins to a token (see
+            `hf_sgpe.bpe.closed_pairs.closed`).
 
     Raises:
-        SGPEError: SentencePiece would not return the same ids, or two ids need the same piece.
+        SGPEError: SentencePiece would not return the same ids, or two ids would need pieces with the same text.
         NotInstalledError: sentencepiece or protobuf is not installed.
     """
     model = parsed(base, path)
     pieces = _pieces(model, tokenizer)
     _check_texts(pieces)
     if tokenizer.splitting.cuts_at_spaces and (right := next((b for _, b in tokenizer.merges if b[:1] == b" "), None)):
-        raise SGPEError(f"SentencePiece would join text before {right.decode()!r}, where the tokenizer.json cuts")
+        raise SGPEError(
+            f"SentencePiece would merge across the start of {right.decode()!r}, but the tokenizer.json splits text there"
+        )
     merges = _joined(pieces, tokenizer.merges)
     return _written(model, _scored(pieces, merges))
 
 
 def renumbered(base: bytes, path: Path, ids: Mapping[int, int]) -> bytes:
-    """Return the content of a ``tokenizer.model`` with only some pieces. The new ids must be in the same order as the old
-    ids.
+    """Return the content of a ``tokenizer.model`` that keeps only the pieces in ``ids``, in their old order.
 
     Args:
         base: Content of the old ``tokenizer.model``.
-        path: Its file, for error messages.
-        ids: New ids, keyed by old ids. The new ids must have no gaps.
+        path: Path of the old file, for error messages.
+        ids: Dict from the old ids of the kept pieces to their new ids. The new ids must start at 0, have no gaps, and be in
+            the same order as the old ids.
     """
     model = parsed(base, path)
     old = [_Piece(piece.piece, piece.type, piece.score) for piece in model.pieces]
@@ -73,7 +79,7 @@ def renumbered(base: bytes, path: Path, ids: Mapping[int, int]) -> bytes:
 
 
 def _pieces(model: Any, tokenizer: TokenizerData) -> list[_Piece]:
-    """Return the piece of each id, with the scores of the base tokenizer."""
+    """Return one piece for each id, in the order of the ids. Old pieces keep their scores."""
     old = [_Piece(piece.piece, piece.type, piece.score) for piece in model.pieces]
     kinds = ((tokenizer.added_tokens, USER_DEFINED), (tokenizer.special_tokens, CONTROL))
     new = {id: _Piece(text.replace(" ", SPACE_MARK), kind) for tokens, kind in kinds for text, id in tokens.items()}
@@ -87,8 +93,10 @@ def _pieces(model: Any, tokenizer: TokenizerData) -> list[_Piece]:
 
 
 def _piece(before: _Piece | None, after: _Piece | None) -> _Piece | None:
-    """Return the piece of an id in the new file, determined by the id's piece in the base tokenizer and the id's token in
-    the extended tokenizer. Return None if the id has neither.
+    """Return the piece of one id in the new file.
+
+    ``before`` is the id's piece in the base tokenizer, and ``after`` is the piece for the id's token in the extended
+    tokenizer. Return None if the id has neither of them, or if the extended tokenizer has removed an ordinary token.
     """
     if before is None or before.kind in (BYTE, UNKNOWN):
         return before or after
@@ -101,7 +109,7 @@ def _piece(before: _Piece | None, after: _Piece | None) -> _Piece | None:
 
 
 def _name_of_none(id: int, taken: set[str]) -> str:
-    """Return a text, different from that of every token, for an id without a token."""
+    """Return a placeholder text for an id without a token. The placeholder is not in ``taken``, the texts of all pieces."""
     name = f"<no_token_{id}>"
     while name in taken:
         name += ">"
@@ -124,11 +132,11 @@ def _check_texts(pieces: Sequence[_Piece]) -> None:
 
 
 def _joined(pieces: Sequence[_Piece], merges: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Return the merges that SentencePiece applies: all merges except those that make user-defined pieces. SentencePiece
-    finds user-defined pieces before merging.
+    """Return the merges that SentencePiece applies. These are all merges except those that make or contain user-defined
+    pieces, because SentencePiece finds user-defined pieces before merging.
 
     Raises:
-        SGPEError: SentencePiece would apply further merges.
+        SGPEError: SentencePiece would also apply merges that are not in ``merges``.
     """
     normal = {string_to_text(piece.text) for piece in pieces if piece.kind == NORMAL}
     found = {string_to_text(piece.text) for piece in pieces if piece.kind == USER_DEFINED}
@@ -140,8 +148,8 @@ def _joined(pieces: Sequence[_Piece], merges: Sequence[tuple[bytes, bytes]]) -> 
 
 
 def _scored(pieces: Sequence[_Piece], merges: Sequence[tuple[bytes, bytes]]) -> list[_Piece]:
-    """Return the pieces with new scores, which fall from 0. Pieces produced by merges get the highest scores, in the order
-    of the merges. Other pieces follow in the order of their old scores.
+    """Return the pieces with the new scores 0, -1, -2 and so on for all normal pieces. Pieces produced by merges come first,
+    in the order of the merges. The other normal pieces follow, in the order of their old scores.
     """
     made = dict.fromkeys(map(text_to_string, in_order(merges)))
     rest = sorted(

@@ -1,9 +1,11 @@
-"""The parts of a ``tokenizer.json`` that was converted from SentencePiece (Llama 2, Mistral 7B, Gemma).
+"""The normalizer, pre-tokenizer and decoder of a ``tokenizer.json`` converted from SentencePiece.
 
-Merges join characters, spaces are written as U+2581, and a character without a token is encoded as the tokens of its bytes.
+Llama 2, Mistral 7B and Gemma have such files. In these tokenizers, merges join characters instead of bytes, and spaces are
+written as U+2581. A character without a token is encoded as the tokens of its bytes. If the vocabulary has no byte tokens,
+the character becomes the unknown token.
 
-If the vocabulary has no byte tokens, such a character becomes the unknown token. Converters have written the same rules in
-several forms. `parts_in` reads all of these forms, and `as_content` writes one of them.
+Converters have written these rules in several forms. `parts_in` reads all of these forms, and `as_content` writes one of
+them.
 """
 
 from __future__ import annotations
@@ -34,12 +36,14 @@ _BY_SCHEME = {"never": "metaspace", "always": "metaspace-always", "first": "meta
 
 
 class Parts(NamedTuple):
-    """The rules of a ``tokenizer.json`` around its model.
+    """The rules that a ``tokenizer.json`` expresses by its normalizer, pre-tokenizer and decoder.
 
     Attributes:
-        normalization: One of `hf_sgpe.splitting.normalization.METASPACES`, possibly with other steps before it.
+        normalization: One of `hf_sgpe.splitting.normalization.METASPACES`, possibly preceded by other normalizers
+            (`hf_sgpe.splitting.normalization.after`).
         cuts_at_spaces: Whether each space begins a word.
-        stripping: The spaces that decoding removes, one of `hf_sgpe.vocabulary.tokenizer_data.STRIPPINGS`.
+        stripping: The spaces that decoding removes from the beginning of a text, one of
+            `hf_sgpe.vocabulary.tokenizer_data.STRIPPINGS`.
         has_bytes: Whether the decoder joins byte tokens into characters.
     """
 
@@ -50,7 +54,7 @@ class Parts(NamedTuple):
 
 
 def is_one(content: Mapping[str, Any]) -> bool:
-    """Return whether the content of a ``tokenizer.json`` is BPE that joins characters in SentencePiece's manner."""
+    """Return whether a ``tokenizer.json`` with this content has a BPE model that joins characters, as in SentencePiece."""
     model = content["model"]
     around = [content.get(name) for name in ("normalizer", "pre_tokenizer", "decoder")]
     marks = model.get("byte_fallback") or SPACE_MARK in json.dumps(around, ensure_ascii=False)
@@ -58,10 +62,10 @@ def is_one(content: Mapping[str, Any]) -> bool:
 
 
 def parts_in(content: Mapping[str, Any]) -> Parts:
-    """Return the rules of a ``tokenizer.json`` around its model.
+    """Return the rules that the normalizer, pre-tokenizer and decoder of a ``tokenizer.json`` express.
 
     Raises:
-        NotByteLevelError: a pre-tokenizer or decoder does something that no SentencePiece model does.
+        NotByteLevelError: no SentencePiece model has this pre-tokenizer or this decoder.
     """
     normalizers = _members(content.get("normalizer"), "normalizers")
     pre_tokenizers = _members(content.get("pre_tokenizer"), "pretokenizers")
@@ -78,8 +82,8 @@ def parts_in(content: Mapping[str, Any]) -> Parts:
 
 
 def _of_metaspace(pre_tokenizers: list[Mapping[str, Any]]) -> tuple[str, bool]:
-    """Return the normalization of a single ``Metaspace`` (which replaces spaces and may put one before the text), and
-    whether the ``Metaspace`` splits text at spaces.
+    """Return two results: the normalization that the only pre-tokenizer, a ``Metaspace``, performs, and whether it splits
+    text at spaces. A ``Metaspace`` replaces spaces and may put a space before the text.
     """
     if len(pre_tokenizers) != 1 or pre_tokenizers[0]["type"] != "Metaspace":
         raise NotByteLevelError(f"its pre-tokenizer {_names(pre_tokenizers)} is not one that SentencePiece models have")
@@ -95,7 +99,7 @@ def _scheme(metaspace: Mapping[str, Any]) -> str:
 
 
 def _of_decoders(decoders: list[Mapping[str, Any]], scheme: str) -> tuple[str, bool]:
-    """Return the spaces that decoders remove, and whether the decoders join byte tokens into characters."""
+    """Return which spaces the decoders remove (see `Parts`), and whether the decoders join byte tokens into characters."""
     if len(decoders) == 1 and decoders[0]["type"] == "Metaspace" and decoders[0].get("replacement") == SPACE_MARK:
         return "none" if _scheme(decoders[0]) == "never" else "all", False
     for stripping, has_bytes in (("none", True), ("one", True), ("none", False), ("one", False)):
@@ -121,7 +125,7 @@ def _names(parts: Iterable[Mapping[str, Any]]) -> str:
 
 
 def as_content(parts: Parts) -> dict[str, Any]:
-    """Return the normalizer, pre-tokenizer and decoder of a ``tokenizer.json`` with these rules."""
+    """Return the normalizer, pre-tokenizer and decoder that express these rules in a ``tokenizer.json``."""
     scheme, steps = scheme_of(parts.normalization), steps_of(parts.normalization)
     metaspace: dict[str, Any] | None = None
     if scheme in ("metaspace", "metaspace-prefix") and not parts.cuts_at_spaces:
@@ -150,7 +154,7 @@ def check_writable(content: Mapping[str, Any]) -> None:
     """Check that a ``tokenizer.json`` can contain the normalizers of ``content``.
 
     Raises:
-        NotByteLevelError: one of the normalizers is SentencePiece's own.
+        NotByteLevelError: one of the normalizers exists only in SentencePiece.
     """
     if any(step["type"] == sentencepiece_library.KIND for step in _members(content.get("normalizer"), "normalizers")):
         raise NotByteLevelError(
@@ -165,10 +169,11 @@ def parts_of_model(model: Mapping[str, Any], rules: Parts) -> dict[str, Any]:
 
     Args:
         model: The entry ``model`` of the ``tokenizer.json``.
-        rules: The rules around the model.
+        rules: The rules of the normalizer, pre-tokenizer and decoder, from `parts_in`.
 
     Raises:
-        SGPEError: the parts of the model do not fit together.
+        SGPEError: the model and the decoder disagree on byte tokens, a byte token is missing, or the unknown token is not in
+            the vocabulary.
     """
     byte_tokens = byte_tokens_in(model["vocab"]) if model.get("byte_fallback") else ()
     if bool(byte_tokens) != rules.has_bytes and byte_tokens_in(model["vocab"]):
@@ -184,11 +189,13 @@ def parts_of_model(model: Mapping[str, Any], rules: Parts) -> dict[str, Any]:
 
 
 def check_whole_words(tokens: Iterable[bytes], merges: Sequence[tuple[bytes, bytes]]) -> None:
-    """Check that merges produce every token, so that ``ignore_merges`` has no effect.
+    """Check that merges produce every token.
+
+    If they do, the setting ``ignore_merges``, which looks up whole words in the vocabulary before merging, has no effect.
 
     Raises:
-        NotByteLevelError: no merge produces one of the tokens. Text is cut into parts smaller than words, so whole words
-            that are tokens would not be found.
+        NotByteLevelError: the merges do not produce one of the tokens. Such a token can only be found as a whole word, but
+            this package cuts text into parts smaller than words.
     """
     numbers = {token: 256 + place for place, token in enumerate(tokens)}
     words = [token for token in numbers if not is_character(token)]
@@ -201,12 +208,14 @@ def check_whole_words(tokens: Iterable[bytes], merges: Sequence[tuple[bytes, byt
 
 
 def byte_tokens_in(vocab: Mapping[str, int]) -> tuple[int, ...]:
-    """Return the ids of the 256 byte tokens, or an empty tuple if the vocabulary has no byte tokens. If only some bytes lack
-    a byte token, each of these gets the id of its ASCII character (such as the tab in Gemma 1 and 2), because the byte
-    occurs in no other character.
+    """Return the ids of the 256 byte tokens, or an empty tuple if the vocabulary has no byte tokens.
+
+    If only some bytes lack a byte token, each of these gets the id of its ASCII character. This is correct because the byte
+    occurs in no other character. An example is the tab in Gemma 1 and 2.
 
     Raises:
-        NotByteLevelError: a byte has no token, so some characters could not be encoded.
+        NotByteLevelError: a byte has neither a byte token nor an ASCII character with a token, so some characters could not
+            be encoded.
     """
     names = {byte: byte_token(byte) for byte in range(256)}
     if vocab.keys().isdisjoint(names.values()):
@@ -218,7 +227,7 @@ def byte_tokens_in(vocab: Mapping[str, int]) -> tuple[int, ...]:
 
 
 def tokens_of(texts: set[str], *, has_bytes: bool) -> dict[str, bytes]:
-    """Return the ordinary tokens (bytes) among the vocabulary strings, keyed by vocabulary string.
+    """Return a dict from vocabulary strings to the bytes of their tokens. Tokens for single bytes are left out.
 
     Args:
         texts: The vocabulary strings.

@@ -1,7 +1,8 @@
-"""``tokenizer.model``: SentencePiece's own file, with a model of the type BPE.
+"""``tokenizer.model``, the file format of SentencePiece, with a model of the type BPE.
 
 `to_tokenizer_json` returns the content of an equivalent ``tokenizer.json``, which `hf_sgpe.formats.tokenizer_json` reads. A
-model is refused if no ``tokenizer.json`` could reproduce it exactly. SentencePiece's rules become these parts:
+model is refused if no ``tokenizer.json`` could reproduce it exactly. SentencePiece calls tokens pieces. Its rules become
+these parts of the ``tokenizer.json``:
 
 - Merges: all pairs of pieces that join to a piece, in the order of the scores (`hf_sgpe.bpe.closed_pairs`).
 - Added tokens: user-defined pieces. SentencePiece finds them before all other pieces and never merges them. It searches the
@@ -9,12 +10,12 @@ model is refused if no ``tokenizer.json`` could reproduce it exactly. SentencePi
   them. User-defined runs of U+2581 become merges instead of added tokens. These merges come before all others, ordered from
   the longest run to the shortest.
 - Special tokens: control pieces. SentencePiece never finds them in text, but all loaders do.
-- SentencePiece's own normalizer: a table such as NFKC. A ``tokenizer.json`` has no such type, so a tokenizer with this
-  normalizer can encode, but cannot be saved (`hf_sgpe.kernels.sentencepiece_library`).
-- Prepend: the dummy prefix, a space that SentencePiece puts before a text, even if the text begins with a space. If the text
-  has added tokens, Prepend and the dummy prefix differ. Prepend is applied to each part between added tokens, as in
-  transformers' converter and in llama.cpp. The dummy prefix comes only before the first part, even if this part is a
-  user-defined piece.
+- SentencePiece's own normalizer: a table such as NFKC. A ``tokenizer.json`` has no normalizer of this type, so a tokenizer
+  with such a table can encode, but cannot be saved (`hf_sgpe.kernels.sentencepiece_library`).
+- Prepend: the dummy prefix, a space that SentencePiece puts before a text, even if the text begins with a space. Prepend and
+  the dummy prefix differ only in text with added tokens. Prepend is applied to each part between added tokens, as in
+  transformers' converter and in llama.cpp. SentencePiece puts the dummy prefix only before the first part, even if this part
+  is a user-defined piece.
 
 Files are read with the ``sentencepiece`` package, which contains the definition of the file format. The package parses
 32,000 pieces in two milliseconds, refuses damaged files and keeps unknown fields.
@@ -46,8 +47,7 @@ _PACKAGES = ("sentencepiece", "protobuf")
 
 
 def parsed(data: bytes, path: Path) -> Any:
-    """Parse the bytes of a file into a ``ModelProto``. SentencePiece must be able to load the model, and its type must be
-    BPE.
+    """Return the ``ModelProto`` in the bytes of a ``tokenizer.model``, after checking that SentencePiece can load it.
 
     Args:
         path: The file, for error messages.
@@ -80,11 +80,11 @@ def parsed(data: bytes, path: Path) -> Any:
 
 
 def of_pieces(pieces: Iterable[tuple[str, float, int]], *, has_prefix: bool) -> bytes:
-    """Return the content of a ``tokenizer.model`` with the given pieces. All other rules are those of Llama 2.
+    """Return the content of a ``tokenizer.model`` with the given pieces. All other settings are those of Llama 2.
 
     Args:
         pieces: Text, score and type of each piece.
-        has_prefix: Whether to put a space before a text.
+        has_prefix: Whether SentencePiece puts a space before each text.
 
     Raises:
         NotInstalledError: sentencepiece or protobuf is not installed.
@@ -103,14 +103,14 @@ def of_pieces(pieces: Iterable[tuple[str, float, int]], *, has_prefix: bool) -> 
 
 
 def to_tokenizer_json(data: bytes, path: Path, settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the content of a ``tokenizer.json`` that produces the same ids as SentencePiece.
+    """Return the content of a ``tokenizer.json`` that encodes text to the same ids as SentencePiece does with this file.
 
     Args:
         data: Content of the ``tokenizer.model``.
         path: The file, for error messages.
-        settings: Content of the ``tokenizer_config.json`` in the same folder. It determines the tokens around a text. With
-            ``legacy: false``, the dummy prefix comes only before the first part of a text, and only if this part does not
-            begin with a space.
+        settings: Content of the ``tokenizer_config.json`` in the same folder. It determines which special tokens are put
+            before and after a text. With ``legacy: false``, the dummy prefix comes only before the first part of a text, and
+            only if this part does not begin with a space.
 
     Raises:
         SGPEError: the file is damaged.
@@ -175,11 +175,11 @@ def _added_token(id: int, text: str, **flags: bool) -> dict[str, Any]:
 
 
 def _more_added(settings: Mapping[str, Any], names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the added tokens of the settings, with their flags: tokens that are not pieces, and tokens that are also
-    pieces.
+    """Return all added tokens that the settings list, as entries of a ``tokenizer.json`` keyed by text. Some of them are
+    also pieces of the model.
 
     Raises:
-        SGPEError: the settings contain a different text for the id of a piece.
+        SGPEError: for the id of a piece, the settings contain another text than the model.
     """
     more: dict[str, dict[str, Any]] = {}
     for key, token in sorted((settings.get("added_tokens_decoder") or {}).items(), key=lambda item: int(item[0])):
@@ -195,10 +195,10 @@ def _more_added(settings: Mapping[str, Any], names: Sequence[str]) -> dict[str, 
 
 
 def _check_normalizer(model: Any) -> None:
-    """Check that text is normalized only before encoding, and that spaces are written as U+2581 before words.
+    """Check that decoding does not change characters, and that the model writes spaces as U+2581 before words.
 
     Raises:
-        NotByteLevelError: hf_sgpe does not support the normalizer.
+        NotByteLevelError: hf_sgpe does not support one of the model's settings.
     """
     spec = model.normalizer_spec
     if model.denormalizer_spec.precompiled_charsmap:
@@ -216,27 +216,28 @@ def _check_normalizer(model: Any) -> None:
 def _user_defined(
     pieces: Sequence[str], *, can_grow: bool, with_prefix: bool, removes_spaces: bool, changes_characters: bool
 ) -> tuple[list[str], dict[str, bool]]:
-    """Return two results. The first contains the user-defined pieces that are runs of U+2581. The second contains, for each
-    other user-defined piece, whether this piece is found after normalization.
+    """Return two results that divide the user-defined pieces. The first lists the runs of U+2581 that merges can make. The
+    second maps each other piece to a flag. The flag is True if the piece is searched in normalized text, and False if it is
+    searched in the original text.
 
     A piece with a space is in neither result. SentencePiece never finds such a piece, because SentencePiece replaces the
     spaces of a text before the search.
 
     Raises:
-        NotByteLevelError: a ``tokenizer.json`` would not find the pieces in the same places.
+        NotByteLevelError: no ``tokenizer.json`` would find the pieces at the same positions of a text as SentencePiece.
     """
     pieces = [piece for piece in pieces if " " not in piece]
     marked = [piece for piece in pieces if SPACE_MARK in piece]
     runs = sorted((piece for piece in marked if set(piece) == {SPACE_MARK} and len(piece) > 1), key=len)
     if pieces and changes_characters:
         raise NotByteLevelError(
-            f"it has the user-defined piece {pieces[0]!r}, which its normalizer does not change, and a normalizer that "
-            "changes characters around it"
+            f"its normalizer changes characters, but not those of its user-defined piece {pieces[0]!r}: no tokenizer.json "
+            "can do both"
         )
     if pieces and with_prefix and removes_spaces:
         raise NotByteLevelError(
-            f"it has the user-defined piece {pieces[0]!r}, a dummy prefix, and removes extra spaces: no tokenizer.json can "
-            "do all three"
+            f"it has the user-defined piece {pieces[0]!r} and a dummy prefix, and it removes extra spaces: no "
+            "tokenizer.json can do all three"
         )
     # A run grows by one mark at a time. This makes the longest run only if there is a run of every length.
     if can_grow and len(runs) == len(marked) and [len(run) for run in runs] == [*range(2, len(runs) + 2)]:
@@ -250,17 +251,19 @@ def _user_defined(
 
 
 def _growing(runs: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield merges by which a run of U+2581 grows from the left, ordered from the longest run to the shortest."""
+    """Yield the merges that make runs of U+2581, ordered from the longest run to the shortest. In text, a run then grows
+    from the left.
+    """
     parts = {SPACE_MARK, *runs}
     for run in reversed(runs):
         yield from pairs_of(run, parts)
 
 
 def _merges(model: Any, vocab: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    """Yield all pairs of pieces that join to a normal piece, in SentencePiece's order.
+    """Yield all pairs of pieces that join to a normal piece, in the order in which SentencePiece merges them.
 
     Raises:
-        NotByteLevelError: no list of merges can have SentencePiece's order.
+        NotByteLevelError: no list of merges gives the same result as SentencePiece.
     """
     kinds = {piece.piece: piece.type for piece in model.pieces}
     normal = {piece.piece: piece.score for piece in model.pieces if piece.type == NORMAL}
@@ -272,7 +275,8 @@ def _merges(model: Any, vocab: Mapping[str, int]) -> Iterator[tuple[str, str]]:
     for piece, kind in kinds.items():
         if kind == UNUSED and len(piece) > 1 and pairs_of(piece, parts):
             raise NotByteLevelError(
-                f"its unused piece {piece!r} is joined and cut again in encoding, but a tokenizer.json cannot do this"
+                f"its unused piece {piece!r} is merged and then split again by SentencePiece, but a tokenizer.json "
+                "cannot do this"
             )
     ordered = sorted(made, key=lambda piece: (-normal[piece], -len(piece), vocab[piece]))
     for _, group in groupby(ordered, key=normal.__getitem__):
@@ -289,13 +293,14 @@ def _merges(model: Any, vocab: Mapping[str, int]) -> Iterator[tuple[str, str]]:
 
 
 def _check_equals(equal: list[str], ordered: list[str]) -> None:
-    """Check that all pieces with the same score are runs of one character, sorted by length.
+    """Check that pieces with equal scores are runs of a single character, whose order a list of merges can express.
 
-    The runs of spaces in Mistral's files have equal scores.
+    For example, the runs of spaces in Mistral's files have equal scores. ``equal`` contains the pieces with the same score,
+    and ``ordered`` contains all pieces that merges make.
 
     Raises:
-        NotByteLevelError: other pieces have the same score. SentencePiece would merge the leftmost piece first, whatever the
-            position of this piece in the file.
+        NotByteLevelError: one of the pieces is no such run, or another piece contains the repeated character. Among equal
+            scores, SentencePiece merges the leftmost piece of the text first, which no list of merges can express.
     """
     if len(equal) == 1:
         return
@@ -311,8 +316,8 @@ def _check_equals(equal: list[str], ordered: list[str]) -> None:
 
 
 def _around(model: Any, normalization: str) -> dict[str, Any]:
-    """Return the normalizer, pre-tokenizer and decoder. Like the model, they remove extra spaces or keep them. Tokens for
-    bytes are decoded only if the model has such tokens.
+    """Return the normalizer, pre-tokenizer and decoder of the ``tokenizer.json``. They remove extra spaces if the model
+    does. The decoder decodes byte tokens if the model has byte tokens.
     """
     table = model.normalizer_spec.precompiled_charsmap
     # Of the normalizers of a tokenizer.json, Precompiled and NFKC differ from SentencePiece's table, so neither is exact.
@@ -332,7 +337,8 @@ def _around(model: Any, normalization: str) -> dict[str, Any]:
 
 
 def _template(model: Any, vocab: Mapping[str, int], settings: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the template with the tokens that the settings require, or None if they require no tokens.
+    """Return the post-processor that adds the BOS and EOS tokens that the settings require. Return None if they require
+    neither.
 
     The classes of Llama and Gemma put a BOS token before a text unless ``add_bos_token`` is false.
     """
@@ -364,6 +370,6 @@ def _template(model: Any, vocab: Mapping[str, int], settings: Mapping[str, Any])
 
 
 def _named(token: Any) -> str | None:
-    """Return the text of a special token. In the settings, a special token is a string or an object."""
+    """Return the text of a special token, which is a string or an object in the settings. Return None for other values."""
     content = token.get("content") if isinstance(token, dict) else token
     return content if isinstance(content, str) else None

@@ -1,4 +1,6 @@
-"""``tekken.json``, Mistral's tokenizer format: the ranks of tiktoken with a split pattern and special tokens."""
+"""``tekken.json``, Mistral's tokenizer format. It contains tokens with ranks, as in tiktoken, a split pattern and special
+tokens.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ _ROLES = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>", "pad_to
 
 
 def is_one(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file name is that of a file in this format, by the rule of mistral_common.
+    """Return whether a file has this format, judged only by its name, as in mistral_common.
 
     >>> is_one("tekken.json"), is_one("tekken_240911.json"), is_one("tokenizer.json")
     (True, True, False)
@@ -37,10 +39,10 @@ def is_one(path: str | os.PathLike[str]) -> bool:
 
 
 def read(path: Path) -> TokenizerData:
-    """Return the tokenizer of a ``tekken.json``, with ``<s>`` before each text if special tokens are added.
+    """Return the tokenizer in a ``tekken.json``. If special tokens are added, it puts ``<s>`` before each text.
 
-    Special tokens have the first ids. As in mistral_common, tokens beyond the default size of the vocabulary are left out.
-    If an id is reserved for a special token but unused, its token gets a name such as ``<SPECIAL_20>``.
+    Special tokens have the lowest ids. As in mistral_common, tokens beyond the file's ``default_vocab_size`` are left out.
+    Each id that is reserved for a special token but unused gets a token with a name such as ``<SPECIAL_20>``.
 
     Raises:
         SGPEError: the file is damaged.
@@ -69,7 +71,9 @@ def read(path: Path) -> TokenizerData:
 
 
 def _special_tokens(content: Mapping[str, Any], number: int) -> dict[str, int]:
-    """Return the ids of all special tokens, keyed by text. Special tokens of unused ids are included."""
+    """Return the ids from 0 to ``number`` - 1, keyed by the texts of their special tokens. Unused ids get a placeholder
+    text.
+    """
     listed = content.get("special_tokens")
     if listed is None:
         named = dict(enumerate(_FIRST_SPECIAL_TOKENS))

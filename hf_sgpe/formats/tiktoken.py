@@ -1,10 +1,11 @@
 """``.tiktoken`` files, and tokenizers of the ``tiktoken`` package.
 
 tiktoken has no list of merges. It merges any two neighbours whose concatenation is a token, and begins with the token of
-lowest rank. It has a single split pattern and no normalization. If tiktoken would not return the same tokens as a tokenizer,
-the tokenizer is refused. In tiktoken, the rank of a token is also its id. If the ids of a tokenizer differ from its ranks,
-as in an extended tokenizer, the tokenizer cannot be written to a file. For such a tokenizer, `to_tiktoken` returns an
-encoding that maps ranks to ids.
+lowest rank. It has a single split pattern and no normalization. This module refuses a tokenizer for which tiktoken would
+return other tokens.
+
+In tiktoken, the rank of a token is also its id. A tokenizer whose ids differ from its ranks, such as an extended tokenizer,
+cannot be written to a file. For such a tokenizer, `to_tiktoken` returns an encoding that maps ranks to ids.
 """
 
 from __future__ import annotations
@@ -33,10 +34,11 @@ if TYPE_CHECKING:
 
 
 def write(tokenizer: TokenizerData, path: str | os.PathLike[str]) -> None:
-    """Write the tokens and their ids in ascending order of ids. Special tokens and added tokens are left out.
+    """Write the tokens and their ids to a ``.tiktoken`` file, in ascending order of ids. Special tokens and added tokens are
+    left out.
 
     Raises:
-        SGPEError: tiktoken would return other tokens.
+        SGPEError: tiktoken would return other tokens, or the ids are not in the order of the merges.
     """
     one_pattern(tokenizer.splitting)  # for its errors
     ranks = _ranks(tokenizer)
@@ -53,7 +55,8 @@ def write(tokenizer: TokenizerData, path: str | os.PathLike[str]) -> None:
 def read(
     path: str | os.PathLike[str], *, pattern: str = "cl100k", special_tokens: Mapping[str, int] | None = None
 ) -> TokenizerData:
-    """Return the tokenizer of a ``.tiktoken`` file. The file contains neither the split pattern nor the special tokens.
+    """Return the tokenizer in a ``.tiktoken`` file. The file contains neither the split pattern nor the special tokens, so
+    both are arguments.
 
     Args:
         pattern: Name of one of `SPLIT_PATTERNS`, or a regex.
@@ -96,13 +99,13 @@ def read_ranks(path: Path) -> dict[bytes, int]:
 
 
 def of_ranks(ranks: Mapping[bytes, int], *, first_id: int = 0, **parts: Any) -> TokenizerData:
-    """Return a tokenizer that encodes every text to the same tokens as tiktoken with these ranks.
+    """Return a tokenizer that encodes every text to the same tokens as tiktoken does with these ranks.
 
     Args:
-        first_id: Id of the token of rank 0.
+        first_id: Id of the token with rank 0. The id of each other token is ``first_id`` plus its rank.
 
     Raises:
-        SGPEError: the parts do not form a valid tokenizer.
+        SGPEError: the ranks and ``parts``, the other arguments of `TokenizerData`, do not form a valid tokenizer.
     """
     merges, unreachable = _merges(ranks)
     vocab = {token: rank + first_id for token, rank in ranks.items()}
@@ -110,14 +113,16 @@ def of_ranks(ranks: Mapping[bytes, int], *, first_id: int = 0, **parts: Any) -> 
 
 
 def holds_ranks(path: Path) -> bool:
-    """Return whether a file begins with a token in base64 and its rank. Llama 3's ``tokenizer.model`` is such a file."""
+    """Return whether a file has the format of ``.tiktoken`` files, like Llama 3's ``tokenizer.model``. Only its first line
+    is checked.
+    """
     with path.open("rb") as opened:
         return re.match(rb"[A-Za-z0-9+/]+=* [0-9]+\r?\n", opened.read(1024)) is not None
 
 
 def to_tiktoken(tokenizer: TokenizerData, name: str = "hf_sgpe") -> Encoding:
-    """Return the tokenizer as an encoding of the ``tiktoken`` package. The encoding returns the same ids for normalized
-    text.
+    """Return an ``Encoding`` of the ``tiktoken`` package that returns the same ids as the tokenizer. The encoding does not
+    normalize text, so its input must be normalized already.
 
     Raises:
         SGPEError: tiktoken is not installed, or would return other ids.
@@ -146,8 +151,8 @@ def to_tiktoken(tokenizer: TokenizerData, name: str = "hf_sgpe") -> Encoding:
 
 
 def one_pattern(splitting: Splitting) -> str:
-    """Return a single split pattern that matches all words of a splitting. The pattern also matches the text between the
-    matches of the splitting's own pattern.
+    """Return a single regex that splits text into the same words as ``splitting``. The regex matches all of the text, also
+    where the splitting's own pattern matches nothing.
 
     For the recipe ``hybrid``, each word of the scripts is a separate match, and no other match extends into it.
 
@@ -174,8 +179,8 @@ _MATCHES_SOME_CHARACTER = re.compile(r"\[(?:\\.|[^\]\\])+\]|\\p\{\w+\}|\\[sS]| "
 
 
 def _ranks(tokenizer: TokenizerData) -> dict[bytes, int]:
-    """Return ranks, keyed by token, in the order of merging, as tiktoken requires. In most tokenizers, the rank of a token
-    is its id.
+    """Return the rank of each token, keyed by token. A token that is merged earlier has a lower rank, as tiktoken requires.
+    In most tokenizers, the rank of a token is its id.
     """
     vocab, merges = tokenizer.vocab, tokenizer.merges
     made: dict[bytes, int] = {}
@@ -192,8 +197,8 @@ def _ranks(tokenizer: TokenizerData) -> dict[bytes, int]:
 
 
 def _last_merge(token: bytes, rank_of: Mapping[tuple[bytes, bytes], int], otherwise: int) -> int:
-    """Merge the bytes of a token, and return the rank of the last merge. If several merges make the token, this is the merge
-    that is applied in text.
+    """Return the rank of the merge that makes a token in text, for a token that several merges can make. This is the last
+    merge if all merges are applied to the token's bytes. If these merges do not make the token, return ``otherwise``.
     """
     pieces = [token[place : place + 1] for place in range(len(token))]
     last: float = otherwise
@@ -206,7 +211,7 @@ def _last_merge(token: bytes, rank_of: Mapping[tuple[bytes, bytes], int], otherw
 
 
 def _check(tokenizer: TokenizerData, ranks: Mapping[bytes, int]) -> None:
-    """Check that tiktoken's rule produces the same tokens as the merges of this tokenizer."""
+    """Check that tiktoken, with these ranks, encodes every text to the same tokens as the tokenizer."""
     for byte in sorted(BYTES_OF_TEXT):
         if bytes([byte]) not in ranks:
             raise SGPEError(
@@ -227,11 +232,13 @@ def _check(tokenizer: TokenizerData, ranks: Mapping[bytes, int]) -> None:
 
 
 def _merges(ranks: Mapping[bytes, int]) -> tuple[list[tuple[bytes, bytes]], list[bytes]]:
-    """Return merges that are equivalent to tiktoken's rule, and the tokens that these merges cannot make.
+    """Return a list of merges that gives the same tokens as tiktoken with these ranks. Also return the tokens that these
+    merges cannot make.
 
-    Apply all merges of lower rank to the bytes of a token. If two pieces remain, the token needs only the merge of these
-    two, because in longer text the token is made from the same pieces or not at all. For other tokens (678 tokens of Llama
-    3), the result contains every pair of tokens that joins to the token, because a later merge may make such a pair.
+    For each token, all merges of lower rank are applied to its bytes. If two tokens remain, the list contains only the merge
+    of these two. This is enough, because in longer text the token is made from the same two tokens or not at all. For each
+    other token, the list contains every pair of tokens that joins to it, because a later merge may make such a pair. Llama 3
+    has 678 of these other tokens.
     """
     ranked = sorted(ranks.items(), key=lambda item: item[1])
     longer = [token for token, _ in ranked if len(token) > 1]
@@ -257,7 +264,7 @@ def _merges(ranks: Mapping[bytes, int]) -> tuple[list[tuple[bytes, bytes]], list
 
 
 def _renumbered(encoding: Encoding, tokenizer: TokenizerData, ranks: Mapping[bytes, int]) -> Encoding:
-    """Return the same encoding with the tokenizer's ids instead of ranks."""
+    """Return an encoding that returns the tokenizer's ids where ``encoding`` returns ranks."""
     from tiktoken import Encoding
 
     specials = tokenizer.added_ids
@@ -285,7 +292,7 @@ def _renumbered(encoding: Encoding, tokenizer: TokenizerData, ranks: Mapping[byt
 
 
 class _Core:
-    """The kernel of tiktoken with the tokenizer's ids instead of ranks."""
+    """A wrapper of tiktoken's native encoder. It takes and returns the tokenizer's ids instead of ranks."""
 
     def __init__(self, core: Any, ids: Mapping[int, int]) -> None:
         self._core = core

@@ -1,4 +1,4 @@
-"""Tokenizer classes of transformers that define their split pattern in code. Their vocabulary files do not contain it."""
+"""Split patterns of the tokenizer classes in transformers that define their pattern in code, not in the vocabulary files."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ MODEL_FILE = "config.json"
 
 @dataclass(frozen=True)
 class TokenizerClass:
-    """The part of a tokenizer that the code of its class defines.
+    """The properties of a tokenizer that are defined by the code of its class in transformers, not by its files.
 
     Attributes:
         pattern: Name of the split pattern.
         normalization: ``none`` or ``nfc``.
-        roles: Special tokens, keyed by role. As in ``tokenizer_config.json``, a special token is a text, or an object with
+        roles: Special tokens, keyed by role. As in ``tokenizer_config.json``, a special token is a string, or an object with
             flags.
-        puts_around: Whether a text is put between the ``cls_token`` and the ``sep_token``, as in RoBERTa.
-        special_tokens: Special tokens that get the ids after the last token of the file. Special tokens of ``roles`` need
-            not be listed here.
+        puts_around: Whether encoding puts the ``cls_token`` before a text and the ``sep_token`` after it, as in RoBERTa.
+        special_tokens: Special tokens that get the ids after the last token of the vocabulary file. The tokens in ``roles``
+            need not be repeated here.
     """
 
     pattern: str
@@ -77,10 +77,11 @@ _OF_MODELS = {
 
 
 def class_name_of(folder: Path) -> str | None:
-    """Return the name of the tokenizer class in the settings of a folder, without ``Fast``. Return None if the settings name
-    no class.
+    """Return the name of the class in transformers for the tokenizer in a folder, without a trailing ``Fast``. Return None
+    if the folder's settings do not determine a class.
 
-    If ``tokenizer_config.json`` names no class, the model type in ``config.json`` determines the class, as in transformers.
+    If neither ``tokenizer_config.json`` nor ``config.json`` names the class, the model type in ``config.json`` determines
+    it, as in transformers.
     """
     model = optional_json(folder / MODEL_FILE)
     name = optional_json(folder / CONFIG_FILE).get("tokenizer_class") or model.get("tokenizer_class")

@@ -24,7 +24,7 @@ _OF_LOADING = ("is_local", "local_files_only", "backend", "files_loaded")
 
 
 def for_every_loader(settings: Mapping[str, Any], chat_template: str | None = None) -> dict[str, Any]:
-    """Return the settings of a tokenizer in a form that every loader reads.
+    """Return the content of a ``tokenizer_config.json`` that every loader understands in the same way.
 
     Args:
         settings: Content of the ``tokenizer_config.json`` of any tokenizer that has a ``tokenizer.json``.
@@ -56,12 +56,13 @@ def for_every_loader(settings: Mapping[str, Any], chat_template: str | None = No
 def config_files(
     settings: Mapping[str, Any], chat_template: str | None = None, *, own_class: str | None = None
 ) -> dict[str, str]:
-    """Return the settings files of a tokenizer as a dict from file names to texts.
+    """Return a dict from file names to file contents: ``tokenizer_config.json``, and the Python file that it names.
 
     Args:
         settings: See `for_every_loader`.
         chat_template: See `for_every_loader`.
-        own_class: Name of a tokenizer class of this package, or None for the class that every loader knows.
+        own_class: Name of the tokenizer class of this package to write; no Python file is needed then. None means the class
+            that every loader knows.
     """
     content = for_every_loader(settings, chat_template)
     if own_class is not None:

@@ -47,14 +47,14 @@ _WITHOUT_DEFAULTS = ("PreTrainedTokenizerFast", "TokenizersBackend")
 
 @dataclass(frozen=True)
 class TokenizerFolder:
-    """The files of a tokenizer.
+    """The files of a tokenizer, and what they say about its model.
 
     Attributes:
-        name: The path or repository as the user wrote it.
+        name: The path or the Hub repository, as the user wrote it.
         content: Content of ``tokenizer.json``. If there is no such file, this content is translated from the tokenizer's
             format.
-        settings: Content of ``tokenizer_config.json``. Roles that this file lacks come from ``special_tokens_map.json`` or,
-            if they are missing there as well, from the tokenizer's class in transformers.
+        settings: Content of ``tokenizer_config.json``. If a role such as ``eos_token`` is missing, it is taken from
+            ``special_tokens_map.json``. If it is missing there, too, it comes from the tokenizer's class in transformers.
         files: Texts of the tokenizer's other files, keyed by file name.
         data: The tokenizer that the files describe.
         sentencepiece: Content of SentencePiece's ``tokenizer.model``, or None if there is no such file.
@@ -62,8 +62,9 @@ class TokenizerFolder:
             the metadata of a trimmed tokenizer. None if there is neither.
         model_ids: The token ids in the model's ``config.json``, such as ``image_token_id``. Some of these ids may have no
             token.
-        row_size: Number of model parameters for one token, computed from the model's ``config.json``: the token's row of the
-            embedding and, unless the two tables are tied, the token's row of the output table. None if there is no model.
+        row_size: Number of model parameters that one token needs, computed from the model's ``config.json``. These are the
+            parameters in the token's row of the embedding. If the output table is not tied to the embedding, the token's row
+            of the output table is counted, too. None if there is no model.
     """
 
     name: str
@@ -78,7 +79,7 @@ class TokenizerFolder:
 
     @classmethod
     def read(cls, path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -> TokenizerFolder:
-        """Read a folder, the vocabulary file in a folder, or a repository on the Hub.
+        """Read a tokenizer from a folder, from the vocabulary file in a folder, or from a repository on the Hub.
 
         Raises:
             SGPEError: the tokenizer is missing, damaged or not BPE, or a ``tokenizer.json`` cannot express its normalizer.
@@ -113,7 +114,7 @@ class TokenizerFolder:
 
     @classmethod
     def of(cls, data: TokenizerData) -> TokenizerFolder:
-        """Return the files in which a tokenizer is saved. The attribute ``name`` comes from the tokenizer's metadata."""
+        """Return the files that saving ``data`` would write. The attribute ``name`` comes from the tokenizer's metadata."""
         template = data.chat_template
         return cls(
             str(data.metadata.get("name", "")),
@@ -126,8 +127,8 @@ class TokenizerFolder:
         )
 
     def with_vocabulary_of(self, data: TokenizerData) -> TokenizerFolder:
-        """Return this folder with the vocabulary of ``data``. ``data`` is the same tokenizer with more tokens, and perhaps
-        with a different split.
+        """Return a copy of this folder with the vocabulary, merges and split pattern of ``data``. ``data`` is an extended or
+        trimmed version of this folder's tokenizer.
         """
         model = {
             **self.content["model"],
@@ -145,11 +146,13 @@ class TokenizerFolder:
     def trimmed(
         self, scripts: Iterable[str], *, ids: str = KEEP, use: Sequence[int] | None = None
     ) -> tuple[TokenizerFolder, Trimming]:
-        """Return this folder without the tokens of some scripts, or without the tokens that a corpus does not need. For
-        arguments, see `hf_sgpe.vocabulary.trimming.trimmed`.
+        """Return a copy of this folder without the tokens of some scripts, or without the tokens that a corpus does not
+        need. Also return a description of what was removed.
+
+        For the arguments, see `hf_sgpe.vocabulary.trimming.trimmed`.
 
         Raises:
-            SGPEError: `trimmed` raises an error, or ids would change although a file names an id that has no token.
+            SGPEError: `trimmed` raises an error; or ids would change, but ``config.json`` names an id that has no token.
         """
         trimming = trimmed(self.data, scripts, ids=ids, rows=self.rows, model_ids=self.model_ids, use=use)
         if ids == KEEP:
@@ -157,7 +160,9 @@ class TokenizerFolder:
         return self._with_ids(trimming.ids).with_vocabulary_of(trimming.tokenizer), trimming
 
     def _with_ids(self, ids: Mapping[int, int]) -> TokenizerFolder:
-        """Return this folder with new ids everywhere except in ``data``. ``ids`` is a dict from old ids to new ids."""
+        """Return a copy of this folder with new ids in all files, but with the old ``data``. ``ids`` is a dict from old ids
+        to new ids.
+        """
         taken = self.data.ids
         for id in sorted(self.model_ids):
             if id >= 0 and id not in taken:
@@ -177,8 +182,8 @@ class TokenizerFolder:
         )
 
     def _sentencepiece_of(self, data: TokenizerData) -> bytes | None:
-        """Return the ``tokenizer.model`` for ``data``. Return None if this folder has no such file, or if the file cannot
-        produce the same ids.
+        """Return the content of a ``tokenizer.model`` for ``data``. Return None if this folder has no ``tokenizer.model``,
+        or if SentencePiece could not return the same ids with the new file.
         """
         if self.sentencepiece is None:
             return None
@@ -205,7 +210,8 @@ class TokenizerFolder:
 def _of_its_class(folder: Path, settings: Mapping[str, Any], data: TokenizerData) -> dict[str, Any]:
     """Return the settings that come from the tokenizer's class in transformers, such as GPT-2's end-of-text token.
 
-    An extended tokenizer is not an instance of this class, so its files must contain these settings.
+    An extended tokenizer is not an instance of this class, so its files must contain these settings. If transformers cannot
+    load the tokenizer, return an empty dict.
     """
     name = settings.get("tokenizer_class")
     if name in _WITHOUT_DEFAULTS:
@@ -226,7 +232,7 @@ def _of_its_class(folder: Path, settings: Mapping[str, Any], data: TokenizerData
 
 
 def _without_tokens(settings: Mapping[str, Any], gone: Collection[str]) -> dict[str, Any]:
-    """Return the settings without those added tokens that an extended tokenizer no longer has."""
+    """Return the settings without the added tokens in ``gone``."""
     if not gone:
         return dict(settings)
     kept = dict(settings)
@@ -240,15 +246,15 @@ def _without_tokens(settings: Mapping[str, Any], gone: Collection[str]) -> dict[
 
 
 def model_rows(config: Mapping[str, Any]) -> int | None:
-    """Return the number of rows of a model's embedding, from the model's ``config.json``. Return None if the file contains
-    no such number.
+    """Return the number of rows of a model's embedding, given the content of the model's ``config.json``. Return None if
+    this content has no such number.
     """
     sizes = [part.get("vocab_size") for part in (config, config.get("text_config") or {}) if isinstance(part, Mapping)]
     return next((size for size in sizes if isinstance(size, int)), None)
 
 
 def _row_size(config: Mapping[str, Any]) -> int | None:
-    """Return the number of model parameters in all rows that belong to one token."""
+    """Return the number of model parameters that one token needs (see `TokenizerFolder`), or None if it is unknown."""
     for part in (config.get("text_config") or {}, config):
         width = part.get("hidden_size", part.get("n_embd"))
         if isinstance(width, int):

@@ -1,9 +1,10 @@
 """``tokenizer.json`` and related files: the tokenizer format of Hugging Face libraries.
 
-Written files contain only `ByteLevel`, `BPE`, and the `Split`s that find words, so that every runtime returns the same ids.
-Two kinds of files can be read: byte-level BPE with these parts, and BPE in the style of SentencePiece
+Two kinds of files are supported. The first is byte-level BPE. It is written only with `ByteLevel`, `BPE`, and the `Split`s
+that find words, so that every runtime returns the same ids. The second is BPE in the style of SentencePiece
 (`hf_sgpe.formats.sentencepiece_json`). A tokenizer that this package cannot reproduce exactly is refused, and the message
-names the unsupported component. Truncation and padding are options of a call, so a file's settings for them are ignored.
+names the unsupported component. A file's settings for truncation and padding are ignored, because both are options of each
+call.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ TOKENIZER_FILE, CHAT_TEMPLATE_FILE = "tokenizer.json", "chat_template.jinja"
 
 
 def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
-    """Return the content of ``tokenizer.json``."""
+    """Return the content of the ``tokenizer.json`` for a tokenizer."""
     added = sorted(tokenizer.added_ids.items(), key=lambda item: item[1])
     if len({id for _, id in added}) < len(added):
         raise SGPEError("two added tokens have the same id, and a tokenizer.json can contain only one of them")
@@ -91,7 +92,7 @@ def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
 
 
 def config(tokenizer: TokenizerData) -> dict[str, Any]:
-    """Return the content of ``tokenizer_config.json``. An `SGPETokenizerFast` has the same settings."""
+    """Return the content of the ``tokenizer_config.json`` for a tokenizer. An `SGPETokenizerFast` has the same settings."""
     return for_every_loader(_settings(tokenizer), tokenizer.chat_template)
 
 
@@ -111,8 +112,8 @@ def check_folder(directory: str | os.PathLike[str], *, with_chat_template: bool 
     loaded.
 
     Args:
-        with_chat_template: Whether the tokenizer has a chat template. If it has one, its file will replace an existing chat
-            template file.
+        with_chat_template: Whether the tokenizer has a chat template. If it does, an existing chat template file will be
+            replaced; otherwise, such a file is an error.
 
     Raises:
         SGPEError: the name of the folder is empty; or the folder contains files of another tokenizer, and loaders would mix
@@ -144,7 +145,7 @@ def write(tokenizer: TokenizerData, directory: Path) -> None:
 
 
 def save(tokenizer: TokenizerData, directory: str | os.PathLike[str]) -> None:
-    """Write a folder that ``AutoTokenizer`` loads. If saving fails, nothing is written.
+    """Save a tokenizer as a folder that ``AutoTokenizer`` can load. If saving fails, nothing is written.
 
     Raises:
         SGPEError: the folder contains files of another tokenizer, and loaders would mix them with the new tokenizer.
@@ -169,9 +170,9 @@ def read(path: Path) -> TokenizerData:
 
 
 def json_contents(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Return the content of a ``tokenizer.json`` and of the ``tokenizer_config.json`` in the same folder. The second result
-    is None if there is no ``tokenizer_config.json``. The content of a ``tokenizer.json`` written by the tutorial is
-    translated to the valid format.
+    """Return the content of a ``tokenizer.json`` and the content of the ``tokenizer_config.json`` in the same folder. The
+    second result is None if there is no ``tokenizer_config.json``. If the tutorial wrote the ``tokenizer.json``, its content
+    is made valid (`hf_sgpe.formats.tutorial_files`).
     """
     content, config = read_json(path), path.with_name(CONFIG_FILE)
     content = tutorial_files.translated(content, path) if tutorial_files.is_one(content) else content
@@ -179,7 +180,9 @@ def json_contents(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
 
 
 def from_contents(path: Path, content: Mapping[str, Any], settings: Mapping[str, Any] | None) -> TokenizerData:
-    """Build the tokenizer at ``path`` from the result of `json_contents` and the chat template in the same folder."""
+    """Return the tokenizer at ``path``, given the result of `json_contents`. The chat template in the same folder is read,
+    too.
+    """
     template = path.with_name(CHAT_TEMPLATE_FILE)
     parts = {"chat_template": read_utf8(template)} if template.exists() else {}
     return from_content(content, path, settings, path.with_name(CONFIG_FILE), **parts)
@@ -192,7 +195,7 @@ def from_content(
     settings_path: Path | None = None,
     **parts: Any,
 ) -> TokenizerData:
-    """Return the tokenizer that already parsed files describe. Error messages name the faulty file.
+    """Return the tokenizer that files describe, given their parsed contents. Error messages name the faulty file.
 
     Args:
         content: Content of the ``tokenizer.json`` at ``path``.
@@ -214,7 +217,9 @@ def from_content(
 
 @contextmanager
 def errors_name(path: Path) -> Iterator[None]:
-    """Put the file's path before the message of each error that the ``with`` block raises about the file's content."""
+    """Turn errors that the ``with`` block raises about a file's content into an `SGPEError` whose message begins with
+    ``path``.
+    """
     try:
         yield
     except SGPEError as error:
@@ -264,7 +269,7 @@ def checked_length(length: Any) -> int | None:
     express "no limit" as 10 ** 30.
 
     Raises:
-        SGPEError: ``length`` is not a number of tokens.
+        SGPEError: ``length`` is not a whole number of at least 0.
     """
     if length is None or (isinstance(length, (int, float)) and length > 10**20):
         return None
@@ -285,7 +290,7 @@ def checked_metadata(metadata: Any, where: str) -> dict[str, Any]:
 
 
 def from_transformers(tokenizer: PreTrainedTokenizerFast) -> TokenizerData:
-    """Return a transformers tokenizer in its current state, with its roles and its chat template.
+    """Convert a transformers tokenizer in its current state. The result has the same special token roles and chat template.
 
     Raises:
         NotByteLevelError: the tokenizer cannot be read exactly.
@@ -306,7 +311,7 @@ def from_dict(content: Mapping[str, Any]) -> TokenizerData:
 
     Raises:
         NotByteLevelError: the tokenizer has a part that `TokenizerData` cannot reproduce exactly.
-        SGPEError: the parts of the tokenizer do not fit together.
+        SGPEError: parts of the tokenizer contradict each other.
     """
     return TokenizerData(**_parts_of(content))
 
@@ -327,7 +332,7 @@ def _parts_of(content: Mapping[str, Any]) -> dict[str, Any]:
         rules = sentencepiece_json.parts_in(content)
         normalization, more = rules.normalization, sentencepiece_json.parts_of_model(model, rules)
     elif (content.get("decoder") or {}).get("type") != "ByteLevel":
-        raise NotByteLevelError("its decoder is not ByteLevel, and its model has no tokens of bytes (byte_fallback)")
+        raise NotByteLevelError("its decoder is not ByteLevel, and its model has no byte tokens (byte_fallback)")
     else:
         normalization = _normalization(content.get("normalizer"))
     has_bytes = bool(more.get("byte_tokens"))

@@ -17,7 +17,7 @@ from hf_sgpe.vocabulary.special_tokens import bos_eos_template_of, roles_of
 
 
 def is_one(content: Mapping[str, Any]) -> bool:
-    """Return whether a file with this content was written by the tutorial's ``save()``."""
+    """Return whether a ``tokenizer.json`` with this content was written by the tutorial's ``save()``."""
     return content.get("type") == "BPE" and "model" in content and "pre_tokenizer" not in content
 
 

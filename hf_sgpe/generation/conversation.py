@@ -22,7 +22,8 @@ class Chat:
     Attributes:
         messages: Messages so far, each with ``role`` and ``content``, without the system prompt.
         system_prompt: Text of the system message, or None.
-        stop_ids: The token that the template writes after an answer. Generation stops at this token.
+        stop_ids: A tuple with the id of the special token that the template writes after an answer, where generation stops.
+            The tuple is empty if there is no such token.
         template: The Jinja source of the chat template.
     """
 
@@ -56,8 +57,8 @@ class Chat:
         return self._answered(messages, self.answer(messages, options))
 
     def answer(self, messages: Sequence[Mapping[str, str]], options: GenerationOptions | None = None) -> Iterator[str]:
-        """Return an iterator over the pieces of the answer to ``messages``. These messages are not added to the
-        conversation.
+        """Return an iterator over the pieces of the answer to ``messages``. Neither these messages nor the answer are added
+        to the conversation.
 
         Raises:
             SGPEError: a message is incomplete, or the messages are too long. This is checked before the model runs.
@@ -65,7 +66,9 @@ class Chat:
         return self._stream(self.encode(messages), self.ending(options or GenerationOptions()))
 
     def ending(self, options: GenerationOptions) -> GenerationOptions:
-        """Return the options with `stop_ids` added to their own stop tokens, unless ``ignore_eos`` is set."""
+        """Return a copy of ``options`` that also stops at `stop_ids`. If ``ignore_eos`` is set, return the options
+        unchanged.
+        """
         return options if options.ignore_eos else replace(options, stop_ids=(*options.stop_ids, *self.stop_ids))
 
     def encode(
@@ -76,7 +79,8 @@ class Chat:
         variables: Mapping[str, Any] | None = None,
         continue_final_message: bool = False,
     ) -> list[int]:
-        """Return the ids of the system prompt and ``messages``. Text in messages and variables is encoded as ordinary text.
+        """Return the ids of the system prompt and ``messages``, formatted by the chat template. Text in messages and
+        variables is encoded as ordinary text.
 
         Args:
             add_generation_prompt: Whether to end with the beginning of an assistant message.
@@ -118,8 +122,8 @@ class Chat:
 
 
 def end_of_turn(tokenizer: BPETokenizer, template: str) -> list[int]:
-    """Return, in a list, the special token that a template writes after an assistant message. Without such a token, the list
-    is empty.
+    """Return a list with the id of the special token that a template writes after an assistant message. If the template
+    writes no special token there, the list is empty.
 
     >>> from hf_sgpe import TrainingConfig, WordCounts, train_from_counts
     >>> config = TrainingConfig(vocab_size=260, recipe="bpe", chat_template="chatml")

@@ -17,7 +17,7 @@ class Progress:
     Attributes:
         prompt_tokens: Number of tokens in the prompt.
         tokens: Number of generated tokens, without a stop token.
-        first: Seconds until the first generated token. This is the time spent on the prompt. None before that token.
+        first: Seconds until the first token was generated, which is the time spent on the prompt. None before that.
         seconds: Seconds from the start to the last token.
     """
 
@@ -47,7 +47,7 @@ class PlacedToken(NamedTuple):
 
 
 class PlacedMark(NamedTuple):
-    """A token that is reported instead of being shown in the answer.
+    """A control token of an answer. Its text is not shown in the answer but reported separately.
 
     Attributes:
         text: Text of the token.
@@ -59,15 +59,16 @@ class PlacedMark(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A part of an answer.
+    """A part of an answer, in the order of generation.
 
     Attributes:
         text: Whole characters; empty in the last piece.
         generated: Number of tokens generated so far, including the tokens of a stop text.
-        finish_reason: In the last piece: ``stop`` if a token or a text ended the answer, ``length`` if ``max_new_tokens`` or
-            the end of the context ended the answer, ``tool_calls`` if the answer has tool calls and was not cut off.
+        finish_reason: In the last piece, the reason why the answer ended; otherwise None. ``stop`` means a stop token or
+            stop text. ``length`` means that ``max_new_tokens`` or the end of the context was reached. ``tool_calls`` means
+            that the answer has tool calls and was not cut off.
         tokens: The tokens whose text begins in this piece, if they were requested. Tokens of a stop text are in no piece.
-        marks: The tokens in or before this piece that are reported instead of being shown.
+        marks: The control tokens in or before this piece. They are not shown in ``text``.
         calls: Parts of tool calls, if the answer is searched for tool calls.
         reasoning: A part of the model's reasoning before the answer, if the model's response template separates the
             reasoning.

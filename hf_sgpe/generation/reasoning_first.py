@@ -1,4 +1,4 @@
-"""Answers that follow a rule only after the model's reasoning."""
+"""Answers that follow a rule, such as a JSON schema, only after the model's reasoning."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from hf_sgpe.tokenizer import BPETokenizer
 
 @dataclass(frozen=True)
 class MarkTokens:
-    """The opening and closing marks of a model's reasoning, expressed in the model's tokens.
+    """The tokens of the marks before and after a model's reasoning, such as ``<think>`` and ``</think>``.
 
     Args:
         opening: Ids of the opening mark.
         closing: Bytes of the closing mark.
         closing_id: Id of the closing mark, or None if the mark is not a token.
-        across: The tokens that extend beyond the end of the closing mark, as `Constrainer.tokens_across` returns them; empty
-            if the mark is a token.
+        across: Ids of the tokens that extend beyond the end of the closing mark, as returned by `Constrainer.tokens_across`.
+            Empty if the closing mark is a token.
     """
 
     opening: tuple[int, ...]
@@ -33,7 +33,7 @@ class MarkTokens:
 
     @classmethod
     def of(cls, marks: ReasoningMarks, tokenizer: BPETokenizer, constrainer: Constrainer) -> MarkTokens:
-        """Return the marks expressed in the tokens of a tokenizer."""
+        """Convert marks to the tokens of a tokenizer."""
         added = tokenizer.added_ids
         opening = (added[marks.opening],) if marks.opening in added else tuple(tokenizer.encode_inside(marks.opening))
         closing, closing_id = marks.closing.encode(), added.get(marks.closing)
@@ -43,14 +43,14 @@ class MarkTokens:
 class ReasoningFirst:
     """A `hf_sgpe.generation.engines.engine.Watch` that applies a rule only after the reasoning of the answer.
 
-    If no reasoning has begun where the answer begins, the model chooses: either it begins reasoning with the opening mark,
-    or the rule applies from the first token. Inside the reasoning, every token is allowed except those that end an answer,
-    so that each complete answer follows the rule.
+    If the answer begins before the reasoning, the model chooses: either it begins to reason with the opening mark, or the
+    rule applies from the first token. Inside the reasoning, every token is allowed except those that end an answer, so that
+    each complete answer follows the rule.
 
     Args:
-        rule: The watch of the rule.
-        tokens: The marks.
-        place: Where the answer begins.
+        rule: The `Watch` that applies the rule.
+        tokens: The tokens of the marks.
+        place: Where the answer begins: ``before``, ``inside`` or ``after`` the reasoning.
         tokenizer: The tokenizer.
         stop_ids: Tokens that end an answer.
     """

@@ -54,7 +54,7 @@ class Rule:
 
     @classmethod
     def grammar(cls, text: str) -> Rule:
-        """Return the rule of a grammar in Lark's syntax, or in llama.cpp's GBNF.
+        """Return the rule that the answer must match a grammar in Lark's syntax, or in llama.cpp's GBNF.
 
         Raises:
             SGPEError: the grammar cannot be read.
@@ -66,17 +66,17 @@ class Rule:
 
 
 def literal(text: str) -> str:
-    """Return a text as a string of a Lark grammar."""
+    """Return a text as a quoted string literal for a Lark grammar."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def embedded(schema: Mapping[str, Any]) -> str:
-    """Return the rule of `Rule.json_schema` in a form that can be part of a Lark grammar."""
+    """Return the rule of `Rule.json_schema` as text that can be inserted into a Lark grammar."""
     return f"%json {json.dumps({**_closed(schema), 'x-guidance': _IN_ONE_LINE}, ensure_ascii=False)}"
 
 
 class Constrainer:
-    """The tokens of a model in a form that rules can use.
+    """The vocabulary of a model, prepared for checking rules and for applying them to answers.
 
     Args:
         tokenizer: The tokenizer.
@@ -111,7 +111,7 @@ class Constrainer:
             raise SGPEError(problem)
 
     def watch(self, rule: Rule, stop_ids: Collection[int]) -> Constrained:
-        """Return a watch for a single answer. See `Constrained`.
+        """Return a `Watch` that makes a single answer follow the rule. See `Constrained`.
 
         Raises:
             SGPEError: the rule is invalid, or there is no stop token, so an answer could not end.
@@ -125,10 +125,10 @@ class Constrainer:
         return Constrained(matcher, stop_ids, self._size)
 
     def _tokens_across(self, mark: bytes) -> tuple[tuple[int, ...], ...]:
-        """Return the ids of the tokens that extend beyond the end of a mark, grouped by how many of the mark's bytes come
-        before the token.
+        """Return the ids of all tokens that contain the end of a mark and further bytes after it.
 
-        Group 0 contains the tokens that contain the whole mark.
+        The tokens are grouped by the number of bytes of the mark that come before the token. So group 0 consists of the
+        tokens that contain the whole mark.
         """
         across: list[list[int]] = [[] for _ in mark]
         for id, token in self._texts.items():
@@ -144,7 +144,7 @@ class Constrainer:
 
 
 class Constrained:
-    """A `hf_sgpe.generation.engines.engine.Watch` that allows only tokens that follow a rule.
+    """A `hf_sgpe.generation.engines.engine.Watch` that allows only tokens with which the answer can follow a rule.
 
     Special tokens and other added tokens are not allowed in the text. A stop token is allowed as soon as the text is
     complete.
@@ -157,8 +157,8 @@ class Constrained:
         self._is_over = False
 
     def __call__(self, last: int | None, logits: Logits) -> Logits | None:
-        """Return the logits, with minus infinity for tokens that are not allowed. Return None after the end of the
-        answer.
+        """Return a copy of the logits with minus infinity for each token that is not allowed. Return None after the end of
+        the answer.
 
         Raises:
             SGPEError: llguidance's limits are exceeded, or no token of the vocabulary can follow.
@@ -199,7 +199,7 @@ class _Vocabulary:
         self._longest = max(map(len, self._ids), default=0)
 
     def __call__(self, text: str) -> list[int]:
-        """Return the ids of text that must follow. llguidance then allows only these tokens."""
+        """Return the ids of a text that must come next in the answer. llguidance then allows only these tokens."""
         written = text.encode()  # llguidance first sends bytes, and this error makes it send strings
         ids = self._tokenizer.encode_inside(text)
         if b"".join(self.tokens[id] for id in ids) == written:
@@ -217,10 +217,11 @@ class _Vocabulary:
 
 
 def _closed(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Change a schema so that its objects allow only the listed properties. Otherwise, answers could grow without limit.
+    """Return a stricter schema, whose objects allow only the properties that it lists. Otherwise, answers could grow without
+    limit.
 
-    Every answer is also valid for the original schema. A schema that combines schemas stays as it is, because each part of a
-    combination lists only some of the properties.
+    Every answer is also valid for the original schema. A schema that combines schemas, for example by ``allOf``, stays as it
+    is, because each part of a combination lists only some of the properties.
     """
     text = json.dumps(schema)
     return dict(schema) if any(f'"{key}":' in text for key in _COMBINING) else _closed_inside(dict(schema))
@@ -253,6 +254,6 @@ def _library() -> Any:
 
 
 def _in_one_line(message: str) -> str:
-    """Return a message of llguidance on one line, without the drawings that show the position of an error."""
+    """Return a message of llguidance on one line. The lines that show the position of an error are left out."""
     lines = [line.strip() for line in message.splitlines()]
     return " ".join(line for line in lines if line.strip("^ |") and not line[:1].isdigit())[:300]

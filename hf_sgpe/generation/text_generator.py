@@ -113,7 +113,9 @@ class TextGenerator:
         self.close()
 
     def has_token(self, id: int) -> bool:
-        """Return whether an id is a token of the tokenizer, and not a row that only pads the model's embedding."""
+        """Return whether an id belongs to a token of the tokenizer. Other ids belong to rows that only pad the model's
+        embedding.
+        """
         return id in self._token_ids
 
     def generate(self, prompt: str, options: GenerationOptions | None = None) -> str:
@@ -132,7 +134,7 @@ class TextGenerator:
             SGPEError: a prompt is empty or too long. This is checked before the model runs.
         """
         if isinstance(prompts, str):
-            raise TypeError("expected a list of prompts, not a single text: put the text in a list")
+            raise TypeError("expected a list of prompts, not a single string: put the string in a list")
         options = options or GenerationOptions()
         if options.heal or options.min_new_tokens:  # each prompt needs its own watch
             return [self.generate(prompt, options) for prompt in prompts]
@@ -201,8 +203,8 @@ class TextGenerator:
         marks: Mapping[int, str] | None = None,
         watch: Watch | None = None,
     ) -> Iterator[Piece]:
-        """Return an iterator over the pieces of the answer to the ids of a prompt. The last piece contains the finish
-        reason.
+        """Return an iterator over the pieces (`Piece`) of the answer to a prompt, which is given as ids. The last piece
+        contains the finish reason.
 
         The text is the same as from `stream`. This method does not update `progress`, and the option ``heal`` has no effect.
 
@@ -212,7 +214,7 @@ class TextGenerator:
             is_over: Function that is called before each token. The answer ends when the function returns True.
             is_message: Whether the answer is a message, and not the continuation of a text. In a message, the leading space
                 that the tokenizer puts before a text is removed.
-            marks: Texts of tokens that are reported in `Piece.marks` and not shown in the text, keyed by id.
+            marks: Texts of the control tokens that are reported in `Piece.marks` and not shown in the text, keyed by id.
             watch: See `Engine.generate`. With a watch, the text of the answer consists of exactly the bytes of its tokens.
 
         Raises:
@@ -236,7 +238,7 @@ class TextGenerator:
         top: int = 0,
         is_over: Callable[[], bool] = lambda: False,
     ) -> Iterator[Piece]:
-        """Return an iterator over the prompt as one piece with its tokens, and then the pieces of the answer.
+        """Return an iterator that first yields the prompt as one piece with its tokens, and then the pieces of the answer.
 
         The log-probabilities of the prompt's tokens are the same as from
         `hf_sgpe.generation.engines.engine.Engine.logprobs`. If a stop token ends the answer, the stop token is the last
@@ -314,7 +316,8 @@ class TextGenerator:
         return Chat(self.tokenizer, self._stream, system_prompt, template)
 
     def encode(self, prompt: str, *, allowed_special: AllowedSpecial = "none") -> list[int]:
-        """Return the ids of a prompt. Special tokens before the text are included, but not special tokens after the text.
+        """Return the ids of a prompt. If the tokenizer puts special tokens around a text, those before the text are
+        included, but not those after it.
 
         Args:
             allowed_special: See `hf_sgpe.tokenizer.BPETokenizer.encode`.
@@ -325,7 +328,7 @@ class TextGenerator:
 
     @cached_property
     def constrainer(self) -> Constrainer:
-        """The model's tokens in a form for answers that follow a rule (`hf_sgpe.generation.structured_output`).
+        """The model's vocabulary, prepared for answers that follow a rule (`hf_sgpe.generation.structured_output`).
 
         Raises:
             SGPEError: llguidance is not installed.
@@ -352,8 +355,8 @@ class TextGenerator:
         *,
         continues: bool = False,
     ) -> Iterator[str]:
-        """Return the pieces of the answer to ``ids``. The first ``again`` characters of the answer are left out, because
-        they repeat the end of the prompt.
+        """Return an iterator over the pieces of the answer to ``ids``. The first ``again`` characters of the answer repeat
+        the end of the prompt and are left out.
         """
         options = self._with_special_stops(options)
         tokens = self._counted(self.engine.generate(ids, options, watch=watch), len(ids))
@@ -365,8 +368,8 @@ class TextGenerator:
         return whole_letters(pieces) if options.whole_syllables else pieces
 
     def _with_special_stops(self, options: GenerationOptions) -> GenerationOptions:
-        """Return options that stop at more ids: if a stop text is a special token, generation also stops at this token,
-        because answers do not contain the text of special tokens.
+        """Return options that also stop at each special token whose text is one of the stop texts. Otherwise such a stop
+        text would not be found, because answers do not contain the text of special tokens.
         """
         special = self.tokenizer.special_tokens
         ids = tuple(special[text] for text in options.stop if text in special)
@@ -380,8 +383,8 @@ class TextGenerator:
         )
 
     def _has_text(self, ids: Sequence[int]) -> bool:
-        """Return whether a prompt contains text that the answer continues. If it does, a space at the beginning of the
-        answer belongs to the answer.
+        """Return whether a prompt contains text, and not only special tokens. If it does, the answer continues this text, so
+        a space at the beginning of the answer is kept.
         """
         return not self._special_ids.issuperset(ids)
 

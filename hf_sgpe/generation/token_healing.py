@@ -20,7 +20,7 @@ from hf_sgpe.generation.engines.engine import Logits
 
 
 class Healer:
-    """The tokens of a vocabulary, sorted by their bytes. In this order, tokens can be looked up by prefix.
+    """A search for tokens that begin with given bytes. It decides which tokens of a prompt are chosen again.
 
     Args:
         vocab: The ids of all tokens except special tokens, keyed by the tokens' bytes.
@@ -45,11 +45,11 @@ class Healer:
         return self._ids[first:after_all]
 
     def bytes_of(self, ids: Sequence[int]) -> bytes:
-        """Return the joined bytes of tokens."""
+        """Return the concatenated bytes of the tokens with these ids."""
         return b"".join(map(self._bytes_of.__getitem__, ids))
 
     def taken_back(self, ids: Sequence[int]) -> int:
-        """Return how many tokens at the end of a prompt are chosen again.
+        """Return how many tokens to remove from the end of a prompt, so that the model chooses them again.
 
         These are the tokens that a longer token could replace, except the first token of the prompt. Their text begins at a
         character boundary.
@@ -93,5 +93,5 @@ class Healing:
 
 
 def _is_inside(token: bytes) -> bool:
-    """Return whether a token begins inside a character."""
+    """Return whether the first byte of a token continues a character that began in an earlier token."""
     return token[0] & 0xC0 == 0x80

@@ -52,14 +52,14 @@ def is_native() -> bool:
 
 
 def has_scanners() -> bool:
-    """Return whether the native scanners can be used, which requires the same character classes as in the installed
-    ``tokenizers`` library.
+    """Return whether the native scanners, which split text into words, can be used. They can be used if the native kernels
+    are in use and have the same character classes as the installed ``tokenizers`` library.
     """
     return is_native() and classes_agree()
 
 
 def describe() -> str:
-    """Return the name of the kernels in use and, if these are not native, the reason."""
+    """Return the name of the kernels in use. If the native kernels are not used, or only in part, the reason follows."""
     if is_native():
         return "native" if classes_agree() else "native, without scanners: tokenizers uses another version of Unicode"
     forced = _readable_only or os.environ.get(_ENVIRONMENT) == "python"
@@ -67,8 +67,8 @@ def describe() -> str:
 
 
 def note_slow_use(characters: int) -> None:
-    """Warn once, with a remedy, if the readable kernels process more than a little text without having been chosen by the
-    user.
+    """Warn once that the readable kernels are slow, if they process much text and the user has not chosen them. The warning
+    contains a remedy.
 
     Args:
         characters: Number of characters in this call. Characters of earlier calls count, too.
@@ -118,8 +118,8 @@ def readable_only() -> Iterator[None]:
 
 @cache
 def classes_agree() -> bool:
-    """Return whether the native kernels and ``tokenizers`` have the same character classes. Return True if this is
-    unknown.
+    """Return whether the native kernels have the same character classes as ``tokenizers``. Return True if the classes of
+    ``tokenizers`` cannot be read.
     """
     if not tokenizers_library.shows_its_parts():
         return True

@@ -1,5 +1,5 @@
-"""The normalizer of the ``sentencepiece`` library: its tables for NFKC and similar forms, which no other library applies in
-the same way.
+"""The normalizer of the ``sentencepiece`` library. It applies tables for NFKC and similar forms in a way that no other
+library does.
 
 The normalizer ``Precompiled`` of ``tokenizers`` has the same tables. But that normalizer replaces whole grapheme clusters:
 it drops the dot of "é" + U+0323, and does not change U+1025 U+102E, which SentencePiece composes to U+1026.
@@ -22,12 +22,12 @@ KIND = "SentencePiece"
 
 
 def normalizer(table: bytes) -> dict[str, Any]:
-    """Return, as JSON, the normalizer that applies a table."""
+    """Return the JSON object that describes the normalizer for a table, as in a ``tokenizer.json``."""
     return {"type": KIND, "precompiled_charsmap": base64.b64encode(table).decode("ascii")}
 
 
 def normalized(text: str, table: str) -> str:
-    """Return a text to which SentencePiece has applied a table.
+    """Return a text after SentencePiece has normalized it by a table.
 
     Args:
         table: The ``precompiled_charsmap`` of `normalizer`.
@@ -40,7 +40,9 @@ def normalized(text: str, table: str) -> str:
 
 
 def normalized_with_places(text: str, table: str) -> tuple[str, NDArray[np.int32], NDArray[np.int32]]:
-    """Return the text of `normalized` and, for each of its characters, the start and the end of its span in ``text``."""
+    """Return the result of `normalized` and two arrays. For each character of the result, the arrays contain the start and
+    the end of the part of ``text`` that became this character.
+    """
     import numpy as np
 
     changed, places = _library(table).normalize(text, with_offsets=True)

@@ -1,7 +1,7 @@
 """All uses of the ``tokenizers`` library: regex engine, NFC, pre-tokenizers, and loading of tokenizers.
 
-Saved tokenizers run in that library, so its character classes are the reference. If the library is not installed, or does
-not expose these parts to Python (version 1.0 and later), the ``regex`` package and Python's own Unicode data are used
+Saved tokenizers run in that library, so its character classes are the reference. Version 1.0 and later do not expose these
+parts to Python. With such a version, or without the library, the ``regex`` package and Python's own Unicode data are used
 instead. Their version of Unicode may differ from the library's.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @cache
 def shows_its_parts() -> bool:
-    """Return whether an installed version of the library gives Python access to its parts."""
+    """Return whether the installed library, if any, gives Python access to its normalizers and pre-tokenizers."""
     try:
         import tokenizers.normalizers
         import tokenizers.pre_tokenizers  # noqa: F401
@@ -71,7 +71,7 @@ def check_regex(pattern: str) -> None:
 
 
 def matching(character_class: str, characters: str) -> set[str]:
-    r"""Return the characters that belong to a regex class. No lone surrogate belongs to one.
+    r"""Return those of ``characters`` that a regex class matches. Lone surrogates are never returned.
 
     >>> sorted(matching(r"\d", "a1b2"))
     ['1', '2']
@@ -110,7 +110,7 @@ def split_at(kind: str, characters: str, nearly: str) -> set[str]:
     Args:
         kind: ``Digits`` or ``Punctuation``.
         characters: Characters to test.
-        nearly: Regex class with nearly the same characters. Used if the library is not available.
+        nearly: Regex class with nearly the same characters, used if the library is not available.
     """
     if not shows_its_parts():
         return matching(nearly, characters)
@@ -142,10 +142,10 @@ _WORD = regex.compile(r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]")
 
 
 def normalized(text: str, steps: str) -> str:
-    """Return a text to which the library has applied normalizers.
+    """Return a text after the library has applied normalizers to it.
 
     Args:
-        steps: The normalizers, as JSON: a list of those in a ``tokenizer.json``.
+        steps: The normalizers as JSON: a list of the objects that describe them in a ``tokenizer.json``.
 
     Raises:
         SGPEError: the library is not installed, does not give access to its parts, or lacks a normalizer.
@@ -155,8 +155,9 @@ def normalized(text: str, steps: str) -> str:
 
 
 def normalized_with_places(text: str, steps: str) -> tuple[str, NDArray[np.int32], NDArray[np.int32]]:
-    """Return the text of `normalized` and, for each of its characters, the start and the end of its span in ``text``. A
-    character that has no span of its own gets the span of the next character of ``text``.
+    """Return the result of `normalized` and two arrays. For each character of the result, the arrays contain the start and
+    the end of the part of ``text`` that became this character. If no part of ``text`` became this character, they contain
+    the start and the end of the next character of ``text``.
     """
     import numpy as np
 
@@ -168,7 +169,7 @@ def normalized_with_places(text: str, steps: str) -> tuple[str, NDArray[np.int32
 
 @lru_cache(8)
 def _with_normalizers(steps: str) -> Any:
-    """Return a tokenizer of the library that applies these normalizers and then makes each character a token."""
+    """Return a tokenizer of the library that applies these normalizers and then makes each character a separate token."""
     content = {
         "version": "1.0",
         "normalizer": {"type": "Sequence", "normalizers": json.loads(steps)},

@@ -9,7 +9,7 @@ from hf_sgpe.learning.extension.extension_config import AUTO, parse_new_tokens
 from hf_sgpe.terminal.options import SEVERAL, argument, arguments, option, option_list
 
 STARTS = ("distil", "mean")
-"""The methods that initialize new rows."""
+"""The methods that initialize the rows of new tokens."""
 
 PARTS = ("all", "ends", "embeddings", "new-rows")
 """Choices for the parts of a model to train. ``all`` means the whole model, ``ends`` means the tables and the first and last
@@ -23,7 +23,7 @@ _UNITS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9}
 
 @dataclass(frozen=True, kw_only=True)
 class Adaptation:
-    """The settings of an adaptation. The default values did best in the documentation's measurements."""
+    """The settings for adapting a base model to a language. The defaults did best in the documentation's measurements."""
 
     base: str = argument("The model to adapt: a folder or a Hub repository, with its tokenizer.")
     corpus: list[str] = arguments("Text in the new language: files, folders or globs of .txt, .jsonl or .parquet.")
@@ -34,7 +34,7 @@ class Adaptation:
         "forget these languages.",
         metavar=SEVERAL,
     )
-    keep_share: float | None = option("Share of training rows that contain text of --keep (default: 0.2).")
+    keep_share: float | None = option("Share of training sequences that contain text of --keep (default: 0.2).")
     evaluate: list[str] = option_list(
         "Held-out text on which to measure: FILE or NAME=FILE (default: a hundredth of the corpus).",
         "--eval",
@@ -46,15 +46,15 @@ class Adaptation:
     )
     budget: str = option("Number of tokens to train on, such as 10M.", "10M")
     init: str | None = option(
-        "Initial values of new rows: distil, or mean for the mean of the old pieces (default: distil, or mean if the "
-        "budget is below 1M).",
+        "How to initialize the row of a new token: distil, or mean to average the rows of the old tokens in its text "
+        "(default: distil, or mean if the budget is below 1M).",
         choices=STARTS,
     )
     parts: str = option("Parts of the model to train: " + ", ".join(PARTS) + ".", "ends", choices=PARTS)
     learning_rate: float = option("Peak of the learning rate.", 1e-4)
-    rows_learning_rate: float = option("Peak of the learning rate for new rows.", 1e-3)
-    length: int = option("Number of tokens in a row. This is the context length of training.", 512)
-    batch_size: int = option("Rows per step.", 16)
+    rows_learning_rate: float = option("Peak of the learning rate for the rows of new tokens.", 1e-3)
+    length: int = option("Number of tokens in each training sequence. This is the context length of training.", 512)
+    batch_size: int = option("Training sequences per step.", 16)
     lines: bool = option("Treat each line of a text file as a separate text. Otherwise, the whole file is one text.", False)
     text_field: str = option("Field (.jsonl) or column (.parquet) that contains the text.", "text")
     seed: int = option("Seed of the random order of texts.", 1)
@@ -82,7 +82,7 @@ class Adaptation:
 
     @property
     def start(self) -> str:
-        """The method that initializes new rows: ``distil`` or ``mean``."""
+        """The method that initializes the rows of new tokens: ``distil`` or ``mean``."""
         enough = self.steps * self.batch_size * self.length >= _LEAST_TO_DISTIL
         return self.init or ("distil" if enough else "mean")
 

@@ -24,7 +24,7 @@ of each other.
 
 
 class Learned(NamedTuple):
-    """The learned tokens, ordered by id and without special tokens, and the merges, ordered by rank."""
+    """The result of learning: the ordinary tokens in the order of their ids, and the merges in the order of their ranks."""
 
     tokens: Sequence[bytes]
     merges: Sequence[tuple[bytes, bytes]]
@@ -32,7 +32,7 @@ class Learned(NamedTuple):
 
 def check_counts(counts: WordCounts, config: TrainingConfig) -> None:
     """Check that there are words to learn from, and that these words were split with the configuration's settings. Warn
-    about frequent scripts whose syllables could stay whole but will be cut.
+    about each frequent script whose syllables will be cut because the configuration does not name the script.
 
     Raises:
         SGPEError: there are no words, or the text was split into words in a different way.
@@ -58,18 +58,18 @@ def check_counts(counts: WordCounts, config: TrainingConfig) -> None:
 
 
 def warn_of_absent(scripts: Collection[str], present: Iterable[str | None]) -> None:
-    """Warn about named scripts that the text does not contain, unless all scripts were named."""
+    """Warn about scripts that the user named but the text does not contain. If the user named all scripts, do not warn."""
     absent = set(scripts).difference(present)
     if absent and len(scripts) < len(SCRIPTS):
         logger.warning("the text has no word in %s", names_of(sorted(absent)))
 
 
 def assemble(learned: Learned, config: TrainingConfig, digest: str) -> TokenizerData:
-    """Return the tokenizer with the learned tokens. Special tokens get the ids that the configuration sets. All other tokens
-    get the remaining ids in order.
+    """Return a tokenizer with the learned tokens and the special tokens. Special tokens get the ids that the configuration
+    sets. The learned tokens get the remaining ids in order.
 
     Raises:
-        SGPEError: a special token has an id that is not below the number of tokens of the finished tokenizer.
+        SGPEError: the id of a special token is too great for the finished tokenizer, because too few tokens were learned.
     """
     tokens, merges = learned
     specials = config.special_tokens

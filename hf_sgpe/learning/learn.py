@@ -19,8 +19,10 @@ _LEARNERS = {"sgpe": learn_sgpe}
 def learn_tokenizer(
     counts: WordCounts, config: TrainingConfig, *, languages: Languages = (), observer: Observer = NOBODY
 ) -> TokenizerData:
-    """Learn a tokenizer: first the unit tier, and then the statistical tier, which merges the units of each word. The recipe
-    ``sgpe`` uses `learn_vocabulary` instead.
+    """Learn a tokenizer from counted words.
+
+    The merges come in two tiers. The unit tier builds units, such as letters and syllables. The statistical tier then merges
+    frequent pairs of units. The recipe ``sgpe`` uses `hf_sgpe.learning.sgpe_learning.learn_vocabulary` instead.
 
     If there are too few merges for ``config.vocab_size``, the tokenizer is smaller and a warning is logged.
 

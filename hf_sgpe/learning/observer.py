@@ -17,12 +17,13 @@ def _all(items: Collection[Any], what: str) -> Iterable[Any]:
 
 @dataclass(frozen=True)
 class Observer:
-    """The callbacks of learning. Learning is fastest if no callback is set.
+    """The functions that learning calls to report its progress. Learning is fastest if no function is set.
 
     Attributes:
-        steps: Function that takes a collection and the name of a step, and yields the items of the collection.
-        merged: Function that is called at each merge of the statistical tier. Its arguments are the number of tokens before
-            the merge, the pair of token numbers, and the pair's count, in units of 1 / `WordCounts.scale`.
+        steps: Function that takes a collection and the name of a step, and yields the items of the collection. Learning
+            processes the items as they are yielded.
+        merged: Function that is called at each merge by frequency. It takes the number of tokens before the merge, the pair
+            of token numbers, and the pair's count in units of 1 / `WordCounts.scale`.
     """
 
     steps: Callable[[Collection[Any], str], Iterable[Any]] = _all

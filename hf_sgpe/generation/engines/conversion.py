@@ -25,8 +25,8 @@ Loaded = TypeVar("Loaded")
 
 
 def cache_folder() -> Path:
-    """Return the folder for converted models: the value of ``HF_SGPE_CACHE``, or else ``hf_sgpe`` in the user's cache
-    folder.
+    """Return the folder for converted models. It is the value of ``HF_SGPE_CACHE`` or, if this is not set, ``hf_sgpe`` in
+    the user's cache folder.
     """
     if folder := os.environ.get("HF_SGPE_CACHE"):
         return Path(folder).expanduser()
@@ -34,7 +34,7 @@ def cache_folder() -> Path:
 
 
 def load_converted(source: Path, kind: str, convert: Callable[[Path, Path], None], load: Callable[[Path], Loaded]) -> Loaded:
-    """Load a converted model from the cache. If the model is not in the cache, convert it first.
+    """Load a converted model from the cache. If the cache does not contain the model, convert it first.
 
     The cache key consists of the source folder's path and the names, sizes and modification times of the files in this
     folder. If a model is trained further, the key changes and the model is converted again. A conversion that cannot be
@@ -42,7 +42,7 @@ def load_converted(source: Path, kind: str, convert: Callable[[Path, Path], None
 
     Args:
         kind: Format of the conversion. It is part of the folder's name.
-        convert: Function of two folders. It reads the model from the first, and writes the conversion into the second.
+        convert: Function that takes two folders, reads the model from the first, and writes the conversion into the second.
         load: Function that loads a conversion. It raises SGPEError if the caller's arguments are wrong, and any other
             exception if the conversion is damaged.
 

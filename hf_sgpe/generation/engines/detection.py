@@ -2,7 +2,7 @@
 
 The order of preference comes from the document on tokenizers for large language models: MLX on Apple Silicon, NVIDIA, AMD,
 OpenVINO on an Intel GPU, llama.cpp on the CPU, transformers. The rank of an engine is its position in this order. The format
-of the model also matters: only llama.cpp runs a GGUF file, and a model in the format of transformers is converted only if no
+of the model also matters. Only llama.cpp runs a GGUF file. A model in the format of transformers is converted only if no
 engine on this machine runs it without conversion.
 """
 
@@ -42,7 +42,7 @@ class Machine:
     """The installed engines and their devices. Unit tests pass their own `Machine`.
 
     Attributes:
-        versions: The packages of each installed engine with their versions, keyed by engine.
+        versions: Names and versions of the packages of each installed engine, keyed by engine.
         why_not: Short reasons why installed engines cannot be used, keyed by engine.
         devices: The devices on which each engine can compute, keyed by engine. Engines without an entry use the CPU.
     """
@@ -98,7 +98,8 @@ def best_engine(model: str | os.PathLike[str], machine: Machine | None = None) -
         model: Folder or file of the model, or a repository on the Hub.
 
     Raises:
-        SGPEError: there is no such model, or no usable engine runs the model. The message contains the pip command.
+        SGPEError: there is no such model, or no usable engine runs the model. If an engine must be installed, the message
+            contains the pip command.
     """
     path = find_model(model)
     kind = kind_of_model(path)
@@ -131,8 +132,8 @@ def load_engine(model: str | os.PathLike[str], engine: str | None = None, *, exa
             ``keep_prefixes`` for all engines except OpenVINO.
 
     Raises:
-        SGPEError: there is no such model or engine, or the engine is not installed, cannot run this model, or lacks one of
-            the settings.
+        SGPEError: there is no such model or engine, or the engine is not installed, cannot run this model, or does not know
+            one of the settings.
     """
     path = find_model(model)
     name = best_engine(path) if engine is None else engine
@@ -181,7 +182,7 @@ def find_model(model: str | os.PathLike[str]) -> Path:
 
 
 def kind_of_model(path: Path) -> str:
-    """Return the kind of a model, one of `MODEL_KINDS`. Kinds are named after the library that wrote the model.
+    """Return the file format of a model, one of `MODEL_KINDS`. Most formats are named after the library that writes them.
 
     Raises:
         SGPEError: there is no model at ``path``.
@@ -197,7 +198,7 @@ def kind_of_model(path: Path) -> str:
 
 
 def look() -> Machine:
-    """Return the installed engines and their devices.
+    """Return the engines that are installed on this machine, and their devices.
 
     The first call takes seconds, because it imports PyTorch and OpenVINO to list devices.
     """
@@ -224,8 +225,8 @@ def _look_for(engines: tuple[type[Engine], ...]) -> Machine:
 
 
 def _version_conflict(engine: type[Engine]) -> str:
-    """Return the first conflict between the versions that the engine's packages require and the versions that are installed.
-    Return an empty string if there is no conflict.
+    """Return a description of the first package whose installed version does not fit the requirements of an engine's main
+    package. Return an empty string if all installed versions fit.
     """
     package = next(iter(engine.packages), "")
     try:

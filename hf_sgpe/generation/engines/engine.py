@@ -65,7 +65,7 @@ class Engine(ABC):
         imports: Modules that must be importable.
         packages: Packages of the engine. The first is the main package.
         pip: Command that installs the packages.
-        runs: Kinds of models (`hf_sgpe.generation.engines.detection.MODEL_KINDS`) that the engine runs.
+        runs: File formats of models (`hf_sgpe.generation.engines.detection.MODEL_KINDS`) that the engine runs.
         rank: Order of preference: the engine with the lowest rank is chosen.
         rank_on_gpu: Rank on a machine with a GPU that this engine can use. None if it equals ``rank``.
         vocab_size: Number of rows of the model's embedding. All ids are below this number.
@@ -205,13 +205,13 @@ class Engine(ABC):
         The logits of only a few hundred tokens are in memory at a time. This call stops a generation in progress.
 
         Args:
-            ids: The ids of the text: at least one id, and no more ids than the model's context.
+            ids: The ids of the text: at least one id, and at most as many as fit into the model's context.
 
         Returns:
             An array of shape ``(len(ids) - 1,)``.
 
         Raises:
-            SGPEError: there are no ids; there are more ids than the context; an id is beyond the model's vocabulary; the
+            SGPEError: there are no ids; the ids do not fit into the context; an id is beyond the model's vocabulary; the
                 engine is closed; or a logit is not a number.
         """
         tokens = self._checked_text(ids)
@@ -225,7 +225,7 @@ class Engine(ABC):
         return scores
 
     def embed(self, ids: Iterable[int]) -> NDArray[np.float32]:
-        """Return the mean of the last hidden states of a text's tokens.
+        """Return an embedding of a text. It is the mean of the model's last hidden states for the tokens of the text.
 
         Raises:
             SGPEError: `logprobs` raises an error, or the engine has no embeddings.
@@ -238,13 +238,12 @@ class Engine(ABC):
         return np.asarray(total / len(tokens), np.float32)
 
     def score(self, ids: Iterable[int], *, top: int = 0, with_next: bool = False) -> Iterator[ScoredToken]:
-        """Return an iterator over the tokens of a text with their log-probabilities. The log-probabilities are the same as
-        from `logprobs`.
+        """Return an iterator over the tokens of a text with their log-probabilities, which are the same as from `logprobs`.
 
         Args:
             ids: See `logprobs`.
             top: Number of most probable tokens to return with each token after the first.
-            with_next: Whether to add the most probable next token after the text.
+            with_next: Whether to also yield, after the tokens of the text, the token that most probably follows.
 
         Raises:
             SGPEError: `logprobs` raises an error, or ``top`` is not a whole number of at least 0.
@@ -292,8 +291,8 @@ class Engine(ABC):
         self.close()
 
     def _checked(self, ids: Iterable[int], options: GenerationOptions) -> tuple[list[int], GenerationOptions]:
-        """Return the prompt as a list. Also return the options, with ``max_new_tokens`` limited to the free part of the
-        context.
+        """Check a prompt and its options. Return the prompt as a list, and the options with ``max_new_tokens`` limited to
+        the free part of the context.
         """
         if not isinstance(options, GenerationOptions):
             raise TypeError(f"expected GenerationOptions, not {type(options).__name__}")
@@ -344,7 +343,7 @@ class Engine(ABC):
             self._running = None
 
     def stop_ids_of(self, options: GenerationOptions) -> frozenset[int]:
-        """Return the tokens that end an answer with these options."""
+        """Return the ids of the tokens that end an answer with these options."""
         return frozenset(options.stop_ids) if options.ignore_eos else self.stop_ids.union(options.stop_ids)
 
     def _until_stopped(
@@ -364,7 +363,9 @@ class Engine(ABC):
                     return
 
     def _alone(self, steps: Generator[Step, None, None]) -> Generator[Step, None, None]:
-        """End the previous text, and then yield ``steps``. Raise an error if another text is started."""
+        """End the generation in progress, and then yield the items of ``steps``. If another text is started in the meantime,
+        raise an error.
+        """
         self._end()
         self.reused = 0
         with closing(steps):
@@ -376,7 +377,7 @@ class Engine(ABC):
                     raise SGPEError(f"this engine {event} before this text was complete")
 
     def _in_one_line(self, steps: Iterator[Step]) -> Iterator[Step]:
-        """Yield ``steps``. Turn an exception of the engine's library into a one-line error with the engine's name."""
+        """Yield the items of ``steps``. Turn an exception of the engine's library into a one-line `SGPEError`."""
         try:
             yield from steps
         except (SGPEError, TypeError):
@@ -386,7 +387,7 @@ class Engine(ABC):
 
 
 def _without_stops(stop_ids: list[int], tokens: int, watch: Watch | None) -> Watch:
-    """Return a watch that calls ``watch`` and also rules out stop tokens among the first tokens of an answer."""
+    """Return a `Watch` that applies ``watch`` and forbids ``stop_ids`` among the first ``tokens`` tokens of an answer."""
     left = tokens
 
     def mask(last: int | None, logits: Logits) -> Logits | None:
@@ -415,7 +416,7 @@ def _scored(id: int, logprobs: NDArray[np.float64], top: int) -> ScoredToken:
 
 
 def _log_softmax(logits: Logits) -> NDArray[np.float64]:
-    """Return the log-probabilities over the last axis.
+    """Convert logits to log-probabilities over the last axis.
 
     Raises:
         SGPEError: a logit is not a finite number.
@@ -430,7 +431,7 @@ def _log_softmax(logits: Logits) -> NDArray[np.float64]:
 
 @contextmanager
 def loading(path: Path) -> Iterator[None]:
-    """Run a block that loads a model, and turn exceptions of libraries into one-line errors that name the model.
+    """Turn exceptions of libraries in the ``with`` block, which loads a model, into one-line errors that name the model.
 
     Raises:
         SGPEError: the model cannot be loaded.

@@ -1,5 +1,5 @@
-"""Kept prefixes: the keys and values of recent texts. If a prompt begins like a recent text, the common beginning is not
-computed again.
+"""A store of the keys and values of recent texts. If a prompt shares a prefix with a recent text, the model does not compute
+this prefix again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ _FEWEST = 8
 
 
 def number_of_prefixes(given: int | None, *, exact: bool) -> int:
-    """Return the number of prefixes that an engine keeps. The default is 1, or 0 with ``exact``.
+    """Return the number of recent texts whose keys and values an engine keeps. If ``given`` is None, this is 1, or 0 with
+    ``exact``.
 
     Raises:
         SGPEError: ``given`` is not a whole number of at least 0.
@@ -30,7 +31,7 @@ def number_of_prefixes(given: int | None, *, exact: bool) -> int:
 
 
 def common_length(first: Sequence[int], second: Sequence[int]) -> int:
-    """Return the length of the common beginning of two sequences."""
+    """Return the length of the longest common prefix of two sequences."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
 
 
@@ -39,7 +40,8 @@ class KeptPrefixes(Generic[Cache]):
 
     Args:
         most: The maximum number of caches, including the cache in use.
-        crop: Function that removes all but the first tokens of a cache, and returns whether this was possible.
+        crop: Function that shortens a cache to its first tokens. It takes the cache and the number of these tokens, and
+            returns whether this was possible.
     """
 
     def __init__(self, most: int, crop: Callable[[Cache, int], bool]) -> None:
@@ -48,13 +50,13 @@ class KeptPrefixes(Generic[Cache]):
         self._kept: list[tuple[list[int], Cache]] = []
 
     def take(self, ids: list[int]) -> tuple[Cache | None, int]:
-        """Take out the cache that shares the longest beginning with a prompt. Return this cache, cropped to the shared
-        beginning, and the length of the beginning. The cropped cache never contains all tokens of the prompt, because the
-        logits of the last token are needed.
+        """Remove the cache that shares the longest prefix with a prompt. Return this cache, cropped to the shared prefix,
+        and the number of tokens in this prefix. The prefix never contains the prompt's last token, because the logits of
+        this token are needed.
 
         Returns:
-            None and 0 if no common beginning is long enough. In that case, the oldest cache is removed if there is no room
-            for another cache.
+            None and 0 if no shared prefix is long enough, or if the cache cannot be cropped. In this case, the oldest cache
+            is removed if there is no room for another cache.
         """
         lengths = [common_length(kept, ids[:-1]) for kept, _ in self._kept]
         longest = max(lengths, default=0)
@@ -67,7 +69,7 @@ class KeptPrefixes(Generic[Cache]):
         return None, 0
 
     def keep(self, ids: list[int], cache: Cache) -> None:
-        """Store a cache together with its ids."""
+        """Store a cache together with the ids of its tokens. If there is no room, do nothing."""
         if len(self._kept) < self.most:
             self._kept.append((ids, cache))
 

@@ -35,8 +35,8 @@ _MODEL_FILE = "model.gguf"
 class LlamaCppEngine(Engine):
     """A model in a GGUF file.
 
-    When a folder in the format of transformers is loaded for the first time, it is converted to a GGUF file with weights of
-    the same type. The file is cached.
+    A folder in the format of transformers is converted to a GGUF file with weights of the same type when it is first loaded.
+    The file is cached.
 
     Args:
         path: The GGUF file, or the folder.
@@ -45,9 +45,8 @@ class LlamaCppEngine(Engine):
             effect.
         exact: Cache keys and values in 32 bits, and convert a folder's weights to 32 bits. The weights of a GGUF file keep
             their type. For GPT-2, llama.cpp still looks up gelu in a 16-bit table.
-
         keep_prefixes: Number of texts whose keys and values are kept: 0, or 1 to keep those of the last text. If a prompt
-            begins like this text, the common beginning is not computed again. None means 1, or 0 with ``exact``.
+            shares a prefix with this text, this prefix is not computed again. None means 1, or 0 with ``exact``.
 
     Raises:
         SGPEError: llama-cpp-python is missing, or it cannot load the model.
@@ -123,7 +122,7 @@ class LlamaCppEngine(Engine):
 
     @classmethod
     def why_not(cls, path: Path) -> str:
-        """Return why a folder cannot be converted to a GGUF file of the same model. Return an empty string if it can be
+        """Return why the model in a folder cannot be converted to a GGUF file. Return an empty string if it can be
         converted.
 
         Raises:
@@ -182,7 +181,7 @@ class LlamaCppEngine(Engine):
             yield self._computed(len(part)).copy()
 
     def _computed(self, tokens: int) -> Logits:
-        """Return the logits of the last ``tokens`` computed tokens, as a view of llama.cpp's memory."""
+        """Return the logits for the last ``tokens`` tokens that were computed. The array is a view of llama.cpp's memory."""
         import llama_cpp
 
         ctx = self._llm.ctx
@@ -190,7 +189,7 @@ class LlamaCppEngine(Engine):
         return np.ctypeslib.as_array(address, shape=(tokens, self.vocab_size))
 
     def _begin(self, ids: list[int]) -> None:
-        """Compute a prompt. If the prompt begins like the previous text, as in the turns of a chat, this beginning is not
+        """Run the model on a prompt. If the prompt shares a prefix with the previous text, as in a chat, this prefix is not
         computed again.
         """
         import llama_cpp
@@ -215,7 +214,9 @@ def _convert(source: Path, target: Path, *, exact: bool) -> None:
 
 @contextmanager
 def _sampler(options: GenerationOptions, tokens: int, vocab_size: int) -> Iterator[llama_sampler_p]:
-    """Yield llama.cpp's samplers in the order of `GenerationOptions`. By default, llama.cpp applies the temperature last."""
+    """Yield a chain of llama.cpp's samplers that applies the steps in the order of `GenerationOptions`. By default,
+    llama.cpp would apply the temperature last.
+    """
     import llama_cpp
 
     chain = llama_cpp.llama_sampler_chain_init(llama_cpp.llama_sampler_chain_default_params())

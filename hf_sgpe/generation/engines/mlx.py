@@ -135,7 +135,9 @@ class MLXEngine(Engine):
         return self._passes(self._model.model, ids)
 
     def _passes(self, model: Any, ids: list[int]) -> Generator[Logits, None, None]:
-        """Yield the outputs of a model, or of the model without its last matrix, for some ids at a time."""
+        """Run a model on a part of the ids at a time, and yield the output for each part. ``model`` may lack its last
+        matrix.
+        """
         import mlx.core as mx
         from mlx_lm.models.cache import make_prompt_cache
 
@@ -146,7 +148,7 @@ class MLXEngine(Engine):
 
 
 def _can_crop(cache: list[Any]) -> bool:
-    """Return whether a cache can be cropped, because it contains all keys and values of all layers."""
+    """Return whether a cache can be cropped. It can be cropped if every layer contains the keys and values of all tokens."""
     from mlx_lm.models.cache import KVCache
 
     return all(type(layer) is KVCache for layer in cache)
@@ -247,8 +249,8 @@ def _for_mlx(config: dict[str, Any], written: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sampler(options: GenerationOptions, vocab_size: int) -> Any:
-    """Return a sampler with mlx-lm's steps in the order of `GenerationOptions`. By default, mlx-lm applies the temperature
-    last.
+    """Return a sampler that applies mlx-lm's steps in the order of `GenerationOptions`. By default, mlx-lm would apply the
+    temperature last. Return None if the most probable token is always chosen.
     """
     import mlx.core as mx
     from mlx_lm.sample_utils import apply_min_p, apply_top_k, apply_top_p
@@ -288,8 +290,8 @@ def _show(watch: Watch) -> Any:
 
 
 def _penalty(options: GenerationOptions, prompt: list[int]) -> list[Any]:
-    """Return a repetition penalty for all tokens of the prompt, because mlx-lm's default penalty covers only the last
-    tokens.
+    """Return, in a list, a logits processor that penalizes the tokens of the whole prompt and answer. mlx-lm's default
+    penalty covers only the last tokens. The list is empty if there is no penalty.
     """
     import mlx.core as mx
     from mlx_lm.sample_utils import make_repetition_penalty

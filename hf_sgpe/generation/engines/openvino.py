@@ -26,8 +26,8 @@ class OpenVINOEngine(TransformersEngine):
     """A causal language model that OpenVINO runs. optimum-intel adds the generation methods of transformers.
 
     When a folder in the format of transformers is loaded for the first time, it is converted without quantization. The
-    conversion is cached. No prefixes of texts are kept, because OpenVINO stores keys and values inside the model, where they
-    cannot be cropped.
+    conversion is cached. Prefixes of earlier texts are always computed again, because OpenVINO stores keys and values inside
+    the model, where they cannot be cropped.
 
     Args:
         path: Folder of the model, in the format of OpenVINO or transformers.
@@ -127,7 +127,9 @@ def _convert(source: Path, target: Path) -> None:
 
 @contextmanager
 def _without_telemetry() -> Iterator[None]:
-    """Run a block with CI=true, which disables the telemetry of OpenVINO's converter and nncf."""
+    """Disable the telemetry of OpenVINO's converter and of nncf in the ``with`` block, by setting the environment variable
+    CI.
+    """
     before = os.environ.get("CI")
     os.environ["CI"] = "true"
     try:

@@ -48,8 +48,8 @@ class GenerationOptions:
             changes nothing.
         seed: With the same seed, engine, machine and version, the tokens are the same. None means a random seed. On
             transformers, OpenVINO and MLX, this number seeds the engine's global random number generator.
-        stop: Texts that end the answer. They are not part of the answer. If a text is the name of a special token, this
-            token also ends the answer.
+        stop: Texts that end the answer. They are not part of the answer. If a special token has such a text, this token also
+            ends the answer.
         stop_ids: Tokens that end the answer, in addition to the stop tokens of the model's configuration.
         ignore_eos: Whether to continue the answer after a stop token of the model's configuration or of a chat template.
         min_new_tokens: Minimum number of tokens before a stop token or a stop text may end the answer.
@@ -136,7 +136,7 @@ class GenerationOptions:
             if not isinstance(getattr(self, name), bool):
                 raise SGPEError(f"{name} must be true or false, not {getattr(self, name)!r}")
         if not all(isinstance(text, str) and text for text in self.stop):
-            raise SGPEError(f"stop must be a list of non-empty texts, not {self.stop!r}")
+            raise SGPEError(f"stop must be a list of non-empty strings, not {self.stop!r}")
         if not all(type(id) is int and id >= 0 for id in self.stop_ids):
             raise SGPEError(f"stop_ids must be whole numbers of at least 0, not {self.stop_ids!r}")
 
@@ -146,5 +146,5 @@ class GenerationOptions:
         return self.temperature < 1e-6
 
     def with_at_most(self, tokens: int) -> GenerationOptions:
-        """Return these options with ``max_new_tokens`` limited to ``tokens``."""
+        """Return these options, with ``max_new_tokens`` lowered to ``tokens`` if it is greater."""
         return self if self.max_new_tokens <= tokens else replace(self, max_new_tokens=tokens)

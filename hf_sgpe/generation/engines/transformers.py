@@ -159,7 +159,9 @@ class TransformersEngine(Engine):
             yield output.last_hidden_state[0, first:].float().cpu().numpy()
 
     def _passes(self, model: Any, ids: list[int]) -> Iterator[tuple[Any, int]]:
-        """Yield the outputs of a model for some ids at a time. With each output, yield the index of its first new row."""
+        """Run a model on a part of the ids at a time. Yield the output for each part, with the index of the first row that
+        no earlier output contained.
+        """
         import torch
 
         cache: Any = None
@@ -193,8 +195,8 @@ class TransformersEngine(Engine):
         """Return one row per prompt, containing the prompt and its answer. Shorter prompts are padded on the left.
 
         Args:
-            cache: Keys and values of the beginning of the prompt, allowed only with a single prompt. Those of all other
-                tokens are added to this cache.
+            cache: Keys and values of the prompt's first tokens, to which those of all other tokens are added. A cache is
+                allowed only with a single prompt.
         """
         import torch
         from transformers import GenerationConfig, RepetitionPenaltyLogitsProcessor
@@ -234,7 +236,9 @@ class TransformersEngine(Engine):
         return answers
 
     def _batch(self, prompts: list[tuple[list[int], GenerationOptions]]) -> list[list[int]]:
-        """Compute all answers in one batch. The padding of shorter prompts changes logits slightly, by rounding."""
+        """Return the answer to each prompt, computed in one batch if possible. In a batch, shorter prompts are padded, which
+        changes their logits slightly, by rounding.
+        """
         distinct = {options for _, options in prompts}
         longest = max((len(ids) for ids, _ in prompts), default=0)
         # Older versions apply the repetition penalty to padding, and padded prompts also have to fit into the context.
@@ -255,7 +259,8 @@ def load_whole(path: Path, **options: Any) -> Any:
     """Load a model of transformers with exactly the weights in its folder.
 
     Raises:
-        SGPEError: a weight is missing (transformers would initialize it at random), has another shape, or is left over.
+        SGPEError: a weight is missing, has another shape, or is not part of the model. transformers would initialize missing
+            weights at random.
     """
     from transformers import AutoModelForCausalLM
 
@@ -277,7 +282,7 @@ def load_whole(path: Path, **options: Any) -> Any:
 
 
 def _can_crop(cache: Any) -> bool:
-    """Return whether a cache has all keys and values of all layers, so that it can be cropped."""
+    """Return whether a cache can be cropped. It can be cropped if every layer contains the keys and values of all tokens."""
     from transformers import cache_utils
 
     layers = getattr(cache, "layers", [])
@@ -301,7 +306,9 @@ _AHEAD = 3
 
 
 class _Streamer:
-    """A streamer for transformers. It receives the prompt, and then each token."""
+    """A streamer that puts generated tokens into a queue. transformers sends it the prompt first, which is ignored, and then
+    each token.
+    """
 
     def __init__(self, arrived: SimpleQueue[int | BaseException | None]) -> None:
         self._arrived = arrived

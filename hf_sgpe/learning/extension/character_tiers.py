@@ -22,7 +22,7 @@ from hf_sgpe.vocabulary.special_tokens import any_of
 
 
 class CharacterTierLearner(TierLearner):
-    """The learner for an extended tokenizer whose merges join characters."""
+    """A learner for the merges of an extended tokenizer, if its merges join characters and not bytes."""
 
     @cached_property
     def _alphabet(self) -> frozenset[str]:
@@ -41,8 +41,8 @@ class CharacterTierLearner(TierLearner):
 
     @cached_property
     def _with_added_tokens(self) -> list[int]:
-        """The indices of the words that contain an added token. Added tokens are matched before merges, so no merge crosses
-        them.
+        """The indices of the words that contain an added token. Encoding finds added tokens before it merges, so no merge
+        crosses their edges.
         """
         added = any_of(frozenset(self.base.added_tokens))
         firsts = frozenset(text[:1] for text in self.base.added_tokens)
@@ -50,7 +50,7 @@ class CharacterTierLearner(TierLearner):
         return [place for place, text in texts if not firsts.isdisjoint(text) and added.search(text)]
 
     def tiers(self, *, reach_all: bool) -> Tiers:
-        """Return the best tiers. They contain every pair that joins to a new token."""
+        """Return the merges of the extended tokenizer. They include every pair of tokens that joins to a new token."""
         best = self._best_tiers()
         known = {*self.base.vocab, *best.new_tokens(self.base.vocab)}
         return best._replace(merges=closed(best.merges, known, only=self.confinement.holds))
@@ -78,7 +78,9 @@ class CharacterTierLearner(TierLearner):
         return Tiers([*units, *rest, *learned], unit_tokens, gains, untaught, tuple(characters))
 
     def _characters_and_unit_pairs(self, chosen: ChosenUnits) -> tuple[list[bytes], list[BytesPair]]:
-        """Return the new characters, and the merges that build units from characters."""
+        """Return the characters that get a new token, and the merges that build units from characters. A unit is a letter, a
+        syllable, a digit or a punctuation mark.
+        """
         plain = [character for character in sorted(self.characters) if not self._is_shared(character)]
         units = dict.fromkeys([*plain, *order_units(chosen, self.trie, characters=plain)])
         shared = set(filter(self._is_shared, set("".join(units)) - {" "}))

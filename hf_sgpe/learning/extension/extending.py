@@ -1,9 +1,9 @@
 """Extending an existing tokenizer with the words of new scripts, so that all other text keeps its ids.
 
 The extended tokenizer has three groups of merges, in this order: merges that build the letters and syllables of the scripts;
-the merges of the old tokenizer; and merges learned from the scripts' words, after the first two groups are applied to these
-words. Every added or moved merge contains bytes that occur only in text with a character of the scripts
-(`hf_sgpe.vocabulary.confinement`). All other text is split into the same words as before, so it keeps its ids.
+the merges of the old tokenizer; and merges learned from the scripts' words. The third group is learned after the first two
+groups are applied to these words. Every added or moved merge contains bytes that occur only in text with a character of the
+scripts (`hf_sgpe.vocabulary.confinement`). All other text is split into the same words as before, so it keeps its ids.
 `check_promise` checks this for any two tokenizers.
 """
 
@@ -48,9 +48,9 @@ class Extension:
         tokenizer: The extended tokenizer.
         unit_tokens: Number of new tokens that build letters, syllables, digits and punctuation. All other new tokens were
             learned.
-        tokens_per_piece: Average number of tokens of a piece, with the base tokenizer and with the extended tokenizer. A
-            piece is a part of the text that the split keeps whole: a word, a part of a word, or punctuation. Only pieces
-            that contain a character of the scripts are counted.
+        tokens_per_piece: Two averages: the number of tokens per piece with the base tokenizer and with the extended
+            tokenizer. A piece is a part of the text that the split pattern does not cut further: a word, a part of a word,
+            or punctuation. Only pieces that contain a character of the scripts are counted.
     """
 
     base: TokenizerData
@@ -60,12 +60,12 @@ class Extension:
 
     @property
     def new_tokens(self) -> int:
-        """The number of new tokens."""
+        """The number of new tokens in the extended tokenizer."""
         return len(self.tokenizer.vocab) - len(self.base.vocab)
 
     def at(self, new_tokens: int) -> TokenizerData:
-        """Return the extended tokenizer with only the first ``new_tokens`` new tokens. Letters and syllables come first, and
-        learned tokens follow in the order of learning.
+        """Return the extended tokenizer with only the first ``new_tokens`` new tokens. The tokens of letters and syllables
+        come first and are always kept. Learned tokens follow in the order in which they were learned.
         """
         old, whole = self.base.vocab, self.tokenizer
         merged = dict.fromkeys(left + right for left, right in whole.merges)
@@ -95,11 +95,12 @@ def extend_from_counts(
         free_ids: Ids that new tokens get first. All other new tokens get the ids after the highest id in use.
         used_ids: Ids that have no token, but that a model uses for something else, such as images. No new token gets one of
             these ids.
-        observer: Callbacks for each step. The counts of merges have no unit.
+        observer: Callbacks for each step. The counts of merges are weighted, so they can only be compared with each other.
 
     Raises:
-        SGPEError: there are no words of the scripts; the text was split into words in a different way; ``new_tokens`` is too
-            small for the characters of the scripts; or the result would break the promise.
+        SGPEError: the text has no words of the scripts; the text was split into words in a different way; ``new_tokens`` is
+            too small for the characters of the scripts; or the extended tokenizer would change the ids of other text (see
+            `check_promise`).
     """
     splitting, counted = config.splitting_for(base), config.counting_splitting(base)
     _check_counts(counts, counted)
@@ -163,8 +164,8 @@ def extend_from_counts(
 def extend_tokenizer(
     folder: TokenizerFolder, counts: WordCounts, config: ExtensionConfig, *, observer: Observer = NOBODY
 ) -> Extension:
-    """Extend a tokenizer, like `extend_from_counts`. The model in the same folder determines which ids are free or in use,
-    and the configuration determines which free ids are reused.
+    """Extend the tokenizer in a folder, as `extend_from_counts` does. The model in the folder determines which ids are free
+    and which are in use. The configuration determines whether free ids and the ids of reserved tokens are reused.
 
     Raises:
         SGPEError: `extend_from_counts` raises an error; ``reuse_ids`` is set, but there is no model in the tokenizer's
@@ -204,7 +205,7 @@ def _tokens_per_piece(data: TokenizerData, words: Sequence[bytes], times: Sequen
 
 
 def free_ids_of(tokenizer: TokenizerData, rows: int) -> list[int]:
-    """Return the ids below ``rows``, the number of rows of a model's embedding, that no token uses."""
+    """Return the ids that have a row in the model's embedding but no token. ``rows`` is the number of these rows."""
     taken = tokenizer.ids
     return [id for id in range(rows) if id not in taken]
 
@@ -225,7 +226,7 @@ def _check_counts(counts: WordCounts, splitting: Splitting) -> None:
 
 
 def _count_options(splitting: Splitting) -> str:
-    """Return the options of ``hf-sgpe count`` that split text in this way."""
+    """Return the options with which ``hf-sgpe count`` splits text into words as ``splitting`` does."""
     scripts = [f"--script {','.join(splitting.scripts)}"] if splitting.scripts else []
     patterns = (splitting.pattern,) if isinstance(splitting.pattern, str) else splitting.pattern or ()
     pattern = [f"--pattern {' '.join(map(quote, patterns))}"] if patterns else []

@@ -28,7 +28,7 @@ def parse_new_tokens(text: str) -> int | str:
     """Return the value of ``--new-tokens``: a number, or `AUTO`.
 
     Raises:
-        SGPEError: the value is neither.
+        SGPEError: the value is neither a number above 0 nor `AUTO`.
 
     >>> parse_new_tokens("16000"), parse_new_tokens("auto")
     (16000, 'auto')
@@ -49,24 +49,25 @@ class ExtensionConfig:
         new_tokens: Number of new tokens. With ``"auto"``, learning stops when a thousand more tokens would save less than
             ``least_saving``.
         own_split: Whether to put a new split before the old split of the tokenizer. The new split keeps the words of the
-            scripts whole. None: only if the old split cuts these words, even if it cuts only at the joiners that the scripts
-            use.
-        letter_coverage: Limits the letters that may get their own token to the most frequent letters of each script.
-            Together, these letters make up this share of the script's letters in the text.
+            scripts whole. None means: only if the old split cuts these words. Cuts at the joiners that the scripts use
+            count, too.
+        letter_coverage: A share of each script's letters in the text, from 0 to 1. Only the most frequent letters, which
+            together make up this share, may get their own token.
         syllable_coverage: The same for syllables.
         cut_cost: Cost of a cut syllable, in tokens, when letters, syllables and learned tokens compete for room. A cut
             letter costs four times as much; in `TrainingConfig`, both cost the same. With 0, text takes the fewest tokens;
             with higher values, there are fewer cuts. The default is lower than in `TrainingConfig`, because each new token
             adds a row to the model.
-        least_saving: For ``"auto"``: the least that a thousand more tokens must save, as a share of the tokens of the
-            scripts' words.
+        least_saving: Used if ``new_tokens`` is ``"auto"``. Learning continues while a thousand more tokens save at least
+            this share of the tokens in the scripts' words.
         balance: How strongly to favour scripts with little text, from 0 (all words count the same) to 1 (all scripts count
             the same).
         min_frequency: Pairs that occur less often than this are never merged.
         tie_break: The rule that chooses which of several equally frequent pairs is merged first (one of `TIE_BREAKS`).
-        weights: Weights of words, keyed by the name or glob of the file that contains the words. The first match is used.
-        reuse_ids: Whether new tokens first take free ids. A free id is below ``vocab_size`` of the model's config.json, and
-            no token uses it. Otherwise, new ids follow the highest id in use.
+        weights: Dict from file names or globs to weights. Words from a file are counted with the weight of the first name or
+            glob that matches.
+        reuse_ids: Whether new tokens first take free ids. A free id is below the ``vocab_size`` in the model's config.json
+            and has no token. If False, new ids follow the highest id in use.
         reuse_reserved: Whether new tokens also take the ids of reserved tokens such as ``<unused12>``. A model was not
             trained on reserved tokens. Afterwards, the name of a replaced token is ordinary text.
 
@@ -181,11 +182,11 @@ class ExtensionConfig:
         return {**asdict(self), "scripts": list(self.scripts)}
 
     def splitting_for(self, base: TokenizerData) -> Splitting:
-        """Return the splitting of the extended tokenizer.
+        """Return the rules by which the extended tokenizer splits text into words.
 
         Raises:
-            SGPEError: the tokenizer would need a new split but cannot get one, because it has the recipe sgpe or no split
-                pattern.
+            SGPEError: the tokenizer would need a new split but has the recipe sgpe; or ``own_split`` is set, but the
+                tokenizer has no split pattern.
         """
         before = base.splitting
         if base.by_characters:
@@ -193,7 +194,7 @@ class ExtensionConfig:
                 option = "--own-split" if self.own_split else "--base-split"
                 raise SGPEError(
                     f"own_split={self.own_split} ({option}): a tokenizer converted from SentencePiece has no split: leave "
-                    "it out"
+                    "out this option"
                 )
             return before
         if self.own_split or (self.own_split is None and cut_scripts(before, self.scripts)):
@@ -211,10 +212,10 @@ class ExtensionConfig:
         return before
 
     def counting_splitting(self, base: TokenizerData) -> Splitting:
-        """Return the splitting of the words to learn from. For errors, see `splitting_for`.
+        """Return the rules that split text into the words to learn from. For errors, see `splitting_for`.
 
-        For a tokenizer without a split pattern, the text is split into words of the scripts, so no learned token crosses the
-        edge of a word.
+        If the tokenizer has no split pattern, these rules split text into words of the scripts. Then no learned token
+        crosses the edge of a word.
         """
         splitting = self.splitting_for(base)
         if not base.by_characters:
@@ -226,8 +227,7 @@ class ExtensionConfig:
 
 
 def cut_scripts(splitting: Splitting, scripts: Iterable[str]) -> list[str]:
-    """Return the scripts whose words a split cuts. A script is left out if the split already has rules for the script's
-    words.
+    """Return the scripts whose words a split cuts. Scripts for which the split already has its own rules are left out.
 
     >>> cut_scripts(Splitting("bpe", pattern="o200k"), ["sinhala", "tamil"])
     ['sinhala']

@@ -43,15 +43,15 @@ _EVERYWHERE = frozenset({ZWNJ, ZWJ, *shared_marks()})
 
 
 class Tiers(NamedTuple):
-    """The merges of an extended tokenizer.
+    """The merges of an extended tokenizer, and what learning found out about them.
 
     Attributes:
         merges: All merges, in the order of their ranks.
-        unit_tokens: Number of new tokens for units.
-        gains: The gain of each learned token.
+        unit_tokens: Number of new tokens for units, which are letters, syllables, digits and punctuation.
+        gains: For each learned token, the weighted number of tokens that it saves in the text.
         untaught: Share of the text's words that learning ignored, because merging the bytes of these words could change
             other text.
-        characters: New characters, which are tokens without a merge. There are none if merges join bytes.
+        characters: Characters that get a new token without a merge. There are none if merges join bytes.
     """
 
     merges: list[BytesPair]
@@ -61,12 +61,16 @@ class Tiers(NamedTuple):
     characters: tuple[bytes, ...] = ()
 
     def new_tokens(self, old: Collection[bytes]) -> dict[bytes, None]:
-        """Return the tokens that are not among ``old``, in order."""
+        """Return, as the keys of a dict, the tokens that are not among ``old``. New characters come first, and then the
+        results of merges in the order of the merges.
+        """
         return dict.fromkeys(token for token in chain(self.characters, map(b"".join, self.merges)) if token not in old)
 
 
 class TierLearner:
-    """The learner of the merges of one extended tokenizer. For arguments, see `extend_from_counts`."""
+    """A learner for the merges of a single extended tokenizer. For ``base``, ``config`` and ``observer``, see
+    `extend_from_counts`.
+    """
 
     def __init__(self, base: TokenizerData, words: Words, config: ExtensionConfig, *, observer: Observer) -> None:
         self.base, self.words, self.config, self.observer = base, words, config, observer
@@ -82,12 +86,13 @@ class TierLearner:
         self.with_shared = self._with_shared()
 
     def tiers(self, *, reach_all: bool) -> Tiers:
-        """Return the best tiers, followed by merges that rebuild more of the tokenizer's own tokens from learned tokens.
+        """Return the merges of the extended tokenizer. The last merges rebuild more tokens of the base tokenizer from
+        learned tokens.
 
         Args:
-            reach_all: Rebuild all of the tokenizer's own tokens that consist of whole characters, at the cost of a few new
-                tokens. Some runtimes look up a whole word in the vocabulary before they apply merges. With this argument,
-                these runtimes return the same ids, too.
+            reach_all: Whether to rebuild all tokens of the base tokenizer that consist of whole characters and belong to the
+                scripts. This takes a few new tokens. Then even runtimes that look up a whole word in the vocabulary before
+                they apply merges return the same ids.
         """
         best = self._best_tiers()
         merges = best.merges
@@ -105,17 +110,20 @@ class TierLearner:
                 merges = [*_first_new(merges, set(self.base.vocab), left)]
 
     def _numbered(self, merges: Iterable[BytesPair]) -> dict[bytes, int]:
-        """Return a dict that gives a number to each byte, each token of the tokenizer, and each result of a merge."""
+        """Return a dict from tokens to numbers. The tokens are all bytes, all tokens of the base tokenizer, and all results
+        of merges.
+        """
         numbers: dict[bytes, int] = {byte: number for number, byte in enumerate(BYTES)}
         for token in chain(self.base.vocab, (left + right for left, right in merges)):
             numbers.setdefault(token, len(numbers))
         return numbers
 
     def _best_tiers(self) -> Tiers:
-        """Return the tiers in which the last unit (a letter or syllable) is worth as much as the last learned token.
+        """Return the merges with the best number of units (letters and syllables). With this number, the last unit saves
+        about as many tokens as the last learned token.
 
-        With fewer units, there is room for more learned tokens, and the last learned token is worth less. So binary search
-        can find the number of units.
+        With fewer units, there is room for more learned tokens, so the last learned token saves less. This is why a binary
+        search finds the number of units.
         """
         chosen = choose_units(
             self.units,
@@ -128,8 +136,8 @@ class TierLearner:
         ranked = sorted(worth, key=lambda unit: (-worth[unit], unit))
 
         def with_first(number: int) -> tuple[Tiers | None, bool]:
-            """Return the tiers with the first ``number`` units, and whether the last of these units is worth less than the
-            last learned token.
+            """Return the merges with the ``number`` most valuable units, and whether this number is too great. It is too
+            great if the last unit saves less than the last learned token, or if there is no room for the units.
             """
             kept = set(ranked[:number])
             tiers = self._with_units(ChosenUnits(kept - chosen.letters, chosen.letters & kept))
@@ -156,7 +164,9 @@ class TierLearner:
         return best
 
     def _signs(self, units: Mapping[str, int]) -> Counter[str]:
-        """Return the counts of the scripts' own digits and punctuation. Signs that are too rare to merge are left out."""
+        """Return how often each sign occurs. The signs are the scripts' own digits and punctuation. Signs that are too rare
+        to merge are left out.
+        """
         own = frozenset().union(*(script.characters() - script.letters_and_marks() for script in self.trie.scripts))
         signs: Counter[str] = Counter()
         for unit, times in units.items():
@@ -181,8 +191,8 @@ class TierLearner:
         return promised - _EVERYWHERE - {" "}
 
     def _worth(self, chosen: ChosenUnits) -> dict[str, float]:
-        """Return, for each unit, the number of tokens that the text saves if the unit gets its own token. The avoided cost
-        of cuts is included.
+        """Return a dict from units to the numbers of tokens that the text saves if the unit gets its own token. The cost of
+        the cuts that are avoided is added.
         """
         letters = self.signs.copy()
         plain: Counter[str] = Counter()
@@ -200,7 +210,9 @@ class TierLearner:
         return {unit: inf if unit.encode() in self.base.vocab else value for unit, value in worth.items()}
 
     def _with_units(self, chosen: ChosenUnits) -> Tiers | None:
-        """Return the tiers with these units, or None if there is no room for them."""
+        """Return the merges of an extended tokenizer in which exactly these units get tokens. Return None if the units need
+        more new tokens than are allowed.
+        """
         units = self._unit_pairs(chosen)
         moved = set(units)
         rest = [pair for pair in self.base.merges if pair not in moved]
@@ -228,14 +240,14 @@ class TierLearner:
         by_new_tokens: bool = False,
         built: Collection[bytes] = (),
     ) -> list[BytesPair]:
-        """Return merges that rebuild some of the tokenizer's own tokens in the scripts. The merges of letters and syllables
-        come first, and would otherwise prevent these tokens. Rebuilding a token takes no id, but new intermediate tokens
-        take ids. These new tokens are added to ``numbers``.
+        """Return merges that rebuild those tokens of the base tokenizer that belong to the scripts. Without these merges,
+        the merges of letters and syllables, which come first, would prevent such tokens. A rebuilt token keeps its id, but
+        new intermediate tokens need new ids. The new tokens are added to ``numbers``.
 
         Args:
-            by_new_tokens: Whether to rebuild all of the tokenizer's own tokens that consist of whole characters, even if
-                this needs new tokens.
-            built: Further tokens to build, with new tokens if needed.
+            by_new_tokens: Whether to rebuild all tokens that consist of whole characters, even if this needs new
+                intermediate tokens.
+            built: Further tokens to build, even if this needs new intermediate tokens.
         """
         tokens = list(numbers)
         table = MergeTable(((numbers[left], numbers[right]), numbers[left + right]) for left, right in merges)
@@ -259,7 +271,7 @@ class TierLearner:
         return revived
 
     def _unit_pairs(self, chosen: ChosenUnits) -> list[BytesPair]:
-        """Return the merges that build the units. None of them can apply to other text.
+        """Return the merges that build the units. These merges never apply to text of other scripts.
 
         Some characters (joiners and, in Devanagari, the danda) share their first bytes with characters of other scripts.
         Such a character is never built alone. It is merged byte by byte with the character before it, because the two
@@ -286,7 +298,9 @@ class TierLearner:
         return self._shared[character]
 
     def _with_shared(self) -> list[str]:
-        """Return the most frequent pairs of a character and a following shared character, up to the coverage of letters."""
+        """Return the most frequent pairs of a character and a shared character (see `_is_shared`) that follows it. Together,
+        these pairs make up the share ``letter_coverage`` of all such pairs in the text.
+        """
         pairs: Counter[str] = Counter()
         for unit, times in self.units.items():
             for first, second in itertools.pairwise(unit.removeprefix(" ")):
@@ -295,10 +309,10 @@ class TierLearner:
         return sorted(cover(pairs, self.config.letter_coverage))
 
     def _times(self, sequences: Sequence[Sequence[int]], tokens: Sequence[bytes]) -> tuple[list[int], float]:
-        """Return the weight of each word, and the share of the text's words that learning ignores.
+        """Return the weight of each word in learning, and the share of the text's words that learning ignores.
 
-        The weight is 0 in two cases. In the first case, two adjacent tokens of the word could also merge in other text. In
-        the second case, the word is a token and `ignore_merges` is set. Only words of the first case count for the share.
+        A word is ignored, and gets the weight 0, if two of its adjacent tokens could also merge in text of other scripts. A
+        word that is a token also gets the weight 0 if `ignore_merges` is set, but it is not counted in the share.
         """
         ids, ends = flat(sequences)
         used = np.unique(ids)
@@ -324,7 +338,9 @@ class TierLearner:
         present: Collection[BytesPair],
         room: int,
     ) -> tuple[list[BytesPair], list[int]]:
-        """Return further merges that make ``room`` new tokens. For each merge that makes a new token, return its count."""
+        """Return further merges, which make at most ``room`` new tokens. Also return the count of each merge that makes a
+        new token.
+        """
         tried = room + room // 8
         while True:
             counts: list[int] = []
@@ -375,8 +391,8 @@ def _tokens_in(scripts: Iterable[str], base: TokenizerData, confinement: Confine
 
 
 def _joined(pieces: Sequence[bytes], known: Collection[bytes], confinement: Confinement) -> list[BytesPair]:
-    """Return merges that join all pieces into one token. Every intermediate result is an existing token. Merges are ordered
-    from the shortest result to the longest. If there are no such merges, return an empty list.
+    """Return merges that join a sequence of tokens into one token. Every intermediate result is an existing token. Merges
+    are ordered so that each merge follows those that make its parts. If there are no such merges, return an empty list.
 
     >>> _joined([b"a", b"b", b"c"], {b"bc", b"abc"}, Confinement(map(ord, "abc")))
     [(b'b', b'c'), (b'a', b'bc')]
@@ -399,8 +415,8 @@ def _joined(pieces: Sequence[bytes], known: Collection[bytes], confinement: Conf
 
 
 def _enough(gains: Sequence[int], tokens: float, least_saving: float) -> int:
-    """Return the number of new tokens after which a thousand more tokens would save less than ``least_saving``, as a share
-    of the remaining tokens.
+    """Return the number of new tokens after which a thousand more tokens would save less than ``least_saving``. This saving
+    is a share of the tokens that the text still takes.
     """
     saved = [0, *accumulate(gains)]
     for number in range(0, len(gains), _STEP // 10):
@@ -410,7 +426,7 @@ def _enough(gains: Sequence[int], tokens: float, least_saving: float) -> int:
 
 
 def _first_new(merges: Iterable[BytesPair], known: set[bytes], number: int) -> Iterator[BytesPair]:
-    """Yield the first merges, as many as produce at most ``number`` new tokens."""
+    """Yield merges in order, and stop before the merge that would produce more than ``number`` new tokens."""
     for left, right in merges:
         if left + right not in known:
             if not number:

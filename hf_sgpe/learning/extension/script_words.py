@@ -18,7 +18,7 @@ _WEIGHT_PARTS = 64
 
 
 class Words(NamedTuple):
-    """The words to learn from, and their weights."""
+    """The words to learn from, and the weighted count of each word."""
 
     words: list[bytes]
     times: list[int]
@@ -26,10 +26,11 @@ class Words(NamedTuple):
 
     @classmethod
     def of(cls, counts: WordCounts, config: ExtensionConfig) -> Words:
-        """Return the words that contain a character of the scripts. The scripts' own digits and punctuation are included.
+        """Return the words that contain a character of the scripts, with their weighted counts. The scripts' own digits and
+        punctuation count as their characters.
 
-        If there are several scripts, words of scripts with more text get less weight. A script is present if the text
-        contains one of its letters.
+        If there are several scripts, the words of scripts with more text get less weight. A script is ignored if the text
+        contains none of its letters.
         """
         scripts = {name: resolve_script(name) for name in config.scripts}
         script_of = {c: name for name, script in scripts.items() for c in script.characters()}

@@ -161,7 +161,7 @@ REFUSED = {
         ("aab", -1.0, NORMAL),
         *CHARACTERS,
     ],
-    "its unused piece 'ab' is joined and cut again": [("ab", 0.0, UNUSED), *CHARACTERS],
+    "its unused piece 'ab' is merged and then split again": [("ab", 0.0, UNUSED), *CHARACTERS],
     "(two of its pieces have the text 'a'|a is already defined)": [("a", 0.0, CONTROL), *CHARACTERS],
 }
 
@@ -175,7 +175,7 @@ def test_pieces_that_a_tokenizer_json_cannot_have(reason):
 def test_user_defined_pieces_that_a_tokenizer_json_cannot_find():
     with pytest.raises(SGPEError, match="its user-defined piece '▁x' contains a space"):
         models.loaded(models.model_of([("▁x", 0.0, USER_DEFINED), *CHARACTERS], prefix=True))
-    with pytest.raises(SGPEError, match="it has the user-defined piece 'x', a dummy prefix, and removes extra spaces"):
+    with pytest.raises(SGPEError, match="it has the user-defined piece 'x' and a dummy prefix, and it removes extra spaces"):
         models.loaded(models.model_of([("x", 0.0, USER_DEFINED), *CHARACTERS], prefix=True, removes_spaces=True))
 
 

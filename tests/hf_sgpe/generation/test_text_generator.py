@@ -220,7 +220,7 @@ def test_a_tokenizer_of_another_model_is_refused(chatty):
 def test_several_prompts_are_a_list(chatty):
     generator = TextGenerator(chatty, Parrot(chatty.encode("yes, END no")))
     assert generator.generate_batch(["a", "b"], GenerationOptions(stop="END")) == ["yes, ", "yes, "]
-    with pytest.raises(TypeError, match="put the text in a list"):
+    with pytest.raises(TypeError, match="put the string in a list"):
         generator.generate_batch("a")
     with pytest.raises(TypeError, match="the prompt must be a string"):
         generator.generate(["a"])

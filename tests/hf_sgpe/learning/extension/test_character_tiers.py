@@ -128,7 +128,9 @@ def test_scripts_beyond_the_basic_plane_get_tokens():
 
 @pytest.mark.parametrize(("own_split", "option"), [(True, "--own-split"), (False, "--base-split")])
 def test_options_of_the_split_are_refused(own_split, option):
-    message = rf"own_split={own_split} \({option}\): a tokenizer converted from SentencePiece has no split: leave it out"
+    message = (
+        rf"own_split={own_split} \({option}\): a tokenizer converted from SentencePiece has no split: leave out this option"
+    )
     with pytest.raises(SGPEError, match=message):
         ExtensionConfig(["sinhala"], own_split=own_split).splitting_for(base_of())
 
