@@ -271,7 +271,7 @@ def check_special_texts(tokens: Iterable[object]) -> list[str]:
     texts: list[str] = []
     for token in tokens:
         if not isinstance(token, str):
-            raise SGPEError(f"special tokens must be text, not {token!r}")
+            raise SGPEError(f"special tokens must be strings, not {token!r}")
         if not token:
             raise SGPEError("a special token cannot be empty: give it a text")
         if any(0xD800 <= ord(character) < 0xE000 for character in token):
