@@ -276,7 +276,7 @@ def test_a_target_above_what_the_corpus_gives_finishes_and_says_so(caplog):
         ({"vocab_size": 256}, "at least 257"),
         ({"vocab_size": 1000.5}, "vocab_size must be a whole number"),
         ({"special_tokens": ["<\ud800>"]}, "lone surrogate"),
-        ({"special_tokens": [5]}, "special tokens must be text"),
+        ({"special_tokens": [5]}, "special tokens must be strings"),
         ({"letter_coverage": 1.5}, "letter_coverage must be between 0 and 1"),
         ({"min_frequency": 0}, "min_frequency must be a whole number of at least 1"),
         ({"eos_token": 5}, "eos_token must be text, not 5"),
@@ -288,7 +288,7 @@ def test_a_target_above_what_the_corpus_gives_finishes_and_says_so(caplog):
         ),
         ({"model_max_length": 0}, "model_max_length must be a whole number of at least 1, not 0"),
         ({"special_tokens": [""]}, "a special token cannot be empty"),
-        ({"special_tokens": ["<|a|>", "<|a|>"]}, "special tokens occur twice"),
+        ({"special_tokens": ["<|a|>", "<|a|>"]}, "occurs twice: give it once"),
     ],
 )
 def test_bad_configurations_are_named(options, message):
