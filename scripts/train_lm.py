@@ -101,7 +101,7 @@ def run(args: Arguments) -> None:
 
 
 def changes(points: list[dict[str, Any]]) -> dict[str, tuple[float, float]]:
-    """Return the bits per byte of each language at the first and at the last measurement."""
+    """Return the bits per byte at the first and at the last measurement, as a dict from languages to pairs."""
     if not points:  # the training was finished before
         return {}
     first, last = points[0]["languages"], points[-1]["languages"]
