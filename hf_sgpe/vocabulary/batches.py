@@ -31,7 +31,9 @@ class EncodingResult(list[int]):
 
 
 def results(batch: dict[str, Any], tokens_of: Callable[[list[int]], list[str]]) -> list[EncodingResult]:
-    """Return the rows of a batch as `EncodingResult` objects."""
+    """Return the rows of a batch from `make_batch` as `EncodingResult` objects. ``tokens_of`` converts ids to vocabulary
+    strings.
+    """
     pairs = zip(batch["input_ids"], batch["attention_mask"], strict=True)
     return [EncodingResult(ids, mask, tokens_of(ids)) for ids, mask in pairs]
 

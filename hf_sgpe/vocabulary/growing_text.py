@@ -43,7 +43,7 @@ _FIRST_TOKENS = 8
 
 
 class Restarts:
-    """The positions in texts at which encoding can begin again.
+    """A finder of restarts: the positions in a text at which encoding can begin again.
 
     Args:
         codec: The codec of the tokenizer.

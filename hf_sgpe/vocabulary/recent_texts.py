@@ -40,7 +40,7 @@ class Beginning(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The size in bytes."""
+        """The approximate size in memory, in bytes."""
         return sys.getsizeof(self.text) + sys.getsizeof(self.marks) + sys.getsizeof(self.ids) + _OVERHEAD
 
 

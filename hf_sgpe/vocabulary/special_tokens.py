@@ -205,10 +205,11 @@ class Template:
 
 
 def bos_eos_template(roles: Mapping[str, str], *, add_bos_token: bool, add_eos_token: bool) -> Template | None:
-    """Return the template that puts BOS before each text, EOS after each text, or both, as requested.
+    """Return a template that puts BOS before each text if ``add_bos_token`` is set, and EOS after each text if
+    ``add_eos_token`` is set.
 
     Returns:
-        A template, or None if neither BOS nor EOS is requested.
+        A template, or None if neither is set.
     """
     prefix = [roles["bos_token"]] if add_bos_token else []
     suffix = [roles["eos_token"]] if add_eos_token else []

@@ -1,4 +1,4 @@
-"""Characters without a token, for tokenizers that join characters and have no tokens for bytes."""
+"""Characters without a token, for tokenizers whose merges join characters and that have no tokens for bytes."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """GGUF files for llama.cpp: models with their tokenizer. The supported models are listed in `hf_sgpe.weights.gguf_models`.
 
-Instead of a split pattern, a GGUF file has the name of a pre-tokenizer of llama.cpp; see
-`hf_sgpe.formats.llama_cpp_pre_tokenizers`. If no pre-tokenizer fits a tokenizer, the file is written only if the caller
-names a pre-tokenizer. Such a file works only if llama.cpp is given ids instead of text. If a tokenizer's merges join
-characters, scores are written instead of merges; see `hf_sgpe.formats.llama_cpp_characters`.
+A GGUF file has no split pattern. Instead, it names one of llama.cpp's pre-tokenizers, which are listed in
+`hf_sgpe.formats.llama_cpp_pre_tokenizers`. If none of them splits as the tokenizer does, the caller must name one. llama.cpp
+would then tokenize text in another way, so it must be given ids. If a tokenizer's merges join characters, scores are written
+instead of merges; see `hf_sgpe.formats.llama_cpp_characters`.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ def write(
 
     The file contains the tokenizer twice, in llama.cpp's form and as a ``tokenizer.json``. Both have about the same size.
 
-    One weight is in memory at a time. Tensors other than matrices stay in 32 bits. With Q8_0, so do matrices whose row
-    length is not a multiple of 32. For smaller types, llama-cpp-python converts the weights from a temporary file in the
-    same folder.
+    Only one tensor is in memory at a time. Tensors that are not matrices are written in 32 bits. With Q8_0, matrices whose
+    row length is not a multiple of 32 are also written in 32 bits. For smaller types, llama-cpp-python converts the weights
+    from a temporary file in the folder of ``path``.
 
     Args:
         folder: Folder with ``config.json``, the weights as safetensors, and the tokenizer.

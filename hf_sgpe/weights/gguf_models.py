@@ -45,8 +45,8 @@ class Family:
         around: The shapes of the weights before and after the layers, keyed by module.
         biases: Modules that may have a bias, keyed by a field of the configuration. They have one if the field is true. The
             modules under the key ``""`` always have one.
-        numbers: Values that only some types have. The keys are ``GGUFWriter`` methods without the prefix ``add_``, and the
-            values are the fields of the configuration that these methods write.
+        numbers: Numbers to write that only some types have. The keys are ``GGUFWriter`` methods without the prefix ``add_``,
+            and the values are the fields of the configuration that these methods write.
         own_names: Unusual names that this type has for fields of the configuration, keyed by the usual name.
         pairs_neighbours: Whether llama.cpp's rotary embedding pairs neighbouring numbers of a head. The rotary embedding of
             transformers pairs each number in the first half with one in the second half.

@@ -66,7 +66,8 @@ def load_config(path_or_repo: str) -> PretrainedConfig:
 
 
 def load_causal_model(path_or_repo: str, *, dtype: Any = None) -> PreTrainedModel:
-    """Load a causal language model of any class. All weights must be in the files, because missing weights would be random.
+    """Load a causal language model of any class. All weights must be in the files, because transformers would give random
+    values to missing weights.
 
     Raises:
         SGPEError: the model does not exist, it is not a causal language model, or weights are missing.

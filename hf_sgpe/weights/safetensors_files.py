@@ -109,7 +109,7 @@ def stored(folder: Path, *, any_type: bool = False) -> dict[str, Stored]:
 
 @dataclass(frozen=True)
 class ModelSize:
-    """The size of a model: its parameters, and the bytes of its weights on disk."""
+    """The size of a model: the number of its parameters, and the size of its weight files in bytes."""
 
     parameters: int
     bytes: int
@@ -178,7 +178,7 @@ class Made:
 def rewrite(source: Path, target: Path, made: Mapping[str, Made]) -> None:
     """Write a copy of a safetensors file with some tensors replaced. All other tensors stay the same, bit for bit.
 
-    Only a few megabytes are in memory. Parts that are all zeros are not written, so sparse files stay sparse.
+    Only a few megabytes are in memory at a time. Parts that are all zeros are not written, so sparse files stay sparse.
 
     Args:
         source: File to copy.

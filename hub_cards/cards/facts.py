@@ -202,8 +202,8 @@ class Facts:
         )
 
     def composition(self) -> list[tuple[str, int]]:
-        """Return pairs (script, number of tokens), the largest numbers first. A token belongs to the script of its first
-        letter. Scripts with few tokens are counted together as "other scripts".
+        """Return pairs (script, number of tokens), the largest numbers first. Tokens without a script come last. A token
+        belongs to the script of its first letter. Scripts with few tokens are counted together as "other scripts".
         """
         vocab = self.tokenizer.vocab
         counts = Counter(name if name in _NO_SCRIPT else name.title() for name in scripts_of(vocab))

@@ -155,7 +155,7 @@ class Tables:
             yield f"{own:.3f}", f"{what} ({others})" if others else what
 
     def examples(self) -> list[tuple[Language, list[Word]]]:
-        """Return example words for each language."""
+        """Return pairs (language, example words). Languages without example words are left out."""
         return [(known, words) for known in self.measured if (words := self.comparison.words.get(known.code))]
 
     def word_html(self, word: Word, name: str) -> Markup:

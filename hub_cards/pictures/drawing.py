@@ -39,8 +39,8 @@ _LONGEST_LABEL, _LONGEST_NAME, _LONGEST_KEY = 27, 64, 22
 
 
 def look_of(place: int) -> int:
-    """Return the index of the colour and plot marker of the tokenizer at index ``place``. With more than five baselines,
-    some tokenizers have the same colour and plot marker.
+    """Return the index of the colour and plot marker of the tokenizer at index ``place``. If there are more than five
+    baselines, some of them have the same colour and plot marker.
     """
     return 1 + (place - 1) % (len(_MARKS) - 1) if place else 0
 

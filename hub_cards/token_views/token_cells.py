@@ -94,7 +94,7 @@ def _byte_level(tokenizer: BPETokenizer) -> Reader:
 
 
 def _continues(byte: int) -> bool:
-    """Return whether a UTF-8 byte continues a character, and so is not its first byte."""
+    """Return whether a byte in UTF-8 is a later byte of a character, not the character's first byte."""
     return byte & 0xC0 == 0x80
 
 
