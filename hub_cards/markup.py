@@ -1,6 +1,6 @@
-"""Templates, and conversion of text to Markdown and HTML.
+"""Templates of cards and pages, and conversion of text to Markdown and HTML.
 
-In the text to convert, backticks enclose code. The text has no other markup.
+The text to convert may have code between backticks. It has no other markup.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def font_stack(text: str) -> str:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Return names joined for a sentence, with commas and "and".
+    """Join names for a sentence, with commas and "and".
 
     >>> listed(["a", "b", "c"]), listed(["a"]), listed([])
     ('a, b and c', 'a', '')
@@ -100,7 +100,7 @@ def _json_in_script(value: Any) -> Markup:
 
 
 def _block(text: str, language: str) -> str:
-    """Return text as a Markdown code block."""
+    """Return text as a Markdown code block, with a fence that is longer than any run of backticks in the text."""
     fence = max(3, 1 + _longest_run(text)) * "`"
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
 
@@ -110,12 +110,14 @@ def _longest_run(text: str) -> int:
 
 
 def _cell(text: str) -> str:
-    """Return text for a cell of a Markdown table. Escape bars, because a bar ends a cell even in code."""
+    """Return text for a cell of a Markdown table, with line breaks replaced by spaces. Escape vertical bars, which would end
+    the cell even inside code.
+    """
     return text.replace("|", "\\|").replace("\n", " ")
 
 
 def _plain(text: str) -> str:
-    r"""Return text on one line. Escape all markup of Markdown and HTML.
+    r"""Return text as one line in which all markup of Markdown and HTML is escaped.
 
     >>> print(_plain("a|b <i> *c*"))
     a\|b \<i\> \*c\*

@@ -13,7 +13,7 @@ _EXAMPLE = re.compile(r"^>>> .*(?:\n.+)*", re.MULTILINE)
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Return the Markdown of a page. At the end of cli.md, add the help of all commands."""
+    """Return the Markdown of a page. If the page is cli.md, append the help of all commands."""
     return markdown + commands() if page.file.src_uri == "cli.md" else markdown
 
 

@@ -25,7 +25,7 @@ CODE_POINTS = [*range(0xD800), *range(0xE000, 0x110000)]
 
 
 def engine_classes() -> dict[int, int]:
-    """Return the classes of characters in the regex engine of ``tokenizers``, keyed by code point."""
+    """Return a dict from code points to the numbers of their classes in the regex engine of ``tokenizers``."""
     text = "".join(map(chr, CODE_POINTS))
     table: dict[int, int] = {}
     for number, pattern in CHARACTER_CLASSES.items():
@@ -39,10 +39,10 @@ def engine_classes() -> dict[int, int]:
 
 
 def normalization_classes() -> dict[int, tuple[int, int]]:
-    """Return (kind of change, combining class) for each code point that NFC may change, keyed by code point.
+    """Return a dict from each code point that NFC may change to a pair (kind of change, combining class).
 
-    There are three kinds of change. With 1, NFC always replaces the character. With 2, the character may compose with the
-    previous character. With 3, the character can only be reordered. An unnecessary character in the table does no harm: it
+    There are three kinds of change: 1 if NFC always replaces the character, 2 if the character may compose with the previous
+    character, and 3 if the character can only be reordered. A character that is in the table without need does no harm: it
     only makes the check of text with this character slower.
     """
     library = NFC()
@@ -61,7 +61,7 @@ def normalization_classes() -> dict[int, tuple[int, int]]:
 
 
 def decomposing(table: dict[int, tuple[int, int]]) -> Iterator[int]:
-    """Yield the code points that have a decomposition but do not change in NFC. They are needed because a mark after such a
+    """Yield the code points that have a decomposition but that NFC does not change by themselves. A mark after such a
     character may compose with a part of the character.
     """
     for point in CODE_POINTS:
@@ -70,7 +70,7 @@ def decomposing(table: dict[int, tuple[int, int]]) -> Iterator[int]:
 
 
 def compositions() -> Iterator[tuple[int, int]]:
-    """Yield the pairs that NFC composes, except those of Hangul."""
+    """Yield the pairs of code points that NFC composes, except those of Hangul."""
     library = NFC()
     for point in CODE_POINTS:
         parts = unicodedata.decomposition(chr(point)).split()
@@ -81,8 +81,8 @@ def compositions() -> Iterator[tuple[int, int]]:
 
 
 def canaries(classes: dict[int, int]) -> list[int]:
-    """Return about 200 code points whose class depends on the version of Unicode. Each is the first or last of a run of
-    characters that are newer than Unicode 3.2.
+    """Return about 200 code points that show which version of Unicode an engine has, because their class depends on it. Each
+    of them is the first or the last of a run of characters that are newer than Unicode 3.2.
     """
     newer = [
         point for point in CODE_POINTS if (point in classes) != (unicodedata.ucd_3_2_0.category(chr(point))[0] in "LMNZ")
@@ -92,7 +92,9 @@ def canaries(classes: dict[int, int]) -> list[int]:
 
 
 def runs(values: Iterable[tuple[int, object]]) -> Iterator[tuple[int, int, object]]:
-    """Yield (first, last, value) for each run of neighbouring code points with equal values."""
+    """Group pairs (code point, value) into runs of consecutive code points with equal values. Yield (first, last, value) for
+    each run.
+    """
     first = last = -2
     current: object = None
     for point, value in sorted(values, key=lambda item: item[0]):

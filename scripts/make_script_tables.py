@@ -67,8 +67,8 @@ def property_of(file: Path) -> Iterator[tuple[int, str]]:
 
 
 def classes_of(points: Iterable[int], syllabic: dict[int, str]) -> dict[str, list[int]]:
-    """Return the letters and marks of a script, grouped by class. The key is the one-letter name of the class, or "" for
-    characters without a class.
+    """Group the letters and marks of a script by their class in syllables. Return a dict from the one-letter name of each
+    class, or "" for no class, to code points.
     """
     classes: dict[str, list[int]] = defaultdict(list)
     for point in points:
@@ -86,8 +86,8 @@ def classes_of(points: Iterable[int], syllabic: dict[int, str]) -> dict[str, lis
 
 
 def clusters_of(points: Iterable[int]) -> dict[str, list[int]]:
-    """Return the letters and marks of a script, grouped by their role in extended grapheme clusters. The key is the
-    one-letter name of the role.
+    """Group the letters and marks of a script by their role in extended grapheme clusters. Return a dict from the one-letter
+    name of each role to code points.
     """
     classes: dict[str, list[int]] = defaultdict(list)
     for point in points:
@@ -103,7 +103,7 @@ def clusters_of(points: Iterable[int]) -> dict[str, list[int]]:
 
 
 def block_of(points: Iterable[int]) -> str:
-    """Return the main block of a script as a range of code points.
+    """Return the main block of a script as a hexadecimal range of code points, such as ``0D80-0DFF``.
 
     The code points of the script are divided into ranges at large gaps. The main block is the range with the most letters
     and marks, extended to whole rows of 16 code points.

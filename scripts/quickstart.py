@@ -102,7 +102,7 @@ def run(args: Arguments) -> None:
 
 
 def print_next(commands: dict[str, str]) -> None:
-    """Print commands that the user can type next, each after its purpose."""
+    """Print commands that the user can type next, with the purpose of each. ``commands`` maps purposes to commands."""
     width = max(map(len, commands)) + 2
     for purpose, line in commands.items():
         print(f"  {purpose + ':':{width}}{line}")
@@ -112,8 +112,8 @@ def command_line(program: str, *words: object) -> str:
     """Return a command line that works in the current folder.
 
     Args:
-        program: ``python`` or ``hf-sgpe``. If the shell would not find the program of this environment, the program's path
-            is written instead.
+        program: ``python`` or ``hf-sgpe``. If the shell would not run this environment's program under this name, the path
+            of the program is used.
         words: The arguments. A `Path` is written as `shown_path` returns it.
     """
     own = Path(sys.executable).with_name(program)
@@ -122,7 +122,7 @@ def command_line(program: str, *words: object) -> str:
 
 
 def shown_path(path: Path) -> str:
-    """Return a path relative to the current folder if the path is inside it, otherwise the absolute path."""
+    """Return a path as it is shown to the user: relative if it is inside the current folder, otherwise absolute."""
     absolute, here = path.absolute(), Path.cwd()
     return str(absolute.relative_to(here)) if absolute.is_relative_to(here) else str(absolute)
 
@@ -133,7 +133,7 @@ def check_is_folder(out: Path) -> None:
 
 
 def held_out_lines(files: list[CorpusFile]) -> list[str]:
-    """Return every tenth line of each file. The maximum number of lines is the same for each file."""
+    """Return every tenth line of each file. The number of lines is limited, with the same limit for each file."""
     share = -(-HELD_OUT_LINES // len(files))
     held_out = [line for file in files for line in islice(filter(str.strip, islice(read_lines(file), 9, None, 10)), share)]
     if not held_out:
@@ -148,8 +148,11 @@ def training_lines(files: list[CorpusFile]) -> Iterator[str]:
 
 
 def check_with_auto_tokenizer(folder: Path, lines: list[str]) -> str:
-    """Encode ``lines`` in a process that cannot import this package, compare the ids with those of this package, and return
-    a sentence about the result.
+    """Check that plain AutoTokenizer encodes ``lines`` to the same ids as this package, in a process that cannot import this
+    package. Return a sentence about the result.
+
+    Raises:
+        SGPEError: AutoTokenizer cannot load the folder, or the ids differ.
     """
     from hf_sgpe import SGPETokenizerFast
 
@@ -166,8 +169,8 @@ def check_with_auto_tokenizer(folder: Path, lines: list[str]) -> str:
 
 
 def example_words(lines: list[str]) -> list[str]:
-    """Return the most frequent words of each script, and then of English. If a script has words with conjuncts, only these
-    words are returned.
+    """Return the five most frequent words of each script, and then of English. If any words of a script have conjuncts, only
+    such words of this script are returned.
     """
     trie = LinguisTrie(SCRIPTS, whole_clusters=True)
     counts: dict[str, Counter[str]] = {}
@@ -187,7 +190,7 @@ def example_words(lines: list[str]) -> list[str]:
 
 
 def words_table(words: list[str], tokenizers: dict[str, BPETokenizer]) -> Table:
-    """Return a table of words with their syllables and the tokens of each tokenizer."""
+    """Return a table with one row for each word: its syllables, and its tokens from each tokenizer."""
     trie = LinguisTrie(SCRIPTS, whole_clusters=True)
     title = "Held-out words and their tokens (␣: a space alone, ◌: part of a character)"
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
@@ -221,7 +224,7 @@ def known_syllables(lines: list[str], tokenizer: BPETokenizer) -> tuple[int, int
 
 
 def measures_table(lines: list[str], folders: dict[str, Path]) -> Table:
-    """Return a table with the measures of both tokenizers on held-out lines. The lines are grouped by main script."""
+    """Return a table of the measures of both tokenizers on held-out lines, with the lines grouped by their main script."""
     trie = LinguisTrie(SCRIPTS, whole_clusters=True)
     groups: dict[str, list[str]] = {}
     for line in lines:

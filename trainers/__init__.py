@@ -1,4 +1,4 @@
-"""Counting of words in files or iterators, training of tokenizers on the counts, and tokenizing of files into ids."""
+"""Counting words in files or iterators, training tokenizers on the counts, and tokenizing files into ids."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ _TIMED_STEPS = 2
 
 
 def text_options(given: Adaptation) -> TextOptions:
-    """Return the options for the training text. Without held-out text, a hundredth of the corpus is held out."""
+    """Return the options for the training text. If no held-out text is given, a hundredth of the corpus is held out."""
     names = ("corpus", "text_field", "lines", "length", "keep", "keep_share")
     return TextOptions(**{name: getattr(given, name) for name in names}, validation_share=None if given.evaluate else 0.01)
 
@@ -77,11 +77,12 @@ def text_options(given: Adaptation) -> TextOptions:
 def adapt(given: Adaptation, *, show: Callable[[str], None] = print) -> dict[str, dict[str, float]]:
     """Adapt a model to a language.
 
-    Return the bits per byte of each held-out text for three models: the base model (``before``), the extended model
-    (``started``) and the trained model (``trained``).
-
     Args:
         show: Function that is called with one line about each step.
+
+    Returns:
+        The bits per byte of three models, keyed by held-out text: of the base model (``before``), of the extended model
+        before training (``started``), and of the trained model (``trained``).
 
     Raises:
         SGPEError: an option is wrong; the base cannot be extended; the training does not fit into memory; or the folder has
@@ -115,7 +116,7 @@ def adapt(given: Adaptation, *, show: Callable[[str], None] = print) -> dict[str
 
 
 def _check_out(given: Adaptation, out: Path) -> None:
-    """Check that the folder is new or, to resume, that it has an adaptation to continue."""
+    """Check that the output folder is new or empty or, with ``resume``, that it has an adaptation to continue."""
     if out.exists() and not out.is_dir():
         raise SGPEError(f"{out} is a file: give a folder to write to")
     is_begun = (out / SETTINGS_FILE).exists()
@@ -201,7 +202,7 @@ def _start(given: Adaptation, old: PreTrainedTokenizerBase, new: PreTrainedToken
 
 
 def _before(given: Adaptation, old: PreTrainedTokenizerBase, held_out: Mapping[str, Any], out: Path) -> dict[str, float]:
-    """Return the base model's bits per byte. They are measured once, and kept in a file."""
+    """Return the base model's bits per byte, keyed by held-out text. They are measured only once, and saved in a file."""
     file = out / _BEFORE
     if not file.exists():
         scores = score_model(given.base, old, held_out)
@@ -210,7 +211,12 @@ def _before(given: Adaptation, old: PreTrainedTokenizerBase, held_out: Mapping[s
 
 
 def _forecast(given: Adaptation, model: PreTrainedModel, rows: TrainingRows, new_rows: list[int]) -> str:
-    """Return a line about the cost of training: steps, tokens, memory, and the time estimated from the first rows."""
+    """Return a line about the cost of training: steps, tokens, memory and time. The time is estimated by training on the
+    first rows.
+
+    Raises:
+        SGPEError: the memory is too small for the training.
+    """
     import torch
 
     rates = {"learning_rate": given.learning_rate, "rows_learning_rate": given.rows_learning_rate}

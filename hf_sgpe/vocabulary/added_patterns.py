@@ -1,4 +1,6 @@
-"""Added tokens in text: where they match, which white space they include, and next to which characters they do not match."""
+"""Search for added tokens in text: where a token matches, which white space the match includes, and which neighbouring
+characters prevent a match.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,12 @@ _SPACE_BEFORE = regex.compile(r"(?r)\p{White_Space}*")
 
 @dataclass(frozen=True)
 class Matching:
-    """The rules for matching an added token, with the names from ``tokenizer.json``.
+    """The rules for matching an added token. They have the same names as in ``tokenizer.json``.
 
     Attributes:
-        lstrip: Whether the token includes the white space before it.
-        rstrip: Whether the token includes the white space after it.
-        single_word: Whether a letter, a digit or a similar character next to the token prevents a match.
+        lstrip: Whether a match includes the white space before the token.
+        rstrip: Whether a match includes the white space after the token.
+        single_word: Whether a word character next to the token, such as a letter or a digit, prevents a match.
     """
 
     lstrip: bool = False
@@ -33,17 +35,17 @@ class Matching:
 
     @classmethod
     def of(cls, flags: Mapping[str, object]) -> Matching:
-        """Return the matching rules that an entry of ``added_tokens`` sets."""
+        """Read the rules from an entry of ``added_tokens`` in ``tokenizer.json``. A missing field counts as False."""
         return cls(*(bool(flags.get(name)) for name in ("lstrip", "rstrip", "single_word")))
 
     def reach(self, text: str, start: int, stop: int, after: int) -> tuple[int, int] | None:
-        """Return the start and stop of a token, counting the white space that the token includes. Return None if the
-        characters next to the token prevent a match.
+        """Return the start and the stop of a match, including white space as the rules demand. If a character next to the
+        token prevents the match, return None.
 
         Args:
             start: Start of the token's own text.
             stop: Stop of the token's own text.
-            after: Stop of the preceding token, counting the white space that the preceding token includes.
+            after: Stop of the preceding match, including its white space.
         """
         if self.single_word and any(map(is_word, text[max(start - 1, 0) : start] + text[stop : stop + 1])):
             return None
@@ -54,7 +56,7 @@ class Matching:
         return start, stop
 
     def flags(self) -> dict[str, bool]:
-        """Return the rules as ``tokenizer.json`` stores them."""
+        """Return the rules as a dict from names to values, as in ``tokenizer.json``."""
         return asdict(self)
 
 
@@ -63,7 +65,9 @@ EXACTLY = Matching()
 
 
 class Found(NamedTuple):
-    """An added token in a text, with the range of characters that the token includes."""
+    """A match of the added token ``name`` in a text, from ``start`` to ``stop``, including any white space that belongs to
+    it.
+    """
 
     start: int
     stop: int
@@ -76,8 +80,8 @@ class AddedPattern:
 
     Args:
         pattern: Regex that matches the texts of the tokens.
-        matching: The rules for tokens that are not simply matched by their own text.
-        names: The tokens whose texts are changed by normalization, keyed by the normalized text.
+        matching: The matching rules, keyed by token. A token without rules matches its own text, anywhere.
+        names: The original texts of the tokens that are matched in normalized text, keyed by normalized text.
     """
 
     pattern: re.Pattern[str]
@@ -85,10 +89,10 @@ class AddedPattern:
     names: Mapping[str, str] = field(default_factory=dict)
 
     def find(self, text: str) -> Iterator[Found]:
-        """Yield the tokens in a text, in order.
+        """Yield the matches of the tokens in a text, in order.
 
-        As in ``tokenizers``, if a token's text occurs but does not match as a single word, no other token inside that text
-        matches either. White space belongs to the first token that includes it.
+        If the rule ``single_word`` prevents a match, no other token that begins inside that text matches either, as in
+        ``tokenizers``. If two matches could include the same white space, the first match gets it.
 
         >>> pattern = AddedPattern(re.compile("<m>"), {"<m>": Matching(lstrip=True)})
         >>> list(pattern.find("a  <m> b"))
@@ -104,8 +108,8 @@ class AddedPattern:
 
 
 class AddedPatterns(NamedTuple):
-    """The patterns of added tokens. ``first`` searches the original text, and ``then`` searches the normalized text between
-    the matches of ``first``.
+    """The patterns that find all added tokens. ``first`` searches the original text. ``then`` searches the normalized text
+    between the matches of ``first``; it is None if no token is matched in normalized text.
     """
 
     first: AddedPattern
@@ -119,13 +123,13 @@ class AddedPatterns(NamedTuple):
         matching: Mapping[str, Matching] | None = None,
         normalization: str = "none",
     ) -> AddedPatterns | None:
-        """Return the patterns that match ``names``, or None if there are no names. The names in ``normalized`` are matched
-        last.
+        """Return patterns that find the tokens ``names``, or None if there are no names. Those of the names that are also in
+        ``normalized`` are searched for in normalized text, after all others.
 
         Args:
-            matching: The rules for tokens that are not simply matched by their own text.
-            normalization: How the texts of the tokens in ``normalized`` are normalized. With ``metaspace-prefix``, such a
-                token matches only after a space, as in old files of Llama 2.
+            matching: The matching rules, keyed by token. A token without rules matches its own text, anywhere.
+            normalization: The normalization of the tokenizer, which is also applied to the tokens in ``normalized``. With
+                ``metaspace-prefix``, such a token matches only after a space, as in old files of Llama 2.
         """
         if not names:
             return None
@@ -145,9 +149,9 @@ class AddedPatterns(NamedTuple):
 
 
 def reaches(matching: Mapping[str, Matching]) -> Iterator[str]:
-    """Yield the text of each added token, together with the neighbouring characters that can affect its match.
+    """Yield sample texts: each added token together with neighbouring characters that can affect its match.
 
-    `hf_sgpe.splitting.streams.cut_stream` does not cut a stream inside these texts.
+    Pass these texts to `hf_sgpe.splitting.streams.may_be_cut` to find out whether cutting a stream could change a match.
     """
     for name, rules in matching.items():
         if rules.lstrip:

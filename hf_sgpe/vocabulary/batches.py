@@ -1,4 +1,4 @@
-"""Batches of rows of ids: truncation, padding and tensors."""
+"""Batches of encoded texts: truncation, padding and conversion to tensors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Padding = bool | Literal["longest", "max_length"]
 
 
 class EncodingResult(list[int]):
-    """A row of a batch: a list of ids with additional attributes.
+    """The encoding of one text in a batch: a list of ids with additional attributes.
 
     Attributes:
         attention_mask: 1 for each id of the text, and 0 for padding.
@@ -31,7 +31,9 @@ class EncodingResult(list[int]):
 
 
 def results(batch: dict[str, Any], tokens_of: Callable[[list[int]], list[str]]) -> list[EncodingResult]:
-    """Return the rows of a batch as `EncodingResult` objects."""
+    """Return the rows of a batch from `make_batch` as `EncodingResult` objects. ``tokens_of`` converts ids to vocabulary
+    strings.
+    """
     pairs = zip(batch["input_ids"], batch["attention_mask"], strict=True)
     return [EncodingResult(ids, mask, tokens_of(ids)) for ids, mask in pairs]
 
@@ -45,18 +47,21 @@ def make_batch(
     max_length: int | None = None,
     return_tensors: str | None = None,
 ) -> dict[str, Any]:
-    """Return ``input_ids`` and ``attention_mask`` (1 for an id, 0 for padding), with one entry for each row.
+    """Return a dict with ``input_ids`` and ``attention_mask`` (1 for an id of the row, 0 for padding). Both have one entry
+    for each row.
 
     Args:
-        pad_id: The id for padding short rows on the right. None for 0. The padding is hidden by ``attention_mask``.
-        padding: True or ``longest`` pads to the longest row, and ``max_length`` pads to the argument ``max_length``. Padding
-            never cuts a row.
+        pad_id: The id that fills short rows on the right. If None, 0 is used; the model ignores padding because of
+            ``attention_mask``.
+        padding: True or ``"longest"`` pads to the length of the longest row, and ``"max_length"`` pads to the length
+            ``max_length``. Longer rows are not cut. False does not pad.
         truncation: Whether to cut rows after ``max_length`` ids.
         return_tensors: ``"np"`` for int64 arrays, or ``"pt"`` for torch tensors, with the shape (rows, length). None for
             lists.
 
     Raises:
-        SGPEError: ``max_length`` is missing, ``return_tensors`` is unknown, or rows of a tensor have different lengths.
+        SGPEError: ``max_length`` is needed but missing or negative, another argument has an unknown value, or tensors are
+            requested for rows of different lengths.
 
     >>> make_batch([[1, 2], [3]], pad_id=9, padding=True)
     {'input_ids': [[1, 2], [3, 9]], 'attention_mask': [[1, 1], [1, 0]]}

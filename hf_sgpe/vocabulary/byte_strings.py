@@ -1,7 +1,7 @@
-"""Vocabulary strings: the spelling of a token's bytes in ``tokenizer.json``.
+"""Conversion of a token's bytes to its vocabulary string, which is how ``tokenizer.json`` spells the token, and back.
 
-GPT-2's alphabet has one printable character for each byte. SentencePiece uses plain text, with the character U+2581 for each
-space.
+Byte-level tokenizers spell tokens in GPT-2's alphabet, which has one printable character for each byte. SentencePiece
+tokenizers spell tokens as plain text, with the character U+2581 instead of each space.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ BYTES_OF_TEXT = frozenset(range(0xF5)) - {0xC0, 0xC1}
 
 
 def bytes_to_string(token: bytes) -> str:
-    """Convert a token's bytes to its vocabulary string.
+    """Convert a token's bytes to its vocabulary string in GPT-2's alphabet.
 
     >>> bytes_to_string(b" hi\\n")
     'ĠhiĊ'
@@ -24,7 +24,7 @@ def bytes_to_string(token: bytes) -> str:
 
 
 def string_to_bytes(token: str) -> bytes:
-    """Convert a vocabulary string to bytes, as the inverse of `bytes_to_string`.
+    """Convert a vocabulary string in GPT-2's alphabet to the token's bytes. This is the inverse of `bytes_to_string`.
 
     Raises:
         NotByteLevelError: a character does not represent a byte.
@@ -53,10 +53,10 @@ def _to_latin_1() -> dict[int, int]:
 
 
 def bytes_spelled(text: str) -> bytes | None:
-    """Return the bytes whose vocabulary string is ``text``, or None if there are no such bytes.
+    """Return the bytes whose vocabulary string in GPT-2's alphabet is ``text``, or None if there are no such bytes.
 
-    In ``tokenizer.json``, an added token is written as its own text. This text can be equal to the vocabulary string of an
-    ordinary token.
+    This finds conflicts in ``tokenizer.json``, which writes an added token as its own text: the text can be equal to the
+    vocabulary string of an ordinary token.
 
     >>> bytes_spelled("<|end|>"), bytes_spelled("Ġthe"), bytes_spelled("ලංකාව")
     (b'<|end|>', b' the', None)
@@ -68,7 +68,7 @@ def bytes_spelled(text: str) -> bytes | None:
 
 
 def is_text(token: bytes) -> bool:
-    """Return whether the bytes of a token are whole UTF-8 characters.
+    """Return whether the bytes of a token are valid UTF-8, without parts of characters.
 
     >>> is_text("ක".encode()), is_text("ක".encode()[:2])
     (True, False)
@@ -85,7 +85,7 @@ SPACE_MARK = "\u2581"
 
 
 def text_to_string(token: bytes) -> str:
-    """Convert a token's text to a vocabulary string of SentencePiece.
+    """Convert a token (UTF-8) to its SentencePiece vocabulary string.
 
     >>> text_to_string(" ක".encode())
     '▁ක'
@@ -94,13 +94,13 @@ def text_to_string(token: bytes) -> str:
 
 
 def string_to_text(token: str) -> bytes:
-    """Convert a vocabulary string of SentencePiece to UTF-8, as the inverse of `text_to_string`."""
+    """Convert a SentencePiece vocabulary string to the token (UTF-8). This is the inverse of `text_to_string`."""
     return token.replace(SPACE_MARK, " ").encode()
 
 
 def byte_token(byte: int) -> str:
-    """Return SentencePiece's vocabulary string of a byte, such as ``<0x0A>``. A character without a token is replaced by the
-    tokens of its bytes, which have these strings.
+    """Return the SentencePiece vocabulary string of the token for a single byte, such as ``<0x0A>``. Such tokens encode the
+    bytes of characters that have no token of their own.
 
     >>> byte_token(10)
     '<0x0A>'

@@ -1,8 +1,8 @@
-"""Codec: converts ordinary text to token ids and back, with a bounded cache of words. The codec has a readable form and a
-native form.
+"""Codecs: they convert text to token ids and back. `Codec` is written in readable Python, and `NativeCodec` uses fast native
+kernels. Both cache the ids of words, up to a maximum size.
 
-A codec does not know templates or which special tokens a caller allows. The caller passes the patterns that match the added
-tokens.
+A codec does not apply templates, and it recognises only those special and other added tokens for which the caller passes
+patterns.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ _NO_ID = -1
 
 
 class CacheInfo(NamedTuple):
-    """The state of the word cache: the hits and misses of look-ups, the number of cached words, their size in bytes, and the
-    limit of this size.
+    """The state of the word cache: how many look-ups were hits and misses, the number of cached words, the size of the cache
+    in bytes, and its maximum size in bytes.
     """
 
     hits: int
@@ -61,7 +61,7 @@ class CacheInfo(NamedTuple):
 
 
 class Codec:
-    """A codec in readable Python."""
+    """The encoder and decoder of one tokenizer, written in readable Python."""
 
     def __init__(self, data: TokenizerData) -> None:
         self.vocab = data.vocab
@@ -90,13 +90,13 @@ class Codec:
 
     @cached_property
     def encodes_natively(self) -> bool:
-        """Whether native kernels encode whole texts."""
+        """Whether native kernels encode whole texts. Without native kernels, this is False."""
         return False
 
     @cached_property
     def neighbours(self) -> Neighbours:
-        """The pairs of neighbouring characters that determine where text is cut. They are used only if merges join
-        characters.
+        """The pairs of characters between which text is not cut into words, because a token contains them side by side. Used
+        only if merges join characters.
         """
         is_fused = self.unknown is not None and self.unknown[1]
         return Neighbours(self.vocab, cuts_at_spaces=self._cuts_at_spaces, keeps_unknown=is_fused)
@@ -112,8 +112,9 @@ class Codec:
         """Return the ids of ``text``.
 
         Args:
-            added: Patterns of the added tokens to recognise; None for none.
-            continues: Whether the text continues an earlier text. If so, no space is put before the text.
+            added: Patterns of the added tokens to recognise. If None, all text is encoded as ordinary text.
+            continues: Whether the text continues an earlier text. If so, no space is put before it, even if the
+                normalization usually puts one there.
         """
         normalization = self._normalization_of(continues)
         if added is None:
@@ -133,7 +134,7 @@ class Codec:
         return inside(self.normalization) if continues else self.normalization
 
     def words(self, text: str, *, continues: bool = False) -> list[str]:
-        """Return the words of a normalized text without added tokens. Merges never cross the ends of words.
+        """Normalize a text without added tokens and split it into words, the parts that are encoded separately.
 
         Args:
             continues: As for `encode`.
@@ -141,21 +142,21 @@ class Codec:
         return self._cut(self._prepare(text, self._normalization_of(continues)))
 
     def encode_words(self, words: Iterable[str]) -> list[int]:
-        """Return the ids of words from `words`."""
+        """Encode words that the method `words` returned. Return all ids in one list."""
         return self._words(words)
 
     def encode_normalized(self, text: str) -> list[int]:
-        """Return the ids of a text that is already normalized, without any added token."""
+        """Encode a text that is already normalized. Added tokens are not recognised."""
         return self._ordinary(text, "metaspace" if self.by_characters else "none")
 
     def _around(
         self, added: AddedPattern, text: str, between: Callable[[str, str], list[int]], normalizations: tuple[str, str]
     ) -> list[int]:
-        """Return the ids of a text with added tokens.
+        """Encode a text: the added tokens that ``added`` finds in it, and the parts between them.
 
         Args:
-            between: Function that encodes the text between matches, given the normalization of this text.
-            normalizations: The normalizations of the text before the first match and of the text after the first match.
+            between: Function that encodes a part between matches. It gets the part and the normalization to apply.
+            normalizations: Two normalizations: for the part before the first match, and for all later parts.
         """
         normalization, after = normalizations
         ids: list[int] = []
@@ -182,7 +183,7 @@ class Codec:
     def encode_batch_to_numpy(
         self, texts: Sequence[str], added: AddedPatterns | None = None, threads: int | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return the ids of all texts in one array, and the index in this array at which each text ends."""
+        """Encode several texts. Return one array with all ids, and for each text the index at which its ids end."""
         import numpy as np
 
         rows = [self.encode_to_numpy(text, added) for text in texts]
@@ -194,7 +195,9 @@ class Codec:
         return self._words(self._cut(self._prepare(text, normalization)))
 
     def _prepare(self, text: str, normalization: str) -> str:
-        """Return a text in the form in which it is cut: normalized, and without the characters that encoding leaves out."""
+        """Return a text as it is before it is split into words: normalized, and without the characters that encoding leaves
+        out.
+        """
         prepared = prepare(text, normalization)
         return self._unknown_characters.without(prepared) if self._unknown_characters else prepared
 
@@ -235,7 +238,7 @@ class Codec:
     # ---------------------------------------------------------------- decoding
 
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = False) -> bytes:
-        """Return the bytes of ``ids``, without the space that encoding put before the text.
+        """Decode ids to bytes. The space that encoding put before the text is removed.
 
         Raises:
             SGPEError: an id is not in the vocabulary.
@@ -244,7 +247,7 @@ class Codec:
         return b"".join(self.pieces_of_text(ids, skip_special_tokens))
 
     def pieces_of_text(self, ids: Iterable[int], skip_special_tokens: bool = False) -> Iterator[bytes]:
-        """Yield the result of `decode` in pieces, one for each id."""
+        """Yield the result of `decode` in parts: the bytes of one id at a time."""
         pieces = iter(self.pieces(ids, skip_special_tokens))
         if self.stripping != "none":
             first = next(pieces, b"")
@@ -252,7 +255,7 @@ class Codec:
         yield from pieces
 
     def pieces(self, ids: Iterable[int], skip_special_tokens: bool = False) -> Iterator[bytes]:
-        """Yield the bytes of each id in turn. Raise the same errors as `decode`."""
+        """Yield the bytes of each id in turn, without removing any space. Raise the same errors as `decode`."""
         for place, id in enumerate(map(operator.index, ids)):
             piece = self.bytes_of.get(id)
             if piece is None:
@@ -261,11 +264,11 @@ class Codec:
                 yield piece
 
     def offsets(self, ids: NDArray[np.int32], text: str) -> NDArray[np.int32]:
-        """Return the range of characters that each id of a normalized text covers.
+        """Return the range of characters that each id covers. ``ids`` must be the encoding of the normalized ``text``.
 
         Returns:
-            An array of shape (ids, 2) with the first character and the character after the last one. If a token ends inside
-            a character, the range includes that character.
+            An array of shape (number of ids, 2): the index of the first character, and the index after the last character.
+            If a token begins or ends inside a character, its range includes the whole character.
         """
         import numpy as np
 
@@ -291,11 +294,13 @@ class Codec:
 
 
 class NativeCodec(Codec):
-    """A codec that uses the native kernels.
+    """A codec that encodes and decodes with the native kernels.
 
-    If the split has a native scanner, the kernels receive whole texts. Otherwise, they receive words.
+    If the kernels can also split text into words (``encodes_natively``), they receive whole texts. Otherwise, Python splits
+    the texts, and the kernels receive the words.
 
-    The readable form handles uncommon cases: texts that contain the text of a special token, and texts that NFC changes.
+    The Python code of `Codec` handles uncommon cases: texts that contain the text of a special token, and texts that NFC
+    changes.
     """
 
     @cached_property
@@ -349,7 +354,7 @@ class NativeCodec(Codec):
     def encode_batch(
         self, texts: Sequence[str], added: AddedPatterns | None = None, threads: int | None = None
     ) -> list[list[int]]:
-        """Encode each of ``texts``. ``threads`` defaults to the number of cores, or to 1 if the texts are short."""
+        """Encode each of ``texts``. ``threads`` defaults to `available_cores`, or to 1 if the texts are short."""
         if not self.encodes_natively:
             return super().encode_batch(texts, added)
         batch = self._encoder.encode_batch(texts, self._nfc, added is not None, _threads(texts, threads))
@@ -358,8 +363,8 @@ class NativeCodec(Codec):
     def encode_batch_to_numpy(
         self, texts: Sequence[str], added: AddedPatterns | None = None, threads: int | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return the ids of all texts in one array, and the index in this array at which each text ends. For ``threads``,
-        see `encode_batch`.
+        """Encode several texts. Return one array with all ids, and for each text the index at which its ids end. For
+        ``threads``, see `encode_batch`.
         """
         if not self.encodes_natively:
             return super().encode_batch_to_numpy(texts, added)
@@ -413,7 +418,7 @@ class NativeCodec(Codec):
         return decoded.removeprefix(b" ") if self.stripping == "one" else decoded
 
     def offsets(self, ids: NDArray[np.int32], text: str) -> NDArray[np.int32]:
-        """Return the range of characters that each id of a text covers; see `Codec.offsets`."""
+        """Return the range of characters that each id covers in ``text``; see `Codec.offsets`."""
         if self._unknown_characters:
             return self._unknown_characters.offsets(ids, text, self.bytes_of.__getitem__)
         return self._decoder.offsets(ids, text).reshape(-1, 2)
@@ -430,7 +435,9 @@ class NativeCodec(Codec):
 
 
 def make_codec(data: TokenizerData) -> Codec:
-    """Return a codec for the tokenizer. The codec uses the current kernel."""
+    """Return a codec for a tokenizer: a `NativeCodec` if the native kernels are in use and can hold all ids and merges,
+    otherwise a `Codec`.
+    """
     has_room = max(*data.ids, len(data.merges)) < _MOST_IDS
     return NativeCodec(data) if kernels.is_native() and has_room else Codec(data)
 
@@ -442,7 +449,9 @@ def _threads(texts: Sequence[str], threads: int | None) -> int:
 
 
 def available_cores() -> int:
-    """Return the number of cores that this process may use, or 1 if ``TOKENIZERS_PARALLELISM`` is off."""
+    """Return the number of cores that this process may use. If the environment variable ``TOKENIZERS_PARALLELISM`` is off,
+    return 1.
+    """
     if os.environ.get("TOKENIZERS_PARALLELISM", "").lower() in ("off", "false", "f", "no", "n", "0"):
         return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

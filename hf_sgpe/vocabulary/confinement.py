@@ -1,4 +1,4 @@
-"""Confinement: whether a byte string can occur only in text with certain characters. This shows which text a merge can
+"""A check whether a byte string can occur only in text that contains certain characters. It shows which text a merge can
 affect.
 """
 
@@ -14,10 +14,12 @@ _CONTINUATION = range(0x80, 0xC0)
 
 
 class Confinement:
-    """A set of characters. `holds` checks whether a byte string occurs only in text with at least one of these characters.
+    """A set of characters to which byte strings can be confined: `holds` checks whether a byte string occurs only in text
+    that contains at least one of the characters.
 
-    BPE applies a merge only where the bytes of its two tokens are adjacent, even across the boundary between two characters.
-    So if the joined bytes are confined to a script's characters, the merge affects no other text, whatever its rank.
+    BPE applies a merge only in text that contains the joined bytes of its two tokens. So if these bytes are confined to the
+    characters of a script, the merge cannot change the tokens of any text without these characters. This is true for a merge
+    of any rank.
 
     >>> sinhala = Confinement(range(0x0D80, 0x0E00))
     >>> sinhala.holds("ක".encode()[:2]), sinhala.holds("ක".encode()[1:]), sinhala.holds(" ක".encode()[:2])
@@ -33,12 +35,12 @@ class Confinement:
 
     @classmethod
     def to_scripts(cls, scripts: Iterable[str]) -> Confinement:
-        """Return the confinement to all characters that identify these scripts in a text."""
+        """Return a confinement to all characters that identify the given scripts."""
         return cls(ord(character) for name in resolve_scripts(scripts) for character in resolve_script(name).characters())
 
     def holds(self, part: bytes) -> bool:
-        """Return whether every UTF-8 text with the bytes ``part`` contains one of the characters. Time is linear in
-        ``len(part)``.
+        """Return whether every UTF-8 text that contains the bytes ``part`` also contains one of the characters. The time
+        grows linearly with ``len(part)``.
         """
         try:
             return not self._characters.isdisjoint(part.decode())
@@ -46,14 +48,16 @@ class Confinement:
             return self._holds_part(part)
 
     def merges_outside(self, merges: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-        """Return the merges that can apply to text without the characters, from the last rank to the first.
+        """Return the merges that can apply to text with none of the characters, from the last rank to the first.
 
         If a pair occurs several times, only its last occurrence counts.
         """
         return [pair for pair in dict.fromkeys(reversed(merges)) if not self.holds(pair[0] + pair[1])]
 
     def _holds_part(self, part: bytes) -> bool:
-        """Return the result of `holds` for bytes that begin or end inside a character."""
+        """Return the result of `holds` for bytes that are not valid UTF-8, such as bytes that begin or end inside a
+        character.
+        """
         start = next((place for place, byte in enumerate(part) if byte not in _CONTINUATION), len(part))
         if start == len(part):
             return not self._is_inside_another(part)
@@ -83,7 +87,7 @@ class Confinement:
         return any(self._is_another(beginning + bytes(rest)) for rest in product(_CONTINUATION, repeat=missing))
 
     def _find_end(self, end: bytes) -> bool:
-        """Return whether these bytes are the end of a character outside the set, but not the whole character."""
+        """Return whether a character outside the set ends with these bytes and has at least one more byte before them."""
         for length in (2, 3, 4):
             if (missing := length - len(end)) > 0:
                 leads = (byte for byte in range(0xC2, 0xF5) if _length(byte) == length)
@@ -99,5 +103,7 @@ class Confinement:
 
 
 def _length(lead: int) -> int:
-    """Return the number of bytes of a character that begins with a given byte, or 0 if no character begins with it."""
+    """Return how many bytes a UTF-8 character has if its first byte is ``lead``. If no character begins with this byte,
+    return 0.
+    """
     return 1 if lead < 0x80 else 0 if not 0xC2 <= lead <= 0xF4 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4

@@ -1,4 +1,4 @@
-"""Growing texts: the ids of a text to which more text is appended, and the positions at which encoding can begin again.
+"""Growing texts: more text can be appended to them, and only their last part is encoded again to get the new ids.
 
 A text is encoded from its last *restart*: a position at which no later text can change the preceding tokens.
 
@@ -8,14 +8,20 @@ A text is encoded from its last *restart*: a position at which no later text can
 - There is no restart with any other pattern, with an added token that may contain a safe cut, or with a normalizer such as
   NFKC before merges that join characters.
 
-The text after the last restart is the *rest*. The rest is encoded again whenever ids are read. If the rest has long words,
-it is only cut into words again, and only the changed words are encoded. In a long word, merges begin again a few tokens
-before the old end, by this theorem: a sequence of tokens is the encoding of a word if and only if each pair of neighbouring
-tokens is the encoding of the pair's text. (Consider, in the encoding of the word, the first merge across the end of a token
-of the sequence. All merges before it were inside tokens. The encoding of the pair's text alone makes those of these earlier
-merges that are inside the pair, in the same order, and then makes this merge.) If the new tokens begin with the same token
-as the old tokens that they replace, every pair of neighbours is from one of two encodings, so the sequence is the encoding
-of the word.
+The text after the last restart is the *rest*. If text was appended, the rest is encoded again when ids are read. If the rest
+has long words, it is cut into words again, but only the changed words are encoded.
+
+If a long word has grown, only a few tokens before its old end and the new text are encoded. This gives the correct ids
+because of a theorem: a sequence of tokens is the encoding of a word if and only if each pair of neighbouring tokens is the
+encoding of the pair's text.
+
+Proof: suppose that encoding the word makes a merge across the boundary between two tokens of the sequence, and consider the
+first such merge. All earlier merges were inside tokens of the sequence. Encoding the text of these two tokens alone makes
+those of the earlier merges that are inside the pair, in the same order, and then makes this merge. So the pair is not the
+encoding of its text.
+
+The theorem applies if the first new token is the same as the first old token that it replaces. Then every pair of neighbours
+is from the old encoding or from the new one, so the whole sequence is the encoding of the word.
 """
 
 from __future__ import annotations
@@ -37,18 +43,18 @@ _FIRST_TOKENS = 8
 
 
 class Restarts:
-    """The positions in texts at which encoding can begin again.
+    """A finder of restarts: the positions in a text at which encoding can begin again.
 
     Args:
         codec: The codec of the tokenizer.
-        added: Patterns of the added tokens to recognise; None for none.
+        added: Patterns of the added tokens to recognise; None if no added tokens are recognised.
         tokens: Texts of the added tokens.
-        matching: The rules for the tokens that are not simply matched by their own text.
+        matching: The matching rules, keyed by token. A token without rules matches its own text, anywhere.
 
     Attributes:
         exist: Whether any text can have a restart.
-        longest: Length of the longest added token.
-        margin: The number of characters after a place that suffice to recognize it as a restart.
+        longest: Length of the longest added token, in characters.
+        margin: The number of characters after a position that must be known to decide whether it is a restart.
     """
 
     def __init__(
@@ -69,11 +75,11 @@ class Restarts:
             self.exist = allows_cuts and (not names or may_be_cut((*names, *reaches(matching))))
 
     def last(self, text: str, searched: int = 0) -> int:
-        """Return the last restart inside a text, or 0 if there is none.
+        """Return the position of the last restart inside a text, or 0 if there is none.
 
         Args:
-            searched: Length of a beginning of the text in which an earlier search, when this beginning was the whole text,
-                found no restart.
+            searched: The number of characters at the beginning that an earlier call, with only these characters as the text,
+                searched without finding a restart.
         """
         if not self.exist:
             return 0
@@ -91,14 +97,14 @@ class Restarts:
 
 
 class GrowingText:
-    """A text to which more text can be appended, and its ids. They are the ids that `hf_sgpe.tokenizer.BPETokenizer.encode`
+    """A text that can grow, and its ids. After each `append`, the ids are those that `hf_sgpe.tokenizer.BPETokenizer.encode`
     returns for the whole text.
 
     Use `hf_sgpe.tokenizer.BPETokenizer.growing_text` to make one. Only one thread may use it at a time.
 
     Args:
         codec: The codec of the tokenizer.
-        added: Patterns of the added tokens to recognise; None for none.
+        added: Patterns of the added tokens to recognise; None if no added tokens are recognised.
         restarts: The positions at which encoding can begin again.
     """
 
@@ -114,7 +120,7 @@ class GrowingText:
         self._words = _Words(codec)
 
     def append(self, text: str) -> None:
-        """Append a text. It is encoded when ids are read.
+        """Append a text. The text is encoded later, when ids are read.
 
         Raises:
             TypeError: ``text`` is not a string.
@@ -137,7 +143,7 @@ class GrowingText:
 
     @property
     def settled(self) -> int:
-        """The number of ids at the beginning that no appended text can change any more."""
+        """The number of ids at the beginning that stay the same, whatever text is appended."""
         self._encode()
         return len(self._ids)
 
@@ -174,8 +180,8 @@ class GrowingText:
 
 
 class _Words:
-    """The words of a growing rest, with their ids. The words are compared in every call, so they may differ between
-    calls.
+    """A cache of the words of a growing rest, with their ids. Each call compares the new words with the cached words, and
+    encodes only the words that changed.
     """
 
     def __init__(self, codec: Codec) -> None:
@@ -186,8 +192,8 @@ class _Words:
         self._least = 0
 
     def encode(self, rest: str, is_inside: bool) -> list[int] | None:
-        """Return the ids of a rest. Return None if all words of the rest are short, because encoding it as a whole then
-        takes no longer.
+        """Return the ids of a rest. If all words of the rest are short, return None: encoding the rest as a whole is then as
+        fast.
 
         Args:
             is_inside: Whether there is text before the rest.
@@ -221,8 +227,8 @@ class _Words:
         return self._codec.encode_words([word])
 
     def _continued(self, word: str, beginning: str, ids: list[int]) -> list[int] | None:
-        """Return the ids of a word, computed from the ids of its beginning by the theorem in the module's docstring. Return
-        None if most of the beginning would have to be encoded again.
+        """Return the ids of ``word``, given the ``ids`` of its beginning. The module's docstring explains why most of them
+        stay the same. If most of the beginning would have to be encoded again, return None.
         """
         count = _FIRST_TOKENS
         while 2 * count < len(ids):

@@ -1,7 +1,7 @@
-"""Neighbours: pairs of characters that are adjacent in some token. A text can be cut between any other two characters.
+"""Neighbours: pairs of characters that are adjacent in some token. A text can be cut between any two other characters.
 
 A tokenizer without a split pattern merges across the whole text. But if two characters are not adjacent in any token, no
-merge joins them. So a text can be cut between these characters, and its parts can be encoded separately, with the same ids.
+merge joins them. So if a text is cut between these characters and its parts are encoded separately, the ids stay the same.
 Gemma 3's tokens have 34,012 pairs of neighbours, and Mistral 7B's have 3,162.
 """
 
@@ -25,9 +25,9 @@ class Neighbours:
 
     Args:
         tokens: Tokens as UTF-8.
-        cuts_at_spaces: Whether to cut before each space, even if it is inside a token.
-        keeps_unknown: Whether to avoid cuts between two characters without a token, because a run of such characters becomes
-            one token.
+        cuts_at_spaces: Whether to cut before every space, even after a character that precedes a space in some token.
+        keeps_unknown: Whether not to cut between two characters that have no token. Set it if a run of such characters
+            becomes one token.
 
     >>> neighbours = Neighbours([b" the", b"e."])
     >>> neighbours.cut("the the. the")
@@ -53,7 +53,7 @@ class Neighbours:
         return frozenset(chr(left) + chr(right) for left, right in self.pairs)
 
     def cut(self, text: str) -> list[str]:
-        """Cut a text wherever two adjacent characters are not adjacent in any token, and return the parts."""
+        """Cut a text between all characters that are not neighbours in any token, and return the parts."""
         parts, start = [], 0
         for place, (left, right) in enumerate(pairwise(text), 1):
             if self._are_apart(left, right):
@@ -62,8 +62,8 @@ class Neighbours:
         return [*parts, text[start:]] if text else []
 
     def last_cut(self, text: str) -> int:
-        """Return the last position inside a text at which the text can be cut, or 0 if there is none. The spaces in the text
-        may be replaced by U+2581.
+        """Return the last position at which a text can be cut, or 0 if there is none. The text may have U+2581 instead of
+        spaces.
         """
         text = text.replace(SPACE_MARK, " ")
         return next((place for place in range(len(text) - 1, 0, -1) if self._are_apart(*text[place - 1 : place + 1])), 0)
@@ -75,7 +75,7 @@ class Neighbours:
 
     @cached_property
     def native(self) -> NativeNeighbours:
-        """A native kernel that cuts text at the same places."""
+        """A native kernel that cuts text at the same positions as `cut`."""
         import hf_sgpe._native as _native
 
         return _native.Neighbours(self.pairs, list(map(ord, self._known)), self._keeps_unknown)

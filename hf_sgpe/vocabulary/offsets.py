@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 def encode_with_offsets(codec: Codec, text: str, added: AddedPatterns | None) -> tuple[list[int], list[tuple[int, int]]]:
-    """Return the ids of ``text``, and for each id the index of its first character and the index after its last one."""
+    """Encode ``text``. Return the ids and, for each id, the index of its first character and the index after its last
+    character.
+    """
     ids: list[int] = []
     offsets: list[tuple[int, int]] = []
     position = 0
@@ -48,8 +50,9 @@ def _encode_part(
 
 
 def _encode_around(codec: Codec, text: str, added: AddedPattern, normalization: str) -> tuple[list[int], NDArray[np.int32]]:
-    """Return the ids and offsets of a text whose added tokens include white space around them, or in which a space is put
-    before each part between added tokens. ``normalization`` is that of these parts.
+    """Return the ids and offsets of a text in which added tokens are matched after normalization. This is needed if such
+    tokens include white space around them, or if a space is put before each part between them. ``normalization`` is applied
+    to these parts.
     """
     ids: list[int] = []
     places = [np.zeros((0, 2), np.int32)]
@@ -68,7 +71,9 @@ def _encode_around(codec: Codec, text: str, added: AddedPattern, normalization: 
 
 
 def _in_origin(places: NDArray[np.int32], origins: tuple[NDArray[np.int32], NDArray[np.int32]] | None) -> NDArray[np.int32]:
-    """Convert ranges in a normalized text to ranges in the original text, using the alignment returned by `aligned`."""
+    """Convert ranges in a normalized text to ranges in the original text. ``origins`` is the alignment that `aligned`
+    returned.
+    """
     if origins is None:
         return places
     first, last = places.T

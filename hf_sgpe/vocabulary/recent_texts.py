@@ -1,5 +1,5 @@
-"""A cache of the beginnings of recent texts, with their ids. If a text begins like a recent text, only its new part is
-encoded.
+"""A cache of prefixes of recent texts, with their ids. If a new text starts with a cached prefix, only the text after the
+prefix is encoded.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _OVERHEAD = 500
 
 
 class Beginning(NamedTuple):
-    """The beginning of a text, and the ids of this beginning.
+    """A prefix of a text, and its ids.
 
     Attributes:
-        length: Number of characters of the beginning. 0 for an empty beginning.
+        length: Number of characters in the prefix; 0 if it is empty.
         ids: Ids of these characters.
-        text: The beginning, and the characters after it on which its ids depend.
-        marks: The marks of these characters, as returned by `hf_sgpe.chat.marked_text.marks_of`; empty for a text without
-            marks.
-        kind: The allowed special tokens.
+        text: The prefix, and those characters after it on which its ids depend.
+        marks: The marks of the characters in ``text``, as returned by `hf_sgpe.chat.marked_text.marks_of`; empty for a text
+            without marks.
+        kind: The special tokens that were allowed when the text was encoded.
     """
 
     length: int
@@ -40,18 +40,18 @@ class Beginning(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The size in bytes."""
+        """The approximate size in memory, in bytes."""
         return sys.getsizeof(self.text) + sys.getsizeof(self.marks) + sys.getsizeof(self.ids) + _OVERHEAD
 
 
 class RecentTexts:
-    """A cache of the beginnings of recent texts. Several threads may use it.
+    """A cache of prefixes of recent texts. Several threads may use it.
 
     Args:
-        most_bytes: The maximum size of the cache.
+        most_bytes: The maximum size of the cache, in bytes.
 
     Attributes:
-        bytes: Size of the cache.
+        bytes: The current size of the cache, in bytes.
     """
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
@@ -61,10 +61,10 @@ class RecentTexts:
         self.bytes = 0
 
     def find(self, text: str, kind: frozenset[str], marks: bytes = b"") -> Beginning:
-        """Return the longest cached beginning of a text. If there is none, return an empty beginning.
+        """Return the longest cached prefix of a text. If there is none, return an empty `Beginning`.
 
         Args:
-            kind: The allowed special tokens.
+            kind: The allowed special tokens. Only prefixes with the same allowed special tokens are found.
             marks: The marks of the text, as returned by `hf_sgpe.chat.marked_text.marks_of`; empty for a text without marks.
         """
         best = Beginning(0, [])
@@ -81,7 +81,9 @@ class RecentTexts:
         return best
 
     def keep(self, new: Beginning, old: Beginning) -> None:
-        """Store a beginning in place of a shorter beginning of the same text."""
+        """Store the prefix ``new`` in place of ``old``, a shorter prefix of the same text. If ``new`` is too short or too
+        large for the cache, or not longer than ``old``, it is not stored.
+        """
         if new.length < SHORTEST or new.length <= old.length or new.size > self._most_bytes:
             return
         with self._lock:

@@ -1,7 +1,7 @@
 """Reserved tokens: placeholder names, such as Gemma's ``<unused12>``, that vocabularies reserve for later use.
 
-In a model, the rows of reserved tokens are untrained, so new tokens may take their ids. Afterwards, the name of a replaced
-token is encoded as ordinary text. All other text keeps its ids.
+The embedding rows of reserved tokens are untrained, so new tokens may take their ids. Afterwards, the name of a replaced
+token is encoded as ordinary text. The ids of all other text stay the same.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FORM = re.compile(rf"<{_WORDS}>|<\|{_WORDS}\|>|\[{_WORDS}\]", re.IGNORECASE)
 
 
 def is_reserved(text: str) -> bool:
-    """Return whether the name of a token has one of the known forms of reserved tokens.
+    """Return whether a token is a reserved token, judging by its name.
 
     >>> [is_reserved(text) for text in ("<unused12>", "<|reserved_special_token_5|>", "[unused1]", "<unk>", "<extra_id_0>")]
     [True, True, True, False, False]
@@ -29,8 +29,8 @@ def is_reserved(text: str) -> bool:
 def reserved_ids(tokenizer: TokenizerData, *, used: Container[int] = ()) -> dict[str, int]:
     """Return the ids of a tokenizer's unused reserved tokens, keyed by name, in the order of the ids.
 
-    A reserved token is used if it has a role, if the template or the chat template names it, or if another token has the
-    same id. Fine-tuned models often use a few reserved tokens.
+    A reserved token counts as used if its id is in ``used``, if it has a role, if the template or the chat template contains
+    it, or if another token has the same id. Fine-tuned models often use a few reserved tokens.
 
     Args:
         used: Ids that a model uses, such as the ids in its configuration.
@@ -47,7 +47,9 @@ def reserved_ids(tokenizer: TokenizerData, *, used: Container[int] = ()) -> dict
 
 
 def with_reserved(tokenizer: TokenizerData, before: TokenizerData, names: Collection[str]) -> TokenizerData:
-    """Restore reserved tokens that a tokenizer had before, as the inverse of `without_reserved`."""
+    """Return ``tokenizer`` with the reserved tokens ``names``, as they were in ``before``. This is the inverse of
+    `without_reserved`.
+    """
 
     kept_names = frozenset(names)  # Gemma has six thousand
 
@@ -65,9 +67,10 @@ def with_reserved(tokenizer: TokenizerData, before: TokenizerData, names: Collec
 
 
 def without_reserved(tokenizer: TokenizerData, names: Collection[str]) -> TokenizerData:
-    """Return a tokenizer without some reserved tokens. The ids of these tokens become free. All other tokens keep their ids.
+    """Return a tokenizer without the reserved tokens ``names``. Their ids become free, and all other tokens keep their ids.
 
-    The text of a removed token becomes ordinary text. No other text changes, because added tokens match only as a whole.
+    Afterwards, the name of a removed token is encoded as ordinary text. The ids of other text do not change, because added
+    tokens match only as a whole.
     """
     if not names:
         return tokenizer

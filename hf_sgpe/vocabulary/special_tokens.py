@@ -44,8 +44,8 @@ _ROLES_BY_TEMPLATE = {
 
 
 def roles_of(special_tokens: Iterable[str]) -> dict[str, str]:
-    """Return the roles that special tokens usually have in transformers, inferred from the spellings of the tokens. If the
-    spellings of several tokens suggest the same role, the first of these tokens gets the role.
+    """Infer the roles of special tokens from their spellings, as is usual in transformers. Return a dict from roles to
+    tokens. If several tokens suggest the same role, the first of them gets it.
 
     >>> roles_of(["<s>", "[PAD]", "<|x|>"])
     {'bos_token': '<s>', 'pad_token': '[PAD]'}
@@ -58,7 +58,8 @@ def roles_of(special_tokens: Iterable[str]) -> dict[str, str]:
 
 
 def roles_of_template(chat_template: str | None) -> dict[str, str]:
-    """Return the roles of special tokens in a named chat template. For any other template, return an empty dict.
+    """Return a dict from roles to special tokens for the name of a chat template, such as ``chatml``. For any other string,
+    return an empty dict.
 
     >>> roles_of_template("chatml")
     {'eos_token': '<|im_end|>'}
@@ -69,11 +70,11 @@ def roles_of_template(chat_template: str | None) -> dict[str, str]:
 def trained_roles(
     special_tokens: Iterable[str], chat_template: str | None = None, given: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Return the roles of special tokens in a new tokenizer: from ``given``, otherwise from the chat template, otherwise
-    from the spellings.
+    """Return a dict from roles to special tokens for a new tokenizer. The token of a role is taken from ``given``. If it is
+    not there, it is taken from the chat template, and then from the spellings of the tokens.
 
-    Without a padding token, the end-of-text token is used for padding. The token that ends turns in a chat is never used for
-    padding. Many collators exclude the padding token from the loss, but a model must learn to end a turn.
+    If there is no padding token, the end-of-text token is also the padding token. It is preferred to the token that ends
+    turns in a chat: many collators exclude the padding token from the loss, but a model must learn to end a turn.
 
     >>> trained_roles(["<|endoftext|>", "<|im_start|>", "<|im_end|>"], "chatml")
     {'bos_token': '<|endoftext|>', 'eos_token': '<|im_end|>', 'pad_token': '<|endoftext|>'}
@@ -89,8 +90,8 @@ class Template:
     """The special tokens that ``add_special_tokens=True`` puts around a single text and around a pair of texts.
 
     Args:
-        single: Special tokens and ``$A``, the placeholder of the text. Each is paired with its token type id.
-        pair: The same for two texts, with the placeholders ``$A`` and ``$B``.
+        single: For a single text: pairs (name, token type id), in order. A name is a special token, or ``$A`` for the text.
+        pair: For a pair of texts: the same, with ``$A`` for the first text and ``$B`` for the second.
 
     >>> Template.around(["[CLS]"], ["[SEP]"]).pair
     (('[CLS]', 0), ('$A', 0), ('[SEP]', 0), ('$B', 1), ('[SEP]', 1))
@@ -133,8 +134,8 @@ class Template:
         return self.single[0][0] == token
 
     def as_post_processor(self, ids: Mapping[str, int]) -> dict[str, Any]:
-        """Return the template in the form of ``tokenizer.json``. ``ids`` has the id of each special token in the
-        template.
+        """Return the template as a post-processor for ``tokenizer.json``. ``ids`` maps each special token in the template to
+        its id.
         """
 
         def piece(name: str, type_id: int) -> dict[str, Any]:
@@ -151,10 +152,11 @@ class Template:
 
     @classmethod
     def of_post_processor(cls, content: Mapping[str, Any] | None, ids: Mapping[str, int]) -> Template | None:
-        """Return the template in a ``tokenizer.json``, or None if the template puts nothing around a text.
+        """Read the template from the post-processor of a ``tokenizer.json``. If it puts nothing around a text, return None.
 
         Raises:
-            NotByteLevelError: the post-processor is not one template with each text once, in order.
+            NotByteLevelError: the post-processor is not a single template, or the template does not contain each text once,
+                in order.
             SGPEError: a special token has a different id in the template than in ``ids``.
         """
         if content is None:
@@ -203,10 +205,11 @@ class Template:
 
 
 def bos_eos_template(roles: Mapping[str, str], *, add_bos_token: bool, add_eos_token: bool) -> Template | None:
-    """Return the template that puts BOS before each text, EOS after each text, or both, as requested.
+    """Return a template that puts BOS before each text if ``add_bos_token`` is set, and EOS after each text if
+    ``add_eos_token`` is set.
 
     Returns:
-        A template, or None if neither BOS nor EOS is requested.
+        A template, or None if neither is set.
     """
     prefix = [roles["bos_token"]] if add_bos_token else []
     suffix = [roles["eos_token"]] if add_eos_token else []
@@ -215,7 +218,7 @@ def bos_eos_template(roles: Mapping[str, str], *, add_bos_token: bool, add_eos_t
 
 def bos_eos_template_of(roles: Mapping[str, str]) -> Template | None:
     """Return the template that puts BOS before each text and EOS after each text. A token missing from ``roles`` is left
-    out.
+    out. If both are missing, return None.
 
     >>> bos_eos_template_of({"bos_token": "<s>", "pad_token": "<pad>"}).single
     (('<s>', 0), ('$A', 0))
@@ -224,8 +227,8 @@ def bos_eos_template_of(roles: Mapping[str, str]) -> Template | None:
 
 
 def bos_eos_settings(template: Template | None, roles: Mapping[str, str]) -> dict[str, bool] | None:
-    """Return the settings for which `bos_eos_template` returns ``template``. If there are none, as for a template with
-    ``[CLS]``, return None.
+    """Return the values of ``add_bos_token`` and ``add_eos_token`` for which `bos_eos_template` returns ``template``. If
+    there are none, as for a template with ``[CLS]``, return None.
 
     >>> bos_eos_settings(Template.around_each(["<s>"], []), {"bos_token": "<s>"})
     {'add_bos_token': True, 'add_eos_token': False}
@@ -239,8 +242,8 @@ def bos_eos_settings(template: Template | None, roles: Mapping[str, str]) -> dic
 
 
 def cls_sep_template(special_tokens: Collection[str]) -> Template | None:
-    """Return the template that the SGPE document defines in section 5, or None if the template's special tokens are
-    missing.
+    """Return the template that section 5 of the SGPE document defines, with ``[CLS]`` and ``[SEP]``. If one of these special
+    tokens is missing, return None.
     """
     return Template.around(["[CLS]"], ["[SEP]"]) if {"[CLS]", "[SEP]"} <= set(special_tokens) else None
 
@@ -249,7 +252,8 @@ def check_special_tokens(tokens: Iterable[object], normalization: str) -> None:
     """Check that the special tokens of a new tokenizer can be distinguished from its ordinary tokens.
 
     Raises:
-        SGPEError: a special token cannot be distinguished from an ordinary token, or has a character that NFC composes.
+        SGPEError: a special token is not valid (see `check_special_texts`), cannot be distinguished from an ordinary token,
+            or has a character that NFC composes.
     """
     for token in check_special_texts(tokens):
         if (ordinary := _ordinary_token(token)) is not None:
@@ -263,10 +267,10 @@ def check_special_tokens(tokens: Iterable[object], normalization: str) -> None:
 
 
 def check_special_texts(tokens: Iterable[object]) -> list[str]:
-    """Check that every special token is a valid text, and return the texts.
+    """Check that the special tokens are valid and distinct strings, and return them as a list.
 
     Raises:
-        SGPEError: a token is not text, is empty, or occurs twice.
+        SGPEError: a token is not a string, is empty, has a lone surrogate, or occurs twice.
     """
     texts: list[str] = []
     for token in tokens:
@@ -277,14 +281,14 @@ def check_special_texts(tokens: Iterable[object]) -> list[str]:
         if any(0xD800 <= ord(character) < 0xE000 for character in token):
             raise SGPEError(f"special token {token!r} has a lone surrogate, which is not valid text: use another text")
         if token in texts:
-            raise SGPEError(f"special tokens occur twice: {token}")
+            raise SGPEError(f"special token {token!r} occurs twice: give it once")
         texts.append(token)
     return texts
 
 
 def _ordinary_token(special: str) -> bytes | None:
-    """Return an ordinary token that ``tokenizer.json`` would spell like this special token. The token is a byte or a longer
-    text that training may learn.
+    """Return the ordinary token that ``tokenizer.json`` would spell like this special token, if it is a single byte or a
+    token that training may learn. Otherwise, return None.
     """
     spelled = bytes_spelled(special)
     if spelled is None or len(spelled) == 1:
@@ -306,8 +310,8 @@ def any_of(names: frozenset[str]) -> re.Pattern[str]:
 
 
 def _longest_first(names: Sequence[str]) -> str:
-    """Return a regex that matches any of the sorted texts. The regex has one branch for each first character, so it is fast
-    even for the 6,400 added tokens of Gemma.
+    """Return a regex that matches any of the sorted ``names``, and prefers the longest. The regex has one branch for each
+    first character, so it is fast even for the 6,400 added tokens of Gemma.
     """
     branches = []
     for _, group in itertools.groupby(names, key=lambda name: name[:1]):

@@ -1,7 +1,7 @@
 """The parts of tokens: the two tokens that a token's last merge joins, and all tokens from which a token is built.
 
-In every text, BPE builds a token by the same merges as from the bytes of the token alone. This is because no merge crosses
-the ends of the token, and the merges inside the token have the same order.
+BPE builds a token by the same merges in every text, because no merge crosses the ends of the token, and the merges inside
+the token have the same order. So these merges can be found by encoding the bytes of the token alone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 
 class TokenParts:
-    """The parts of a tokenizer's tokens."""
+    """A look-up of the tokens from which each token of a tokenizer is built."""
 
     def __init__(self, data: TokenizerData) -> None:
         self._vocab = vocab = data.vocab
@@ -32,7 +32,7 @@ class TokenParts:
         return self._tokens[last[0]], self._tokens[last[1]]
 
     def needed_by(self, tokens: Iterable[bytes]) -> set[bytes]:
-        """Return the given tokens and all tokens from which they are built.
+        """Return the given tokens and all tokens from which they are built, directly or indirectly.
 
         >>> from hf_sgpe import BPETokenizer
         >>> parts = TokenParts(BPETokenizer.train_from_iterator(["low low"], 258).data)

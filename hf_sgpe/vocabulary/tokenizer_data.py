@@ -44,11 +44,11 @@ Metaspace)."""
 
 
 class Unknown(NamedTuple):
-    """The token of characters without a token, in a tokenizer that joins characters and has no tokens for bytes.
+    """The unknown token. It replaces characters that have no token, if merges join characters and there are no byte tokens.
 
     Attributes:
-        token: Its vocabulary string, such as ``<unk>``.
-        is_fused: Whether a run of such characters becomes one token, instead of one token for each character.
+        token: Vocabulary string of the unknown token, such as ``<unk>``.
+        is_fused: Whether a run of such characters is replaced by a single unknown token, not by one for each character.
     """
 
     token: str
@@ -66,18 +66,18 @@ class TokenizerData:
             which continue multi-byte characters, are required. Other single bytes may be missing. Encoding drops missing
             bytes, as every runtime does (SmolLM2 has 235 of the 256 bytes).
         merges: Pairs of tokens in the order of their ranks.
-        byte_tokens: For a tokenizer that joins characters as SentencePiece does, the ids of the tokens for the 256 bytes. In
-            this case ``vocab`` has only tokens of whole characters. Empty for byte-level BPE, and for a tokenizer that
-            encodes characters without a token as ``unknown``. A byte may have the id of its ASCII character (the tab of
-            Gemma 1 and 2).
-        unknown: The token of characters without a token, for a tokenizer that joins characters and has no ``byte_tokens``.
-            If ``byte_tokens`` and ``unknown`` are both missing, encoding leaves out such characters.
-        unmade_tokens: Ids of tokens that encoding never produces, keyed by vocabulary string. They are spelled in characters
-            that represent no byte (Command R+'s emoji), and are decoded to their own text.
-        stripping: The spaces that decoding removes from the beginning of a text, one of `STRIPPINGS`. None for ``one`` if
-            the normalization puts a space there, else ``none``.
-        splitting: The rules that split text into words. ``special_tokens`` replaces the special tokens of the splitting.
-            None for plain BPE with the pattern ``cl100k``.
+        byte_tokens: Ids of the tokens for the 256 bytes, in order, for a tokenizer whose merges join characters as in
+            SentencePiece. These tokens encode the bytes of characters that have no token, so ``vocab`` has only tokens of
+            whole characters. Empty for byte-level BPE, and for a tokenizer with ``unknown``. A byte may have the id of its
+            ASCII character (the tab of Gemma 1 and 2).
+        unknown: The token that replaces characters without a token, for a tokenizer whose merges join characters and that
+            has no ``byte_tokens``. If such a tokenizer has no ``unknown`` either, encoding leaves out these characters.
+        unmade_tokens: Ids of tokens that encoding never produces, keyed by vocabulary string. Their vocabulary strings have
+            characters that represent no byte (Command R+'s emoji). They are decoded to these strings.
+        stripping: Which spaces decoding removes from the beginning of a text, one of `STRIPPINGS`. If None, the value is
+            ``one`` if the normalization puts a space there, and otherwise ``none``.
+        splitting: The rules that split text into words. Their own special tokens are replaced by ``special_tokens``. If
+            None, plain BPE with the pattern ``cl100k`` is used.
         special_tokens: Ids of special tokens, keyed by text. Two special tokens may share an id (o200k_harmony). Decoding
             such an id returns the text of the later token. A special or added token may have the text of an ordinary token
             and a different id, unless ``tokenizer.json`` writes both tokens in the same way
@@ -154,7 +154,7 @@ class TokenizerData:
         if self.unknown and self.byte_tokens:
             raise SGPEError("byte_tokens and unknown cannot be given together: with tokens for bytes, no text is unknown")
         if self.unknown and self.unknown_id is None:
-            raise SGPEError(f"the token of unknown characters {self.unknown.token!r} is not in the vocabulary")
+            raise SGPEError(f"the unknown token {self.unknown.token!r} is not in the vocabulary")
         for rank, (left, right) in enumerate(self.merges):
             if left not in vocab or right not in vocab or left + right not in vocab:
                 missing = next(token for token in (left, right, left + right) if token not in vocab)
@@ -187,14 +187,14 @@ class TokenizerData:
             if special not in self.special_tokens:
                 raise SGPEError(f"the {role} {special!r} is not among the special tokens")
         if unknown := self.normalized_tokens - self.added_ids.keys():
-            raise SGPEError(f"normalized_tokens has {min(unknown)!r}, which is neither a special nor an added token")
+            raise SGPEError(f"normalized_tokens names {min(unknown)!r}, which is neither a special nor an added token")
         if unknown := self.matching.keys() - self.added_ids.keys():
-            raise SGPEError(f"matching has {min(unknown)!r}, which is neither a special nor an added token")
+            raise SGPEError(f"the argument matching names {min(unknown)!r}, which is neither a special nor an added token")
         if self.chat_template is not None and not isinstance(self.chat_template, str):
-            raise SGPEError(f"chat_template must be Jinja source, not {self.chat_template!r}")
+            raise SGPEError(f"chat_template must be a string with Jinja source, not {self.chat_template!r}")
         length = self.model_max_length
         if length is not None and (type(length) is not int or length < 0):
-            raise SGPEError(f"model_max_length must be a number of tokens, not {length!r}")
+            raise SGPEError(f"model_max_length must be a whole number of at least 0, not {length!r}")
 
     def _may_share(self, one: bytes | str, other: bytes | str) -> bool:
         """Return whether two tokens may share an id. Two special tokens may, and an added token may share an id with the
@@ -221,7 +221,7 @@ class TokenizerData:
 
     @property
     def unknown_id(self) -> int | None:
-        """Id of the token of characters without a token; None without such a token."""
+        """Id of the token ``unknown``, or None if there is no such token."""
         if self.unknown is None:
             return None
         name = self.unknown.token
@@ -234,15 +234,17 @@ class TokenizerData:
 
     @property
     def named_bytes(self) -> dict[str, int]:
-        """Ids of the tokens of single bytes, keyed by vocabulary string. Byte tokens that are also tokens of characters are
-        left out.
+        """Ids of ``byte_tokens``, keyed by vocabulary string, such as ``<0x0A>``. A byte with the same id as its ASCII
+        character is left out.
         """
         ids = enumerate(self.byte_tokens)
         return {byte_token(byte): id for byte, id in ids if self.vocab.get(bytes([byte])) != id}
 
     @property
     def normalization(self) -> str:
-        """``none``, ``nfc`` or one of `hf_sgpe.splitting.normalization.METASPACES`, possibly preceded by other steps."""
+        """The name of the normalization: ``none``, ``nfc`` or one of `hf_sgpe.splitting.normalization.METASPACES`, possibly
+        preceded by other steps.
+        """
         return self.splitting.normalization or "none"
 
     @property
@@ -265,10 +267,10 @@ class TokenizerData:
 
     @property
     def rows_needed(self) -> int:
-        """Number of rows that a model's embedding must have.
+        """Number of rows that a model's embedding must have for this tokenizer.
 
-        A special token needs no row if it has no role and is not in the template: Gemma 3's image token is beyond the
-        embedding of the text-only models.
+        A special token needs no row if it has no role and is in neither the template nor the chat template. For example,
+        Gemma 3's image token has an id beyond the embedding of the text-only models.
         """
         used = {*self.roles.values(), *(self.template.special_tokens() if self.template else ())}
         chat = self.chat_template or ""
@@ -299,7 +301,9 @@ class TokenizerData:
         return replace(self, special_tokens=special, roles={**roles_of(new), **self.roles})
 
     def inside_text(self) -> TokenizerData:
-        """Return a variant of the tokenizer for parts inside a normalized text. The variant puts no space before a part."""
+        """Return a variant of the tokenizer that puts no space before a text. Use it to encode parts inside a normalized
+        text.
+        """
         if not self.by_characters:
             return self
         return replace(self, splitting=replace(self.splitting, normalization="metaspace"))
@@ -336,5 +340,5 @@ class TokenizerData:
         return (text.replace(SPACE_MARK, " ") if self.by_characters else text).encode()
 
     def get_mergeable_ranks(self) -> list[tuple[bytes, int]]:
-        """Return a pair (token, id) for each token that is not special, in the order of ids."""
+        """Return a pair (token, id) for each token in ``vocab``, in the order of ids."""
         return sorted(self.vocab.items(), key=lambda item: item[1])

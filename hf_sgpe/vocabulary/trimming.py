@@ -1,13 +1,14 @@
-"""Trimming: removal of the tokens of some scripts, or of the tokens that a corpus does not need. Text without the scripts,
-or the text of the corpus, keeps its tokens.
+"""Trimming: removal of the tokens of some scripts, or of the tokens that a corpus does not need. Text without these scripts,
+or the text of the corpus, is encoded as before.
 
-BPE applies a merge only where the bytes of both parts are adjacent. So a merge whose text has a dropped character never
-applies to text without dropped characters. A token without dropped characters has only parts without dropped characters, so
-all its merges are kept. Therefore the merges that can apply to other text are the same, in the same order, and they start
-from the same bytes or characters. `check_trimmed` checks this for any two tokenizers.
+A dropped character is a character of a script whose tokens are removed. BPE applies a merge only where the bytes of both of
+its tokens are adjacent. So a merge whose result has a dropped character never applies to text without dropped characters. A
+token without dropped characters is built only from tokens without dropped characters, so all its merges are kept. Therefore,
+the merges that can apply to text without dropped characters are the same, in the same order, and they start from the same
+bytes or characters. `check_trimmed` checks this for any two tokenizers.
 
-A text needs its tokens and the tokens from which these are built (`hf_sgpe.vocabulary.token_parts`). If only other tokens
-are removed, all merges of this text are kept, in the same order. So BPE takes the same steps.
+A corpus needs the tokens of its text and the tokens from which these are built (`hf_sgpe.vocabulary.token_parts`). If only
+other tokens are removed, all merges of this text are kept, in the same order. So BPE takes the same steps.
 """
 
 from __future__ import annotations
@@ -38,15 +39,16 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class Trimming:
-    """A tokenizer, and the same tokenizer without the tokens of some scripts.
+    """The result of trimming: the tokenizer before and after, and what was dropped.
 
     Attributes:
         base: The tokenizer before trimming.
         tokenizer: The trimmed tokenizer.
         scripts: Names of the dropped scripts.
         ids: The new id of each kept token, keyed by old id.
-        dropped: Number of dropped tokens of each script, in descending order. The key for parts of characters is `PARTS`.
-        unused: Number of the other dropped tokens, those that a corpus does not need.
+        dropped: Number of dropped tokens, keyed by script, in descending order. The key for tokens that are only parts of
+            characters is `PARTS`.
+        unused: Number of tokens that were dropped because a corpus does not need them.
     """
 
     base: TokenizerData
@@ -62,8 +64,8 @@ class Trimming:
         return any(old != new for old, new in self.ids.items())
 
     def runs_of_ids(self) -> list[list[int]]:
-        """Return old and new ids as runs of consecutive ids: the first old id, the last old id and the first new id of each
-        run.
+        """Return the old ids with their new ids, as a list of runs of consecutive old ids. Each run has three numbers: the
+        first old id, the last old id, and the new id of the first.
         """
         return [[first, last, self.ids[first]] for first, last in runs(self.ids)]
 
@@ -86,20 +88,22 @@ def trimmed(
     Args:
         base: The tokenizer.
         scripts: Names of the scripts to drop, such as the result of `scripts_except`.
-        ids: One of `IDS`.
+        ids: ``keep`` for the old ids, or ``compact`` for new ids without gaps.
         rows: Number of rows of the tokenizer's model; None for the number that the tokenizer needs. With ``ids="keep"``, the
             number is saved, so that an extension can use the free ids.
-        model_ids: Ids that the model uses. They are saved for the same purpose.
+        model_ids: Ids that the model uses, such as the ids in its configuration. With ``ids="keep"``, they are saved, so
+            that an extension does not reuse them.
         use: Number of occurrences of each id in a corpus (`hf_sgpe.evaluation.token_use`); None without a corpus.
 
     Raises:
-        SGPEError: a script is unknown, nothing would be dropped, or the tokens of other text would change.
+        SGPEError: a script is unknown, the tokenizer joins characters and has no byte tokens, nothing would be dropped, or
+            the tokens of other text would change.
     """
     if ids not in IDS:
-        raise SGPEError(f"ids {ids!r}: choose from {', '.join(IDS)}")
+        raise SGPEError(f"unknown value of ids {ids!r}: choose from {', '.join(IDS)}")
     if base.by_characters and not base.byte_tokens:
         raise SGPEError(
-            "the tokenizer has no tokens for bytes, so it would lose text in the dropped tokens: trim another one"
+            "the tokenizer has no tokens for bytes, so it would lose the text of the dropped tokens: trim another tokenizer"
         )
     names = resolve_scripts(scripts)
     confinement = confined_to(names, base.normalization)
@@ -144,10 +148,10 @@ def scripts_except(kept: Iterable[str]) -> tuple[str, ...]:
 
 
 def confined_to(scripts: Iterable[str], normalization: str = "none") -> Confinement:
-    """Return the confinement to the characters of dropped scripts.
+    """Return a confinement to the characters of the given scripts.
 
-    A shared unassigned character is included only if all scripts that share it are dropped. With the normalization ``nfc``,
-    a character is not included if NFC composes it from characters of no script (U+1FC1).
+    An unassigned character that several scripts share is included only if all of them are given. With the normalization
+    ``nfc``, a character is left out if NFC composes it from characters outside these scripts (U+1FC1).
     """
     return _confined_to(frozenset(resolve_scripts(scripts)), normalization)
 
@@ -170,8 +174,8 @@ def check_trimmed(
     ids: Mapping[int, int],
     unused: Set[bytes] = frozenset(),
 ) -> None:
-    """Check that ``tokenizer`` and ``base`` have the same tokens for every text without characters of the scripts and
-    without tokens of ``unused``.
+    """Check that ``tokenizer`` and ``base`` encode other text to the same tokens. Other text has no characters of the
+    scripts, and needs no tokens in ``unused``.
 
     Args:
         base: The tokenizer before trimming.
@@ -229,19 +233,21 @@ def keeps_old_ids(metadata: Any) -> bool:
 
 
 def rows_in(metadata: Mapping[str, Any]) -> int | None:
-    """Return the number of rows in the model of a trimmed tokenizer that keeps the old ids. Return None for any other
-    tokenizer.
+    """Return the number of rows in the model, as recorded for a trimmed tokenizer that keeps the old ids. For any other
+    tokenizer, return None.
     """
     return int(metadata["trimmed"][-1]["rows"]) if keeps_old_ids(metadata) else None
 
 
 def model_ids_in(metadata: Mapping[str, Any]) -> list[int]:
-    """Return the ids that the model of a trimmed tokenizer uses; empty for any other tokenizer."""
+    """Return the ids that the model uses, as recorded for a trimmed tokenizer. Without a record, return an empty list."""
     return list((metadata.get("trimmed") or [{}])[-1].get("model_ids", ()))
 
 
 def _metadata(base: TokenizerData, note: Mapping[str, Any], moved: Mapping[int, int]) -> dict[str, Any]:
-    """Return the metadata of a trimmed tokenizer. Records of earlier extensions keep only the new ids that remain."""
+    """Return the metadata of a trimmed tokenizer. In the records of earlier extensions, dropped ids are left out, and the
+    other ids are renumbered.
+    """
     notes = {"trimmed": [*base.metadata.get("trimmed", ()), note]}
     if extensions := base.metadata.get("extensions"):
         notes["extensions"] = [{**one, "new_ids": _moved_runs(one.get("new_ids", ()), moved)} for one in extensions]
@@ -253,8 +259,8 @@ def _moved_runs(ranges: Iterable[Iterable[int]], moved: Mapping[int, int]) -> li
 
 
 def _by_script(tokens: Set[bytes], scripts: Iterable[str]) -> dict[str, int]:
-    """Return, for each script, the number of tokens assigned to it. A token is assigned by the first of its characters that
-    belongs to any of the scripts.
+    """Return the number of tokens of each script, keyed by script. A token counts for the script of its first character that
+    belongs to one of the scripts. A token without such a character counts for `PARTS`.
     """
     script_of = {character: name for name in scripts for character in resolve_script(name).characters()}
     counts = Counter(next(_scripts_of(token, script_of), PARTS) for token in tokens)

@@ -1,4 +1,4 @@
-"""Characters without a token, for tokenizers that join characters and have no tokens for bytes."""
+"""Characters without a token, for tokenizers whose merges join characters and that have no tokens for bytes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class UnknownCharacters:
 
     @cached_property
     def _kept(self) -> dict[int, int | None]:
-        """Dict from the code point of each character to itself, or to None if the character has no token."""
+        """A table for `str.translate` that removes characters without a token."""
         known = frozenset(map(ord, self._known))
 
         class Kept(dict[int, "int | None"]):
@@ -45,11 +45,11 @@ class UnknownCharacters:
         return text.translate(self._kept) if self._are_left_out else text
 
     def offsets(self, ids: NDArray[np.int32], text: str, bytes_of: Callable[[int], bytes]) -> NDArray[np.int32]:
-        """Return, for each id of a normalized text, the first character that the id covers, and the character after the
-        last.
+        """Return the range of characters that each id covers in a normalized text, as an array of shape (number of ids, 2):
+        the index of the first character, and the index after the last character.
 
         Args:
-            bytes_of: Returns the bytes of the token of an id.
+            bytes_of: Function that returns the bytes of an id's token.
         """
         known = self._known
         kept = [place for place, character in enumerate(text) if not self._are_left_out or character in known]
@@ -67,5 +67,5 @@ class UnknownCharacters:
         return np.array(places, dtype=np.int32).reshape(-1, 2)
 
     def _begins(self, character: str) -> bool:
-        """Return whether a token begins at a character that follows an unknown character."""
+        """Return whether this character, which follows an unknown character, begins a new token."""
         return character in self._known or (self._cuts_at_spaces and character == " ")

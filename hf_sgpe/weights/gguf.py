@@ -1,9 +1,9 @@
 """GGUF files for llama.cpp: models with their tokenizer. The supported models are listed in `hf_sgpe.weights.gguf_models`.
 
-Instead of a split pattern, a GGUF file has the name of a pre-tokenizer of llama.cpp; see
-`hf_sgpe.formats.llama_cpp_pre_tokenizers`. If no pre-tokenizer fits a tokenizer, the file is written only if the caller
-names a pre-tokenizer. Such a file works only if llama.cpp is given ids instead of text. If a tokenizer's merges join
-characters, scores are written instead of merges; see `hf_sgpe.formats.llama_cpp_characters`.
+A GGUF file has no split pattern. Instead, it names one of llama.cpp's pre-tokenizers, which are listed in
+`hf_sgpe.formats.llama_cpp_pre_tokenizers`. If none of them splits as the tokenizer does, the caller must name one. llama.cpp
+would then tokenize text in another way, so it must be given ids. If a tokenizer's merges join characters, scores are written
+instead of merges; see `hf_sgpe.formats.llama_cpp_characters`.
 """
 
 from __future__ import annotations
@@ -61,26 +61,26 @@ def write(
 
     The file contains the tokenizer twice, in llama.cpp's form and as a ``tokenizer.json``. Both have about the same size.
 
-    One weight is in memory at a time. Tensors other than matrices stay in 32 bits. With Q8_0, so do matrices whose row
-    length is not a multiple of 32. For smaller types, llama-cpp-python converts the weights from a temporary file in the
-    same folder.
+    Only one tensor is in memory at a time. Tensors that are not matrices are written in 32 bits. With Q8_0, matrices whose
+    row length is not a multiple of 32 are also written in 32 bits. For smaller types, llama-cpp-python converts the weights
+    from a temporary file in the folder of ``path``.
 
     Args:
         folder: Folder with ``config.json``, the weights as safetensors, and the tokenizer.
         path: File to write.
         weight_type: One of `WEIGHT_TYPES`; None for the type of the weights in the folder.
-        tokenizer: Tokenizer to write instead of the folder's tokenizer.
+        tokenizer: Tokenizer to write; None for the folder's tokenizer.
         pre_tokenizer: Name of a pre-tokenizer of llama.cpp, or `NEAREST`. None for a pre-tokenizer that splits as the
             tokenizer does.
 
     Returns:
-        The name of the pre-tokenizer in the file if llama.cpp splits normalized text exactly as the tokenizer does.
-        (llama.cpp does not normalize text.) Otherwise None, and llama.cpp must be given ids.
+        If llama.cpp tokenizes normalized text exactly as the tokenizer does, the name of the pre-tokenizer in the file.
+        (llama.cpp does not normalize text.) Otherwise None: pass ids to llama.cpp, not text.
 
     Raises:
-        SGPEError: gguf or llama-cpp-python is needed and not installed; the folder has no model for which llama.cpp was
-            compared with transformers; the tokenizer has no merges, or more ids than the model has rows; or llama.cpp has no
-            pre-tokenizer with this name or this split.
+        SGPEError: gguf or llama-cpp-python is needed and not installed; the folder has no model, or a model for which
+            llama.cpp was not compared with transformers; the tokenizer has no merges, or more ids than the model has rows;
+            or llama.cpp has no pre-tokenizer with this name, or none that splits as the tokenizer does.
     """
     gguf = optional("gguf", "writing GGUF needs gguf", extra="gguf")
     if weight_type is not None and weight_type not in WEIGHT_TYPES:
@@ -160,7 +160,9 @@ def write_vocabulary(tokenizer: TokenizerData, path: Path, pre_tokenizer: str | 
 
 @contextmanager
 def _numbers_of(config_file: Path) -> Iterator[None]:
-    """Convert errors about the numbers in a configuration into an `SGPEError` that names the file."""
+    """Convert errors that wrong numbers in a configuration cause inside the ``with`` block into an `SGPEError` that names
+    the file.
+    """
     try:
         yield
     except SGPEError:
@@ -298,7 +300,9 @@ def _add_tokenizer(writer: GGUFWriter, tokenizer: TokenizerData, pre: str, confi
 
 
 def _add_scores(writer: GGUFWriter, tokenizer: TokenizerData, rows: int) -> None:
-    """Write the entries that a file has only for tokenizers whose merges join characters."""
+    """Write the scores of the tokens, which replace merges for a tokenizer whose merges join characters, and the related
+    settings.
+    """
     made = llama_cpp_characters.scores(tokenizer)
     least = float(-len(tokenizer.merges))
     writer.add_tokenizer_pre("default")

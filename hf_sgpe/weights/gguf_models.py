@@ -1,4 +1,5 @@
-"""The types of models that can be written for llama.cpp (one record for each type), and the sizes in a configuration.
+"""The types of models that can be written for llama.cpp, with one record (`Family`) for each type, and functions that read
+the sizes in a configuration.
 
 A model is written only if a test has compared llama.cpp with transformers for its type. `hf_sgpe.weights.gguf_tensors`
 converts the weights.
@@ -34,26 +35,26 @@ _RMS_NORM = {"layer_norm_rms_eps": "rms_norm_eps"}
 
 @dataclass(frozen=True)
 class Family:
-    """A type of transformers models and its form in llama.cpp.
+    """A type of transformers models, and how such a model is written for llama.cpp.
 
     Attributes:
         architecture: Name of the type in llama.cpp.
-        compared: A row of `hf_sgpe.weights.model_config.Compared`.
-        layer: The shapes of the weights in a layer, keyed by module.
+        compared: Values for which llama.cpp was compared with transformers, keyed by field of the configuration.
+        layer: The shapes of the weights in a layer, keyed by module. A shape consists of names in the result of `sizes`.
         layers_at: The prefix of layer names before the layer number.
         around: The shapes of the weights before and after the layers, keyed by module.
-        biases: Modules that have a bias if a field of the configuration is true, keyed by the field. The
-            modules under the key ``""`` always have a bias.
-        numbers: Values that only some types have. The keys are ``GGUFWriter`` methods without the prefix ``add_``, and the
-            values are the fields of the configuration that these methods write.
-        own_names: The type's own names of fields, keyed by the usual name.
-        pairs_neighbours: Whether llama.cpp rotates neighbouring numbers of a head as pairs. transformers pairs the halves of
-            a head.
+        biases: Modules that may have a bias, keyed by a field of the configuration. They have one if the field is true. The
+            modules under the key ``""`` always have one.
+        numbers: Numbers to write that only some types have. The keys are ``GGUFWriter`` methods without the prefix ``add_``,
+            and the values are the fields of the configuration that these methods write.
+        own_names: Unusual names that this type has for fields of the configuration, keyed by the usual name.
+        pairs_neighbours: Whether llama.cpp's rotary embedding pairs neighbouring numbers of a head. The rotary embedding of
+            transformers pairs each number in the first half with one in the second half.
         adds_one: Whether transformers adds one to the weights of norms. llama.cpp does not.
         transposes: Whether transformers stores the weights of layers such that rows are inputs and columns are outputs.
-        embedding: Name of the embedding in the files. The embedding is compared with a tied head.
-        why_not: Function that returns another reason why llama.cpp's output would differ for a configuration. The reason is
-            half a sentence, or an empty string.
+        embedding: Name of the embedding in the files. If the output head is tied, a stored head must equal this embedding.
+        why_not: Function that takes a configuration and returns a further reason why llama.cpp's output would differ, or an
+            empty string. The reason continues a sentence that begins with "llama.cpp".
     """
 
     architecture: str
@@ -284,7 +285,8 @@ COMPARED: Compared = {kind: family.compared for kind, family in FAMILIES.items()
 
 
 def why_not(config: Config) -> str:
-    """Return why llama.cpp and transformers may compute different outputs, or an empty string if they compute the same.
+    """Return the reason why llama.cpp and transformers may compute different outputs for a model. If they compute the same
+    outputs, return an empty string.
 
     Args:
         config: The result of `transformers_config`.
@@ -297,7 +299,9 @@ def why_not(config: Config) -> str:
 
 
 def usual(config: Config) -> dict[str, Any]:
-    """Return a configuration in which each field with an unusual name is also stored under its usual name."""
+    """Return a copy of a configuration in which each field with an unusual name is also stored under its usual name. A
+    missing ``intermediate_size`` becomes four times ``hidden_size``.
+    """
     family = FAMILIES[config["model_type"]]
     named = dict(config) | {name: config[own] for name, own in family.own_names.items()}
     named["intermediate_size"] = named["intermediate_size"] or 4 * named["hidden_size"]
@@ -305,19 +309,19 @@ def usual(config: Config) -> dict[str, Any]:
 
 
 def heads_of(config: Config) -> tuple[int, int]:
-    """Return the number of query heads and the number of key and value heads."""
+    """Return two numbers: the number of query heads, and the number of key and value heads."""
     queries = config["num_attention_heads"]
     return queries, config.get("num_key_value_heads") or queries
 
 
 def head_size(config: Config) -> int:
-    """Return the size of a head."""
+    """Return the size of an attention head: the number of its dimensions."""
     size: int = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
     return size
 
 
 def sizes(config: Config) -> dict[str, int]:
-    """Return the sizes to which the shapes of weights refer, keyed by name."""
+    """Return the sizes that the shapes in a `Family` consist of, keyed by name."""
     queries, keys = heads_of(config)
     return {
         "rows": config["vocab_size"],
@@ -333,6 +337,6 @@ def sizes(config: Config) -> dict[str, int]:
 
 
 def experts_of(config: Config) -> int:
-    """Return the number of experts in a layer, or 0 if the record of the model has no experts."""
+    """Return the number of experts in a layer, or 0 if this type of model has no experts."""
     has_some = any("{expert}" in name for name in FAMILIES[config["model_type"]].layer)
     return (config.get("num_local_experts") or config["num_experts"]) if has_some else 0

@@ -47,7 +47,7 @@ def tensors(weights: Mapping[str, Stored], config: Config, folder: Path) -> Iter
 
     Args:
         weights: The result of `hf_sgpe.weights.safetensors_files.stored`.
-        config: The result of `usual`.
+        config: The result of `hf_sgpe.weights.gguf_models.usual`.
         folder: Folder of the model, for error messages.
 
     Raises:
@@ -125,16 +125,16 @@ def _stacked(parts: list[Stored], change: Callable[[Weights], Weights] | None) -
 
 
 def _interleaved(weights: Weights, heads: int) -> Weights:
-    """Reorder weights so that the numbers of each rotated pair are neighbours. In transformers, the halves of a head are
-    pairs.
+    """Reorder the rows of each head for llama.cpp's rotary embedding, which pairs neighbouring rows. transformers pairs each
+    row in the first half of a head with the corresponding row in the second half.
     """
     halves = weights.reshape(heads, 2, weights.shape[0] // heads // 2, *weights.shape[1:])
     return halves.swapaxes(1, 2).reshape(weights.shape)
 
 
 def _rope_factors(config: Config) -> Weights | None:
-    """Return the divisors of Llama 3's frequencies: 1 for short waves, ``factor`` for long waves, and values in between
-    for other waves.
+    """Return the numbers by which Llama 3 divides the frequencies of its rotary embedding: 1 for short waves, ``factor`` for
+    long waves, and values in between for other waves. For other types of position scaling, return None.
     """
     positions = rope(config)
     if positions["rope_type"] != "llama3":
@@ -152,10 +152,10 @@ def _rope_factors(config: Config) -> Weights | None:
 
 
 def describe(writer: GGUFWriter, config: Config) -> None:
-    """Write the numbers of a model's configuration.
+    """Write the numbers of a model's configuration, such as its sizes, to the metadata of a GGUF file.
 
     Args:
-        config: The result of `usual`.
+        config: The result of `hf_sgpe.weights.gguf_models.usual`.
     """
     for method, name in {**_NUMBERS, **FAMILIES[config["model_type"]].numbers}.items():
         getattr(writer, f"add_{method}")(config[name])

@@ -43,7 +43,7 @@ _ANY_VALUE = frozenset(" ".join([_SIZES, *_WITHOUT_EFFECT.values()]).split())
 
 
 class Like(tuple[Any, ...]):
-    """Compared values, each of which represents all values of its type."""
+    """Values for which an engine was compared, if other values of the same types need no comparison."""
 
     def holds_type_of(self, value: Any) -> bool:
         """Return whether any of the compared values has the type of ``value``. An int counts as a float."""
@@ -62,10 +62,11 @@ def uncompared(config: Mapping[str, Any], compared: Compared) -> str:
 
     Args:
         config: The result of `transformers_config`.
-        compared: The compared values. Size fields need no entry. Any other field without an entry is refused.
+        compared: The values for which the engine was compared. Sizes and fields without an effect on the output need no
+            entry. Any other field without an entry counts as not compared.
 
     Returns:
-        Half a sentence, to follow the engine's name. If all values were compared, an empty string.
+        The rest of a sentence that begins with the engine's name. If all values were compared, an empty string.
 
     >>> uncompared({"model_type": "llama", "vocab_size": 5, "mlp_bias": True}, {"llama": {"mlp_bias": [False]}})
     "was not compared with transformers on models of type 'llama' with mlp_bias True"
@@ -85,9 +86,9 @@ def uncompared(config: Mapping[str, Any], compared: Compared) -> str:
 def _decisive(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values, except sizes, that determine what the model computes.
 
-    The entry ``rope`` has the type of position scaling and the names of the type's parameters. If the kinds of layers
-    differ, ``rope`` has an entry for each kind. The entry ``sliding_window`` names the layers whose attention window is
-    smaller than the context, or is None.
+    The value of ``rope`` is a string with the type of position scaling and the names of its parameters. If kinds of layers
+    have different parameters, it lists each kind. The value of ``sliding_window`` says which layers have an attention window
+    smaller than the context; None for no layers.
     """
     fields = {name: value for name, value in config.items() if name not in _ANY_VALUE}
     if "quantization" in config:  # mlx-lm writes the same content into both fields
@@ -125,7 +126,7 @@ def _sliding(config: Mapping[str, Any]) -> str | None:
 
 
 def transformers_config(folder: Path) -> dict[str, Any]:
-    """Return the content of ``config.json``. Missing fields have the defaults of transformers.
+    """Return the content of ``config.json``, with the defaults of transformers for missing fields.
 
     Raises:
         SGPEError: transformers does not know the model, or rejects a value.
@@ -144,7 +145,9 @@ def transformers_config(folder: Path) -> dict[str, Any]:
 
 
 def end_ids(folder: Path, config: Mapping[str, Any]) -> list[int]:
-    """Return the ids that end a generated text. They are in ``generation_config.json`` or, if not there, in ``config``."""
+    """Return the ids that end a generated text. They are read from ``generation_config.json``. If it has none, they are read
+    from ``config``.
+    """
     generation = folder / "generation_config.json"
     own = optional_json(generation).get("eos_token_id")
     return listed(config.get("eos_token_id") if own is None else own)
@@ -166,10 +169,10 @@ def listed(ids: int | list[int] | None) -> list[int]:
 
 
 def rope(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``rope_theta``, ``rope_type`` and the other parameters of position scaling.
+    """Return a dict with ``rope_theta``, ``rope_type`` and the other parameters of position scaling.
 
-    If the kinds of layers differ, the result has the values for layers with full attention. It also has an entry for each
-    kind, with the values for that kind.
+    If kinds of layers have different parameters, the dict has the parameters of the layers with full attention. For each
+    kind, such as ``sliding_attention``, it also has an entry with the parameters of this kind.
 
     Raises:
         SGPEError: the parameters are not an object, or ``rope_theta`` is not a number.

@@ -24,8 +24,8 @@ _TOKENIZER_FILES = ("tokenizer*", "*vocab*", "*.model", "*.tiktoken", "*tekken*.
 
 
 def auto_class(config: Any) -> str:
-    """Return the name of the class that loads a model: an Auto class if the model generates text, or else the model's own
-    class.
+    """Return the name of the transformers class that loads a model. If the model generates text, this is an Auto class.
+    Otherwise, it is the model's own class, as named in the configuration.
     """
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CAUSAL
 
@@ -36,7 +36,7 @@ def auto_class(config: Any) -> str:
 
 
 def load_model(kind: Any, path_or_repo: str, *, dtype: Any = None) -> PreTrainedModel:
-    """Load a model using a class from the transformers library.
+    """Load a model with a given class of transformers.
 
     Args:
         kind: The class, such as ``AutoModelForCausalLM``.
@@ -66,7 +66,8 @@ def load_config(path_or_repo: str) -> PretrainedConfig:
 
 
 def load_causal_model(path_or_repo: str, *, dtype: Any = None) -> PreTrainedModel:
-    """Load a causal language model of any class. All weights must be in the files, because missing weights would be random.
+    """Load a causal language model of any class. All weights must be in the files, because transformers would give random
+    values to missing weights.
 
     Raises:
         SGPEError: the model does not exist, it is not a causal language model, or weights are missing.
@@ -109,8 +110,8 @@ def _loading(path_or_repo: str) -> Iterator[None]:
 
 
 def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
-    """Load a tokenizer. Return an `SGPETokenizerFast` if this package reads the format, otherwise the result of
-    ``AutoTokenizer``.
+    """Load a tokenizer for transformers. If this package can read the format, return an `SGPETokenizerFast`. Otherwise,
+    return the result of ``AutoTokenizer``.
 
     Args:
         path_or_repo: Folder, ``tokenizer.json``, or ``user/name`` on the Hub.

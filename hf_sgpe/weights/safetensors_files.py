@@ -29,7 +29,9 @@ INDEX_FILE = "model.safetensors.index.json"
 
 @dataclass(frozen=True)
 class Stored:
-    """A tensor in a safetensors file: its type (named as in GGUF), its shape, its byte offset and its size in bytes."""
+    """The location of a tensor: its safetensors file, its type (such as ``BF16``), its shape, its byte offset in the file,
+    and its size in bytes.
+    """
 
     file: Path
     type: str
@@ -57,7 +59,7 @@ def weight_files(folder: Path) -> list[Path]:
     """Return the files with a model's weights: a single file, or the files listed in an index.
 
     Raises:
-        SGPEError: all or some of the files are missing.
+        SGPEError: files are missing, the weights have another format, or the index is damaged.
     """
     index = folder / INDEX_FILE
     if (folder / WEIGHTS_FILE).is_file():
@@ -107,7 +109,7 @@ def stored(folder: Path, *, any_type: bool = False) -> dict[str, Stored]:
 
 @dataclass(frozen=True)
 class ModelSize:
-    """The size of a model: its parameters, and the bytes of its weights on disk."""
+    """The size of a model: the number of its parameters, and the size of its weight files in bytes."""
 
     parameters: int
     bytes: int
@@ -163,7 +165,9 @@ def _header(file: Path) -> tuple[int, dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Made:
-    """A tensor to write: its type, its shape and its bytes. The bytes are computed part by part while they are written."""
+    """A tensor to write: its type, its shape, its size in bytes and its bytes. The bytes are computed part by part while the
+    file is written.
+    """
 
     type: str
     shape: tuple[int, ...]
@@ -174,7 +178,7 @@ class Made:
 def rewrite(source: Path, target: Path, made: Mapping[str, Made]) -> None:
     """Write a copy of a safetensors file with some tensors replaced. All other tensors stay the same, bit for bit.
 
-    Only a few megabytes are in memory. Parts that are all zeros are not written, so sparse files stay sparse.
+    Only a few megabytes are in memory at a time. Parts that are all zeros are not written, so sparse files stay sparse.
 
     Args:
         source: File to copy.
@@ -218,10 +222,11 @@ def _parts(tensor: Stored) -> Iterator[memoryview]:
 
 
 def check_head(folder: Path, weights: Mapping[str, Stored], config: Mapping[str, Any], embedding: str) -> None:
-    """Check that a stored head equals the embedding, if the model has tied embeddings.
+    """Check that a stored output head equals the embedding, if the configuration ties the two.
 
     Raises:
-        SGPEError: the head differs. transformers would use the stored head, and other engines would ignore it.
+        SGPEError: the head differs from the embedding. transformers would use the stored head, and other engines would
+            ignore it.
     """
     head, rows = weights.get("lm_head.weight"), weights.get(embedding)
     if not config.get("tie_word_embeddings") or head is None or rows is None:

@@ -44,7 +44,7 @@ _SIZES: dict[str, tuple[str, str, float]] = {
 
 
 def holds_model(folder: Path) -> bool:
-    """Return whether a folder has a model, that is, a configuration and weights in any format."""
+    """Return whether a folder has a model: a configuration, and weights as safetensors or in PyTorch's format."""
     weights = (WEIGHTS_FILE, INDEX_FILE, "*.bin")
     return (folder / MODEL_CONFIG_FILE).is_file() and any(any(folder.glob(name)) for name in weights)
 
@@ -90,8 +90,8 @@ class ModelCard:
         return data.to_yaml().strip()
 
     def sizes(self) -> list[list[str]]:
-        """Return table rows with the model's size before and after the transplant. If the size did not change, return an
-        empty list.
+        """Return table rows with the size of the model before and after the transplant. If the size is unknown or did not
+        change, return an empty list.
         """
         size = self.report.get("size") or {}
         if not size or size["before"] == size["after"]:
@@ -104,7 +104,8 @@ class ModelCard:
 
 
 def table_of(texts: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[list[str]]:
-    """Return the rows of a table: first the heading, then one row per text.
+    """Return the rows of a table with measurements before and after the transplant: first the heading, then one row per
+    text.
 
     Args:
         texts: Dict from the name of each text to its measurements ``before`` and ``after``, as in ``transplant.json``.
@@ -147,8 +148,8 @@ def inherited_metadata(base: str, texts: Iterable[str] = ()) -> dict[str, Any]:
 
 
 def missing_metadata(folder: Path) -> list[str]:
-    """Return the usual metadata fields that the model card in a folder lacks. If the folder has no model, return an empty
-    list.
+    """Return the names of the usual metadata fields that a folder's model card lacks. If the folder has no model, return an
+    empty list.
     """
     from huggingface_hub import metadata_load
 

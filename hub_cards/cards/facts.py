@@ -47,7 +47,7 @@ _TIES = {
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts about one tokenizer, for the templates."""
+    """Facts about one tokenizer, for the templates of its card."""
 
     tokenizer: BPETokenizer
 
@@ -94,7 +94,7 @@ class Facts:
 
     @property
     def sample_tokens(self) -> str:
-        """The texts of the sample's tokens, separated by bars."""
+        """The texts of the sample's tokens, separated by vertical bars."""
         return "|".join(self.tokenizer.decode([id]) for id in self.sample_ids)
 
     @property
@@ -143,8 +143,8 @@ class Facts:
         return "including all 256 bytes, so it can encode any text"
 
     def _parts(self) -> Iterator[str]:
-        """Yield a phrase for each role, with the special token of the role or "none". Then yield a phrase for the token that
-        ends a chat turn.
+        """Yield a phrase for each role, with its special token or "none". If there is a chat template, also yield a phrase
+        for the token that ends a chat turn. Without special tokens, yield nothing.
         """
         tokenizer = self.tokenizer
         if not tokenizer.special_tokens:
@@ -202,8 +202,8 @@ class Facts:
         )
 
     def composition(self) -> list[tuple[str, int]]:
-        """Return the number of tokens of each script. A token belongs to the script of its first letter. Scripts with more
-        tokens come first.
+        """Return pairs (script, number of tokens), the largest numbers first. Tokens without a script come last. A token
+        belongs to the script of its first letter. Scripts with few tokens are counted together as "other scripts".
         """
         vocab = self.tokenizer.vocab
         counts = Counter(name if name in _NO_SCRIPT else name.title() for name in scripts_of(vocab))

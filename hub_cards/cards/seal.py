@@ -1,4 +1,6 @@
-"""The files of a card, and a seal that shows whether a card was generated, was edited, or belongs to another tokenizer."""
+"""The names of a card's files, and the card's seal, which shows whether the card was generated, was edited, or belongs to
+another tokenizer.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ _RESULTS = "\nmodel-index:"
 
 
 def seal(card: str, tokenizer: BPETokenizer) -> str:
-    """Return a card with the hash of the tokenizer and the hash of the card's text below `CARD_MARK`."""
+    """Return a card with a seal below `CARD_MARK`: the hash of the tokenizer, and the hash of the card's text."""
     hashes = f"<!-- of: {_digest_of(tokenizer)} -->\n<!-- text: {_digest(card)} -->"
     return card.replace(CARD_MARK, f"{CARD_MARK}\n{hashes}", 1)
 

@@ -53,7 +53,7 @@ _INVISIBLE = {"\u200c": "ZWNJ", "\u200d": "ZWJ"}
 
 @dataclass(frozen=True)
 class Tables:
-    """A comparison, prepared for templates.
+    """The results of a comparison of tokenizers, prepared for the templates of a card.
 
     ``given`` has the codes of the languages for which the tokenizer is meant.
     """
@@ -74,14 +74,16 @@ class Tables:
 
     @property
     def languages(self) -> list[Language]:
-        """The languages of the tokenizer: the given languages or, if none are given, the measured languages that need no
-        fallback to bytes.
+        """The languages of the tokenizer: the given languages. If none are given, the measured languages without a high
+        fallback rate.
         """
         rates = self.fallback_rates()
         return [*map(language, self.given)] or [known for known in self.measured if known.code not in rates]
 
     def fallback_rates(self) -> dict[str, float]:
-        """Return the high fallback rates, keyed by language code. The highest rate comes first."""
+        """Return the fallback rates above 1 %, keyed by language code, the highest first. The rate is the share of tokens
+        that are only a part of a character.
+        """
         rows, name = self.comparison.evaluations, self.comparison.name
         rates = {code: row[name].fallback_rate or 0.0 for code, row in rows.items()}
         return {code: rate for code, rate in sorted(rates.items(), key=lambda item: -item[1]) if rate > _HIGH_FALLBACK}
@@ -91,12 +93,12 @@ class Tables:
         return self.comparison.measure(measure.key, known.code, name or self.comparison.name)
 
     def show(self, measure: Measure, known: Language, name: str) -> str:
-        """Return the value of a measure as text for the card."""
+        """Return the value of a measure in a language for the tokenizer ``name``, formatted for the card."""
         return measure.show(self.value(measure, known, name))
 
     def heat(self, measure: Measure, known: Language, name: str) -> str:
-        """Return the position of a value between the least cost (0) and the greatest cost (1) in the table. If the measure
-        is not a cost, return "".
+        """Return how high a value is for the colour of its cell, from 0 for the least cost in the table to 1 for the
+        greatest, on a logarithmic scale. If the measure is not a cost or there is no value, return "".
         """
         value = self.value(measure, known, name)
         if measure.key not in _COSTS or value is None:
@@ -106,8 +108,8 @@ class Tables:
         return f"{(log(_LEAST_COST + value) - min(costs)) / (max(costs) - min(costs) or 1):.2f}"
 
     def best(self, measure: Measure, known: Language) -> list[str]:
-        """Return the tokenizers with the least cost in a language, after rounding. If all costs are equal, return an empty
-        list.
+        """Return the names of the tokenizers with the least cost in a language, after rounding. If all tokenizers have the
+        same cost, return an empty list.
         """
         values = {name: self.value(measure, known, name) for name in self.comparison.tokenizers}
         costs = {name: value for name, value in values.items() if value is not None}
@@ -116,15 +118,17 @@ class Tables:
         return best if len(best) < len(costs) else []
 
     def measures_of(self, name: str) -> list[Measure]:
-        """Return the measures that are available for a tokenizer. Some measures need ids, and parity needs English text."""
+        """Return the measures that have a value for a tokenizer in any language. Some measures need ids, and parity needs
+        English text.
+        """
         return [each for each in MEASURES if any(self.value(each, known, name) is not None for known in self.measured)]
 
     def compared(self) -> list[Measure]:
-        """Return the measures that the card compares between tokenizers."""
+        """Return those of the available measures that the card compares between tokenizers."""
         return [measure for measure in self.measures_of(self.comparison.name) if measure.key in _COMPARED]
 
     def tiles(self) -> Iterator[tuple[str, str]]:
-        """Yield pairs (number, label) for the top of the page."""
+        """Yield the main results for the top of the page, as pairs (number, label)."""
         measured, gini = self.comparison.evaluations, self.comparison.gini
         languages = [known for known in self.languages if known.code in measured]
         if len(languages) == 1:
@@ -151,7 +155,7 @@ class Tables:
             yield f"{own:.3f}", f"{what} ({others})" if others else what
 
     def examples(self) -> list[tuple[Language, list[Word]]]:
-        """Return example words for each language."""
+        """Return pairs (language, example words). Languages without example words are left out."""
         return [(known, words) for known in self.measured if (words := self.comparison.words.get(known.code))]
 
     def word_html(self, word: Word, name: str) -> Markup:
@@ -179,7 +183,7 @@ class Tables:
         return f"{len(languages)} languages, {number} lines each{names}, in Unicode's form NFC"
 
     def notes(self) -> Iterator[str]:
-        """Yield the notes below the tables."""
+        """Yield the notes below the tables, which explain the measures."""
         rows, name = self.comparison.evaluations, self.comparison.name
         if self.comparison.gini(name) is not None:
             yield _GINI
@@ -222,7 +226,7 @@ class Tables:
 
 
 def _joined(pieces: Iterable[str | None]) -> Iterator[str]:
-    """Yield tokens as text, with ◌ for a part of a character and ◌×9 for nine such parts in a row.
+    """Yield tokens as text. None is a part of a character: it is shown as ◌, and nine parts in a row are shown as ◌×9.
 
     >>> list(_joined(["a", None, None, "\u200d"]))
     ['a', '◌×2', 'ZWJ']

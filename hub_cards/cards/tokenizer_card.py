@@ -109,8 +109,8 @@ def write_card(
         name: ``user/name`` that the code in the card loads; None for the name of the folder.
         evaluations: Measurements from `hub_cards.compare`. If None, the card has only facts about the tokenizer.
         license: Licence identifier of the Hub, such as ``apache-2.0``.
-        languages: Codes of the languages for which the tokenizer is meant; by default, the measured languages that need no
-            fallback to bytes.
+        languages: Codes of the languages for which the tokenizer is meant; by default, the measured languages in which few
+            tokens are only a part of a character.
         datasets: Hub names of the training data, as ``name`` or ``name:configuration``.
         tags: Additional tags.
         replace: Whether to overwrite a README.md that a person wrote or changed, or a card with measurements if the new card
@@ -151,9 +151,10 @@ def write_card(
 
 
 def check_card(folder: str | os.PathLike[str], tokenizer: BPETokenizer, *, measured: bool, replace: bool = False) -> None:
-    """Check that a new card in ``folder`` would not overwrite measurements, or a README.md that a person wrote or changed.
+    """Check that a new card in ``folder`` would not overwrite a README.md that a person wrote or changed, or a card with
+    measurements of the same tokenizer.
 
-    Measurements of the same tokenizer may be overwritten if the new card is also ``measured``.
+    Measurements may be overwritten if the new card also has measurements (``measured``).
 
     Raises:
         SGPEError: the new card would overwrite measurements or a person's README.md, and ``replace`` is not set.
@@ -177,7 +178,7 @@ def check_card(folder: str | os.PathLike[str], tokenizer: BPETokenizer, *, measu
 
 
 def check_metadata(license: str | None, languages: Iterable[str]) -> None:
-    """Check that the licence and the language codes are valid in a card's metadata.
+    """Check the licence and the language codes for a card's metadata.
 
     Raises:
         SGPEError: the licence or a language code is not valid.
@@ -226,7 +227,7 @@ class Card:
         return seal(self._render("model_card.md.jinja", **values), self.facts.tokenizer)
 
     def page(self, pictures: Mapping[str, Picture]) -> str:
-        """Return the card as a page that contains the pictures."""
+        """Return the card as an HTML page that contains the pictures."""
         return self._render("page.html.jinja", pictures=pictures, mark=mark, colour_of=colour_of)
 
     def _render(self, template: str, **values: object) -> str:
@@ -238,12 +239,12 @@ class Card:
         return self.name.rpartition("/")[2]
 
     def tiles(self) -> list[tuple[str, str]]:
-        """Return pairs (number, label) for the top of the page."""
+        """Return the size of the vocabulary and the main results for the top of the page, as pairs (number, label)."""
         vocabulary = (f"{self.facts.tokenizer.vocab_size:,}", "tokens in the vocabulary")
         return [vocabulary, *(self.tables.tiles() if self.tables else ())]
 
     def loading(self) -> list[tuple[str, str, str]]:
-        """Return ways to load the tokenizer, each as (heading, programming language, code)."""
+        """Return examples of code that loads the tokenizer, each as (heading, programming language, code)."""
         facts = self.facts
         values = {"name": as_json(self.name), "sample": as_json(facts.sample), "ids": facts.sample_ids}
         return [(where, kind, code.format(**values, tokens=facts.sample_tokens)) for where, kind, code in _LOADING]

@@ -92,7 +92,7 @@ def report_files(report: Mapping[str, Any], out: Path, auto_class: str, tokenize
 
 
 def _published_name(source: str) -> str:
-    """Return the name of a source for a public report. For a local path, return only the last part, because local paths are
-    private.
+    """Return a name that may be published. For a local path, this is only the last part of the path, because local paths are
+    private. Any other name is returned as it is.
     """
     return Path(source).resolve().name if Path(source).exists() else source

@@ -1,8 +1,8 @@
 """Pictures with bars, plot markers and lines, either inside a page or as separate SVG files.
 
-Horizontal positions are in per cent of the available width, and vertical positions are in pixels. Therefore, one drawing
-fits all windows, and its text has the same size in all of them. Text is stored as text, and the reader's browser shapes it.
-The same input produces the same bytes on every machine. Colour-blind readers can distinguish the colours, and each tokenizer
+Horizontal positions are in per cent of the available width, and vertical positions are in pixels. Therefore, a picture fits
+windows of any width, and its text always has the same size. Text is not converted to outlines: the browser shapes it. The
+same input produces the same bytes on every machine. Colour-blind readers can distinguish the colours, and each tokenizer
 also has its own plot marker.
 """
 
@@ -39,8 +39,8 @@ _LONGEST_LABEL, _LONGEST_NAME, _LONGEST_KEY = 27, 64, 22
 
 
 def look_of(place: int) -> int:
-    """Return the index of the colour and plot marker of the tokenizer at index ``place``. With more than five baselines,
-    some tokenizers have the same colour and plot marker.
+    """Return the index of the colour and plot marker of the tokenizer at index ``place``. If there are more than five
+    baselines, some of them have the same colour and plot marker.
     """
     return 1 + (place - 1) % (len(_MARKS) - 1) if place else 0
 
@@ -51,37 +51,37 @@ def colour_of(place: int) -> str:
 
 
 def line(x: float, y: float, to_x: float, to_y: float, look: str = "faint", width: float = 1) -> Markup:
-    """Return a straight line between two points."""
+    """Return the SVG of a straight line between two points."""
     shape = '<line class="{}" x1="{:.5g}%" y1="{:.5g}" x2="{:.5g}%" y2="{:.5g}" stroke-width="{}"/>'
     return Markup(shape).format(look, x, y, to_x, to_y, width)
 
 
 def text(x: float, y: float, content: str, look: str = "muted", *, anchor: str = "start", dx: float = 0) -> Markup:
-    """Return a line of text with its baseline at ``y``."""
+    """Return the SVG of one line of text with its baseline at ``y``."""
     shape = '<text class="text {}" x="{:.5g}%" y="{:.5g}" dx="{}" text-anchor="{}">{}</text>'
     return Markup(shape).format(look, x, y, dx, anchor, content)
 
 
 def bar(x: float, y: float, width: float, height: float, look: str) -> Markup:
-    """Return a rectangle."""
+    """Return the SVG of a rectangle. ``x`` and ``width`` are in per cent."""
     shape = '<rect class="{}" x="{:.5g}%" y="{:.5g}" width="{:.5g}%" height="{:.5g}"/>'
     return Markup(shape).format(look, x, y, width, height)
 
 
 def mark(place: int, x: float, y: float, look: str = "solid") -> Markup:
-    """Return the plot marker of the tokenizer at index ``place``."""
+    """Return the SVG of the plot marker for the tokenizer at index ``place``."""
     shape = '<svg x="{:.5g}%" y="{:.5g}" overflow="visible"><path class="mark {} {}" d="{}"/></svg>'
     return Markup(shape).format(x, y, colour_of(place), look, _MARKS[look_of(place)])
 
 
 def curve(points: Iterable[tuple[float, float]], place: int) -> Markup:
-    """Return lines from each point to the next, in the colour of the tokenizer at index ``place``."""
+    """Return the SVG of straight lines that connect the points, in the colour of the tokenizer at index ``place``."""
     points = list(points)
     return join(line(*a, *b, colour_of(place), 1.8) for a, b in pairwise(points))
 
 
 def tick(x: float, y: float, label: str) -> Markup:
-    """Return a label for a scale. Near an edge, the label is moved inwards."""
+    """Return the SVG of a label for a scale, centred at ``x``. Near an edge, the label is moved inwards."""
     return text(x, y, label, anchor="start" if x < 1.4 * len(label) else "end" if x > 100 - 1.4 * len(label) else "middle")
 
 
@@ -90,11 +90,11 @@ join = Markup("").join
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a picture: shapes, with a label before them and numbers after them.
+    """A row of a panel: shapes, with a label on the left and numbers on the right.
 
     Attributes:
-        numbers: One number for each tokenizer, in order.
-        native: The label in the language that the row is about.
+        numbers: One formatted number for each tokenizer, in order.
+        native: The name of the row's language in this language itself.
     """
 
     shapes: Markup
@@ -107,11 +107,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Panel:
-    """A part of a picture.
+    """A part of a picture, with its own title and rows.
 
     Attributes:
-        keys: Index and name of each tokenizer in the panel.
-        value: The most important number.
+        keys: Index and name of each tokenizer in the legend.
+        value: The most important number, shown next to the title.
         is_small: Whether the panel is narrow, so that several panels fit side by side.
     """
 
@@ -124,11 +124,11 @@ class Panel:
 
     @property
     def numbers(self) -> int:
-        """The number of values in a row."""
+        """The maximum number of values in a row."""
         return max((len(row.numbers) for row in self.rows), default=0)
 
     def placed(self, width: float) -> tuple[Markup, float]:
-        """Return the shapes of the panel at a given width, and the height of the panel."""
+        """Lay out the panel for a width in pixels. Return its shapes and its height in pixels."""
         y, parts = 0.0, []
         if self.title:
             y += 15
@@ -164,7 +164,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture of several panels, with a description for readers who cannot see it."""
+    """A picture of one or more panels, with a description for readers who cannot see it."""
 
     panels: tuple[Panel, ...]
     description: str
@@ -194,5 +194,5 @@ def _inside(x: float, y: float, width: float, height: float, shapes: Markup) -> 
 
 
 def _shortened(name: str, most: int) -> str:
-    """Return a name, with its middle replaced by … if the name is too long."""
+    """Return a name of at most ``most`` characters. In a longer name, the middle is replaced by …."""
     return name if len(name) <= most else f"{name[: most // 2]}…{name[-(most // 2) + 1 :]}"

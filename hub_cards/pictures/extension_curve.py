@@ -1,4 +1,6 @@
-"""A curve of tokens per word against the number of new tokens in an extended tokenizer, as numbers and as a picture."""
+"""The number of tokens per word as a function of the number of new tokens in an extended tokenizer, as data and as a
+picture.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,14 @@ _POINTS = 8
 
 @dataclass(frozen=True)
 class ExtensionCurve:
-    """Tokens per word (or per character, in languages without spaces between words) for several numbers of new tokens.
+    """Tokens per word, measured with increasing numbers of new tokens. In languages without spaces between words, tokens per
+    character are measured.
 
     Attributes:
         sizes: Numbers of new tokens, in ascending order from 0.
         tokens_per_word: Tokens per word for each of the sizes, keyed by language code.
-        tokens_per_character: Tokens per character, in the same form, for languages without spaces between words.
+        tokens_per_character: Tokens per character for each of the sizes, keyed by code of a language without spaces between
+            words.
     """
 
     sizes: tuple[int, ...]
@@ -35,7 +39,7 @@ class ExtensionCurve:
     tokens_per_character: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, object]:
-        """Return the curve as JSON values. ``tokens_per_character`` is left out if it is empty."""
+        """Return the data as a dict that can be written as JSON. ``tokens_per_character`` is left out if it is empty."""
         values = {
             name: {code: [round(value, 4) for value in row] for code, row in rows.items()}
             for name, rows in (
@@ -48,7 +52,7 @@ class ExtensionCurve:
         return {"new_tokens": list(self.sizes), **values}
 
     def draw(self) -> str:
-        """Return the picture as SVG: a line for each language, with a separate scale for languages without spaces between
+        """Return the picture as SVG: a curve for each language, with a separate scale for languages without spaces between
         words.
         """
         groups = [("tokens per word", self.tokens_per_word, 1.0), ("tokens per character", self.tokens_per_character, 0.5)]
@@ -63,7 +67,9 @@ class ExtensionCurve:
         return Picture(panels, f"{titles} against the number of new tokens, in {len(codes)} languages").svg()
 
     def _lines(self, rows: Mapping[str, tuple[float, ...]], low: float, codes: list[str]) -> Row:
-        """Return a row with the scales and a line for each language. The order of ``codes`` determines the colours."""
+        """Return a row with the scales and a curve for each language. The index of a language in ``codes`` determines its
+        colour.
+        """
         values = [value for row in rows.values() for value in row]
         least, most = min(low, *values), max(2 * low, *values)
         last, left, right, head, floor = self.sizes[-1], 6.0, 70.0, 8.0, max(240.0, LINE * len(rows))
@@ -95,9 +101,9 @@ class ExtensionCurve:
 def extension_curve(
     extension: Extension, texts: Mapping[str, Iterable[str]], *, progress: bool | None = None
 ) -> ExtensionCurve:
-    """Measure the old tokenizer, and the extended tokenizer with more and more of its new tokens.
+    """Measure tokens per word with the old tokenizer, and with the extended tokenizer at several numbers of its new tokens.
 
-    The new tokens are learned only once, for all sizes.
+    Nothing is learned again: each smaller number uses the first of the new tokens.
 
     Args:
         texts: The lines of each text, keyed by language code. The lines are read once.

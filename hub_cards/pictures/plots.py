@@ -1,4 +1,4 @@
-"""The pictures of a card. The first tokenizer is the subject of the card; the others are baselines."""
+"""The pictures of a card. The first tokenizer is the one that the card describes; the others are baselines."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _BINS = (None, *range(1, LONGEST + 1))
 
 
 def draw(comparison: Comparison) -> dict[str, Picture]:
-    """Return the pictures of a comparison, keyed by name. For languages without spaces between words, the pictures show
-    tokens per character instead of tokens per word.
+    """Return the pictures of a comparison, keyed by file name without extension. For languages without spaces between words,
+    they show tokens per character instead of tokens per word.
     """
     fertility: dict[str, dict[str, dict[str, float]]] = {FERTILITY.key: {}, PER_CHARACTER.key: {}}
     lengths: dict[str, Counter[int | None]] = {name: Counter() for name in comparison.tokenizers}
@@ -63,8 +63,8 @@ def tokens_per_word(
 
     Args:
         values: Tokens per word, keyed by language code and then by the tokenizer's name.
-        per_character: Tokens per character, in the same form, for languages without spaces between words. They are drawn
-            below the other rows, with a separate scale.
+        per_character: Tokens per character in languages without spaces between words, keyed in the same way. These languages
+            are drawn below the others, with a separate scale.
     """
     groups = [
         (what, rows, low, about)
@@ -117,7 +117,8 @@ def _costs(values: Mapping[str, Mapping[str, float]], names: Sequence[str], low:
 
 
 def _lanes(places: Sequence[float]) -> list[int]:
-    """Return the lane of each plot marker in a row: the lowest lane in which it touches no earlier plot marker.
+    """Return a lane (a vertical position) for each plot marker in a row, so that markers do not overlap. Each marker gets
+    the first lane in which it touches no earlier marker.
 
     >>> _lanes([10, 15, 30, 17])
     [0, 1, 0, 2]
@@ -130,12 +131,11 @@ def _lanes(places: Sequence[float]) -> list[int]:
 
 
 def token_lengths(lengths: Mapping[str, Mapping[int | None, int]]) -> Picture:
-    """Draw the lengths of tokens in running text. The picture has a panel for each tokenizer, with the share of tokens of
-    each length.
+    """Draw the lengths of tokens in running text: a panel for each tokenizer, with a bar for each length.
 
     Args:
-        lengths: Numbers of tokens, keyed by the tokenizer's name and then by the token's length in characters. The key None
-            is for tokens that are only a part of a character.
+        lengths: Numbers of tokens, keyed by the tokenizer's name and then by token length in characters. Tokens that are
+            only a part of a character have the key None.
     """
     shares = {name: _shares(counts) for name, counts in lengths.items()}
     most = max(share for row in shares.values() for share in row.values())
@@ -162,7 +162,7 @@ def token_lengths(lengths: Mapping[str, Mapping[int | None, int]]) -> Picture:
 
 
 def _percent(share: float) -> str:
-    """Format a share in per cent with at most three characters, because thirteen bars are side by side.
+    """Format a share in per cent. The result has at most three characters, because thirteen bars are side by side.
 
     >>> _percent(0.123), _percent(0.0123), _percent(0.0001), _percent(0)
     ('12', '1.2', '0.0', '0')
@@ -225,10 +225,10 @@ def compression(
 
 
 def _ticks(smallest: int, largest: int) -> list[int]:
-    """Return a few round sizes, each four times the previous one."""
+    """Return round vocabulary sizes for a scale, each four times the previous one."""
     return [size for size in (1000 * 4**power for power in range(-2, 8)) if smallest <= size <= largest] or [largest]
 
 
 def thousands(size: int) -> str:
-    """Format a number of tokens for a scale."""
+    """Format a number of tokens for a scale, in thousands from 1,000 on."""
     return f"{size / 1000:.3g}k" if size >= 1000 else f"{size}"

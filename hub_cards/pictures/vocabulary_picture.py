@@ -1,4 +1,4 @@
-"""A picture of the health of a vocabulary. It shows used and unused tokens by script, and the gain from new tokens of an
+"""A picture of how well a vocabulary is used: used and unused tokens by script, and the gain from new tokens of an
 extension.
 """
 
@@ -15,7 +15,7 @@ _SCRIPTS = 16
 
 
 def draw_vocabulary(health: VocabularyHealth, name: str) -> Picture:
-    """Return the picture of a vocabulary. ``name`` is the name of the tokenizer."""
+    """Draw how well a text uses a vocabulary. ``name`` is the name of the tokenizer."""
     panels = [_by_script(health)]
     if health.cutoffs and health.cutoffs[-1].share_of_gain is not None:
         panels.append(_by_cutoff(health.cutoffs))

@@ -157,8 +157,8 @@ def _is_playground(folder: Path) -> bool:
 
 
 def _loaded(tokenizer: Any) -> tuple[dict[str, Any], BPETokenizer | None]:
-    """Return the content of a tokenizer's ``tokenizer.json``, and the tokenizer as a `BPETokenizer` (None if it cannot be
-    converted).
+    """Return the content of a tokenizer's ``tokenizer.json``, and the tokenizer as a `BPETokenizer`. If it cannot be
+    converted to a `BPETokenizer`, return None instead.
     """
     known = read_tokenizer(tokenizer)
     if not isinstance(known, BPETokenizer):
@@ -170,7 +170,7 @@ def _loaded(tokenizer: Any) -> tuple[dict[str, Any], BPETokenizer | None]:
 
 
 def _script(script: Script) -> dict[str, Any]:
-    """Return the table of a script in the format for the page."""
+    """Return the data of a script that the page needs to find syllables, as a dict for JSON."""
     classes = script.classes()
     return {
         "name": script.name,
@@ -181,7 +181,7 @@ def _script(script: Script) -> dict[str, Any]:
 
 
 def _in_ranges(classes: Mapping[str, str]) -> dict[str, Ranges]:
-    """Return the characters of each class as ranges, keyed by class."""
+    """Return the characters of each class as ranges of code points, keyed by class."""
     members: dict[str, list[int]] = {}
     for character, letter in classes.items():
         members.setdefault(letter, []).append(ord(character))

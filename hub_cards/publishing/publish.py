@@ -1,4 +1,4 @@
-"""Publishing of a tokenizer together with a card, for `SGPETokenizerFast.push_to_hub`."""
+"""Publishing of a tokenizer with its card, for `SGPETokenizerFast.push_to_hub`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hub_cards.publishing.uploading import full_name, push
 
 
 def publish(folder: str, repo_id: str, *, tags: Sequence[str] = (), token: bool | str | None = None, **options: Any) -> Any:
-    """Write a card into the folder of a tokenizer and upload the folder. For ``options``, see
-    `hub_cards.publishing.uploading.push`.
+    """Write a card into the folder of a tokenizer, and upload the folder to the Hub. If a card is not possible, upload the
+    folder without a card. ``options`` are passed to `hub_cards.publishing.uploading.push`.
 
     Returns:
         The commit, as huggingface_hub's ``CommitInfo``.

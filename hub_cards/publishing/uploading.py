@@ -42,13 +42,13 @@ _FOLDERS = {"additional_chat_templates": ("*.jinja",), "pictures": tuple(f"{name
 
 @dataclass(frozen=True)
 class PushedFile:
-    """A file of the folder, and the change that a push makes to it on the Hub.
+    """A file of the folder, and how a push changes this file on the Hub.
 
     Attributes:
         path: Path in the folder and in the repository.
         size: Size in bytes.
-        change: ``new``, ``changed`` or ``unchanged``; ``kept`` if the repository keeps its own card; ``not compared`` after
-            a dry run without a network.
+        change: ``new``, ``changed`` or ``unchanged``. ``kept`` means that the repository keeps its own version of a card.
+            ``not compared`` is set by a dry run without a network.
     """
 
     path: str
@@ -103,10 +103,10 @@ def push(
 
     The repository and the branch are created if they do not exist. The upload includes the tokenizer's own files, the
     model's weights (safetensors), configuration and licence, the card and its page, and the ``pictures`` of `write_card`.
-    All files arrive together, so weights and tokenizer always match. If an upload is interrupted, call `push` again: it
-    sends only the large files that are missing. Nothing in the repository is deleted. If a file is a link, the target of the
-    link is uploaded. The target must be in the folder and not hidden. If the folder is a snapshot in the Hub's cache, the
-    target may also be a blob of the same repository.
+    All files are in the same commit, so weights and tokenizer always match. If an upload is interrupted, call `push` again:
+    it sends only the large files that are missing. Nothing in the repository is deleted. If a file is a link, its target is
+    uploaded. The target must be in the folder, and must not be hidden. In a snapshot in the Hub's cache, the target may also
+    be a blob of the same repository.
 
     Args:
         folder: Folder of the tokenizer, or of a model with its tokenizer.
@@ -119,8 +119,8 @@ def push(
         commit_description: The rest of the commit message.
         replace_card: Whether a generated card may replace a README.md that a person wrote or changed, or a card with
             measurements of the same tokenizer.
-        dry_run: Whether only to compare the folder with the repository, without sending anything. Without a network, the
-            folder is only checked.
+        dry_run: Whether to send nothing, and only compare the folder with the repository. If there is no network, the folder
+            is checked but not compared.
 
     Raises:
         SGPEError: the folder has no valid tokenizer, has the card of another tokenizer, or has a link to a file outside the
@@ -194,7 +194,12 @@ def full_name(repo_id: str, *, token: bool | str | None = None) -> str:
 
 
 def _sort(folder: Path) -> tuple[list[str], tuple[str, ...]]:
-    """Return the files of a folder that belong to its tokenizer and model, and the other entries."""
+    """Sort the entries of a folder. Return the files to upload, which belong to its tokenizer and model, and then all other
+    entries.
+
+    Raises:
+        SGPEError: the folder cannot be published. The message says why.
+    """
     if not folder.is_dir():
         raise SGPEError(f"{folder}: {'a file: give its folder' if folder.is_file() else 'no such folder'}")
     if adapter := why_no_model(folder):
@@ -231,9 +236,9 @@ def _sort(folder: Path) -> tuple[list[str], tuple[str, ...]]:
 
 
 def _check_place(folder: Path, name: str) -> None:
-    """Check that a file of a folder is not a link to a file outside the folder or to a hidden file.
+    """Check that a file of a folder is not a link to a hidden file or to a file outside the folder.
 
-    Copied and cloned folders keep their links. A link may point to a file with a password on this machine, or to
+    Otherwise, a link in a copied or cloned folder could publish a secret of this machine, such as a file with a password, or
     ``.git/config``.
     """
     home = folder.resolve()
@@ -248,9 +253,10 @@ def _check_place(folder: Path, name: str) -> None:
 
 
 def _modules(settings: Mapping[str, Any], *classes: str) -> Iterator[str]:
-    """Yield the names of the Python files in a configuration's ``auto_map``, for the given classes (default: all classes).
+    """Yield the names of the Python files to which ``auto_map`` in a configuration refers. If ``classes`` are given, only
+    their files are yielded.
 
-    Classes in other repositories are left out, because they have no file in this folder.
+    Files in other repositories are left out, because they are not in this folder.
     """
     auto_map = settings.get("auto_map")
     named = auto_map if isinstance(auto_map, dict) else dict.fromkeys(classes, auto_map)
@@ -262,7 +268,7 @@ def _modules(settings: Mapping[str, Any], *classes: str) -> Iterator[str]:
 
 
 def _check_rows(folder: Path, tokenizer: object) -> None:
-    """Check that a model has a row for each id of its tokenizer."""
+    """Check that the embedding of the folder's model has a row for each id of the tokenizer."""
     rows = model_rows(read_json(folder / MODEL_CONFIG_FILE))
     if rows is None or not isinstance(tokenizer, BPETokenizer):
         return
@@ -279,7 +285,9 @@ def _check_rows(folder: Path, tokenizer: object) -> None:
 
 @dataclass(frozen=True)
 class _There:
-    """The state of a repository: its newest commit (None for a new repository), and some of its files, keyed by path."""
+    """The state of a repository on the Hub: its newest commit (None for a new repository), whether the branch exists, and
+    some of its files, keyed by path.
+    """
 
     head: str | None
     has_branch: bool
@@ -287,7 +295,9 @@ class _There:
 
 
 def _look(api: HfApi, repo_id: str, revision: str | None, paths: list[str]) -> _There:
-    """Return the state of ``paths`` in a revision, or in ``main`` if the revision is a new branch."""
+    """Return the state of a repository, with those of ``paths`` that exist there. If the revision is a new branch, return
+    the state of ``main``.
+    """
     from huggingface_hub import constants
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
 
@@ -306,7 +316,7 @@ def _look(api: HfApi, repo_id: str, revision: str | None, paths: list[str]) -> _
 
 
 def _listed(api: HfApi, repo_id: str, commit: str | None, paths: list[str]) -> dict[str, RepoFile]:
-    """Return the files of a commit, keyed by path. Files that are not in ``paths`` are left out."""
+    """Return those of ``paths`` that exist in a commit: a dict from paths to files."""
     from huggingface_hub.hf_api import RepoFile
 
     listed = api.get_paths_info(repo_id, paths, revision=commit) if paths else []
@@ -314,7 +324,9 @@ def _listed(api: HfApi, repo_id: str, commit: str | None, paths: list[str]) -> d
 
 
 def _compared(folder: Path, paths: Sequence[str], there: Mapping[str, RepoFile]) -> Iterator[PushedFile]:
-    """Yield each file with its change. A local file is not read if the repository has no file of this name."""
+    """Compare the files of the folder with those of the repository, and yield each file with its change. Files that are new
+    to the repository are not read.
+    """
     sizes = {path: (folder / path).stat().st_size for path in paths}
     read = sum(size for path, size in sizes.items() if path in there)
     hide = read < LARGE or not somebody_watches()
@@ -340,7 +352,9 @@ def _is_same(file: Path, size: int, there: RepoFile, on_read: Callable[[int], ob
 def _with_card_kept(
     files: tuple[PushedFile, ...], api: HfApi, folder: Path, repo_id: str, head: str | None
 ) -> tuple[PushedFile, ...]:
-    """Return the files, with the card marked as kept if the new card would overwrite edits or measurements on the Hub."""
+    """Return the files. If the new card would overwrite edits or measurements on the Hub, the card's change is set to
+    ``kept``.
+    """
     changes = {file.path: file.change for file in files}
     if changes.get(CARD_FILE) != "changed":
         return files
@@ -354,9 +368,8 @@ def _with_card_kept(
 
 
 def _not_arrived(api: HfApi, folder: Path, repo_id: str, commit: str, paths: list[str]) -> list[str]:
-    """Return the files that are missing from the commit.
-
-    The Hub silently skips files that the repository's .gitignore excludes.
+    """Return the paths of the files that are missing from the commit, because the Hub silently skips files that the
+    repository's .gitignore excludes.
     """
     try:
         with hub_errors(f"{repo_id}:"):

@@ -1,4 +1,6 @@
-"""The parts of a text in a token view: tokens from any kind of tokenizer, syllables, and the cells that show both."""
+"""The parts of a text in a token view: tokens from any kind of tokenizer, syllables, and cells, which combine the two for
+display.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +33,12 @@ _LINE_START = regex.compile(r"(?<=\n)(?=[^\n])")
 
 
 class Token(NamedTuple):
-    """A token of a text. Tokens that share a character overlap.
+    """A token of a text, with its range of characters. The ranges of tokens that share a character overlap.
 
     Attributes:
-        name: The token as a string of the vocabulary.
+        name: The token's vocabulary string.
         rank: Rank of the merge that produces the token, or None.
-        hex: The bytes of the token if they are not whole characters, otherwise empty.
+        hex: The bytes of the token in hexadecimal, if they are not whole characters; otherwise empty.
         start: The index of the token's first character.
         stop: The index after the token's last character.
     """
@@ -54,7 +56,9 @@ Reader = Callable[[str], tuple[str, list[Token]]]
 
 
 def reader(tokenizer: Any) -> Reader:
-    """Return a function that tokenizes texts. The tokenizer can be of any kind that `hub_cards.TokenView` accepts."""
+    """Return a function that takes a text, and returns its normal form and its tokens. ``tokenizer`` can be of any kind that
+    `hub_cards.TokenView` accepts.
+    """
     known = read_tokenizer(tokenizer)
     return _byte_level(known) if isinstance(known, BPETokenizer) else _foreign(*known)
 
@@ -90,7 +94,7 @@ def _byte_level(tokenizer: BPETokenizer) -> Reader:
 
 
 def _continues(byte: int) -> bool:
-    """Return whether a UTF-8 byte continues a character, and so is not its first byte."""
+    """Return whether a byte in UTF-8 is a later byte of a character, not the character's first byte."""
     return byte & 0xC0 == 0x80
 
 
@@ -132,7 +136,9 @@ def _bytes_of(name: str, is_byte_level: bool) -> bytes:
 
 
 class Run(NamedTuple):
-    """A run of characters: one syllable, or text between syllables. For text between syllables, ``is_cut`` is None."""
+    """A run of characters: a syllable, or text between syllables. ``is_cut`` tells whether a token begins or ends inside the
+    syllable. It is None for text between syllables.
+    """
 
     start: int
     stop: int
@@ -145,7 +151,8 @@ class Cell(NamedTuple):
 
     Attributes:
         runs: The characters of the cell, divided where a syllable begins or ends.
-        is_torn: Whether a browser would draw characters inside the cell and characters next to the cell as one sign.
+        is_torn: Whether the cell begins or ends inside a sign: a browser would join its characters with characters next to
+            the cell.
     """
 
     start: int
@@ -162,8 +169,8 @@ class Cell(NamedTuple):
 
 @dataclass
 class TextInCells:
-    """A text in the normal form of one tokenizer, divided into cells. ``syllables`` maps the index of a character to the
-    syllable that contains it.
+    """A text in the normal form of one tokenizer, divided into cells. ``syllables`` maps the index of each character in a
+    syllable to that syllable.
     """
 
     text: str
@@ -172,13 +179,13 @@ class TextInCells:
     syllables: dict[int, Run]
 
     def cut_by(self, token: Token) -> list[str]:
-        """Return the cut syllables in which a token begins or ends."""
+        """Return the text of the cut syllables to which the first or the last character of a token belongs."""
         touched = dict.fromkeys(self.syllables.get(place) for place in (token.start, token.stop - 1))
         return [self.text[run.start : run.stop] for run in touched if run and run.is_cut]
 
 
 def in_cells(text: str, read: Reader) -> TextInCells:
-    """Return a text divided into cells, with the measures of `hub_cards.evaluate`."""
+    """Tokenize a text with ``read`` and divide it into cells. The result includes the counts of `hub_cards.evaluate`."""
     text, tokens = read(well_formed(text))
     counts, syllables = _measure(text, tokens)
     # Places where a cell can end. At other places, a browser would join both sides into one sign.
@@ -192,7 +199,7 @@ def in_cells(text: str, read: Reader) -> TextInCells:
 
 
 def _measure(text: str, tokens: Sequence[Token]) -> tuple[Evaluation, dict[int, Run]]:
-    """Return the measures of `hub_cards.evaluate`, and the syllables, with a key for the index of each character in a
+    """Return the counts of `hub_cards.evaluate`, and a dict that maps the index of each character in a syllable to that
     syllable.
     """
     trie = _trie(tuple(SCRIPTS))
@@ -210,7 +217,7 @@ def _measure(text: str, tokens: Sequence[Token]) -> tuple[Evaluation, dict[int, 
 
 
 def _runs(start: int, stop: int, syllables: Mapping[int, Run]) -> Iterator[Run]:
-    """Yield the parts of a cell. Each part is one syllable, or text between syllables."""
+    """Divide a cell into runs: syllables, or parts of them, and text between syllables."""
     while start < stop:
         run = syllables.get(start)
         end = run.stop if run else next((place for place in range(start, stop) if place in syllables), stop)
@@ -224,8 +231,8 @@ def _trie(scripts: tuple[str, ...]) -> LinguisTrie:
 
 
 def _ends(tokens: Sequence[Token]) -> list[int]:
-    """Return the ends of tokens, counted in half characters. An end between two characters is an even number, and an end
-    inside a character is an odd number.
+    """Return the position at which each token ends, counted in half characters. A position between two characters is even,
+    and a position inside a character is odd.
 
     >>> _ends([Token(1, "", None, "", 0, 2), Token(2, "", None, "", 1, 2)])
     [3, 4]
@@ -235,8 +242,8 @@ def _ends(tokens: Sequence[Token]) -> list[int]:
 
 
 def _groups(length: int, tokens: Sequence[Token], syllables: Mapping[int, Run]) -> Iterator[tuple[int, int, list[Token]]]:
-    """Yield the start, stop and tokens of each part of a text. A part has one token, several tokens that share characters,
-    or no token.
+    """Divide a text into the parts that become cells, and yield the start, the stop and the tokens of each part. A part has
+    one token, several tokens that share characters, or no token.
     """
     stop = place = 0
     while place < len(tokens):
@@ -261,8 +268,8 @@ def _groups(length: int, tokens: Sequence[Token], syllables: Mapping[int, Run]) 
 
 
 def columns(shown: Sequence[TextInCells]) -> Iterator[tuple[list[list[Cell]], bool]]:
-    """Yield columns that are each about one word wide. A column is a pair: the cells of each tokenizer, and whether the line
-    ends here.
+    """Divide the texts into columns of about one word each, so that the rows of several tokenizers can be shown below each
+    other. Yield each column as a pair: the cells of each tokenizer, and whether the line ends after the column.
     """
     cuts = _cuts(shown)
     rows = [_between(each.cells, places) for each, places in zip(shown, zip(*cuts, strict=True), strict=True)]
@@ -271,8 +278,8 @@ def columns(shown: Sequence[TextInCells]) -> Iterator[tuple[list[list[Cell]], bo
 
 
 def _cuts(shown: Sequence[TextInCells]) -> list[tuple[int, ...]]:
-    """Return the starts of columns in each tokenizer's text. A column starts where a word starts and every tokenizer starts
-    a token.
+    """Return the positions between columns: for each boundary, the position in every tokenizer's text. A column starts where
+    a word starts and every tokenizer starts a token.
     """
     # In text from right to left, a column is a whole line. The bidirectional algorithm treats a column as an object, so
     # columns of single words would be in the wrong order.

@@ -1,7 +1,7 @@
 """Display of a text as coloured tokens, with syllables underlined and cut syllables marked.
 
-`TokenView` shows texts in a notebook or on a page. It shows the tokens of several tokenizers below each other.
-`tokens_html` and `style` are for your own pages. The result is plain HTML and CSS, without scripts or external files.
+`TokenView` shows texts in a notebook or on a page, with the tokens of several tokenizers below each other. To show tokens on
+a page of your own, use `tokens_html` and `style`. The result is plain HTML and CSS, without scripts or external files.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class TokenView:
 
     def __init__(self, texts: str | Iterable[str], tokenizers: Mapping[str, Any] | Any) -> None:
         if isinstance(texts, (bytes, bytearray)):
-            raise TypeError("expected texts, not bytes: decode the bytes first")
+            raise TypeError("texts must be strings, not bytes: decode the bytes first")
         if isinstance(tokenizers, (list, tuple)):
             raise TypeError("to show several tokenizers, give a dictionary of tokenizers, keyed by name")
         if not isinstance(tokenizers, Mapping):
@@ -62,7 +62,7 @@ class TokenView:
         self.texts = [texts] if isinstance(texts, str) else list(texts)
         for text in self.texts:
             if not isinstance(text, str):
-                raise TypeError(f"expected texts, not {type(text).__name__}")
+                raise TypeError(f"texts must be strings, not {type(text).__name__}")
         if not self.texts or not tokenizers:
             raise SGPEError(f"no {'tokenizer' if self.texts else 'text'} to show: give at least one")
         self._readers = {well_formed(str(name)): reader(tokenizer) for name, tokenizer in tokenizers.items()}
@@ -77,7 +77,7 @@ class TokenView:
         return render("token_view.html.jinja", figures=figures, names=names, longest=max(map(len, self._readers)))
 
     def to_html(self) -> str:
-        """Return the view as a whole page."""
+        """Return the view as a complete HTML page."""
         title = Markup(_escape(", ".join(self._readers)))
         return render("token_view_page.html.jinja", title=title, view=Markup(self._repr_html_()))
 
@@ -91,15 +91,15 @@ class TokenView:
 
 
 def style() -> str:
-    """Return the CSS for `tokens_html`. Include it once in a page. Its colours follow the page's ``color-scheme``, light or
-    dark.
+    """Return the CSS for `tokens_html`. Include it once in a page. The colours follow the ``color-scheme`` of the page,
+    light or dark.
     """
     return render("token_view.css")
 
 
 def tokens_html(text: str, tokenizer: Any) -> str:
-    """Return the HTML of one text as tokens of one tokenizer, without counts, to be placed inside a line. The page must
-    include `style` once.
+    """Return inline HTML that shows one text as coloured tokens of one tokenizer, without counts. The page must include
+    `style` once.
 
     For many texts, pass a `BPETokenizer`, because a tokenizer of any other kind is loaded again in each call.
 
@@ -113,8 +113,8 @@ def tokens_html(text: str, tokenizer: Any) -> str:
 
 
 def _columns(shown: Mapping[str, TextInCells]) -> Iterator[str]:
-    """Yield the columns of a text, with a row for each tokenizer. If there are several tokenizers, each row has the
-    tokenizer's name, because lines wrap.
+    """Yield the HTML of each column of a text, with a row for each tokenizer. If there are several tokenizers, every row has
+    the name of its tokenizer, because long lines wrap.
     """
     several = len(shown) > 1
     labels = [f' data-name="{_escape(name)}"' if several else "" for name in shown]

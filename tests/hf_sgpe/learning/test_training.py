@@ -288,7 +288,7 @@ def test_a_target_above_what_the_corpus_gives_finishes_and_says_so(caplog):
         ),
         ({"model_max_length": 0}, "model_max_length must be a whole number of at least 1, not 0"),
         ({"special_tokens": [""]}, "a special token cannot be empty"),
-        ({"special_tokens": ["<|a|>", "<|a|>"]}, "special tokens occur twice"),
+        ({"special_tokens": ["<|a|>", "<|a|>"]}, "occurs twice: give it once"),
     ],
 )
 def test_bad_configurations_are_named(options, message):

@@ -55,7 +55,7 @@ def kind(request):
 
 
 def test_a_tokenizer_that_would_lose_text_is_refused():
-    with pytest.raises(SGPEError, match="has no tokens for bytes, so it would lose text in the dropped tokens"):
+    with pytest.raises(SGPEError, match="has no tokens for bytes, so it would lose the text of the dropped tokens"):
         trimming_of("unknown, fused", "keep")
 
 

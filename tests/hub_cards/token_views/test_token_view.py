@@ -413,7 +413,7 @@ def test_bad_arguments_are_named(tokenizer, tmp_path):
         TokenView([], {"mine": tokenizer})
     with pytest.raises(SGPEError, match="no such file or folder"):
         TokenView("x", {"mine": tmp_path / "nowhere"})
-    with pytest.raises(TypeError, match="expected texts, not int"):
+    with pytest.raises(TypeError, match="texts must be strings, not int"):
         TokenView([5], {"mine": tokenizer})
     with pytest.raises(TypeError, match="expected a tokenizer, or its file, folder or Hub repository, not int"):
         tokens_html("x", 5)

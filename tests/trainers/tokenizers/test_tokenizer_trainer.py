@@ -61,7 +61,7 @@ def test_train_bpe_on_bad_input(tmp_path):
         train_bpe(tmp_path / "nowhere", 300)
     with pytest.raises(SGPEError, match="at least 258"):
         train_bpe(tmp_path / "empty", 257, ["<a>", "<b>"])
-    for specials, message in (([""], "cannot be empty"), (["a", "a"], "occur twice: a"), ([5], "must be strings, not 5")):
+    for specials, message in (([""], "cannot be empty"), (["a", "a"], "'a' occurs twice"), ([5], "must be strings, not 5")):
         with pytest.raises(SGPEError, match=message):
             train_bpe(tmp_path / "empty", 300, specials)
 
