@@ -58,7 +58,7 @@ def main() -> None:
         option("--synthetic", default=0, help="size of the largest made-up text, in megabytes")
         option("--exponent", default=1.35, help="exponent of Zipf's law")
         option("--memory", default=400, help="memory limit for counting made-up text, in megabytes")
-        option("--cores", type=int, help="measure only the speedup of counting with this many threads over one thread")
+        option("--cores", type=int, help="measure only how much faster counting is with this many threads than with one")
         option("--out", default=Path("growth"), help="folder to write to")
 
 

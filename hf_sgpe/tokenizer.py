@@ -413,8 +413,9 @@ class BPETokenizer:
             threads: Number of threads. None means one thread per core, or a single thread for short texts. The ids do not
                 depend on this number.
             options: ``padding``, ``truncation``, ``max_length`` and ``return_tensors``; see `__call__`. With
-                ``return_tensors``, the result is the same as from `__call__`. With only other options, each list of ids is
-                an `EncodingResult`, which also has the attributes ``attention_mask`` and ``tokens``.
+                ``return_tensors``, the result is the same as from `__call__`. With options but without
+                ``return_tensors``, each list of ids is an `EncodingResult`, which also has the attributes
+                ``attention_mask`` and ``tokens``.
         """
         batch = self._codec.encode_batch(_checked(texts, threads), self._added_pattern(allowed_special), threads)
         rows = [self._add_template(ids) for ids in batch] if add_special_tokens else batch

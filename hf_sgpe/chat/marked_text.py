@@ -247,7 +247,7 @@ def follow(result: Any, text: object, *others: object) -> Any:
 
 
 def _carried(text: str, result: str) -> bytes | None:
-    """Return the marks that ``result`` gets from ``text`` by the rule of `follow`. If it gets none, return None."""
+    """Return the marks that the rule in `follow` carries over from ``text`` to ``result``, or None if there are none."""
     if _is_unmarked(text):
         return None
     marks, text, result = marks_of(text), str.__str__(text), str.__str__(result)

@@ -194,7 +194,7 @@ def _make_folder(path: Path) -> None:
 
 
 def _remove_leftovers(place: Path) -> None:
-    """Remove the temporary files that killed processes left in a folder."""
+    """Remove temporary files from a folder, if the processes that wrote them were killed."""
     from filelock import FileLock
 
     for file in place.glob(f".*-????????{_SUFFIX}.lock"):

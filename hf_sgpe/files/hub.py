@@ -204,7 +204,7 @@ def _is_unreachable(error: BaseException) -> bool:
 
 
 def _unwrapped(error: BaseException) -> BaseException:
-    """Return the original error inside ``error``. Uploads of large files, and the cache, wrap errors in other errors."""
+    """Return the original error, which large-file uploads and the cache wrap in other errors."""
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     while isinstance(error, (RuntimeError, LocalEntryNotFoundError)) and error.__cause__:

@@ -275,8 +275,7 @@ def _merges(model: Any, vocab: Mapping[str, int]) -> Iterator[tuple[str, str]]:
     for piece, kind in kinds.items():
         if kind == UNUSED and len(piece) > 1 and pairs_of(piece, parts):
             raise NotByteLevelError(
-                f"its unused piece {piece!r} is merged and then split again by SentencePiece, but a tokenizer.json "
-                "cannot do this"
+                f"SentencePiece merges the unused piece {piece!r} and then splits it again, which no tokenizer.json can do"
             )
     ordered = sorted(made, key=lambda piece: (-normal[piece], -len(piece), vocab[piece]))
     for _, group in groupby(ordered, key=normal.__getitem__):

@@ -40,8 +40,8 @@ def normalized(text: str, table: str) -> str:
 
 
 def normalized_with_places(text: str, table: str) -> tuple[str, NDArray[np.int32], NDArray[np.int32]]:
-    """Return the result of `normalized` and two arrays. For each character of the result, the arrays contain the start and
-    the end of the part of ``text`` that became this character.
+    """Normalize a text as `normalized` does, and return two arrays along with the result. For each character of the result,
+    the arrays contain the start and the end of the part of ``text`` that became this character.
     """
     import numpy as np
 

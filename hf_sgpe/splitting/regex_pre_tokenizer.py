@@ -100,7 +100,7 @@ class RegexPreTokenizer:
             # On patterns that take exponential time, the engine panics. A panic is not an Exception.
             if type(error).__name__ != "PanicException":
                 raise
-            raise SGPEError(f"split pattern {self.patterns[-1]!r} takes too long on this text: simplify it") from None
+            raise SGPEError(f"split pattern {self.patterns[-1]!r} takes too long on this text: use a simpler one") from None
 
     def segment(self, word: str) -> list[bytes]:
         """Return the units of a word: its individual bytes."""
@@ -118,7 +118,7 @@ class RegexPreTokenizer:
         """Return a pre-tokenizer of the ``tokenizers`` library that finds the same words.
 
         Raises:
-            SGPEError: no version of ``tokenizers`` before 1.0 is installed, or ``tokenizers`` cannot read a pattern.
+            SGPEError: ``tokenizers`` is not installed, or is version 1.0 or later, or cannot read a pattern.
         """
         return tokenizers_library.splitter(self.patterns)
 

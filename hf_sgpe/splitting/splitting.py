@@ -325,7 +325,7 @@ class Splitting:
             if (regexes := tuple(values["patterns"])) != splitting.regexes:
                 splitting = cls.from_regexes(regexes, normalization, special_tokens)
         except (KeyError, TypeError, AttributeError) as error:
-            raise SGPEError(f"the settings of its splitting are damaged ({type(error).__name__}: {error})") from None
+            raise SGPEError(f"its split settings are damaged ({type(error).__name__}: {error})") from None
         if splitting.recipe != recipe:
             raise SGPEError(f"its split patterns do not match the recipe {recipe!r}")
         return splitting

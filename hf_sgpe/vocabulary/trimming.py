@@ -223,7 +223,7 @@ def check_trimmed(
         old = [pair for pair in old if unused.isdisjoint((*pair, pair[0] + pair[1]))]
     if old != new:
         pair = next((was for was, now in zip(old, new, strict=False) if now != was), "at the end")
-        raise SGPEError(f"the merge {pair} has another rank or is missing, and it can apply to text of other scripts")
+        raise SGPEError(f"the merge {pair} of the base is missing or has another rank, so ids of other scripts can change")
 
 
 def keeps_old_ids(metadata: Any) -> bool:

@@ -209,7 +209,7 @@ def pre_to_write(tokenizer: TokenizerData, name: str | None = None) -> str:
     if tokenizer.by_characters:
         if name not in (NEAREST, llama_cpp_characters.KIND):
             raise SGPEError(
-                f"--pre-tokenizer {name}: llama.cpp applies no pre-tokenizer to a tokenizer whose merges join characters: "
+                f"--pre-tokenizer {name}: llama.cpp uses no pre-tokenizer if the merges of a tokenizer join characters: "
                 "omit the option"
             )
         return llama_cpp_characters.KIND

@@ -226,7 +226,7 @@ class Tables:
 
 
 def _joined(pieces: Iterable[str | None]) -> Iterator[str]:
-    """Yield tokens as text. None is a part of a character: it is shown as ◌, and nine parts in a row are shown as ◌×9.
+    """Yield tokens as text. A None represents part of a character. It is shown as ◌, and nine in a row are shown as ◌×9.
 
     >>> list(_joined(["a", None, None, "\u200d"]))
     ['a', '◌×2', 'ZWJ']

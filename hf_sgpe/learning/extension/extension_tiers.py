@@ -136,8 +136,9 @@ class TierLearner:
         ranked = sorted(worth, key=lambda unit: (-worth[unit], unit))
 
         def with_first(number: int) -> tuple[Tiers | None, bool]:
-            """Return the merges with the ``number`` most valuable units, and whether this number is too great. It is too
-            great if the last unit saves less than the last learned token, or if there is no room for the units.
+            """Return the merges that include the ``number`` units with the greatest value, and whether this number is too
+            great. It is too great if the last unit saves less than the last learned token, or if there is no room for the
+            units.
             """
             kept = set(ranked[:number])
             tiers = self._with_units(ChosenUnits(kept - chosen.letters, chosen.letters & kept))

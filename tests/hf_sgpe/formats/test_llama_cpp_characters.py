@@ -34,7 +34,7 @@ def test_all_merges_of_each_token_in_a_row_are_exact(data):
     assert record_of(data).differs == record_of(data).rarely == ""
     assert gguf.pre_to_write(data) == gguf.pre_to_write(data, gguf.NEAREST) == "llama"
     assert gguf.is_exact(data, "llama")
-    with pytest.raises(SGPEError, match=r"--pre-tokenizer gpt-2: llama\.cpp applies no pre-tokenizer .* omit the option"):
+    with pytest.raises(SGPEError, match=r"--pre-tokenizer gpt-2: llama\.cpp uses no pre-tokenizer .* omit the option"):
         gguf.pre_to_write(data, "gpt-2")
 
 

@@ -161,7 +161,7 @@ REFUSED = {
         ("aab", -1.0, NORMAL),
         *CHARACTERS,
     ],
-    "its unused piece 'ab' is merged and then split again": [("ab", 0.0, UNUSED), *CHARACTERS],
+    "the unused piece 'ab' and then splits it again": [("ab", 0.0, UNUSED), *CHARACTERS],
     "(two of its pieces have the text 'a'|a is already defined)": [("a", 0.0, CONTROL), *CHARACTERS],
 }
 

@@ -222,8 +222,8 @@ def test_the_promise_is_checked():
         (replace(new, vocab={**new.vocab, b"zzz": 9_000}), "has the token b'zzz', which its base does not have"),
         (replace(new, vocab={**new.vocab, holder: 9_000}), f"the token {holder!r} has the id 9000 in the trimmed"),
         (replace(new, vocab=other, merges=new.merges[:-1]), "can occur in text of other scripts"),
-        (replace(new, merges=new.merges[:-1]), "has another rank or is missing"),
-        (replace(new, merges=[new.merges[-1], *new.merges[:-1]]), "has another rank or is missing"),
+        (replace(new, merges=new.merges[:-1]), "of the base is missing or has another rank"),
+        (replace(new, merges=[new.merges[-1], *new.merges[:-1]]), "of the base is missing or has another rank"),
     ):
         with pytest.raises(SGPEError, match=re.escape(message)):
             check_trimmed(base, changed, DROPPED, ids)
@@ -237,7 +237,7 @@ def test_the_promise_is_checked():
         check_trimmed(base, with_token, (), {**by_use.ids, base.vocab[token]: 9_000}, unused)
     with pytest.raises(SGPEError, match=r"lacks the token .* which can occur in text of other scripts"):
         check_trimmed(base, by_use.tokenizer, (), by_use.ids, unused - {token})
-    with pytest.raises(SGPEError, match="has another rank or is missing"):
+    with pytest.raises(SGPEError, match="of the base is missing or has another rank"):
         check_trimmed(base, replace(by_use.tokenizer, merges=by_use.tokenizer.merges[1:]), (), by_use.ids, unused)
     whole = [1] * len(base.bytes_by_id())
     with pytest.raises(SGPEError, match="the corpus needs all tokens of the tokenizer: name a smaller corpus, or scripts"):
