@@ -165,8 +165,11 @@ class Template:
         templates = [part for part in parts if part["type"] != "ByteLevel"]
         if not templates:
             return None
+        if len(templates) > 1:
+            types = ", ".join(part["type"] for part in templates)
+            raise NotByteLevelError(f"it has several post-processors ({types}), and only a single template can be read")
         part = templates[0]
-        if len(templates) > 1 or part["type"] not in ("TemplateProcessing", "RobertaProcessing", "BertProcessing"):
+        if part["type"] not in ("TemplateProcessing", "RobertaProcessing", "BertProcessing"):
             raise NotByteLevelError(f"its post-processor {part['type']} is not a template")
         if part["type"] != "TemplateProcessing":
             first, last = part["cls"], part["sep"]

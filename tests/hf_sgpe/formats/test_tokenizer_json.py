@@ -343,6 +343,13 @@ def removing(pattern):
         (change(["pre_tokenizer", "pretokenizers", 0, "behavior"], "MergedWithNext"), "Split is MergedWithNext"),
         (change(["pre_tokenizer", "pretokenizers", -1, "add_prefix_space"], True), "add_prefix_space"),
         (change(["post_processor"], {"type": "Nonesuch"}), "post-processor Nonesuch"),
+        (
+            change(
+                ["post_processor"],
+                {"type": "Sequence", "processors": [{"type": "TemplateProcessing"}, {"type": "BertProcessing"}]},
+            ),
+            r"several post-processors \(TemplateProcessing, BertProcessing\), and only a single template can be read",
+        ),
         (change(["model", "merges", 0], ["中", "a"]), "not byte-level"),
         (change(["model", "merges", 0], ["ab ab", "a"]), "not byte-level"),
         (change(["pre_tokenizer", "pretokenizers", 0], removing(r"\w+")), "its Split is Removed"),
