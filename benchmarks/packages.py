@@ -114,7 +114,7 @@ def gigatoken(folder: str, threads: int) -> Package:
 
     # gigatoken recognises the GPT-2 pattern only as ByteLevel with use_regex.
     content = json.loads(Path(folder, "tokenizer.json").read_text(encoding="utf-8"))
-    if "'s|'t|" in json.dumps(content["pre_tokenizer"]) and "(?i:" not in json.dumps(content["pre_tokenizer"]):
+    if is_gpt2(json.dumps(content["pre_tokenizer"])):
         byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
         content["pre_tokenizer"] = byte_level
     with tempfile.TemporaryDirectory() as temporary:
@@ -130,6 +130,11 @@ def gigatoken(folder: str, threads: int) -> Package:
         rows=lambda batch: batch.to_list(),
         caller=tokenizer.as_hf,
     )
+
+
+def is_gpt2(pattern: str) -> bool:
+    """Return whether a pattern, or the JSON that contains it, is that of GPT-2. Later patterns ignore case."""
+    return "'s|'t|" in pattern and "(?i:" not in pattern
 
 
 def fastokens(folder: str, threads: int) -> Package:
@@ -325,7 +330,7 @@ def train_gigabpe(texts: Texts | Path, pattern: str, size: int, threads: int) ->
 
     from hf_sgpe.vocabulary.byte_strings import string_to_bytes
 
-    if not isinstance(texts, Path) or "'s|'t|" not in pattern or "(?i:" in pattern:
+    if not isinstance(texts, Path) or not is_gpt2(pattern):
         raise Lacks("it trains only on files, and only with the pattern of GPT-2")
     train = partial(gigabpe.train_bpe, [str(texts)], size, pretokenizer="bytelevel", threads=threads)
     return train, lambda learned: [string_to_bytes(left) + string_to_bytes(right) for left, right in learned[1]]

@@ -9,8 +9,8 @@ int class_of(uint32_t point) { return point < kCodePoints ? class_table()[point]
 
 bool has_surrogates(nb::str text) { return Characters(text.ptr()).text().has_surrogates(); }
 
-// The text in pieces: in turns one that NFC does not change, and one that NFC might change. The first and the last piece are of
-// the first kind. The pieces can be normalized separately.
+// The pieces of a text, which can be normalized separately. NFC does not change the first, third, ... and last piece. It might
+// change the others.
 nb::typed<nb::list, nb::str> nfc_pieces(nb::str text) {
   const Characters characters(text.ptr());
   const Text& view = characters.text();
@@ -25,8 +25,9 @@ nb::typed<nb::list, nb::str> nfc_pieces(nb::str text) {
   cuts.push_back(view.length());
   const nb::object pieces = steal(PyList_New(static_cast<Py_ssize_t>(cuts.size() - 1)));
   for (size_t i = 0; i + 1 < cuts.size(); ++i) {
-    const auto start = static_cast<Py_ssize_t>(cuts[i]), end = static_cast<Py_ssize_t>(cuts[i + 1]);
-    NB_LIST_SET_ITEM(pieces.ptr(), static_cast<Py_ssize_t>(i), steal(PyUnicode_Substring(text.ptr(), start, end)).release().ptr());
+    const auto place = static_cast<Py_ssize_t>(i), start = static_cast<Py_ssize_t>(cuts[i]);
+    const auto end = static_cast<Py_ssize_t>(cuts[i + 1]);
+    NB_LIST_SET_ITEM(pieces.ptr(), place, steal(PyUnicode_Substring(text.ptr(), start, end)).release().ptr());
   }
   return nb::borrow<nb::list>(pieces);
 }
