@@ -76,7 +76,7 @@ class AnswerReader(Protocol):
 
     @property
     def is_full(self) -> bool:
-        """Whether the answer has the maximum number of calls."""
+        """True if the answer has the maximum number of calls."""
 
     def read(self, text: str) -> Iterator[str | CallPart]:
         """Read more text of the answer. Yield, in order, the text and parts of tool calls that are now certain."""

@@ -77,7 +77,7 @@ class ResponseReader:
 
     @property
     def is_full(self) -> bool:
-        """Whether the answer has the maximum number of complete calls. The text after them is ignored."""
+        """True if the answer has the maximum number of complete calls. Text after the last call is then ignored."""
         return self.calls == self._most
 
     def read(self, text: str) -> Iterator[str | CallPart]:

@@ -227,7 +227,7 @@ CallPart(number=0, name=None, arguments=': 1}')]
 
     @property
     def is_full(self) -> bool:
-        """Whether the answer has the maximum number of complete calls. The text after them is ignored."""
+        """True if the answer has the maximum number of complete calls. Text after the last call is then ignored."""
         return self._is_full
 
     def read(self, text: str) -> Iterator[str | CallPart]:

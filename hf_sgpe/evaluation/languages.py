@@ -61,7 +61,7 @@ class Language(NamedTuple):
 
     @property
     def is_known(self) -> bool:
-        """Whether CLDR or this package has a name for the language."""
+        """True if CLDR or this package has a name for the language."""
         return self.english != self.code
 
     def __str__(self) -> str:

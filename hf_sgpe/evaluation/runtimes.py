@@ -35,7 +35,12 @@ LLAMA_CPP = "llama.cpp"
 
 
 class Verdict(NamedTuple):
-    """Whether a runtime produces the same ids as this package (`EXACT`, `NFC_ONLY`, `DIFFERS`, `REFUSED`), and why."""
+    """The result of comparing a runtime's ids with those of this package.
+
+    Attributes:
+        what: One of `EXACT`, `NFC_ONLY`, `DIFFERS` and `REFUSED`.
+        why: The reason for the result. It is empty if there is no more to say.
+    """
 
     what: str
     why: str = ""

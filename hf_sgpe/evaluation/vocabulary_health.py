@@ -52,7 +52,7 @@ class Cutoff:
 
 @dataclass(frozen=True)
 class VocabularyHealth:
-    """How a text uses the tokens of a vocabulary: the result of `health_of`. Added and special tokens are counted only in
+    """The use of a vocabulary's tokens in a text, as measured by `health_of`. Added and special tokens are counted only in
     ``added``.
 
     Attributes:

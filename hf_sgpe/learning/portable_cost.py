@@ -61,7 +61,7 @@ class SplitCost(NamedTuple):
 
     @property
     def is_small(self) -> bool:
-        """Whether no cost is above its limit (`MOST_TOKENS` or `MOST_CUTS`)."""
+        """True if all three costs are within their limits (see `size`)."""
         return self.size <= 1
 
     def __str__(self) -> str:

@@ -82,7 +82,7 @@ class Asked:
 
     @property
     def scores_prompts(self) -> bool:
-        """Whether each answer includes its prompt, with the log-probabilities of the prompt's tokens."""
+        """True if each answer includes its prompt and the log-probabilities of the prompt's tokens."""
         return self.echo is not None and self.top is not None
 
     def options_of(self, choice: int) -> GenerationOptions:

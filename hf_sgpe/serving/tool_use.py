@@ -39,7 +39,7 @@ class ToolUse:
 
     @property
     def has_grammar(self) -> bool:
-        """Whether there is a grammar for the format of the calls (see `grammar`)."""
+        """True if `grammar` can make a grammar for the format of the calls."""
         return self.written is not None
 
     @property

@@ -271,7 +271,7 @@ class Splitting:
 
     @property
     def cuts_at_spaces(self) -> bool:
-        """Whether a tokenizer that merges characters cuts text before each space, as a Metaspace with ``split`` does."""
+        """True if the tokenizer merges characters and splits text before each space, as a Metaspace with ``split`` does."""
         return is_metaspace(self.normalization) and bool(self.patterns)
 
     @property
@@ -284,7 +284,7 @@ class Splitting:
 
     @property
     def allows_cuts(self) -> bool:
-        """Whether text can be cut at the safe cuts of `hf_sgpe.splitting.streams`.
+        """True if a text can be cut at the safe cuts of `hf_sgpe.splitting.streams` without changing its ids.
 
         For ``sgpe``, this is always True. For other recipes, two conditions must hold. The last pattern must be one of the
         package's own. Each earlier pattern must match runs of a character class without `CUT_MARKS`, space and line end, so

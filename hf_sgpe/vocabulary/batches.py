@@ -8,7 +8,7 @@ from typing import Any, Literal
 from hf_sgpe.errors import SGPEError, optional
 
 Padding = bool | Literal["longest", "max_length"]
-"""How to pad rows. True or ``longest`` pads to the longest row, and ``max_length`` to the maximum length of the call."""
+"""The padding of rows. True or ``longest`` pads to the longest row, and ``max_length`` to the maximum length of the call."""
 
 
 class EncodingResult(list[int]):

@@ -90,7 +90,7 @@ class Codec:
 
     @cached_property
     def encodes_natively(self) -> bool:
-        """Whether native kernels encode whole texts. Without native kernels, this is False."""
+        """True if native kernels encode whole texts. A codec without native kernels has False."""
         return False
 
     @cached_property
@@ -333,7 +333,7 @@ class NativeCodec(Codec):
 
     @cached_property
     def encodes_natively(self) -> bool:
-        """Whether the kernels encode whole texts, not only words."""
+        """True if the kernels encode whole texts, not only words."""
         return not self.is_changed_first if self.by_characters else self.pre_tokenizer.scanner is not None
 
     @cached_property

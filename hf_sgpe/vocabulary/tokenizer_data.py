@@ -39,7 +39,7 @@ def _role(name: str) -> tuple[Any, Any]:
 
 
 STRIPPINGS = ("none", "one", "all")
-"""Which spaces decoding removes from the beginning of a text: none, one, or all of the first token (the decoder
+"""The spaces that decoding removes from the beginning of a text: none, one, or all of the first token (the decoder
 Metaspace)."""
 
 
@@ -229,7 +229,7 @@ class TokenizerData:
 
     @property
     def by_characters(self) -> bool:
-        """Whether merges join characters, as in SentencePiece, instead of bytes."""
+        """True if merges join characters, as in SentencePiece, instead of bytes."""
         return is_metaspace(self.normalization)
 
     @property

@@ -29,7 +29,7 @@ from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 KEEP, COMPACT = "keep", "compact"
 IDS = (KEEP, COMPACT)
-"""How a trimmed tokenizer numbers its tokens: with the old ids, which leaves gaps, or with new ids in the same order."""
+"""The ids of a trimmed tokenizer: the old ids, which leaves gaps, or new ids in the same order."""
 PARTS = "parts of characters"
 """The name used instead of a script for tokens that begin or end inside a character."""
 _EMOJI = "emoji"
@@ -60,7 +60,7 @@ class Trimming:
 
     @property
     def moves_ids(self) -> bool:
-        """Whether the id of any token changes."""
+        """True if the id of any token changes."""
         return any(old != new for old, new in self.ids.items())
 
     def runs_of_ids(self) -> list[list[int]]:

@@ -57,7 +57,7 @@ class PushedFile:
 
     @property
     def large(self) -> bool:
-        """Whether the Hub stores this file as a large file."""
+        """True if the Hub stores this file as a large file."""
         return self.size > LARGE
 
 

@@ -163,7 +163,7 @@ class Cell(NamedTuple):
 
     @property
     def is_shared(self) -> bool:
-        """Whether the cell has tokens that share characters, or a token without characters."""
+        """True if the cell has tokens that share characters, or a token without characters."""
         return len(self.tokens) > 1 or (len(self.tokens) == 1 and self.start == self.stop)
 
 

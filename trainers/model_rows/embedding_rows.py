@@ -58,12 +58,12 @@ class RowMap:
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether all tokens keep their ids and there are no new tokens."""
+        """True if all tokens keep their ids and there are no new tokens."""
         return not self.pieces and self.keeps_ids
 
     @property
     def keeps_ids(self) -> bool:
-        """Whether all old tokens keep their ids, as in an extended tokenizer."""
+        """True if all old tokens keep their ids, as in an extended tokenizer."""
         return len(self.kept) == len(self.known) and all(new == old for new, old in self.kept.items())
 
     @property

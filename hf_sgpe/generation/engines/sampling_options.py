@@ -142,7 +142,7 @@ class GenerationOptions:
 
     @property
     def is_greedy(self) -> bool:
-        """Whether the most probable token is always chosen."""
+        """True if the most probable token is always chosen."""
         return self.temperature < 1e-6
 
     def with_at_most(self, tokens: int) -> GenerationOptions:
