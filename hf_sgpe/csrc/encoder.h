@@ -252,10 +252,12 @@ class Encoder {
         --memory_.look_ups;
         *out_.room(1) = static_cast<Id>(word.hash);
         out_.grown(1);
-      } else if (word.size > kLongest) {
+      } else if (word.size > Merger::kSome) {
         encoder_.make_room(memory_);
         encoder_.merge(word.start, word.size, memory_);
         out_.append(memory_.ids.data(), memory_.ids.size());
+      } else if (word.size > kLongest) {
+        miss(word);
       } else if (WordTable::Record* const record = memory_.words.find(word.hash, word.start, word.size)) {
         out_.append(reinterpret_cast<const Id*>(record->payload()), record->payload_size / sizeof(Id));
       } else {
@@ -276,7 +278,7 @@ class Encoder {
     void merge_missed() {
       const size_t count = std::exchange(missed_count_, 0), size = out_.size();
       Merger::Strand<Merger::kFew> few[Merger::kTogether];
-      Merger::Strand<Merger::kSome> some[Merger::kTogether];
+      Merger::Strand<Merger::kSome>* const some = memory_.merger.some();
       size_t numbers[Merger::kTogether], end = places_[0], number_of_few = 0, number_of_some = 0;
       bool whole[Merger::kTogether];
       size_t* number_of[Merger::kTogether];
@@ -290,8 +292,7 @@ class Encoder {
         number_of[i] = &n;
         if (whole[i] || n < 2) continue;
         if (n <= Merger::kFew) put_into(few[number_of_few++]);
-        else if (n <= Merger::kSome) put_into(some[number_of_some++]);
-        else n = memory_.merger.merge(ids, n, encoder_.table_);
+        else put_into(some[number_of_some++]);
       }
       Merger::merge_together(few, number_of_few, encoder_.table_);
       Merger::merge_together(some, number_of_some, encoder_.table_);
@@ -303,7 +304,8 @@ class Encoder {
         if (!whole[i]) encoder_.finish_ids(ids, n);
         if (word.size <= Memory::Short::kLongest) remember(memory_.short_words, word, word.short_key, ids, n);
         else if (word.size <= Memory::Middle::kLongest) remember(memory_.middle_words, word, word.middle_key, ids, n);
-        else remember_long(word, ids, n);
+        else if (word.size <= kLongest) remember_long(word, ids, n);
+        else encoder_.make_room(memory_);
         std::memmove(ids + n, out_.at(next), (last - next) * sizeof(Id));
         end += n + last - next;
       }

@@ -6,6 +6,7 @@
 #include <bit>
 #include <climits>
 #include <functional>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <unordered_map>
@@ -107,14 +108,17 @@ class MergeTable {
 // Applies merges to words, with reusable buffers.
 class Merger {
  public:
-  // Merges `ids` in place and returns their new number. O(n log n); for short words a faster method with O(n²).
+  // Merges `ids` in place and returns their new number. O(n log n); up to kSome ids a faster method with O(n²).
   size_t merge(Id* ids, size_t n, const MergeTable& table) {
-    const auto merge_one = [&]<size_t most>(Strand<most>&& strand) {
+    if (n < 2) return n;
+    if (n > kSome) return merge_long(ids, n, table);
+    const auto merge_one = [&](auto& strand) {
       strand.ids = ids, strand.n = n;
       merge_together(&strand, 1, table);
       return strand.n;
     };
-    return n < 2 ? n : n <= kFew ? merge_one(Strand<kFew>()) : n <= kSome ? merge_one(Strand<kSome>()) : merge_long(ids, n, table);
+    Strand<kFew> few;
+    return n <= kFew ? merge_one(few) : merge_one(*some());
   }
 
   // The same for few ids, with only the merges of ranks below `limit`.
@@ -136,12 +140,18 @@ class Merger {
   struct Strand {
     Id* ids;
     size_t n;
-    uint64_t places;
     size_t previous, place, next;  // places of the last result and of its neighbours, whose pairs are being fetched
-    Id token[most + 2];            // by place
-    alignas(32) int32_t keys[(most + 7) / 8 * 8];
+    Id token[most + 2];  // by place
+    uint16_t before[most + 2], after[most + 2];  // by place: the places of a token's neighbours
+    alignas(32) uint32_t keys[(most + 8) / 8 * 8];  // by the place of a pair's left token
   };
-  static constexpr size_t kFew = 16, kSome = 62;  // ids of strands
+  static constexpr size_t kFew = 16, kSome = 1022;  // ids of strands
+
+  // Buffers for kTogether words.
+  Strand<kSome>* some() {
+    if (!some_) some_.reset(new Strand<kSome>[kTogether]);
+    return some_.get();
+  }
 
   // Merges up to kTogether words, of which `ids` and `n` are set, in turns: while pairs of one are fetched, others merge.
   template <size_t most>
@@ -163,23 +173,27 @@ class Merger {
   }
 #endif
 
-  // Rank and place are one number: the smallest is the leftmost pair of the lowest rank. When a token is merged into the one
-  // before it, its place leaves the set of places.
+  // A key has the rank and the place of a pair: the smallest is the leftmost pair of the lowest rank.
   template <size_t most>
   static HF_SGPE_INLINE void merge_in_turns(Strand<most>* strands, size_t count, const MergeTable& table) {
-    constexpr int32_t none = MergeTable::kNone << 6;
-    const auto key = [&](const Strand<most>& strand, size_t left, size_t right, size_t place) HF_SGPE_INLINE_LAMBDA {
+    constexpr int kPlace = 10;  // bits of a place
+    constexpr uint32_t none = uint32_t{MergeTable::kNone} << kPlace;
+    static_assert(kSome + 1 < 1 << kPlace);
+    const auto key = [&](const Strand<most>& strand, size_t left, size_t right) HF_SGPE_INLINE_LAMBDA {
       const int32_t rank = table.find(strand.token[left], strand.token[right]);
       table.prefetch_result(rank);
-      return rank << 6 | static_cast<int32_t>(place);
+      return static_cast<uint32_t>(rank) << kPlace | static_cast<uint32_t>(left);
     };
+    const auto number_of_keys = [](const Strand<most>& strand) { return most == kFew ? kFew : (strand.n + 7) / 8 * 8; };
     for (Strand<most>* strand = strands; strand < strands + count; ++strand) {
       const size_t n = strand->n;
       std::memcpy(strand->token + 1, strand->ids, n * sizeof(Id));
       strand->token[0] = strand->token[n + 1] = MergeTable::kNoId;
-      strand->places = ~(~uint64_t{0} << 1 << (n + 1));
-      for (size_t i = 0; i + 1 < n; ++i) strand->keys[i] = key(*strand, i + 1, i + 2, i);
-      for (size_t i = n - 1; i < std::size(strand->keys); ++i) strand->keys[i] = none;
+      for (size_t i = 0; i < (most == kFew ? kFew : n) + 2; ++i)
+        strand->before[i] = static_cast<uint16_t>(i - 1), strand->after[i] = static_cast<uint16_t>(i + 1);
+      strand->keys[0] = none;
+      for (size_t i = 1; i < n; ++i) strand->keys[i] = key(*strand, i, i + 1);
+      for (size_t i = n; i < number_of_keys(*strand); ++i) strand->keys[i] = none;
       strand->previous = 0, strand->place = 1, strand->next = 2;
     }
     Strand<most>* active[kTogether];
@@ -187,27 +201,24 @@ class Merger {
     while (count) {
       for (size_t i = 0; i < count;) {
         Strand<most>& strand = *active[i];
-        const int32_t before = key(strand, strand.previous, strand.place, strand.previous - 1);
-        strand.keys[strand.place - 1] = key(strand, strand.place, strand.next, strand.place - 1);
-        if (strand.previous) strand.keys[strand.previous - 1] = before;
-        int32_t best = none;
-        for (const int32_t other : strand.keys) best = other < best ? other : best;
+        // The keys of the last result are compared later, because a vector that was just written in parts is read slowly.
+        uint32_t best = none;
+        for (size_t j = 0, end = number_of_keys(strand); j < end; ++j) best = std::min(best, strand.keys[j]);
+        const uint32_t before = key(strand, strand.previous, strand.place), after = key(strand, strand.place, strand.next);
+        best = std::min(best, std::min(before, after));
+        strand.keys[strand.previous] = before, strand.keys[strand.place] = after;
         if (best >= none) {
           size_t kept = 0;
-          for (uint64_t left = strand.places & ~(uint64_t{1} | uint64_t{2} << strand.n); left; left &= left - 1)
-            strand.ids[kept++] = strand.token[std::countr_zero(left)];
+          for (size_t place = 1; place <= strand.n; place = strand.after[place]) strand.ids[kept++] = strand.token[place];
           strand.n = kept;
           active[i] = active[--count];
           continue;
         }
-        const size_t place = static_cast<size_t>(best & 63) + 1;
-        const uint64_t later = strand.places & ~uint64_t{0} << 1 << place;
-        const auto right = static_cast<size_t>(std::countr_zero(later));
-        const auto next = static_cast<size_t>(std::countr_zero(later & (later - 1)));
-        const auto previous = static_cast<size_t>(std::bit_width(strand.places & ((uint64_t{1} << place) - 1))) - 1;
-        strand.token[place] = table.result(best >> 6);
-        strand.places &= ~(uint64_t{1} << right);
-        strand.keys[right - 1] = none;
+        const size_t place = best % (1 << kPlace), right = strand.after[place];
+        const size_t previous = strand.before[place], next = strand.after[right];
+        strand.token[place] = table.result(static_cast<int32_t>(best >> kPlace));
+        strand.after[place] = static_cast<uint16_t>(next), strand.before[next] = static_cast<uint16_t>(place);
+        strand.keys[previous] = strand.keys[place] = strand.keys[right] = none;
         table.prefetch(strand.token[previous], strand.token[place]);
         table.prefetch(strand.token[place], strand.token[next]);
         strand.previous = previous, strand.place = place, strand.next = next;
@@ -253,6 +264,7 @@ class Merger {
   }
 
   using Candidate = std::pair<int32_t, int32_t>;  // rank, place of the left part
+  std::unique_ptr<Strand<kSome>[]> some_;
   std::vector<int32_t> following_, previous_;
   std::vector<Candidate> candidates_;
 };
