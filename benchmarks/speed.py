@@ -66,7 +66,7 @@ _LEGEND = {
     "5000": "single texts of this length, as lists of Python numbers",
     "200": "single texts of this length, as lists of Python numbers",
     "tok": "many texts in a call of the transformers tokenizer, or of the package's replacement for its class",
-    "map": "`datasets.map(batched=True)`",
+    "map": "`datasets.map(batched=True)`; packages with a tokenizer for transformers also write attention masks",
     "decode": "lists of ids back to many texts",
 }
 """The meaning of each measure."""
