@@ -40,8 +40,8 @@ from trainers.language_models.training_runs import (
     RATES,
     TrainingRun,
     check_length,
-    has_diverged,
     is_finished,
+    keeps_rates,
     require_pytorch,
     train,
 )
@@ -95,7 +95,7 @@ def adapt(given: Adaptation, *, show: Callable[[str], None] = print) -> dict[str
     settings = {name: value for name, value in asdict(given).items() if name not in ("out", "resume", *RATES)}
     _check_out(given, out)
     check_settings(out, settings)
-    if not has_diverged(out / MODEL):
+    if keeps_rates(out / MODEL):
         check_settings(out / MODEL, {name: getattr(given, name) for name in RATES})
     held_out = {name: one.texts() for name, one in read_held_out(given.evaluate, text_field=given.text_field).items()}
     folder = TokenizerFolder.read(given.base)

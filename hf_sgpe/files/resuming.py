@@ -59,7 +59,7 @@ def check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
     checked.
 
     Raises:
-        SGPEError: some settings differ. The message names these settings.
+        SGPEError: some settings differ. The message names these settings, and gives their earlier values if they are short.
     """
     file = folder / SETTINGS_FILE
     if not file.exists():
@@ -69,10 +69,15 @@ def check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
     except SGPEError:
         raise SGPEError(f"{file} is damaged: remove it and the results in its folder") from None
     if different := differing(settings, kept):
+        names = ", ".join(f"{name} was {value}" if _is_short(value) else name for name, value in different.items())
         raise SGPEError(
-            f"{folder} was started with different settings ({', '.join(different)}): give the old values of these settings, "
+            f"{folder} was started with different settings ({names}): give the old values of these settings, "
             "or another folder"
         )
+
+
+def _is_short(value: Any) -> bool:
+    return isinstance(value, int | float) or (isinstance(value, str) and 0 < len(value) <= 30)
 
 
 def differing(settings: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:

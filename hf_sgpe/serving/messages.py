@@ -117,7 +117,7 @@ def well_formed_json(value: Any, param: str) -> Any:
     try:
         return _well_formed(value)
     except RecursionError:
-        raise RequestError(f"{param} is nested too deeply", param=param) from None
+        raise RequestError(f"{param} is nested too deeply: give JSON with fewer levels", param=param) from None
 
 
 def _well_formed(value: Any) -> Any:

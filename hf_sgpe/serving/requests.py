@@ -135,9 +135,9 @@ def read_json(body: bytes) -> dict[str, Any]:
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise RequestError(f"the body is not JSON ({error})") from None
     except RecursionError:
-        raise RequestError("the body is nested too deeply") from None
+        raise RequestError("the body is nested too deeply: send JSON with fewer levels") from None
     except ValueError:  # Python converts no longer texts to numbers
-        raise RequestError("the body has a number with too many digits") from None
+        raise RequestError("the body has a number with too many digits: send a shorter number") from None
     if not isinstance(record, dict):
         raise RequestError(f"the body must be a JSON object, not {kind(record)}")
     return record

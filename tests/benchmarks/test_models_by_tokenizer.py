@@ -38,8 +38,8 @@ def test_tokenizers_are_compared_and_finished_runs_kept(folder):
     assert redone == {about: run["points"][-1]["bits_per_byte"] for about, run in runs.items()}
 
     done = benchmark("models_by_tokenizer.py", "si.txt", *options, "--steps", 8, "--out", "comparison", cwd=folder, code=2)
-    why = "comparison was started with different settings (steps): give the old values of these settings, or another folder"
-    assert done.stderr == f"error: {why}\n"
+    remedy = "give the old values of these settings, or another folder"
+    assert done.stderr == f"error: comparison was started with different settings (steps was 7): {remedy}\n"
 
 
 @pytest.mark.parametrize(

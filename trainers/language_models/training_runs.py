@@ -261,7 +261,14 @@ def is_finished(out: Path) -> bool:
     return bool(_recorded(out).get(_FINISHED))
 
 
-def has_diverged(out: Path) -> bool:
+def keeps_rates(out: Path) -> bool:
+    """Return whether the run in a folder can only be resumed with the same learning rates. Other rates are possible if the
+    run diverged, or if it has neither a checkpoint nor a result.
+    """
+    return not _has_diverged(out) and (is_finished(out) or checkpoint_to_resume(out, resume=True) is not None)
+
+
+def _has_diverged(out: Path) -> bool:
     """Return whether the run in a folder diverged after its last checkpoint."""
     return bool(_recorded(out).get(_DIVERGED))
 
@@ -269,7 +276,7 @@ def has_diverged(out: Path) -> bool:
 def _has_new_rates(out: Path, made_with: Mapping[str, Any]) -> bool:
     """Return whether the run in a folder diverged, and ``made_with`` differs from its settings only in learning rates."""
     different = differing(made_with, _recorded(out))
-    return has_diverged(out) and bool(different) and set(different) <= set(RATES)
+    return _has_diverged(out) and bool(different) and set(different) <= set(RATES)
 
 
 def _recorded(out: Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ def test_results_are_not_gone_on_with_under_other_settings(tmp_path):
     check_settings(tmp_path / "new", {"steps": 5, "files": [("a", 1)]})
     keep_settings(tmp_path / "new", {"steps": 5, "files": [("a", 1)]})
     check_settings(tmp_path / "new", {"steps": 5, "files": [("a", 1)]})
-    with pytest.raises(SGPEError, match=r"different settings \(steps\)"):
+    with pytest.raises(SGPEError, match=r"different settings \(steps was 5\)"):
         check_settings(tmp_path / "new", {"steps": 6, "files": [("a", 1)]})
     assert json.loads((tmp_path / "new" / "settings.json").read_text())["steps"] == 5
     (tmp_path / "new" / "settings.json").write_text("{")
