@@ -77,7 +77,8 @@ def run(args: Arguments) -> None:
         fit_embeddings(model, tokenizer, tokenizer)
     where = str(args.tokenizer or args.model_tokenizer or args.model)
     # From a stream, read only as many rows as the steps need.
-    text = read_rows(args, tokenizer, where, most=args.steps * args.batch_size if args.streaming else None)
+    needed = args.steps * args.batch_size * state.num_processes
+    text = read_rows(args, tokenizer, where, most=needed if args.streaming else None)
     if text.validation:
         held_out["validation"] = list(map(normalized, text.validation))
     if args.keep:

@@ -22,7 +22,7 @@ from hf_sgpe.terminal.options import arguments, option
 from hf_sgpe.weights.model_loading import load_model
 from trainers.language_models.language_model import check_shape
 from trainers.language_models.run_arguments import RunArguments, fit_to_tokenizer, load_tokenizers
-from trainers.language_models.training_runs import digest_of, require_pytorch, train
+from trainers.language_models.training_runs import check_length, digest_of, require_pytorch, train
 from trainers.model_rows.token_tables import embedding_rows, fit_embeddings
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ def run(args: Arguments) -> None:
     state = PartialState()
     if own and args.model:
         model = load_model(AutoModelForSeq2SeqLM, args.model)
+        check_length(model.config, args.length, args.model)
         state.print(f"{args.model}: {fit_to_tokenizer(args, model, tokenizer, own)}", flush=True)
     else:
         model = T5ForConditionalGeneration(small_t5(tokenizer, **args.new_model()))

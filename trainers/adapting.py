@@ -8,6 +8,7 @@ stopped. If the training diverged, only the training is repeated, with the learn
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -40,8 +41,8 @@ from trainers.language_models.training_runs import (
     RATES,
     TrainingRun,
     check_length,
+    check_resumable,
     is_finished,
-    keeps_rates,
     require_pytorch,
     train,
 )
@@ -66,6 +67,8 @@ _WEIGHT, _TRAINED = 4, 12
 # Bytes for each logit: the logit, its copy in 32 bits and its gradient.
 _LOGIT = 12
 _TIMED_STEPS = 2
+# Settings of which only the last step depends, so that they may differ until it begins.
+_OF_TRAINING = (*RATES, "batch_size", "length", "parts")
 
 
 def text_options(given: Adaptation) -> TextOptions:
@@ -92,11 +95,10 @@ def adapt(given: Adaptation, *, show: Callable[[str], None] = print) -> dict[str
     given.check()
     text_options(given).check_text()
     out = Path(given.out)
-    settings = {name: value for name, value in asdict(given).items() if name not in ("out", "resume", *RATES)}
+    settings = {name: value for name, value in asdict(given).items() if name not in ("out", "resume", *_OF_TRAINING)}
     _check_out(given, out)
     check_settings(out, settings)
-    if keeps_rates(out / MODEL):
-        check_settings(out / MODEL, {name: getattr(given, name) for name in RATES})
+    check_resumable(out / MODEL, {name: getattr(given, name) for name in _OF_TRAINING})
     held_out = {name: one.texts() for name, one in read_held_out(given.evaluate, text_field=given.text_field).items()}
     folder = TokenizerFolder.read(given.base)
     _check_model(given)
@@ -226,26 +228,30 @@ def _forecast(given: Adaptation, model: PreTrainedModel, rows: TrainingRows, new
     logits = given.batch_size * given.length * len(model.get_input_embeddings().weight)
     needed = _WEIGHT * every + _TRAINED * trained + _LOGIT * logits
     on_gpu = torch.cuda.is_available()
+    if on_gpu:  # free what the earlier steps used
+        gc.collect()
+        torch.cuda.empty_cache()
     device = torch.device("cuda" if on_gpu else "cpu")
     memory = torch.cuda.mem_get_info()[0] if on_gpu else _main_memory()
     need = f"{needed / 1e9:.1f} GB for {every:,} parameters, {trained:,} of them trained"
+    remedy = "give a smaller --batch-size or --length, or --parts new-rows, and --resume"
     if needed > memory:
-        raise SGPEError(
-            f"training needs about {need}, but there are only {memory / 1e9:.1f} GB: give a smaller --batch-size "
-            "or --length, or --parts new-rows"
-        )
+        raise SGPEError(f"training needs about {need}, but there are only {memory / 1e9:.1f} GB: {remedy}")
     model.to(device)
     batch = collate([rows.rows[place] for place in range(min(given.batch_size, len(rows.rows)))])
     ids = {name: tensor.to(device) for name, tensor in batch.items()}
     began = time.perf_counter()
-    for number in range(1 + _TIMED_STEPS):
-        if number == 1:  # the first pass is slower
-            began = time.perf_counter()
-        with torch.autocast(device.type, torch.bfloat16, enabled=on_gpu):
-            model(**ids, use_cache=False).loss.backward()
-        model.zero_grad()
-        if on_gpu:
-            torch.cuda.synchronize()
+    try:
+        for number in range(1 + _TIMED_STEPS):
+            if number == 1:  # the first pass is slower
+                began = time.perf_counter()
+            with torch.autocast(device.type, torch.bfloat16, enabled=on_gpu):
+                model(**ids, use_cache=False).loss.backward()
+            model.zero_grad()
+            if on_gpu:
+                torch.cuda.synchronize()
+    except torch.cuda.OutOfMemoryError:
+        raise SGPEError(f"a step of training does not fit into the {memory / 1e9:.1f} GB of the GPU: {remedy}") from None
     minutes = (time.perf_counter() - began) / _TIMED_STEPS * given.steps / 60
     duration = f"{minutes / 60:.1f} hours" if minutes >= 90 else f"{minutes:.0f} minutes"
     duration = "a minute" if minutes < 1.5 else duration
@@ -300,7 +306,7 @@ def _train(
         rows.rows,
         collate,
         run,
-        settings={"text": rows.digest, "parts": given.parts, "rows_learning_rate": given.rows_learning_rate},
+        settings={"text": rows.digest, "length": given.length},
         parts=given.parts,
         new_rows=new_rows,
         rows_learning_rate=given.rows_learning_rate,
@@ -325,7 +331,7 @@ def _report(given: Adaptation, rows: TrainingRows, result: Mapping[str, Mapping[
     lines += [
         "",
         f"- Text: {', '.join(given.corpus)}" + (f"; {kept:.1%} of the rows from {', '.join(given.keep)}" if kept else ""),
-        f"- Measured on: {', '.join(given.evaluate) or 'a hundredth of the text, which was not trained on'}",
+        f"- Measured on: {', '.join(given.evaluate) or 'a hundredth of the text, which the training left out'}",
         f"- New tokens: {new_tokens:,}; their rows started from: {given.start}",
         f"- Training: {given.steps:,} steps of {given.batch_size} rows of {given.length} tokens; parts: {given.parts}; "
         f"learning rate {given.learning_rate:g}, of new rows {given.rows_learning_rate:g}; seed {given.seed}",

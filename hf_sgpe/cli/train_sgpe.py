@@ -28,7 +28,7 @@ class TrainSGPEOptions:
     checkpoint_every: int = option("Number of merges between checkpoints.", 20_000)
     resume: bool = option(
         "Continue from the last checkpoint in --out, if there is one. The text, --prune-freq, --min-freq and --script must "
-        "be those of the earlier run. --vocab-size may differ: the result is the same as without the earlier run.",
+        "be those of the earlier run. --vocab-size may be larger: the result is the same as without the earlier run.",
         False,
     )
     scripts: list[str] = option_list(

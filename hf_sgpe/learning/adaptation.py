@@ -69,22 +69,24 @@ class Adaptation:
         Raises:
             SGPEError: the budget is not a number, or is too small for one step.
         """
+        tokens, least = self._tokens, self.batch_size * self.length
+        if tokens < least:
+            raise SGPEError(f"--budget {self.budget}: give at least {least:,}, the number of tokens in one step")
+        return tokens // least
+
+    @property
+    def _tokens(self) -> int:
         text = self.budget.strip().lower()
         number, unit = (text[:-1], text[-1]) if text[-1:] in ("k", "m", "b") else (text, "")
         try:
-            tokens = round(float(number) * _UNITS[unit])
+            return round(float(number) * _UNITS[unit])
         except (ValueError, OverflowError):
             raise SGPEError(f"--budget {self.budget}: give a number of tokens, such as 500k, 10M or 1B") from None
-        if tokens < self.batch_size * self.length:
-            least = self.batch_size * self.length
-            raise SGPEError(f"--budget {self.budget}: give at least {least:,}, the number of tokens in one step")
-        return tokens // (self.batch_size * self.length)
 
     @property
     def start(self) -> str:
         """The method that initializes the rows of new tokens: ``distil`` or ``mean``."""
-        enough = self.steps * self.batch_size * self.length >= _LEAST_TO_DISTIL
-        return self.init or ("distil" if enough else "mean")
+        return self.init or ("distil" if self._tokens >= _LEAST_TO_DISTIL else "mean")
 
     def check(self) -> None:
         """Check the options, before any file is read.

@@ -138,7 +138,9 @@ def test_after_a_training_that_diverged_only_the_training_starts_again(given, un
         adapt(Adaptation(**given, learning_rate=2e-4), show=lambda _: None)
     monkeypatch.undo()
     assert (out / "model" / "checkpoint-3").exists()
-    with pytest.raises(SGPEError, match=r"different settings \(length was \d+\)"):
+    with pytest.raises(
+        SGPEError, match=r"different settings \(length was \d+, text\)|different settings \(length was \d+\)"
+    ):
         adapt(Adaptation(**given | {"length": 16}, resume=True), show=lambda _: None)
     lines = []
     assert adapt(Adaptation(**given, resume=True), show=lines.append) == uninterrupted[1]
@@ -164,8 +166,12 @@ def test_a_training_that_diverges_leaves_no_model(given, uninterrupted, tmp_path
 
 def test_a_training_that_does_not_fit_is_refused(given, monkeypatch):
     monkeypatch.setattr(adapting, "_LOGIT", 10**15)
-    with pytest.raises(SGPEError, match="give a smaller --batch-size or --length, or --parts new-rows"):
+    with pytest.raises(SGPEError, match="give a smaller --batch-size or --length, or --parts new-rows, and --resume"):
         adapt(Adaptation(**given), show=lambda _: None)
+    monkeypatch.undo()
+    lines = []
+    adapt(Adaptation(**given | {"batch_size": 1}, resume=True), show=lines.append)
+    assert sum("already there" in line for line in lines) == 2
 
 
 @pytest.mark.parametrize(("budget", "steps"), [("10M", 1220), ("1.5b", 183_105), ("8192", 1), ("20k", 2)])

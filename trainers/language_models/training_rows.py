@@ -122,7 +122,7 @@ def read_rows(
     if not options.keep:
         return text
     share = options.share_to_keep()
-    count = round(len(text.rows) * share / (1 - share))
+    count = max(1, round(len(text.rows) * share / (1 - share)))
     others = replace(options, corpus=options.keep, dataset=None, validation_share=None)
     kept = _rows_of(others, tokenizer, where, count)
     few = kept.rows if len(kept.rows) <= count else _first(kept.rows, count)

@@ -123,7 +123,8 @@ def train(
 
     out, steps, learning_rate = run.out, run.steps, run.learning_rate or 5e-5
     numbers = {"steps": steps, "batch_size": run.batch_size, "learning_rate": learning_rate, "seed": run.seed}
-    made_with = {"tokenizer": digest(tokenizer), **numbers, **(settings or {})}
+    trained = {"parts": parts, "rows_learning_rate": rows_learning_rate}
+    made_with = {"tokenizer": digest(tokenizer), **numbers, **trained, **(settings or {})}
     checkpoint = checkpoint_to_resume(out, resume=run.resume)
     starts_again = checkpoint is not None and _has_new_rates(out, made_with)
     checkpoint = None if starts_again else checkpoint
@@ -149,7 +150,7 @@ def train(
         if not finished:
             keep_settings(out, made_with)
     on_gpu = torch.cuda.is_available()
-    use_cache = model.config.use_cache
+    use_cache = getattr(model.config, "use_cache", None)  # the configuration of a model with images has none
     arguments = TrainingArguments(
         output_dir=str(out),
         max_steps=steps,
@@ -187,7 +188,10 @@ def train(
         else:
             with _divergence_named(trainer, learning_rate, rows_learning_rate):
                 trainer.train(resume_from_checkpoint=checkpoint and str(checkpoint))
-        model.config.use_cache = use_cache  # the Trainer sets it to False
+        if use_cache is None:
+            model.config.__dict__.pop("use_cache", None)
+        else:
+            model.config.use_cache = use_cache  # the Trainer sets it to False
         if trainer.is_world_process_zero():
             with atomic_directory(out) as folder:
                 model.save_pretrained(folder)
@@ -261,11 +265,16 @@ def is_finished(out: Path) -> bool:
     return bool(_recorded(out).get(_FINISHED))
 
 
-def keeps_rates(out: Path) -> bool:
-    """Return whether the run in a folder can only be resumed with the same learning rates. Other rates are possible if the
-    run diverged, or if it has neither a checkpoint nor a result.
+def check_resumable(out: Path, settings: Mapping[str, Any]) -> None:
+    """Check that the run in a folder, if there is one, can be resumed with ``settings``. If the run diverged, its learning
+    rates may differ. If it has neither a checkpoint nor a result, all settings may differ.
+
+    Raises:
+        SGPEError: some settings differ that must not. The message names these settings.
     """
-    return not _has_diverged(out) and (is_finished(out) or checkpoint_to_resume(out, resume=True) is not None)
+    if is_finished(out) or checkpoint_to_resume(out, resume=True) is not None:
+        diverged = _has_diverged(out)
+        check_settings(out, {name: value for name, value in settings.items() if not (diverged and name in RATES)})
 
 
 def _has_diverged(out: Path) -> bool:

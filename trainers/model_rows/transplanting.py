@@ -31,6 +31,7 @@ from hf_sgpe.terminal.progress import without_remarks
 from hf_sgpe.weights.model_loading import auto_class, load_tokenizer
 from hf_sgpe.weights.safetensors_files import (
     INDEX_FILE,
+    WEIGHTS_FILE,
     Made,
     ModelSize,
     Stored,
@@ -182,7 +183,8 @@ def transplant(
             ours = {name: one for name, one in made.items() if tensors[name].file == file}
             rewrite(file, temporary / file.name, ours)
         grown = sum(one.size - tensors[name].size for name, one in made.items())
-        _copy_others(folder, temporary, grown=grown if len(weight_files(folder)) > 1 else None)
+        has_index = [file.name for file in weight_files(folder)] != [WEIGHTS_FILE]
+        _copy_others(folder, temporary, grown=grown if has_index else None)
         new.write(temporary)
         per_layer = next((made[name].shape[0] for name in tables if "embed_tokens_per_layer" in name), None)
         _write(temporary / _CONFIG, _with_rows(config, row_map, new_tokenizer, present, per_layer))

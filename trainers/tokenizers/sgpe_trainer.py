@@ -94,7 +94,7 @@ class SGPETrainer:
         files with which ``AutoTokenizer`` loads the tokenizer without this package.
 
         A run that was killed can be resumed from its last checkpoint. The resumed run writes the same files as an
-        uninterrupted run, even if its ``vocab_size`` differs from that of the earlier run.
+        uninterrupted run, even if its ``vocab_size`` is larger than that of the earlier run.
 
         Args:
             files: As in `TokenizerTrainer.count`. (The document uses ``.jsonl``.)

@@ -81,6 +81,10 @@ def test_text_to_keep_follows_in_its_share(folder, lm_tokenizer):
             assert found.digest != alone.digest
 
 
+def test_a_small_share_of_text_to_keep_is_at_least_one_row(folder, lm_tokenizer):
+    assert read(folder, lm_tokenizer, "si.txt", keep=["en.txt"], keep_share=1e-9).kept == 1
+
+
 @pytest.mark.parametrize(
     ("names", "options", "message"),
     [

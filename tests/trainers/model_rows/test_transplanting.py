@@ -22,6 +22,18 @@ from trainers.model_rows.token_tables import fit_embeddings  # noqa: E402
 from trainers.model_rows.transplanting import transplant  # noqa: E402
 
 
+def test_an_index_with_a_single_shard_keeps_its_form(tokenizer_folders, tmp_path):
+    model = saved_model("gpt2", tokenizer_folders / "old", tmp_path / "model")
+    shard = "model-00001-of-00001.safetensors"
+    (model / "model.safetensors").rename(model / shard)
+    index = {"metadata": {"total_size": 0}, "weight_map": dict.fromkeys(tensors_of(model), shard)}
+    (model / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+    out = tmp_path / "out"
+    transplant(model, tokenizer_folders / "extended", out)
+    assert sorted(file.name for file in out.glob("model*")) == [shard, "model.safetensors.index.json"]
+    assert tensors_of(out).keys() == tensors_of(model).keys()
+
+
 @pytest.mark.parametrize("to", ["extended", "own"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_but_new_rows_is_the_same_bit_for_bit(kind, to, tokenizer_folders, tmp_path):

@@ -2,14 +2,15 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from support.command import hf_sgpe
 
 from hf_sgpe import SGPEError, TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.evaluation.fairness import gini
-from trainers import train_balanced
-from trainers.tokenizers.balancing import Trial
+from trainers import Corpus, train_balanced
+from trainers.tokenizers.balancing import Trial, balance_corpus
 
 pytestmark = pytest.mark.kernels
 
@@ -147,6 +148,15 @@ def test_what_cannot_be_balanced(counts, held_out, config, change, options, mess
 def test_gini_and_parity_of_a_trial():
     trial = Trial({}, {"a": 1, "b": 3}, {"a": 1, "b": 3})
     assert (trial.gini, trial.parity, trial.total) == (gini([1, 3]), 3, 4)
+
+
+def test_a_weight_can_be_given_by_the_path_of_its_file(tmp_path, lines, config):
+    for code in CODES:
+        (tmp_path / f"{code}.txt").write_text("\n".join(lines[code][:240]), encoding="utf-8")
+        (tmp_path / f"held-{code}.txt").write_text("\n".join(lines[code][240:]), encoding="utf-8")
+    corpus, held_out = (Corpus.of([tmp_path / f"{kind}{code}.txt" for code in CODES]) for kind in ("", "held-"))
+    found = balance_corpus(corpus, held_out, replace(config, weights={str(tmp_path / "hi.txt"): 3}), price=0.1)
+    assert found.trials[0].weights == {"si.txt": 1, "hi.txt": 3, "en.txt": 1}
 
 
 def test_on_the_command_line(tmp_path, lines):
