@@ -174,6 +174,14 @@ def test_the_name_of_a_special_token_stops_at_the_token_and_at_its_text(chatty):
             assert "".join(piece.text for piece in generator.pieces([65], options)) == "a"
 
 
+def test_the_text_of_a_mark_stops_at_the_mark():
+    generator = TextGenerator(BYTEWISE, Parrot(b"a<b", vocab_size=256))
+    options = GenerationOptions(stop="<")
+    *pieces, last = generator.pieces([65], options, marks={ord("<"): "<"})
+    assert [piece.text for piece in pieces] == ["a"]
+    assert (last.generated, last.finish_reason, last.marks) == (1, "stop", ())
+
+
 def test_a_stop_text_counts_only_after_the_least_number_of_tokens():
     generator = TextGenerator(BYTEWISE, Parrot(b"a<>b<>c"))
     for least, text in ((0, "a"), (2, "a"), (3, "a<>b"), (5, "a<>b"), (6, "a<>b<>c")):
