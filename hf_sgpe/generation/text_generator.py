@@ -162,8 +162,6 @@ class TextGenerator:
         if not count:
             return self._stream(ids, options, continues=self._has_text(ids))
         kept, taken = ids[:-count], ids[-count:]
-        # Tokens of the prompt that the model chose again are not part of the answer.
-        options = replace(options, max_new_tokens=options.max_new_tokens + count)
         continues = self._has_text(kept)
         again = sum(map(len, self.tokenizer.decode_stream(taken, continues=continues)))
         return self._stream(kept, options, Healing(self._healer, taken), again, continues=continues)
@@ -352,7 +350,7 @@ class TextGenerator:
         self,
         ids: list[int],
         options: GenerationOptions,
-        watch: Watch | None = None,
+        healing: Healing | None = None,
         again: int = 0,
         *,
         continues: bool = False,
@@ -361,12 +359,17 @@ class TextGenerator:
         the end of the prompt and are left out.
         """
         options = self._with_special_stops(options)
-        tokens = self._counted(self.engine.generate(ids, options, watch=watch), len(ids))
+        if healing is None:
+            tokens = self.engine.generate(ids, options)
+        else:
+            with_taken = replace(options, max_new_tokens=options.max_new_tokens + len(healing.taken))
+            tokens = healing.at_most(self.engine.generate(ids, with_taken, watch=healing), options.max_new_tokens)
+        counted = self._counted(tokens, len(ids))
 
         def is_due() -> bool:
             return self.progress is None or self.progress.tokens > options.min_new_tokens
 
-        pieces = until_stop(without_beginning(self._pieces(tokens, options, continues), again), options.stop, is_due)
+        pieces = until_stop(without_beginning(self._pieces(counted, options, continues), again), options.stop, is_due)
         return whole_letters(pieces) if options.whole_syllables else pieces
 
     def _with_special_stops(self, options: GenerationOptions, marks: Mapping[int, str] | None = None) -> GenerationOptions:
