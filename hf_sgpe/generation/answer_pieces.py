@@ -86,5 +86,6 @@ def answer_pieces(
         yield Piece(text, generated, tokens=tuple(begun), marks=tuple(passed), reused=reused())
     ran_out = not is_cut and generated >= options.max_new_tokens
     finish_reason: Literal["stop", "length"] = "length" if ran_out else "stop"
-    rest = ((), ()) if is_cut else (tuple(placed), tuple(marked))
-    yield Piece("", generated, finish_reason, *rest, reused=reused())
+    rest = () if is_cut else tuple(placed)
+    passed = [mark for mark in marked if mark.place <= shown]  # without marks inside a stop text
+    yield Piece("", generated, finish_reason, rest, tuple(passed), reused=reused())

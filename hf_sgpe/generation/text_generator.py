@@ -162,8 +162,6 @@ class TextGenerator:
         if not count:
             return self._stream(ids, options, continues=self._has_text(ids))
         kept, taken = ids[:-count], ids[-count:]
-        # Tokens of the prompt that the model chose again are not part of the answer.
-        options = replace(options, max_new_tokens=options.max_new_tokens + count)
         continues = self._has_text(kept)
         again = sum(map(len, self.tokenizer.decode_stream(taken, continues=continues)))
         return self._stream(kept, options, Healing(self._healer, taken), again, continues=continues)
@@ -214,21 +212,23 @@ class TextGenerator:
             is_over: Function that is called before each token. The answer ends when the function returns True.
             is_message: Whether the answer is a message, and not the continuation of a text. In a message, the leading space
                 that the tokenizer puts before a text is removed.
-            marks: Texts of the control tokens that are reported in `Piece.marks` and not shown in the text, keyed by id.
+            marks: Texts of the control tokens that are reported in `Piece.marks` and not shown in the text, keyed by id. If
+                such a text is one of the stop texts, this token also ends the answer.
             watch: See `Engine.generate`. With a watch, the text of the answer consists of exactly the bytes of its tokens.
 
         Raises:
             SGPEError: the prompt is empty or too long, or has an id beyond the model's vocabulary. This is checked before
                 the model runs.
         """
-        options, prompt = self._with_special_stops(options or GenerationOptions()), list(ids)
+        marks = marks or {}
+        options, prompt = self._with_special_stops(options or GenerationOptions(), marks), list(ids)
         generate = self.engine.generate if top is None else partial(self.engine.generate_scored, top=top)
         generate = partial(generate, watch=watch) if watch else generate
         tokens: Iterator[int | ScoredToken] = generate(prompt, options)
         if self.engine.context_length is not None:
             options = options.with_at_most(self.engine.context_length - len(prompt))
         continues = watch is not None or (not is_message and self._has_text(prompt))
-        return self._answer(tokens, options, is_over, continues, marks or {})
+        return self._answer(tokens, options, is_over, continues, marks)
 
     def pieces_with_prompt(
         self,
@@ -350,7 +350,7 @@ class TextGenerator:
         self,
         ids: list[int],
         options: GenerationOptions,
-        watch: Watch | None = None,
+        healing: Healing | None = None,
         again: int = 0,
         *,
         continues: bool = False,
@@ -359,19 +359,24 @@ class TextGenerator:
         the end of the prompt and are left out.
         """
         options = self._with_special_stops(options)
-        tokens = self._counted(self.engine.generate(ids, options, watch=watch), len(ids))
+        if healing is None:
+            tokens = self.engine.generate(ids, options)
+        else:
+            with_taken = replace(options, max_new_tokens=options.max_new_tokens + len(healing.taken))
+            tokens = healing.at_most(self.engine.generate(ids, with_taken, watch=healing), options.max_new_tokens)
+        counted = self._counted(tokens, len(ids))
 
         def is_due() -> bool:
             return self.progress is None or self.progress.tokens > options.min_new_tokens
 
-        pieces = until_stop(without_beginning(self._pieces(tokens, options, continues), again), options.stop, is_due)
+        pieces = until_stop(without_beginning(self._pieces(counted, options, continues), again), options.stop, is_due)
         return whole_letters(pieces) if options.whole_syllables else pieces
 
-    def _with_special_stops(self, options: GenerationOptions) -> GenerationOptions:
-        """Return options that also stop at each special token whose text is one of the stop texts. Otherwise such a stop
-        text would not be found, because answers do not contain the text of special tokens.
+    def _with_special_stops(self, options: GenerationOptions, marks: Mapping[int, str] | None = None) -> GenerationOptions:
+        """Return options that also stop at each special token and each mark whose text is one of the stop texts. Otherwise
+        such a stop text would not be found, because answers do not contain the text of these tokens.
         """
-        special = self.tokenizer.special_tokens
+        special = {**self.tokenizer.special_tokens, **{text: id for id, text in (marks or {}).items()}}
         ids = tuple(special[text] for text in options.stop if text in special)
         return replace(options, stop_ids=(*options.stop_ids, *ids)) if ids else options
 

@@ -12,7 +12,8 @@ Source: Lundberg, "The Art of Prompt Design: Prompt Boundaries and Token Healing
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 
 import numpy as np
 
@@ -71,9 +72,13 @@ class Healing:
 
     Args:
         taken: The removed tokens, at least one.
+
+    Attributes:
+        taken: The removed tokens.
     """
 
     def __init__(self, healer: Healer, taken: Sequence[int]) -> None:
+        self.taken = taken
         self._healer = healer
         self._left = list(taken)
 
@@ -90,6 +95,20 @@ class Healing:
         masked = np.full_like(logits, -np.inf)
         masked[allowed] = logits[allowed]
         return masked
+
+    def at_most(self, ids: Iterator[int], tokens: int) -> Iterator[int]:
+        """Yield the first tokens of an answer: the removed tokens that the model chose again, and ``tokens`` tokens more."""
+        left = list(self.taken)
+        with closing(ids):  # type: ignore[type-var]
+            for id in ids:
+                if left and id == left[0]:
+                    left.pop(0)
+                else:  # its text ends after the prompt
+                    left.clear()
+                    tokens -= 1
+                yield id
+                if not tokens:
+                    return
 
 
 def _is_inside(token: bytes) -> bool:

@@ -131,6 +131,16 @@ def test_the_same_seed_gives_the_same_tokens(engine, talking, prompts):
     assert any(other != first for other in others)
 
 
+def test_an_answer_without_a_seed_does_not_depend_on_earlier_seeds(engine, talking, prompts):
+    ids = talking.encode(prompts[0])
+    options = GenerationOptions(max_new_tokens=20, top_p=1.0, temperature=1.5, ignore_eos=True)
+    answers = set()
+    for _ in range(3):
+        list(engine.generate(ids, replace(options, seed=7)))
+        answers.add(tuple(engine.generate(ids, options)))
+    assert len(answers) == 3
+
+
 def test_it_stops_at_ids_and_where_it_is_asked_to(engine, talking, prompts):
     # Training is not the same to the last bit on every machine, so a prompt may be answered shortly.
     answers = ((ids, list(engine.generate(ids, GREEDY))) for ids in map(talking.encode, prompts))

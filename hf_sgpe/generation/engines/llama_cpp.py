@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
@@ -233,8 +232,7 @@ def _sampler(options: GenerationOptions, tokens: int, vocab_size: int) -> Iterat
             steps.append(llama_cpp.llama_sampler_init_top_p(options.top_p, 1))
         if options.min_p > 0:
             steps.append(llama_cpp.llama_sampler_init_min_p(options.min_p, 1))
-        seed = secrets.randbits(32) if options.seed is None else options.seed
-        steps.append(llama_cpp.llama_sampler_init_dist(seed))
+        steps.append(llama_cpp.llama_sampler_init_dist(options.seed_or_random()))
     for step in steps:
         llama_cpp.llama_sampler_chain_add(chain, step)
     try:

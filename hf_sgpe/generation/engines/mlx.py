@@ -108,8 +108,7 @@ class MLXEngine(Engine):
         cache, self.reused = self._prefixes.take(ids) if self._prefixes.most else (None, 0)
         if cache is None:
             cache = make_prompt_cache(self._model)
-        if options.seed is not None:
-            mx.random.seed(options.seed)
+        mx.random.seed(options.seed_or_random())
         steps = generate_step(
             mx.array(ids[self.reused :]),
             self._model,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from math import inf
@@ -47,7 +48,8 @@ class GenerationOptions:
         repetition_penalty: Positive logits are divided by this number, and negative logits are multiplied by this number; 1
             changes nothing.
         seed: With the same seed, engine, machine and version, the tokens are the same. None means a random seed. On
-            transformers, OpenVINO and MLX, this number seeds the engine's global random number generator.
+            transformers, OpenVINO and MLX, the seed is given to the engine's global random number generator. So the tokens
+            may differ if two models generate at the same time.
         stop: Texts that end the answer. They are not part of the answer. If a special token has such a text, this token also
             ends the answer.
         stop_ids: Tokens that end the answer, in addition to the stop tokens of the model's configuration.
@@ -144,6 +146,10 @@ class GenerationOptions:
     def is_greedy(self) -> bool:
         """True if the most probable token is always chosen."""
         return self.temperature < 1e-6
+
+    def seed_or_random(self) -> int:
+        """Return the seed, or a new random seed if there is none."""
+        return secrets.randbelow((1 << 32) - 1) if self.seed is None else self.seed
 
     def with_at_most(self, tokens: int) -> GenerationOptions:
         """Return these options, with ``max_new_tokens`` lowered to ``tokens`` if it is greater."""

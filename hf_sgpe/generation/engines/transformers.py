@@ -209,8 +209,7 @@ class TransformersEngine(Engine):
         }
         if not options.is_greedy:
             config |= {name: getattr(options, name) for name in ("temperature", "top_p", "top_k", "min_p")}
-            if options.seed is not None:
-                torch.manual_seed(options.seed)
+            torch.manual_seed(options.seed_or_random())
 
         def broken_off(rows: torch.Tensor, scores: Any, **_: Any) -> torch.Tensor:
             return torch.full((len(rows),), is_over is not None and is_over.is_set(), device=rows.device)

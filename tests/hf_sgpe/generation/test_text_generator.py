@@ -174,6 +174,22 @@ def test_the_name_of_a_special_token_stops_at_the_token_and_at_its_text(chatty):
             assert "".join(piece.text for piece in generator.pieces([65], options)) == "a"
 
 
+def test_the_text_of_a_mark_stops_at_the_mark():
+    generator = TextGenerator(BYTEWISE, Parrot(b"a<b", vocab_size=256))
+    options = GenerationOptions(stop="<")
+    *pieces, last = generator.pieces([65], options, marks={ord("<"): "<"})
+    assert [piece.text for piece in pieces] == ["a"]
+    assert (last.generated, last.finish_reason, last.marks) == (1, "stop", ())
+
+
+@pytest.mark.parametrize(("answer", "places"), [(b"a<<END", [1, 1]), (b"<aEN<D", [0]), (b"<END", [0]), (b"a<", [1])])
+def test_marks_before_a_stop_text_are_reported(answer, places):
+    generator = TextGenerator(BYTEWISE, Parrot(answer, vocab_size=256))
+    pieces = list(generator.pieces([65], GenerationOptions(stop="END"), marks={ord("<"): "<"}))
+    assert "".join(piece.text for piece in pieces) == "a" * answer.count(b"a")
+    assert [mark.place for piece in pieces for mark in piece.marks] == places
+
+
 def test_a_stop_text_counts_only_after_the_least_number_of_tokens():
     generator = TextGenerator(BYTEWISE, Parrot(b"a<>b<>c"))
     for least, text in ((0, "a"), (2, "a"), (3, "a<>b"), (5, "a<>b"), (6, "a<>b<>c")):

@@ -44,8 +44,7 @@ GREEDY = GenerationOptions(max_new_tokens=3, temperature=0, heal=True)
 def test_the_model_may_finish_a_word_by_a_longer_token():
     tokenizer = merging(*STRING)
     generator = TextGenerator(tokenizer, wanting(tokenizer, (b"a", b" string"), (b" string", b"s")))
-    assert generator.generate("a str", GREEDY) == "ingszz"
-    # Three tokens follow the prompt, however many it took to write its end again.
+    assert generator.generate("a str", GREEDY) == "ingsz"
     assert generator.generate("a str", GenerationOptions(max_new_tokens=3, temperature=0)) == "zzz"
     assert generator.engine.asked == [[ord("a")], tokenizer.encode("a str")]
 
@@ -60,19 +59,18 @@ def test_several_tokens_are_taken_back_one_after_another():
     tokenizer = merging(b" s", b"tr", b"tra", b" stra", b" stray")
     assert tokenizer.encode("a str") == [ord("a"), tokenizer.vocab[b" s"], tokenizer.vocab[b"tr"]]
     for pairs, answer in {
-        ((b"a", b" stray"),): "ayzzz",
-        ((b"a", b" s"), (b" s", b"tra")): "azzz",
+        ((b"a", b" stray"),): "ayzz",  # three tokens reach beyond the prompt
+        ((b"a", b" s"), (b" s", b"tra")): "azz",
         ((b"a", b" s"), (b" s", b"tr")): "zzz",
         ((b"a", b"y"), (b" s", b"y"), (b"tr", b"y")): "yzz",  # what does not go on from the prompt is not chosen
     }.items():
-        healed = TextGenerator(tokenizer, wanting(tokenizer, *pairs)).generate("a str", GREEDY)
-        assert healed[:3] == answer[:3]
+        assert TextGenerator(tokenizer, wanting(tokenizer, *pairs)).generate("a str", GREEDY) == answer
 
 
 def test_a_space_at_the_end_is_healed():
     tokenizer = merging(b" b")
     generator = TextGenerator(tokenizer, wanting(tokenizer, (b"a", b" b")))
-    assert generator.generate("a ", GREEDY) == "bzzz"
+    assert generator.generate("a ", GREEDY) == "bzz"
     assert generator.generate("a ", GenerationOptions(max_new_tokens=3, temperature=0)) == "zzz"
 
 
@@ -91,13 +89,13 @@ def test_what_is_taken_back_begins_with_a_whole_character():
     assert Healer(tokenizer.vocab).taken_back(ids) == 3
     answer = TextGenerator(tokenizer, wanting(tokenizer, (si[:1], si[1:4]))).generate("aක", GREEDY)
     # The model has chosen half a character to follow, and none of the prompt's is in it.
-    assert answer == "\ufffdzzzz"
+    assert answer == "\ufffdzz"
 
 
 def test_batches_are_healed_one_by_one():
     tokenizer = merging(*STRING)
     generator = TextGenerator(tokenizer, wanting(tokenizer, (b"a", b" string")))
-    assert generator.generate_batch(["a str", "b", "a st"], GREEDY) == ["ingzzz", "zzz", "ringzzz"]
+    assert generator.generate_batch(["a str", "b", "a st"], GREEDY) == ["ingzz", "zzz", "ringzz"]
 
 
 def test_texts_that_stop_are_looked_for_behind_the_prompt():

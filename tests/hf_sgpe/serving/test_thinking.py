@@ -57,6 +57,15 @@ def test_reasoning_has_a_field_of_its_own(place, answer, marks):
         assert text == answer  # a completion is the text as it is
 
 
+@pytest.mark.parametrize("marks", TOKENIZERS)
+def test_an_answer_ends_where_the_reasoning_ends_if_its_mark_is_a_stop_text(marks):
+    served = served_with("inside", marks, answer="Hm</think>Well.")
+    asked = read_chat({"messages": HELLO, "stop": "</think>"}, served)
+    pieces = [*asked.reading(served.generator.pieces(asked.prompts[0], asked.options, marks=asked.marks), str)]
+    assert ("".join(p.reasoning for p in pieces), "".join(p.text for p in pieces)) == ("Hm", "")
+    assert pieces[-1].finish_reason == "stop"
+
+
 def thinking_model(marks, share):
     """A random model that begins and ends its reasoning now and then."""
     tokenizer = TOKENIZERS[marks]

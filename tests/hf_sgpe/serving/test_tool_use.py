@@ -75,6 +75,13 @@ def test_a_call_in_the_text_of_ordinary_tokens_is_text_and_an_answer_without_cal
     assert not any(piece.calls for piece in pieces)
 
 
+def test_a_stop_text_after_a_call_leaves_complete_arguments():
+    served = served_with("glm", "<tool_call>add\n<arg_key>a</arg_key>\n<arg_value>1</arg_value></tool_call>END")
+    asked = read_chat({"messages": HELLO, "tools": [TOOL], "stop": "END"}, served)
+    pieces = asked.reading(served.generator.pieces(asked.prompts[0], asked.options, marks=asked.marks), str)
+    assert "".join(call.arguments for piece in pieces for call in piece.calls) == '{"a": 1}'
+
+
 @pytest.mark.parametrize("style", ANSWERS)
 def test_the_template_gets_tools_calls_and_results(style):
     served = served_with(style)
