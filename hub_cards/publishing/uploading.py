@@ -124,7 +124,7 @@ def push(
 
     Raises:
         SGPEError: the folder has no valid tokenizer, has the card of another tokenizer, or has a link to a file outside the
-            folder; the model's weights are incomplete, or have fewer rows than the tokenizer has ids; the Hub refused a
+            folder; the model's weights are incomplete, or have fewer rows than the tokenizer needs; the Hub refused a
             request; or the connection failed. The commit is made as a whole or not at all.
     """
     from huggingface_hub import CommitOperationAdd, HfApi
@@ -268,14 +268,13 @@ def _modules(settings: Mapping[str, Any], *classes: str) -> Iterator[str]:
 
 
 def _check_rows(folder: Path, tokenizer: object) -> None:
-    """Check that the embedding of the folder's model has a row for each id of the tokenizer."""
+    """Check that the embedding of the folder's model has the rows that its tokenizer needs."""
     rows = model_rows(read_json(folder / MODEL_CONFIG_FILE))
     if rows is None or not isinstance(tokenizer, BPETokenizer):
         return
-    last = max(tokenizer.get_vocab().values())
-    if last >= rows:
+    if (needed := tokenizer.rows_needed) > rows:
         raise SGPEError(
-            f"{folder}: the tokenizer has the id {last:,}, but the model has only {rows:,} rows: "
+            f"{folder}: the tokenizer has the id {needed - 1:,}, but the model has only {rows:,} rows: "
             f"add rows with hf-sgpe transplant, or publish the tokenizer from a folder without the model"
         )
 
