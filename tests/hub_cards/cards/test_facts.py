@@ -1,9 +1,11 @@
 """What a card tells of a tokenizer without measuring it."""
 
 import pytest
+from support.sentencepiece_like import content
 from support.small_tokenizers import with_parts
 
 from hf_sgpe import BPETokenizer, TrainingConfig, WordCounts, train_from_counts
+from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.vocabulary.trimming import trimmed
 from hub_cards import compare, write_card
 from hub_cards.cards.facts import Facts
@@ -61,6 +63,13 @@ def test_parts_of_special_tokens_and_lengths_are_told(tokenizer):
     assert "Parts of special tokens" not in facts(chatty)
     chatty = with_parts(chatty, model_max_length=8192)
     assert facts(chatty)["Longest input"] == "8,192 tokens (`model_max_length`)"
+
+
+def test_steps_before_a_normalization_are_named(sample):
+    tokenizer = BPETokenizer.of(tokenizer_json.from_dict(content(sample["en"].splitlines()[:40], normalization="NFKC")))
+    facts = Facts(tokenizer)
+    assert dict(facts.table())["Normalization"].startswith("NFKC and Replace; then U+2581 becomes a space")
+    assert "Decoding returns the normalized text, whatever the form of the encoded text." in facts.limits("x")
 
 
 @pytest.mark.parametrize(
