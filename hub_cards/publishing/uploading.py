@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
@@ -123,9 +124,9 @@ def push(
             is checked but not compared.
 
     Raises:
-        SGPEError: the folder has no valid tokenizer, has the card of another tokenizer, or has a link to a file outside the
-            folder; the model's weights are incomplete, or have fewer rows than the tokenizer needs; the Hub refused a
-            request; or the connection failed. The commit is made as a whole or not at all.
+        SGPEError: the folder has no valid tokenizer or no ``tokenizer.json``, has the card of another tokenizer, or has a
+            link to a file outside the folder; the model's weights are incomplete, or have fewer rows than the tokenizer
+            needs; the Hub refused a request; or the connection failed. The commit is made as a whole or not at all.
     """
     from huggingface_hub import CommitOperationAdd, HfApi
 
@@ -205,6 +206,12 @@ def _sort(folder: Path) -> tuple[list[str], tuple[str, ...]]:
     if adapter := why_no_model(folder):
         raise SGPEError(f"{folder} has no model{adapter}")
     tokenizer = load(folder)
+    if not (folder / TOKENIZER_FILE).is_file():
+        name = quote(str(folder))
+        raise SGPEError(
+            f"{folder} has a tokenizer but no {TOKENIZER_FILE}, which push needs: write this file with "
+            f"hf-sgpe export {name} --out NEW-FOLDER, and copy the files of NEW-FOLDER into {name}"
+        )
     card = folder / CARD_FILE
     if card.is_file() and is_of_another(card.read_text(encoding="utf-8", errors="replace"), tokenizer):
         raise SGPEError(f"{card}: this card was written for another tokenizer: write a new card with hf-sgpe card")
