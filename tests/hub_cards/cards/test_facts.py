@@ -42,6 +42,22 @@ def test_a_trimmed_tokenizer_says_what_was_removed(tokenizer, plain):
     assert not any("needs a removed token" in limit for limit in Facts(plain).limits("x"))
 
 
+@pytest.mark.parametrize(
+    ("ids", "kept"),
+    [
+        ("keep", "every old token that was not removed keeps its id"),
+        ("compact", "some tokens were removed, and the others were renumbered"),
+    ],
+)
+def test_a_card_does_not_claim_the_ids_of_removed_tokens(tokenizer, tmp_path, ids, kept):
+    BPETokenizer.of(trimmed(tokenizer.data, ["tamil"], ids=ids).tokenizer).save(tmp_path / "base")
+    config = ExtensionConfig(["khmer"], new_tokens=20, reuse_ids=ids == "keep")
+    TokenizerExtender(config).extend(tmp_path / "base", text="សួស្តី ពិភពលោក " * 9).save_pretrained(tmp_path / "out")
+    facts = Facts(BPETokenizer.from_pretrained(tmp_path / "out"))
+    assert facts.summary.endswith(f"It extends `base`: {kept}.")
+    assert "so all other text that needs no removed token keeps its tokens." in facts.making()[0]
+
+
 def test_parts_of_special_tokens_and_lengths_are_told(tokenizer):
     def facts(tokenizer):
         return dict(Facts(tokenizer).table())
