@@ -133,7 +133,7 @@ def _check_model(given: Adaptation) -> None:
     from transformers import AutoConfig
 
     try:
-        config = AutoConfig.from_pretrained(given.base)
+        config = AutoConfig.from_pretrained(given.base, trust_remote_code=False)
     except (OSError, ValueError):
         raise SGPEError(f"{given.base} has no model: give a folder or repository with config.json and weights") from None
     check_length(config, given.length, given.base)

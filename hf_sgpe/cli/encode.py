@@ -64,7 +64,7 @@ def encode(given: EncodeOptions, as_json: Json = False) -> None:
     for line in [_text_of(given.file)] if given.file else well_formed(texts) if texts else stdin_lines():
         ids = loaded.encode(line, add_special_tokens=given.add_special_tokens, allowed_special=given.special)
         if as_json:
-            tokens = [loaded.decode([id]) for id in ids]
+            tokens = [loaded.token_bytes(id).decode(errors="replace") for id in ids]
             print(json.dumps({"text": line, "ids": ids, "tokens": tokens}, ensure_ascii=False))
         else:
             print(*ids)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
 
-from hf_sgpe.evaluation.measurable import Measurable, measurable
+from hf_sgpe.evaluation.measurable import Measurable
 from hf_sgpe.tokenizer import BPETokenizer
 
 # Number of lines in a batch: enough lines to keep threads busy, but few enough to need little memory.
@@ -98,9 +98,12 @@ def _rows(tokenizer: BPETokenizer | Measurable, batch: list[str]) -> Iterator[li
 
 
 def _around(tokenizer: BPETokenizer | Measurable, line: str, place: int) -> list[tuple[str, int]]:
-    ids, ends = measurable(tokenizer).encode(line)
+    shown = slice(max(place - _BEFORE, 0), place + _AFTER)
+    if isinstance(tokenizer, BPETokenizer):  # it may normalize the line, so its tokens need not be parts of the line
+        return [(tokenizer.token_bytes(id).decode(errors="replace"), id) for id in tokenizer.encode(line)[shown]]
+    ids, ends = tokenizer.encode(line)
     encoded = line.encode(errors="replace")
-    tokens = [
-        (encoded[start:end].decode(errors="replace"), id) for start, end, id in zip([0, *ends], ends, ids, strict=False)
+    return [
+        (encoded[start:end].decode(errors="replace"), id)
+        for start, end, id in list(zip([0, *ends], ends, ids, strict=False))[shown]
     ]
-    return tokens[max(place - _BEFORE, 0) : place + _AFTER]

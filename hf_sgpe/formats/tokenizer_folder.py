@@ -220,7 +220,7 @@ def _of_its_class(folder: Path, settings: Mapping[str, Any], data: TokenizerData
     transformers = optional("transformers", need, extra="transformers")
     try:
         with without_remarks():
-            loaded = transformers.AutoTokenizer.from_pretrained(folder)
+            loaded = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException:  # transformers cannot load it (a panic is not an Exception): use the files alone

@@ -244,13 +244,12 @@ def _parts_of_settings(
         length = checked_length(settings.get("model_max_length"))
     except SGPEError as error:
         raise SGPEError(f"{path}: {error}") from None
-    template = settings.get("chat_template")
     return {
         "metadata": metadata,
         "splitting": splitting,
         "roles": dict(roles_in(settings, special_tokens)),
         "model_max_length": length,
-        "chat_template": template if isinstance(template, str) else None,
+        "chat_template": _default_template(settings.get("chat_template")),
     }
 
 
@@ -262,6 +261,17 @@ def roles_in(settings: Mapping[str, Any], special_tokens: Mapping[str, int]) -> 
         content = token.get("content") if isinstance(token, dict) else token
         if role.endswith("_token") and isinstance(content, str) and content in special_tokens:
             yield role, content
+
+
+def _default_template(templates: Any) -> str | None:
+    """Return the default chat template of a setting ``chat_template``, or None if there is none. The setting is a template,
+    a dict from names to templates or, in older files, a list of objects with a name and a template.
+    """
+    if isinstance(templates, list):
+        templates = {one.get("name"): one.get("template") for one in templates if isinstance(one, dict)}
+    if isinstance(templates, dict):
+        templates = templates.get("default")
+    return templates if isinstance(templates, str) else None
 
 
 def checked_length(length: Any) -> int | None:
@@ -301,7 +311,7 @@ def from_transformers(tokenizer: PreTrainedTokenizerFast) -> TokenizerData:
         **parts,
         roles=dict(roles_in(tokenizer.special_tokens_map, parts["special_tokens"])),
         metadata=checked_metadata(tokenizer.init_kwargs.get("sgpe", {}), str(tokenizer.name_or_path)),
-        chat_template=tokenizer.chat_template if isinstance(tokenizer.chat_template, str) else None,
+        chat_template=_default_template(tokenizer.chat_template),
         model_max_length=checked_length(tokenizer.model_max_length),
     )
 

@@ -27,6 +27,8 @@ from hf_sgpe.vocabulary.special_tokens import Template, check_special_tokens, ro
 
 # Printable ASCII, and the continuation bytes of multi-byte characters.
 _NEEDED = (*range(0x20, 0x7F), *range(0x80, 0xC0))
+# Roles of the special tokens that a model of text needs.
+_TEXT_ROLES = ("bos_token", "eos_token", "pad_token", "unk_token")
 
 
 def _role(name: str) -> tuple[Any, Any]:
@@ -269,10 +271,11 @@ class TokenizerData:
     def rows_needed(self) -> int:
         """Number of rows that a model's embedding must have for this tokenizer.
 
-        A special token needs no row if it has no role and is in neither the template nor the chat template. For example,
-        Gemma 3's image token has an id beyond the embedding of the text-only models.
+        A special token needs no row if text does not need it: if it is not the bos, eos, pad or unk token, and is in neither
+        the template nor the chat template. For example, Gemma 3's image token has an id beyond the embedding of the
+        text-only models, although it has a role.
         """
-        used = {*self.roles.values(), *(self.template.special_tokens() if self.template else ())}
+        used = {self.roles.get(role) for role in _TEXT_ROLES}.union(self.template.special_tokens() if self.template else ())
         chat = self.chat_template or ""
         special = (id for text, id in self.special_tokens.items() if text in used or text in chat)
         others = self.unmade_tokens.values()

@@ -49,7 +49,7 @@ def load_model(kind: Any, path_or_repo: str, *, dtype: Any = None) -> PreTrained
     import torch
 
     with _loading(path_or_repo):
-        return kind.from_pretrained(path_or_repo, dtype=dtype or torch.float32)
+        return kind.from_pretrained(path_or_repo, dtype=dtype or torch.float32, trust_remote_code=False)
 
 
 def load_config(path_or_repo: str) -> PretrainedConfig:
@@ -61,7 +61,7 @@ def load_config(path_or_repo: str) -> PretrainedConfig:
     from transformers import AutoConfig
 
     with _loading(path_or_repo):
-        config: PretrainedConfig = AutoConfig.from_pretrained(path_or_repo)
+        config: PretrainedConfig = AutoConfig.from_pretrained(path_or_repo, trust_remote_code=False)
     return config
 
 
@@ -82,7 +82,7 @@ def load_causal_model(path_or_repo: str, *, dtype: Any = None) -> PreTrainedMode
         raise SGPEError(f"{path_or_repo}: only causal language models can predict text, but {reason}")
     with _loading(path_or_repo):
         model, loading_info = getattr(transformers, name).from_pretrained(
-            path_or_repo, dtype=dtype or torch.float32, output_loading_info=True
+            path_or_repo, dtype=dtype or torch.float32, output_loading_info=True, trust_remote_code=False
         )
     if missing := sorted(loading_info["missing_keys"]):
         raise SGPEError(f"{path_or_repo}: the weights {missing[0]} are missing")
@@ -145,7 +145,7 @@ def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
             except SGPEError as error:
                 unreadable = error
             try:
-                return AutoTokenizer.from_pretrained(path_or_repo)
+                return AutoTokenizer.from_pretrained(path_or_repo, trust_remote_code=False)
             except Exception:  # for a damaged file, transformers raises any error, without the name of the file
                 if vocabulary_file(names) is None:
                     raise

@@ -12,9 +12,10 @@ from hf_sgpe.evaluation.runtimes import DIFFERS, EXACT, NFC_ONLY, REFUSED, state
 from hf_sgpe.evaluation.vocabulary_health import NO_SCRIPT, alike, scripts_of, unreachable_ids
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.generation.conversation import end_of_turn
+from hf_sgpe.splitting.normalization import scheme_of, steps_of
 from hf_sgpe.splitting.scripts.script_registry import every_script, names_of
 from hf_sgpe.tokenizer import BPETokenizer
-from hf_sgpe.vocabulary.trimming import PARTS
+from hf_sgpe.vocabulary.trimming import COMPACT, PARTS
 from hub_cards.markup import as_json, code, listed
 
 _RETRAINED = (
@@ -62,6 +63,11 @@ class Facts:
         return list(self.tokenizer.metadata.get("extensions", ()))
 
     @property
+    def trimmings(self) -> list[dict[str, Any]]:
+        """The descriptions of tokens that were removed from the tokenizer, oldest first."""
+        return list(self.tokenizer.metadata.get("trimmed", ()))
+
+    @property
     def scripts(self) -> list[str]:
         """Names of the scripts whose syllables the tokenizer keeps whole."""
         trained = [] if self.training.get("recipe") == "bpe" else self.training.get("scripts", ())
@@ -79,7 +85,14 @@ class Facts:
         units = "letters with their marks" if tables and all(table.by_clusters for table in tables) else "written syllables"
         whole = f"A {kind} that keeps {units} whole: those of {scripts}."
         base = next((code(one["base"]) for one in self.extensions if one.get("base")), "")
-        return f"{whole} It extends {base}: every old token keeps its id." if base else whole
+        if not base:
+            return whole
+        kept = "every old token keeps its id"
+        if self.trimmings:
+            kept = "every old token that was not removed keeps its id"
+        if any(one.get("ids") == COMPACT for one in self.trimmings):
+            kept = "some tokens were removed, and the others were renumbered"
+        return f"{whole} It extends {base}: {kept}."
 
     @property
     def sample(self) -> str:
@@ -110,14 +123,14 @@ class Facts:
         facts = {
             "Vocabulary": f"{tokenizer.vocab_size:,} tokens, {self._bytes()}",
             "Extended": "; ".join(map(_extended, self.extensions)),
-            "Trimmed": "; ".join(map(_trimmed, self.tokenizer.metadata.get("trimmed", ()))),
+            "Trimmed": "; ".join(map(_trimmed, self.trimmings)),
             "Merges": f"{len(tokenizer.merges):,}",
             "Special tokens": _with_ids(sorted(tokenizer.special_tokens.items(), key=lambda item: item[1])) or "none",
             "Parts of special tokens": "; ".join(self._parts()),
             "Longest input": f"{longest:,} tokens (`model_max_length`)" if longest else "",
             "Added tokens": _with_ids([*tokenizer.added_tokens.items()]),
             "Around each text": " ".join("the text" if name == "$A" else code(name) for name in template),
-            "Normalization": _NORMALIZATIONS[tokenizer.normalization],
+            "Normalization": _normalization(tokenizer.normalization),
             "Same ids in": self._runtimes({EXACT}),
             "Same ids for text in NFC in": self._runtimes({NFC_ONLY}),
             "Other ids, or refused, in": self._runtimes({DIFFERS, REFUSED}),
@@ -237,13 +250,16 @@ class Facts:
 
     def _extending(self) -> Iterator[str]:
         parts = "characters" if self.tokenizer.by_characters else "bytes"
+        kept = "all other text keeps its ids"
+        if self.trimmings:
+            kept = "all other text that needs no removed token keeps its tokens"
         for one in self.extensions:
             scripts = listed(map(str.title, one.get("scripts", ())))
             yield (
                 f"{code(one.get('base', 'A tokenizer'))} got {one.get('new_tokens', 0):,} new tokens for {scripts}. "
                 f"Merges that build the frequent letters and syllables of {scripts} from {parts} come before its own "
                 "merges; merges learned by byte-pair encoding in words of these scripts come after them. All new merges "
-                f"join {parts} that occur only in text with a character of these scripts, so all other text keeps its ids."
+                f"join {parts} that occur only in text with a character of these scripts, so {kept}."
             )
 
     def limits(self, name: str) -> Iterator[str]:
@@ -253,6 +269,8 @@ class Facts:
             yield _RETRAINED.format(name=as_json(name))
         if tokenizer.normalization == "nfc":
             yield "Decoding returns text in Unicode's form NFC, whatever the form of the encoded text."
+        elif steps_of(tokenizer.normalization):
+            yield "Decoding returns the normalized text, whatever the form of the encoded text."
         else:
             yield "Text is not normalized: a word in another Unicode form (NFC, NFD) gets other tokens."
         yield "A lone surrogate, which UTF-8 cannot encode, becomes U+FFFD in `hf_sgpe`; transformers raises an error."
@@ -264,7 +282,7 @@ class Facts:
         if not tokenizer.pad_token:
             remedy = "pad_token = tokenizer.eos_token" if tokenizer.eos_token else "add_special_tokens"
             yield f"It has no padding token. Padded batches need one: `tokenizer.{remedy}`."
-        if tokenizer.metadata.get("trimmed"):
+        if self.trimmings:
             yield "Text that needs a removed token is encoded by smaller tokens, down to bytes, which a model may not know."
         yield "It is a tokenizer, not a model: it has no weights."
         if self.extensions:
@@ -272,6 +290,12 @@ class Facts:
                 "The model of the old tokenizer has no rows for the new tokens: add them with `hf-sgpe transplant`, then "
                 "fine-tune the model."
             )
+
+
+def _normalization(normalization: str) -> str:
+    """Return a phrase for a normalization, which begins with the types of the steps before its scheme."""
+    steps = [step["type"] for step in steps_of(normalization)]
+    return "; then ".join([*([listed(steps)] if steps else []), _NORMALIZATIONS[scheme_of(normalization)]])
 
 
 def _extended(note: Mapping[str, Any]) -> str:

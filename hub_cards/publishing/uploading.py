@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
@@ -123,9 +124,9 @@ def push(
             is checked but not compared.
 
     Raises:
-        SGPEError: the folder has no valid tokenizer, has the card of another tokenizer, or has a link to a file outside the
-            folder; the model's weights are incomplete, or have fewer rows than the tokenizer has ids; the Hub refused a
-            request; or the connection failed. The commit is made as a whole or not at all.
+        SGPEError: the folder has no valid tokenizer or no ``tokenizer.json``, has the card of another tokenizer, or has a
+            link to a file outside the folder; the model's weights are incomplete, or have fewer rows than the tokenizer
+            needs; the Hub refused a request; or the connection failed. The commit is made as a whole or not at all.
     """
     from huggingface_hub import CommitOperationAdd, HfApi
 
@@ -205,6 +206,12 @@ def _sort(folder: Path) -> tuple[list[str], tuple[str, ...]]:
     if adapter := why_no_model(folder):
         raise SGPEError(f"{folder} has no model{adapter}")
     tokenizer = load(folder)
+    if not (folder / TOKENIZER_FILE).is_file():
+        name = quote(str(folder))
+        raise SGPEError(
+            f"{folder} has a tokenizer but no {TOKENIZER_FILE}, which push needs: write this file with "
+            f"hf-sgpe export {name} --out NEW-FOLDER, and copy the files of NEW-FOLDER into {name}"
+        )
     card = folder / CARD_FILE
     if card.is_file() and is_of_another(card.read_text(encoding="utf-8", errors="replace"), tokenizer):
         raise SGPEError(f"{card}: this card was written for another tokenizer: write a new card with hf-sgpe card")
@@ -268,14 +275,13 @@ def _modules(settings: Mapping[str, Any], *classes: str) -> Iterator[str]:
 
 
 def _check_rows(folder: Path, tokenizer: object) -> None:
-    """Check that the embedding of the folder's model has a row for each id of the tokenizer."""
+    """Check that the embedding of the folder's model has the rows that its tokenizer needs."""
     rows = model_rows(read_json(folder / MODEL_CONFIG_FILE))
     if rows is None or not isinstance(tokenizer, BPETokenizer):
         return
-    last = max(tokenizer.get_vocab().values())
-    if last >= rows:
+    if (needed := tokenizer.rows_needed) > rows:
         raise SGPEError(
-            f"{folder}: the tokenizer has the id {last:,}, but the model has only {rows:,} rows: "
+            f"{folder}: the tokenizer has the id {needed - 1:,}, but the model has only {rows:,} rows: "
             f"add rows with hf-sgpe transplant, or publish the tokenizer from a folder without the model"
         )
 

@@ -267,7 +267,7 @@ def load_whole(path: Path, **options: Any) -> Any:
     if transformers_config(path).get("attn_logit_softcapping") is not None:
         options["attn_implementation"] = "eager"
     # The error of transformers for other shapes does not name the weights.
-    options |= {"output_loading_info": True, "ignore_mismatched_sizes": True}
+    options |= {"output_loading_info": True, "ignore_mismatched_sizes": True, "trust_remote_code": False}
     model, info = AutoModelForCausalLM.from_pretrained(path, **options)
     for keys, problem in (
         (info["missing_keys"], "config.json requires {}, but the weights do not contain it"),

@@ -5,8 +5,10 @@ import os
 
 import pytest
 from support.command import hf_sgpe
+from support.sentencepiece_like import content
 
 from hf_sgpe import BPETokenizer
+from hf_sgpe.formats import tokenizer_json
 
 
 def test_ids_of_lines_and_of_arguments_come_back(saved):
@@ -22,6 +24,14 @@ def test_ids_of_lines_and_of_arguments_come_back(saved):
     assert hf_sgpe("decode", saved, "--skip-special-tokens", stdin=lines).stdout == text.replace("<|endoftext|>", "")
     assert hf_sgpe("decode", saved, *ids.split()[:2]).stdout == tokenizer.decode(map(int, ids.split()[:2])) + "\n"
     assert hf_sgpe("encode", saved, "ක", "හ").stdout.count("\n") == 2
+
+
+def test_the_space_of_a_token_is_shown(tmp_path, sample):
+    lines = sample["en"].splitlines()[:40]
+    tokenizer = BPETokenizer.of(tokenizer_json.from_dict(content(lines, normalization="metaspace-prefix")))
+    tokenizer.save(tmp_path / "spaced")
+    shown = json.loads(hf_sgpe("encode", tmp_path / "spaced", lines[0], "--json").stdout)
+    assert "".join(shown["tokens"]) == " " + lines[0]
 
 
 def test_a_file_to_encode_that_is_a_pointer_is_named(tmp_path, saved):

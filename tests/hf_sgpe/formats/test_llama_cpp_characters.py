@@ -108,5 +108,7 @@ def test_rare_text_is_named(data):
 def test_a_token_that_no_text_needs_needs_no_row(data):
     image = replace(data, special_tokens={**data.special_tokens, "<image>": 5000})
     assert image.rows_needed == data.rows_needed
+    assert replace(image, roles={**data.roles, "image_token": "<image>"}).rows_needed == data.rows_needed
+    assert replace(image, roles={**data.roles, "pad_token": "<image>"}).rows_needed == 5001
     assert replace(image, chat_template="{{ '<image>' }}").rows_needed == 5001
     assert replace(data, added_tokens={"<image>": 5000}).rows_needed == 5001

@@ -343,3 +343,15 @@ def test_the_ids_of_mistrals_own_files(name):
     for file in sorted((DATA / "eval").glob("*.txt")):
         for line in file.read_text(encoding="utf-8").splitlines():
             assert tokenizer.encode(line) == [id + 1000 for id in encoding.encode_ordinary(line)]
+
+
+def test_no_code_of_a_folder_is_run(plain, tmp_path, monkeypatch):
+    """transformers would ask on the terminal whether to run it."""
+    plain.save(tmp_path)
+    (tmp_path / "own.py").write_text("raise SystemExit('run')", encoding="utf-8")
+    settings = {"tokenizer_class": "OwnTokenizer", "auto_map": {"AutoTokenizer": ["own.OwnTokenizer", None]}}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    questions = []
+    monkeypatch.setattr("builtins.input", lambda question="": questions.append(question) or "y")
+    assert TokenizerFolder.read(tmp_path).data.vocab == plain.vocab
+    assert not questions

@@ -395,6 +395,21 @@ def test_damaged_files_are_named(tmp_path, content, message):
         BPETokenizer.from_tokenizer_json(tmp_path / "tokenizer.json")
 
 
+@pytest.mark.parametrize("older", [True, False])
+def test_the_default_of_several_chat_templates_is_read(saved, tmp_path, older):
+    templates = {"tool_use": "{{ tools }}", "default": "{{ messages }}"}
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / name).write_bytes((saved / name).read_bytes())
+    settings = json.loads((tmp_path / "tokenizer_config.json").read_text(encoding="utf-8"))
+    as_list = [{"name": name, "template": text} for name, text in templates.items()]
+    settings["chat_template"] = as_list if older else templates
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    assert BPETokenizer.from_pretrained(tmp_path).chat_template == templates["default"]
+    fast = SGPETokenizerFast.from_pretrained(tmp_path)
+    assert fast.chat_template == templates
+    assert tokenizer_json.from_transformers(fast).chat_template == templates["default"]
+
+
 def test_a_truncated_file_is_damaged(saved, tmp_path):
     (tmp_path / "tokenizer.json").write_bytes((saved / "tokenizer.json").read_bytes()[:5000])
     with pytest.raises(SGPEError, match="not valid JSON"):

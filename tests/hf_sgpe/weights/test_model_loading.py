@@ -1,5 +1,6 @@
 """Tokenizers and models that a command names."""
 
+import json
 from functools import partial
 
 import pytest
@@ -13,7 +14,7 @@ from transformers import (  # noqa: E402
 )
 
 from hf_sgpe import SGPEError, SGPETokenizerFast  # noqa: E402
-from hf_sgpe.weights.model_loading import load_model, load_tokenizer  # noqa: E402
+from hf_sgpe.weights.model_loading import load_causal_model, load_model, load_tokenizer  # noqa: E402
 from trainers.language_models.language_model import pack  # noqa: E402
 
 
@@ -51,3 +52,16 @@ def test_what_cannot_be_loaded_is_named_in_one_line(tmp_path):
         for load in (load_tokenizer, partial(load_model, AutoModelForCausalLM)):
             with pytest.raises(SGPEError, match=f"^{name}: no such file or folder, and "):
                 load(name)
+
+
+def test_no_code_of_a_model_is_run(tmp_path, monkeypatch):
+    """transformers would ask on the terminal whether to run it."""
+    auto_map = {"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnModel"}
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "own", "auto_map": auto_map}), encoding="utf-8")
+    (tmp_path / "own.py").write_text("raise SystemExit('run')", encoding="utf-8")
+    questions = []
+    monkeypatch.setattr("builtins.input", lambda question="": questions.append(question) or "y")
+    for load in (partial(load_model, AutoModelForCausalLM), load_causal_model):
+        with pytest.raises(SGPEError, match="cannot load a model from this place"):
+            load(str(tmp_path))
+    assert not questions

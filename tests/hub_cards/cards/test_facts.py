@@ -1,9 +1,11 @@
 """What a card tells of a tokenizer without measuring it."""
 
 import pytest
+from support.sentencepiece_like import content
 from support.small_tokenizers import with_parts
 
 from hf_sgpe import BPETokenizer, TrainingConfig, WordCounts, train_from_counts
+from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.vocabulary.trimming import trimmed
 from hub_cards import compare, write_card
 from hub_cards.cards.facts import Facts
@@ -40,6 +42,22 @@ def test_a_trimmed_tokenizer_says_what_was_removed(tokenizer, plain):
     assert not any("needs a removed token" in limit for limit in Facts(plain).limits("x"))
 
 
+@pytest.mark.parametrize(
+    ("ids", "kept"),
+    [
+        ("keep", "every old token that was not removed keeps its id"),
+        ("compact", "some tokens were removed, and the others were renumbered"),
+    ],
+)
+def test_a_card_does_not_claim_the_ids_of_removed_tokens(tokenizer, tmp_path, ids, kept):
+    BPETokenizer.of(trimmed(tokenizer.data, ["tamil"], ids=ids).tokenizer).save(tmp_path / "base")
+    config = ExtensionConfig(["khmer"], new_tokens=20, reuse_ids=ids == "keep")
+    TokenizerExtender(config).extend(tmp_path / "base", text="សួស្តី ពិភពលោក " * 9).save_pretrained(tmp_path / "out")
+    facts = Facts(BPETokenizer.from_pretrained(tmp_path / "out"))
+    assert facts.summary.endswith(f"It extends `base`: {kept}.")
+    assert "so all other text that needs no removed token keeps its tokens." in facts.making()[0]
+
+
 def test_parts_of_special_tokens_and_lengths_are_told(tokenizer):
     def facts(tokenizer):
         return dict(Facts(tokenizer).table())
@@ -61,6 +79,13 @@ def test_parts_of_special_tokens_and_lengths_are_told(tokenizer):
     assert "Parts of special tokens" not in facts(chatty)
     chatty = with_parts(chatty, model_max_length=8192)
     assert facts(chatty)["Longest input"] == "8,192 tokens (`model_max_length`)"
+
+
+def test_steps_before_a_normalization_are_named(sample):
+    tokenizer = BPETokenizer.of(tokenizer_json.from_dict(content(sample["en"].splitlines()[:40], normalization="NFKC")))
+    facts = Facts(tokenizer)
+    assert dict(facts.table())["Normalization"].startswith("NFKC and Replace; then U+2581 becomes a space")
+    assert "Decoding returns the normalized text, whatever the form of the encoded text." in facts.limits("x")
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,10 @@ import re
 from pathlib import Path
 
 import pytest
+from support.command import hf_sgpe
 
-from hf_sgpe import SGPEError
+from hf_sgpe import BPETokenizer, SGPEError
+from hf_sgpe.vocabulary.byte_strings import bytes_to_string
 from hub_cards.publishing.uploading import push
 
 NAMES = ["tokenizer.json", "tokenizer_config.json", "README.md", "index.html", "tokenization_sgpe.py", "chat_template.jinja"]
@@ -89,3 +91,23 @@ def test_a_folder_that_holds_no_sound_tokenizer_is_not_pushed(here, folder, tmp_
     with pytest.raises(SGPEError, match="not valid JSON"):
         push(folder, "me/tok")
     assert here.requests == []
+
+
+def test_a_tokenizer_without_a_tokenizer_json_is_exported_first(here, tokenizer, tmp_path):
+    """Programs that load the repository read only this file."""
+    folder, exported = tmp_path / "only ranks", tmp_path / "exported"
+    folder.mkdir()
+    names = [bytes_to_string(token) for token, _ in tokenizer.get_mergeable_ranks()]
+    merges = [" ".join(map(bytes_to_string, pair)) for pair in tokenizer.merges]
+    (folder / "vocab.json").write_text(json.dumps({name: id for id, name in enumerate(names)}), encoding="utf-8")
+    (folder / "merges.txt").write_text("\n".join(["#version: 0.2", *merges, ""]), encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "GPT2Tokenizer"}', encoding="utf-8")
+    for dry_run in (True, False):
+        with pytest.raises(SGPEError, match=f"no tokenizer.json, .* hf-sgpe export '{folder}' --out NEW-FOLDER"):
+            push(folder, "me/tok", dry_run=dry_run)
+    assert not here.repositories
+    hf_sgpe("export", folder, "--out", exported)
+    for file in exported.iterdir():
+        (folder / file.name).write_bytes(file.read_bytes())
+    push(folder, "me/tok")
+    assert BPETokenizer.from_pretrained("me/tok").vocab == BPETokenizer.from_pretrained(folder).vocab

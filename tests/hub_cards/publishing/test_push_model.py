@@ -7,6 +7,7 @@ import pytest
 from huggingface_hub import metadata_load
 from support.command import hf_sgpe, process
 from support.hub import contents, of_the_client
+from support.small_tokenizers import with_parts
 
 from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast
 from hub_cards.cards.card_of_model import write_model_card
@@ -194,6 +195,11 @@ def test_a_model_that_cannot_be_loaded_is_not_pushed(here, model, tokenizer, tmp
         SGPEError, match="has the id 3,999, but the model has only 100 rows: add rows with hf-sgpe transplant"
     ):
         push(tmp_path / "short", "me/model")
+    # Gemma 3's text models have no row for the image token, but its settings name the token.
+    images = {**tokenizer.special_tokens, "<image>": tokenizer.vocab_size}
+    images = with_parts(tokenizer, special_tokens=images, roles={**tokenizer.roles, "image_token": "<image>"})
+    make_model(tmp_path / "text-only", images, rows=tokenizer.vocab_size)
+    assert push(tmp_path / "text-only", "me/text-only", dry_run=True).files
     make_model(tmp_path / "pickled", tokenizer)
     (tmp_path / "pickled" / "model.safetensors").rename(tmp_path / "pickled" / "pytorch_model.bin")
     with pytest.raises(SGPEError, match=r"has pytorch_model\.bin but no model\.safetensors"):
