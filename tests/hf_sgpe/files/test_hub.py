@@ -82,6 +82,19 @@ def test_a_name_may_carry_a_revision(here, files, others, tokenizer):
     assert here.hf_sgpe("encode", "-t", "me/tok@v2/beta", TEXT).stdout == " ".join(map(str, new)) + "\n"
 
 
+def test_a_tokenizer_for_transformers_may_carry_a_revision(here, files, others, tokenizer):
+    pytest.importorskip("transformers")
+    from hf_sgpe.weights.model_loading import load_tokenizer
+
+    repository = here.add("me/tok", others)
+    here.add("me/other", files)
+    repository.commit("v2", here.repositories["me/other"].at())
+    assert load_tokenizer("me/tok@v2")(TEXT)["input_ids"] == tokenizer.encode(TEXT)
+    assert load_tokenizer("me/tok")(TEXT)["input_ids"] != tokenizer.encode(TEXT)
+    with pytest.raises(SGPEError, match=r"me/tok@v3: .*the repository has no such revision"):
+        load_tokenizer("me/tok@v3")
+
+
 def test_a_folder_comes_before_a_repository_whatever_its_name(saved, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "me").mkdir()
