@@ -141,8 +141,8 @@ class TokenizerFolder:
         if data.splitting.regexes != self.data.splitting.regexes:
             content["pre_tokenizer"] = pre_tokenizer_of(data.splitting)
         settings = {**_without_tokens(self.settings, gone), "sgpe": data.metadata}
-        model = self._sentencepiece_by(sentencepiece_extended.extended, data)
-        return replace(self, content=content, settings=settings, data=data, sentencepiece=model)
+        sentencepiece = self._sentencepiece_by(sentencepiece_extended.extended, data)
+        return replace(self, content=content, settings=settings, data=data, sentencepiece=sentencepiece)
 
     def trimmed(
         self, scripts: Iterable[str], *, ids: str = KEEP, use: Sequence[int] | None = None
@@ -193,6 +193,11 @@ class TokenizerFolder:
         except SGPEError as error:
             logger.warning("%s: tokenizer.model is left out (%s)", self.name, error)
             return None
+
+    def check_target(self, directory: str | os.PathLike[str]) -> None:
+        """Check that this tokenizer can be written into a folder (see `hf_sgpe.formats.tokenizer_json.check_folder`)."""
+        has_template, has_model = self.data.chat_template is not None, self.sentencepiece is not None
+        tokenizer_json.check_folder(directory, with_chat_template=has_template, with_sentencepiece=has_model)
 
     def write(self, directory: Path) -> None:
         """Write all files into an existing folder, with settings in the form that every loader reads."""
