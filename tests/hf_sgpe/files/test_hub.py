@@ -7,7 +7,7 @@ from support.command import hf_sgpe
 from support.hub import READ, STRANGER
 
 from hf_sgpe import BPETokenizer, SGPEError
-from hf_sgpe.files.hub import download
+from hf_sgpe.files.hub import download, download_model
 
 TEXT = "ශ්‍රී ලංකාව, hello"
 
@@ -51,6 +51,13 @@ def test_commands_take_the_name_of_a_repository(here, files, tokenizer, tmp_path
         assert hf_sgpe("encode", "-t", name, TEXT).stdout == f"{' '.join(map(str, tokenizer.encode(TEXT)))}\n"
     assert "hybrid" in hf_sgpe("info", "me/tok").stdout
     assert "me/tok" in hf_sgpe("evaluate", "-t", "me/tok", tmp_path / "si.txt").stdout
+
+
+def test_a_model_comes_with_the_files_of_its_tokenizer(here):
+    vocabularies = ["merges.txt", "qwen.tiktoken", "tekken.json", "tokenizer.model", "vocab.json"]
+    here.add("me/model", dict.fromkeys([*vocabularies, "model.safetensors", "pytorch_model.bin", "README.md"], b"content"))
+    loaded = sorted(file.name for file in download_model("me/model").iterdir())
+    assert loaded == ["merges.txt", "model.safetensors", *vocabularies[1:]]
 
 
 def test_what_is_in_the_cache_is_not_fetched_again(here, files):
