@@ -63,7 +63,6 @@ def extend(given: ExtendOptions, settings: Given[ExtensionConfig], text: CorpusO
     from hf_sgpe.files.atomic import atomic_directory
     from hf_sgpe.files.overwriting import check_new_folder
     from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
-    from hf_sgpe.formats.tokenizer_json import check_folder
     from trainers import TokenizerExtender
     from trainers.tokenizers.recipes import choose_split, find_scripts, where_it_runs
     from trainers.tokenizers.tokenizer_extender import cost_of, extended_folder
@@ -85,7 +84,7 @@ def extend(given: ExtendOptions, settings: Given[ExtensionConfig], text: CorpusO
     if (out / "tokenizer.json").exists() and out.resolve() in (base, base.parent):
         raise SGPEError(f"--out {given.out} is the tokenizer to extend: name another folder")
     check_new_folder(out, overwrite=given.overwrite, names=[f"{_CURVE}.json", f"{_CURVE}.svg"] if texts else [])
-    check_folder(given.out, with_chat_template=folder.data.chat_template is not None)
+    folder.check_target(given.out)
     corpus = text.read(given.counts, settings.pop("weights", ()))
     warn_of_zawgyi(corpus, *texts.values())
     script_settings = find_scripts(corpus, given.script, "hybrid", other_way=", or give text in a script to add")
@@ -105,6 +104,7 @@ def extend(given: ExtendOptions, settings: Given[ExtensionConfig], text: CorpusO
         extension = extender.learn(folder, extender.count(folder, files=corpus))
         runs = where_it_runs(extension, config, given.runs_in, corpus.beginning())
         extended = extended_folder(folder, extension)
+        extended.check_target(given.out)  # it may have no tokenizer.model
         extended.write(temporary)
         cost = cost_of(extension, config.scripts, corpus.beginning())
         if texts:

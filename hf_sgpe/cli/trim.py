@@ -66,7 +66,6 @@ def trim(given: TrimOptions, as_json: Json = False) -> None:
     from hf_sgpe.files.atomic import atomic_directory
     from hf_sgpe.files.overwriting import check_new_folder
     from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
-    from hf_sgpe.formats.tokenizer_json import check_folder
     from trainers import find_files, read_lines
     from trainers.counting.parallel_counting import reading_bar
 
@@ -84,7 +83,11 @@ def trim(given: TrimOptions, as_json: Json = False) -> None:
     if (out / "tokenizer.json").exists() and out.resolve() in (base, base.parent):
         raise SGPEError(f"--out {given.out} is the tokenizer to trim: name another folder")
     check_new_folder(out, overwrite=given.overwrite, names=[_MAP] if given.ids == COMPACT else [])
-    check_folder(given.out, with_chat_template=folder.data.chat_template is not None)
+    folder.check_target(given.out)
+    if given.ids == KEEP and (out / _MAP).exists():
+        raise SGPEError(
+            f"{out / _MAP}: this file has the ids of another tokenizer: remove this file, or choose another folder"
+        )
     size = sum(map(size_of, corpus))
     use = None
     if corpus:
@@ -97,6 +100,7 @@ def trim(given: TrimOptions, as_json: Json = False) -> None:
             raise SGPEError(f"--unused-in {', '.join(given.unused_in)}: there is no text")
         use = counts.tolist()
     smaller, trimming = folder.trimmed(scripts, ids=given.ids, use=use)
+    smaller.check_target(given.out)  # it may have no tokenizer.model
     with reading_bar(size, None) as bar:
         compared = check_corpus(trimming, corpus, text_field=given.text_field, on_progress=bar.update)
     before, after = folder.data.vocab_size, smaller.data.vocab_size

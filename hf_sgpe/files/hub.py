@@ -131,7 +131,10 @@ def download_model(name: str) -> Path:
 
 
 # Some repositories also have the weights in other formats. Those are not downloaded.
-_MODEL_FILES = ("*.json", "*.jinja", "*.safetensors", "openvino_*.xml", "openvino_*.bin")
+_MODEL_FILES = (
+    *("*.json", "*.jinja", "*.safetensors", "openvino_*.xml", "openvino_*.bin"),
+    *("merges.txt", "*.tiktoken", "*.model"),  # vocabularies that are not in a JSON file
+)
 
 PUBLISHED_MODEL_FILES = (
     *("config.json", "generation_config.json", "model*.safetensors", "model.safetensors.index.json"),

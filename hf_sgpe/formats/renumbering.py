@@ -9,6 +9,7 @@ from typing import Any
 from hf_sgpe.errors import SGPEError
 
 _ID = ("_token_id", "_token_ids", "_token_index", "suppress_tokens")
+_WORDS = ("bad_words_ids", "force_words_ids")
 
 
 def ids_in(config: Mapping[str, Any]) -> Iterator[int]:
@@ -31,11 +32,41 @@ def moved_config(config: Mapping[str, Any], ids: Mapping[int, int]) -> dict[str,
     for name, value in config.items():
         if isinstance(value, Mapping):
             moved[name] = moved_config(value, ids)
-        elif name.endswith(_ID) and type(value) is int:
-            moved[name] = ids.get(value)
-        elif name.endswith(_ID) and isinstance(value, list):
-            moved[name] = [ids[id] for id in value if id in ids] or None
+        else:
+            moved[name] = moved_field(name, value, ids)
     return moved
+
+
+def moved_field(name: str, value: Any, ids: Mapping[int, int]) -> Any:
+    """Return the value of a field of a configuration with new token ids. A value without token ids is returned unchanged.
+
+    A word with an id that ``ids`` lacks can no longer be generated, so the whole word is removed.
+
+    >>> moved_field("bad_words_ids", [[5, 9], [5, 5]], {5: 3})
+    [[3, 3]]
+    """
+    if name.endswith(_ID) and type(value) is int:
+        return ids.get(value)
+    if not isinstance(value, list):
+        return value
+    if name.endswith(_ID):
+        return [ids[id] for id in value if id in ids] or None
+    if name in _WORDS:
+        return _moved_words(value, ids)
+    if name == "forced_decoder_ids":  # pairs of a position and an id, which may be None
+        return [[place, ids.get(id)] for place, id in value if id is None or id in ids] or None
+    if name == "sequence_bias":  # pairs of a word and a number
+        return [[moved, bias] for word, bias in value if (moved := _moved_words(word, ids))] or None
+    return value
+
+
+def _moved_words(words: list[Any], ids: Mapping[int, int]) -> list[Any] | None:
+    """Return a word, or nested lists of words, with new token ids. A word is a list of ids. If no word is left, return
+    None.
+    """
+    if any(isinstance(part, int) for part in words):
+        return [ids[id] for id in words] if all(id in ids for id in words) else None
+    return [moved for part in words if (moved := _moved_words(part, ids))] or None
 
 
 def moved_config_text(text: str, ids: Mapping[int, int]) -> str:

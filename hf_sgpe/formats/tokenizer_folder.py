@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -141,7 +141,8 @@ class TokenizerFolder:
         if data.splitting.regexes != self.data.splitting.regexes:
             content["pre_tokenizer"] = pre_tokenizer_of(data.splitting)
         settings = {**_without_tokens(self.settings, gone), "sgpe": data.metadata}
-        return replace(self, content=content, settings=settings, data=data, sentencepiece=self._sentencepiece_of(data))
+        sentencepiece = self._sentencepiece_by(sentencepiece_extended.extended, data)
+        return replace(self, content=content, settings=settings, data=data, sentencepiece=sentencepiece)
 
     def trimmed(
         self, scripts: Iterable[str], *, ids: str = KEEP, use: Sequence[int] | None = None
@@ -170,28 +171,33 @@ class TokenizerFolder:
         files = dict(self.files)
         if _GENERATION in files:
             files[_GENERATION] = renumbering.moved_config_text(files[_GENERATION], ids)
-        model = self.sentencepiece
         return replace(
             self,
             content=renumbering.moved_content(self.content, ids),
             settings=renumbering.moved_settings(self.settings, ids),
             files=files,
-            sentencepiece=model and sentencepiece_extended.renumbered(model, Path(sentencepiece_model.MODEL_FILE), ids),
+            sentencepiece=self._sentencepiece_by(sentencepiece_extended.renumbered, ids),
             rows=None,
             model_ids=frozenset(),
         )
 
-    def _sentencepiece_of(self, data: TokenizerData) -> bytes | None:
-        """Return the content of a ``tokenizer.model`` for ``data``. Return None if this folder has no ``tokenizer.model``,
-        or if SentencePiece could not return the same ids with the new file.
+    def _sentencepiece_by(self, change: Callable[[bytes, Path, Any], bytes], new: Any) -> bytes | None:
+        """Return the content of ``tokenizer.model`` after a change of `hf_sgpe.formats.sentencepiece_extended` to the data
+        or the ids in ``new``. Return None if this folder has no ``tokenizer.model``, if sentencepiece is not installed, or
+        if SentencePiece could not return the same ids with the new file.
         """
         if self.sentencepiece is None:
             return None
         try:
-            return sentencepiece_extended.extended(self.sentencepiece, Path(sentencepiece_model.MODEL_FILE), data)
+            return change(self.sentencepiece, Path(sentencepiece_model.MODEL_FILE), new)
         except SGPEError as error:
             logger.warning("%s: tokenizer.model is left out (%s)", self.name, error)
             return None
+
+    def check_target(self, directory: str | os.PathLike[str]) -> None:
+        """Check that this tokenizer can be written into a folder (see `hf_sgpe.formats.tokenizer_json.check_folder`)."""
+        has_template, has_model = self.data.chat_template is not None, self.sentencepiece is not None
+        tokenizer_json.check_folder(directory, with_chat_template=has_template, with_sentencepiece=has_model)
 
     def write(self, directory: Path) -> None:
         """Write all files into an existing folder, with settings in the form that every loader reads."""

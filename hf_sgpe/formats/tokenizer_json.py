@@ -107,13 +107,16 @@ def _settings(tokenizer: TokenizerData) -> dict[str, Any]:
     }
 
 
-def check_folder(directory: str | os.PathLike[str], *, with_chat_template: bool = False) -> None:
+def check_folder(
+    directory: str | os.PathLike[str], *, with_chat_template: bool = False, with_sentencepiece: bool = False
+) -> None:
     """Check that a tokenizer can be written into ``directory``, and that no other file there changes how the tokenizer is
     loaded.
 
     Args:
         with_chat_template: Whether the tokenizer has a chat template. If it does, an existing chat template file will be
             replaced; otherwise, such a file is an error.
+        with_sentencepiece: Whether the tokenizer has a ``tokenizer.model``, in the same sense.
 
     Raises:
         SGPEError: the name of the folder is empty; or the folder contains files of another tokenizer, and loaders would mix
@@ -122,9 +125,10 @@ def check_folder(directory: str | os.PathLike[str], *, with_chat_template: bool 
     """
     if not os.fspath(directory):
         raise SGPEError("the name of the output folder is empty: give a folder")
-    names = (TOKENIZER_FILE, CONFIG_FILE, AUTO_CLASS_FILE.name, *((CHAT_TEMPLATE_FILE,) if with_chat_template else ()))
-    check_directory(directory, names)
-    for name in ("added_tokens.json", "special_tokens_map.json", *(() if with_chat_template else (CHAT_TEMPLATE_FILE,))):
+    parts = {CHAT_TEMPLATE_FILE: with_chat_template, "tokenizer.model": with_sentencepiece}
+    written = [name for name, is_written in parts.items() if is_written]
+    check_directory(directory, (TOKENIZER_FILE, CONFIG_FILE, AUTO_CLASS_FILE.name, *written))
+    for name in ("added_tokens.json", "special_tokens_map.json", *(name for name in parts if name not in written)):
         if (Path(directory) / name).exists():
             raise SGPEError(
                 f"{Path(directory) / name}: this file of another tokenizer would be loaded with the new one: remove "

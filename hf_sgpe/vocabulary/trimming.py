@@ -227,14 +227,14 @@ def check_trimmed(
 
 
 def keeps_old_ids(metadata: Any) -> bool:
-    """Return whether the metadata belongs to a trimmed tokenizer that keeps the old ids."""
-    notes = (metadata.get("trimmed") or ()) if isinstance(metadata, Mapping) else ()
-    return bool(notes) and all(note["ids"] == KEEP for note in notes)
+    """Return whether the metadata belongs to a tokenizer that kept its ids when it was last trimmed."""
+    notes: Sequence[Any] = (metadata.get("trimmed") or ()) if isinstance(metadata, Mapping) else ()
+    return bool(notes) and notes[-1]["ids"] == KEEP
 
 
 def rows_in(metadata: Mapping[str, Any]) -> int | None:
-    """Return the number of rows in the model, as recorded for a trimmed tokenizer that keeps the old ids. For any other
-    tokenizer, return None.
+    """Return the number of rows in the model, as recorded for a tokenizer that kept its ids when it was last trimmed. For
+    any other tokenizer, return None.
     """
     return int(metadata["trimmed"][-1]["rows"]) if keeps_old_ids(metadata) else None
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.files.folder_contents import vocabulary_file, why_no_model, why_no_tokenizer
-from hf_sgpe.files.hub import NoSuchFileError, download, names_in
+from hf_sgpe.files.hub import NoSuchFileError, download, names_in, split_name
 from hf_sgpe.files.unreadable import check_no_pointer
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.formats.tokenizer_config import CONFIG_FILE
@@ -114,7 +114,7 @@ def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
     return the result of ``AutoTokenizer``.
 
     Args:
-        path_or_repo: Folder, ``tokenizer.json``, or ``user/name`` on the Hub.
+        path_or_repo: Folder, ``tokenizer.json``, or ``user/name`` or ``user/name@revision`` on the Hub.
 
     Raises:
         SGPEError: the tokenizer does not exist or is damaged.
@@ -124,11 +124,12 @@ def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
     from hf_sgpe import BPETokenizer, SGPETokenizerFast
 
     path = Path(path_or_repo)
+    repo, revision = (path_or_repo, None) if path.exists() else split_name(path_or_repo)
     if not path.exists():
         try:
-            download(path_or_repo, CONFIG_FILE)
+            download(repo, CONFIG_FILE, revision=revision)
         except NoSuchFileError as error:
-            names = names_in(path_or_repo)
+            names = names_in(repo, revision=revision)
             if vocabulary_file(names) in (None, tokenizer_json.TOKENIZER_FILE):
                 raise SGPEError(f"{error}{why_no_tokenizer(names, path_or_repo)}") from None
     names = [file.name for file in path.iterdir()] if path.is_dir() else []
@@ -150,7 +151,7 @@ def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
                 if vocabulary_file(names) is None:
                     raise
                 raise unreadable from None
-        return SGPETokenizerFast.from_pretrained(path_or_repo)
+        return SGPETokenizerFast.from_pretrained(repo, **({"revision": revision} if revision else {}))
     except NotByteLevelError as error:
         raise SGPEError(f"{error}: give the folder of the file, so that transformers can load it") from None
     except (OSError, ValueError) as error:

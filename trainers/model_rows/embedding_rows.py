@@ -211,7 +211,8 @@ def map_rows(tokenizer: PreTrainedTokenizerBase, old: PreTrainedTokenizerBase, *
     kept |= {id: old_tokens.added[text] for text, id in new_tokens.added.items() if text in old_tokens.added}
     # Reserved tokens whose ids belong to new tokens now.
     dropped = {id for text, id in old_tokens.added.items() if text not in new_tokens.added and is_reserved(text)}
-    if keeps_old_ids(tokenizer.init_kwargs.get("sgpe")):  # a trimmed tokenizer, whose free ids keep their rows
+    # The free ids of a trimmed tokenizer keep their rows, unless an earlier trimming changed the ids of the model's tokens.
+    if keeps_old_ids(tokenizer.init_kwargs.get("sgpe")) and all(id == old_id for id, old_id in kept.items()):
         dropped |= set(known)
     known = sorted(set(known) - dropped.difference(kept.values()))
     for role in _ROLES:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.formats.renumbering import moved_field
 from hf_sgpe.learning.adaptation import PARTS
 from trainers.model_rows.embedding_rows import RowMap, map_rows
 from trainers.model_rows.table_checks import PER_LAYER_SIZE, check_ids, check_tables
@@ -169,13 +170,8 @@ def moved_ids(config: Mapping[str, Any], row_map: RowMap, tokenizer: PreTrainedT
     if row_map.keeps_ids and not row_map.changes_nothing:
         return {}
     moved = {old: new for new, old in row_map.kept.items()}
-    changed: dict[str, Any] = {}
+    changed = {} if row_map.keeps_ids else {name: moved_field(name, value, moved) for name, value in config.items()}
     is_trimmed = bool((tokenizer.init_kwargs.get("sgpe") or {}).get("trimmed"))
-    for name, value in () if row_map.keeps_ids else config.items():
-        if name.endswith(("_token_id", "_token_index")) and isinstance(value, int):
-            changed[name] = moved.get(value)
-        elif name.endswith(("_token_id", "_token_ids", "suppress_tokens")) and isinstance(value, list):
-            changed[name] = [moved[id] for id in value if id in moved] or None
     for role in ("bos_token_id", "eos_token_id", "pad_token_id"):
         if is_trimmed and changed.get(role) is not None:
             continue  # the model's own token, which may have no role in its tokenizer

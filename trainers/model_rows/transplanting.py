@@ -25,7 +25,6 @@ from hf_sgpe.files.hub import download_model
 from hf_sgpe.files.json_files import read_json
 from hf_sgpe.files.overwriting import check_new_folder
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
-from hf_sgpe.formats.tokenizer_json import check_folder
 from hf_sgpe.terminal.command import one_line
 from hf_sgpe.terminal.progress import without_remarks
 from hf_sgpe.weights.model_loading import auto_class, load_tokenizer
@@ -151,7 +150,7 @@ def transplant(
     config = read_json(folder / _CONFIG)
     tensors = stored(folder, any_type=True)
     new = TokenizerFolder.read(tokenizer)
-    check_folder(out, with_chat_template=new.data.chat_template is not None)
+    new.check_target(out)
     empty = _empty_model(folder)
     numbers = _tables_in(folder, tensors, empty)
     check_tables(empty, tables_of(empty))

@@ -18,7 +18,6 @@ from hf_sgpe.counts.count_files import read_info
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.files.atomic import atomic_directory
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
-from hf_sgpe.formats.tokenizer_json import check_folder
 from hf_sgpe.learning.extension.extending import Extension, extend_tokenizer
 from hf_sgpe.learning.extension.extension_config import AUTO, ExtensionConfig
 from hf_sgpe.splitting.scripts.script_registry import resolve_script
@@ -180,9 +179,10 @@ def save_extended(folder: TokenizerFolder, extension: Extension, out: str | os.P
         SGPEError: the folder contains files of another tokenizer.
         OSError: the folder cannot be written.
     """
-    check_folder(out, with_chat_template=folder.data.chat_template is not None)
+    extended = extended_folder(folder, extension)
+    extended.check_target(out)
     with atomic_directory(out) as temporary:
-        extended_folder(folder, extension).write(temporary)
+        extended.write(temporary)
 
 
 def _public_name(name: str) -> str:

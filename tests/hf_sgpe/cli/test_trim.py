@@ -187,6 +187,24 @@ def test_bad_input_is_one_line(workplace, bases, refuses, arguments, message):
     refuses(f"trim bytes {arguments} {'' if '--out' in arguments else '--out new'}", re.escape(message))
 
 
+@pytest.mark.parametrize(
+    ("name", "ids", "message"),
+    [
+        ("tokenizer.model", "compact", "this file of another tokenizer would be loaded with the new one: remove this file"),
+        ("ids.json", "keep", "this file has the ids of another tokenizer: remove this file"),
+    ],
+)
+def test_files_of_an_earlier_tokenizer_are_not_mixed_with_the_new_one(bases, tmp_path, name, ids, message):
+    command = ("trim", bases / "bytes", "--drop-script", "cyrillic", "--out", tmp_path / "out", "--ids", ids)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).write_text("earlier")
+    done = hf_sgpe(*command, "--overwrite", code=2)
+    assert f"{name}: {message}, or choose another folder" in done.stderr
+    assert [file.name for file in (tmp_path / "out").iterdir()] == [name]
+    (tmp_path / "out" / name).unlink()
+    hf_sgpe(*command, "--overwrite")
+
+
 def test_an_id_of_the_model_without_a_token_cannot_move(bases, tmp_path):
     base = tmp_path / "base"
     base.mkdir()

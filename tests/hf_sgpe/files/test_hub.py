@@ -7,7 +7,7 @@ from support.command import hf_sgpe
 from support.hub import READ, STRANGER
 
 from hf_sgpe import BPETokenizer, SGPEError
-from hf_sgpe.files.hub import download
+from hf_sgpe.files.hub import download, download_model
 
 TEXT = "ශ්‍රී ලංකාව, hello"
 
@@ -53,6 +53,13 @@ def test_commands_take_the_name_of_a_repository(here, files, tokenizer, tmp_path
     assert "me/tok" in hf_sgpe("evaluate", "-t", "me/tok", tmp_path / "si.txt").stdout
 
 
+def test_a_model_comes_with_the_files_of_its_tokenizer(here):
+    vocabularies = ["merges.txt", "qwen.tiktoken", "tekken.json", "tokenizer.model", "vocab.json"]
+    here.add("me/model", dict.fromkeys([*vocabularies, "model.safetensors", "pytorch_model.bin", "README.md"], b"content"))
+    loaded = sorted(file.name for file in download_model("me/model").iterdir())
+    assert loaded == ["merges.txt", "model.safetensors", *vocabularies[1:]]
+
+
 def test_what_is_in_the_cache_is_not_fetched_again(here, files):
     here.add("me/tok", files)
     path = download("me/tok", "tokenizer.json", also=("tokenizer_config.json", "chat_template.jinja"))
@@ -80,6 +87,19 @@ def test_a_name_may_carry_a_revision(here, files, others, tokenizer):
         assert BPETokenizer.from_pretrained(name).encode(TEXT) == ids
     assert BPETokenizer.from_pretrained("me/tok", revision="v2/beta").encode(TEXT) == new
     assert here.hf_sgpe("encode", "-t", "me/tok@v2/beta", TEXT).stdout == " ".join(map(str, new)) + "\n"
+
+
+def test_a_tokenizer_for_transformers_may_carry_a_revision(here, files, others, tokenizer):
+    pytest.importorskip("transformers")
+    from hf_sgpe.weights.model_loading import load_tokenizer
+
+    repository = here.add("me/tok", others)
+    here.add("me/other", files)
+    repository.commit("v2", here.repositories["me/other"].at())
+    assert load_tokenizer("me/tok@v2")(TEXT)["input_ids"] == tokenizer.encode(TEXT)
+    assert load_tokenizer("me/tok")(TEXT)["input_ids"] != tokenizer.encode(TEXT)
+    with pytest.raises(SGPEError, match=r"me/tok@v3: .*the repository has no such revision"):
+        load_tokenizer("me/tok@v3")
 
 
 def test_a_folder_comes_before_a_repository_whatever_its_name(saved, tmp_path, monkeypatch):

@@ -34,6 +34,27 @@ def test_ids_of_configurations_move():
     assert (moved["eos_token_id"], moved["pad_token_id"], moved["suppress_tokens"]) == ([2], None, [1, 2])
 
 
+def test_ids_in_lists_of_words_move():
+    config = {
+        "bad_words_ids": [[5, 8], [4], [8]],
+        "force_words_ids": [[[5], [8, 4]], [[4]], [8]],
+        "forced_decoder_ids": [[1, 8], [2, None], [3, 4]],
+        "sequence_bias": [[[8, 5], -0.5], [[4], 2.0]],
+        "top_k": 5,
+    }
+    assert moved_config(config, IDS) == {
+        "bad_words_ids": [[1, 2], [2]],
+        "force_words_ids": [[[1]], [2]],
+        "forced_decoder_ids": [[1, 2], [2, None]],
+        "sequence_bias": [[[2, 1], -0.5]],
+        "top_k": 5,
+    }
+    assert moved_config({"bad_words_ids": [[4]], "sequence_bias": None}, IDS) == {
+        "bad_words_ids": None,
+        "sequence_bias": None,
+    }
+
+
 def test_a_token_that_only_the_settings_have():
     settings = {"added_tokens_decoder": {"8": {"content": "</s>"}}, "model_max_length": 8}
     assert moved_settings(settings, IDS) == {"added_tokens_decoder": {"2": {"content": "</s>"}}, "model_max_length": 8}

@@ -1,4 +1,6 @@
 import json
+import re
+import sys
 from dataclasses import replace
 
 import pytest
@@ -157,6 +159,18 @@ def test_trimmed(tmp_path, sample, ids, has_prefix):
         assert own.decode(own.encode(line)) == old.decode(old.encode(line))
         if line.isascii():
             assert own.encode(line) == [trimming.ids[id] for id in old.encode(line)]
+
+
+@pytest.mark.parametrize("ids", ["keep", "compact"])
+def test_trimmed_without_sentencepiece(tmp_path, sample, monkeypatch, caplog, ids):
+    (tmp_path / "tokenizer.model").write_bytes(models.trained([*sample["en"][:8000].splitlines(), *TEXT.splitlines()]))
+    folder = TokenizerFolder.read(tmp_path)
+    monkeypatch.setitem(sys.modules, "sentencepiece.sentencepiece_model_pb2", None)
+    small, trimming = folder.trimmed(["cyrillic", "han"], ids=ids)
+    assert small.sentencepiece is None
+    assert small.data == trimming.tokenizer
+    [warning] = caplog.messages
+    assert re.search(r"tokenizer\.model is left out \(.*: pip install sentencepiece protobuf", warning)
 
 
 @pytest.mark.slow

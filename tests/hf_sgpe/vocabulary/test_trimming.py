@@ -163,6 +163,9 @@ def test_the_metadata_tells_which_ids_are_free():
     assert keeps_old_ids(kept.tokenizer.metadata)
     assert not keeps_old_ids(compact.tokenizer.metadata)
     assert not keeps_old_ids(base.metadata)
+    twice = trimmed(trimmed(base, ["han"], ids="compact").tokenizer, ["cyrillic"])
+    assert keeps_old_ids(twice.tokenizer.metadata)
+    assert rows_in(twice.tokenizer.metadata) == twice.base.rows_needed
     for one in (kept, compact):
         ranges = one.tokenizer.metadata["extensions"][0]["new_ids"]
         ids = [id for first, last in ranges for id in range(first, last + 1)]

@@ -97,6 +97,7 @@ def test_a_model_is_fitted_to_a_tokenizer(kind, lm_tokenizer, other):
     model = models_of(kind, 720, lm_tokenizer.pad_token_id)
     model.generation_config.eos_token_id = [lm_tokenizer.eos_token_id, lm_tokenizer.pad_token_id]
     model.generation_config.suppress_tokens = [lm_tokenizer.pad_token_id]
+    model.generation_config.bad_words_ids = [[lm_tokenizer.pad_token_id, lm_tokenizer.eos_token_id]]
     before = {name: table.clone() for name, table in model.state_dict().items()}
     row_map = fit_embeddings(model, other, lm_tokenizer, multiple=48)
     assert len(other) == 900
@@ -122,6 +123,7 @@ def test_a_model_is_fitted_to_a_tokenizer(kind, lm_tokenizer, other):
         assert (config.bos_token_id, config.pad_token_id) == (None, other.pad_token_id)
     assert model.generation_config.eos_token_id == [other.eos_token_id, other.pad_token_id]
     assert model.generation_config.suppress_tokens == [other.pad_token_id]
+    assert model.generation_config.bad_words_ids == [[other.pad_token_id, other.eos_token_id]]
     ids = torch.tensor([[0, other.pad_token_id]])
     assert torch.isfinite(model(input_ids=ids, labels=ids).loss)
     with pytest.raises(SGPEError, match="multiple of rows must be from 1 to 4,096"):

@@ -168,6 +168,25 @@ def test_with_a_language_in_place_of_others_a_model_stays_as_large_as_it_is(name
     assert bits(predict(name, folder, given)[..., others]) == bits(predict(name, tmp_path / "out", given)[..., others])
 
 
+def test_a_tokenizer_that_is_trimmed_twice(bases, tmp_path):
+    folder = saved("LlamaForCausalLM", bases / "bytes", tmp_path / "model")
+    for name in ("compact", "twice"):
+        (tmp_path / name).mkdir()
+    TokenizerFolder.read(folder).trimmed(["han"], ids="compact")[0].write(tmp_path / "compact")
+    transplant(folder, tmp_path / "compact", tmp_path / "smaller")
+    compact = TokenizerFolder.read(tmp_path / "compact")
+    twice, trimming = compact.trimmed(["cyrillic"])
+    assert twice.rows == compact.data.rows_needed
+    twice.write(tmp_path / "twice")
+    done = transplant(tmp_path / "smaller", tmp_path / "twice", tmp_path / "same")
+    assert done.row_map.changes_nothing
+    assert [*map(bits, tensors_of(tmp_path / "same").values())] == [*map(bits, tensors_of(tmp_path / "smaller").values())]
+    done = transplant(folder, tmp_path / "twice", tmp_path / "out")
+    assert not done.row_map.keeps_ids
+    assert len(done.row_map.known) == TokenizerFolder.read(folder).data.vocab_size
+    assert len(done.row_map.kept) == len(trimming.ids)
+
+
 @pytest.mark.parametrize("kind", ["bytes", "characters"])
 def test_a_special_token_beyond_the_embedding(kind, bases, tmp_path, sample):
     """Gemma 3's token for images has no row in models of text."""
