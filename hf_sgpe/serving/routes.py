@@ -23,7 +23,7 @@ from hf_sgpe.generation.pieces import Piece
 from hf_sgpe.serving.access import check_key, for_web_pages
 from hf_sgpe.serving.answers import DONE, ChatCompletion, Completion, event, to_json
 from hf_sgpe.serving.embeddings import answer_embeddings, read_embeddings
-from hf_sgpe.serving.monitoring import CONTENT_TYPE, Metrics, Monitor, Observed
+from hf_sgpe.serving.monitoring import CLIENT_GONE, CONTENT_TYPE, Metrics, Monitor, Observed
 from hf_sgpe.serving.parameters import RequestError, about
 from hf_sgpe.serving.request_queue import Line, LineClosedError, LineFullError, Ticket
 from hf_sgpe.serving.requests import (
@@ -387,7 +387,7 @@ async def _not_found(request: Request, error: Exception) -> Response:
 
 
 async def _gone(request: Request, error: Exception) -> Response:
-    return Response(status_code=400)  # the client is gone
+    return Response(status_code=CLIENT_GONE)
 
 
 async def _failed(request: Request, error: Exception) -> Response:
