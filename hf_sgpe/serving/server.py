@@ -18,6 +18,9 @@ from starlette.applications import Starlette
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.serving.requests import Served
 
+_SECONDS_TO_END = 5
+"""Seconds from a signal until all connections are closed, also those of clients that do not read their answers."""
+
 
 def bind(host: str, port: int) -> socket.socket:
     """Return a socket that is bound to a port but does not listen, so that connections fail until the model is loaded.
@@ -110,6 +113,15 @@ class _Server(uvicorn.Server):
             self._is_changed = False
             served = await asyncio.to_thread(self._reload)
             self.config.app.state.models.replace(served)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # The base class would wait for clients that do not read their answers, or that do not send the rest of a body.
+        self._loop.call_later(_SECONDS_TO_END, self._close_connections)
+        await super().shutdown(sockets)
+
+    def _close_connections(self) -> None:
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         # uvicorn's own method raises the signal again at the end, and the exit code would not be 0.
