@@ -115,7 +115,7 @@ def create_app(
         observed: Observed = request.state.observed
         observed.prompt_tokens = asked.tokens
         try:
-            return _json(await answer_embeddings(request, asked, model))
+            return Response(await answer_embeddings(request, asked, model), media_type="application/json")
         except SGPEError as error:  # also of the line
             raise _error_of(error) from None
 
