@@ -62,6 +62,18 @@ def is_open_to_others(bound: socket.socket) -> bool:
     return not ipaddress.ip_address(bound.getsockname()[0].partition("%")[0]).is_loopback
 
 
+def hosts_of(bound: socket.socket, host: str) -> set[str]:
+    """Return the names by which programs on this machine reach the socket. If other machines may reach it, return an empty
+    set, because they may know it by any name.
+
+    Args:
+        host: The name to which the socket was bound.
+    """
+    if is_open_to_others(bound):
+        return set()
+    return {"localhost", "127.0.0.1", "::1", bound.getsockname()[0], host.lower()}
+
+
 def server_of(
     app: Starlette, on_start: Callable[[], None] = lambda: None, reload: Callable[[], Sequence[Served]] | None = None
 ) -> uvicorn.Server:
