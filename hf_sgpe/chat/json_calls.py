@@ -75,4 +75,6 @@ class JsonCall(WrittenCall):
         arguments = record[self._key]
         if isinstance(arguments, str):  # JSON in JSON
             return record["name"], arguments
-        return record["name"], "".join(self._waiting) or json.dumps(arguments or {}, ensure_ascii=False)
+        if self.has_arguments:
+            return record["name"], "".join(self._waiting)
+        return record["name"], json.dumps(arguments or {}, ensure_ascii=False)

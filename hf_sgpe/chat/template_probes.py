@@ -14,6 +14,7 @@ _QUESTION = {"role": "user", "content": "Q"}
 _NAME = "probed_function"
 _FUNCTION = {"name": _NAME, "description": "D", "parameters": {"type": "object", "properties": {"a": {"type": "string"}}}}
 _CALL = {"id": "abcdefghi", "type": "function", "function": {"name": _NAME, "arguments": {"a": "b"}}}
+_RESULT = {"role": "tool", "tool_call_id": _CALL["id"], "name": _NAME, "content": "R"}
 _ARGUMENT = "probed argument"
 
 
@@ -36,15 +37,28 @@ def fields_without_content(template: str) -> tuple[tuple[str, Any], ...]:
     not write the calls.
     """
     call = {**_CALL, "function": {"name": _NAME, "arguments": {"a": _ARGUMENT}}}
-    result = {"role": "tool", "tool_call_id": _CALL["id"], "name": _NAME, "content": "R"}
     candidates: tuple[tuple[tuple[str, Any], ...], ...] = ((), (("content", ""),), (("content", None),))
     # A template that never writes calls should at least not fail.
-    for expected, rest in ((_ARGUMENT, [result]), (_ARGUMENT, []), ("Q", [result])):
+    for expected, rest in ((_ARGUMENT, [_RESULT]), (_ARGUMENT, []), ("Q", [_RESULT])):
         for fields in candidates:
             message = {"role": "assistant", **dict(fields), "tool_calls": [call]}
             if expected in _rendered(template, [_QUESTION, message, *rest]):
                 return fields
     return ()
+
+
+@lru_cache(64)
+def accepts_text_arguments(template: str) -> bool:
+    """Return whether a template accepts a tool call whose arguments are a string instead of an object.
+
+    >>> call = "{% for m in messages %}{% for c in m.tool_calls or [] %}{{ c.function.arguments | FILTER }}"
+    >>> ends = "{% endfor %}{{ m.content }}{% endfor %}"
+    >>> [accepts_text_arguments(call.replace("FILTER", name) + ends) for name in ("tojson", "items | list")]
+    [True, False]
+    """
+    call = {**_CALL, "function": {"name": _NAME, "arguments": _ARGUMENT}}
+    message = {"role": "assistant", **dict(fields_without_content(template)), "tool_calls": [call]}
+    return any(_rendered(template, [_QUESTION, message, *rest]) for rest in ([_RESULT], []))
 
 
 def _rendered(template: str, messages: Sequence[Message]) -> str:

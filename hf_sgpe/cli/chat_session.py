@@ -169,7 +169,7 @@ def run_command(conversation: Conversation, line: str) -> bool:
         if not rest.strip():
             raise SGPEError("/save needs a file name: type /save FILE")
         system = [{"role": "system", "content": chat.system_prompt}] if chat.system_prompt else []
-        with atomic_file(Path(rest.strip())) as file:
+        with atomic_file(Path(rest.strip()).expanduser()) as file:
             file.write_text(
                 json.dumps([*system, *chat.messages], ensure_ascii=False, indent=1) + "\n", encoding="utf-8", newline="\n"
             )

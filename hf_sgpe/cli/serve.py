@@ -105,7 +105,9 @@ def serve(model: ModelOptions, given: ServeOptions, limits: Limits, as_json: Jso
                 listed = ", ".join(f"{name} on {engine}" for name, engine in zip(names, engines, strict=True))
                 say(f"{listed} at {url} (Ctrl-C stops it)")
 
-        app = create_app(*served, api_keys=keys, origins=given.cors_origin, log=say if given.access_log else None)
+        hosts = server.hosts_of(bound, given.host)
+        log = say if given.access_log else None
+        app = create_app(*served, api_keys=keys, origins=given.cors_origin, hosts=hosts, log=log)
         server.server_of(app, say_where, reload).run([bound])
 
 

@@ -1,4 +1,4 @@
-"""Access control of the server: API keys, and the web pages that may send requests (CORS)."""
+"""Access control of the server: API keys, names of the server, and the web pages that may send requests (CORS)."""
 
 from __future__ import annotations
 
@@ -51,6 +51,29 @@ def check_key(request: Request, keys: Collection[str]) -> None:
     if scheme.lower() != "bearer" or not any(matches):
         message = "the API key is missing or wrong: send it as Authorization: Bearer KEY"
         raise RequestError(message, status=401, code="invalid_api_key", headers={"WWW-Authenticate": "Bearer"})
+
+
+def check_host(request: Request, hosts: Collection[str]) -> None:
+    """Check that the header ``Host`` of a request is one of the server's names, with or without a port. If no names are
+    given, allow every request.
+
+    A web page can let its own domain lead to this machine (DNS rebinding). The browser then sends requests without asking
+    for permission, but with this domain as ``Host``.
+
+    Args:
+        hosts: Host names in lower case, and IP addresses without brackets.
+
+    Raises:
+        RequestError: the header is missing or has another name.
+    """
+    given = request.headers.get("host", "")
+    host = re.sub(r":[0-9]*$", "", given).removeprefix("[").removesuffix("]").lower()
+    if hosts and host not in hosts:
+        message = (
+            f"the Host header is {given!r}, which is not a name of this server: send requests to localhost, or start the "
+            "server with a key (HF_SGPE_API_KEY)"
+        )
+        raise RequestError(message, status=403, code="unknown_host")
 
 
 def check_origins(origins: Sequence[str]) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from starlette.requests import ClientDisconnect, Request
 
+from hf_sgpe.serving.answers import to_json
 from hf_sgpe.serving.parameters import Parameters, RequestError, about, are_ids
 from hf_sgpe.serving.request_queue import Ticket
 from hf_sgpe.serving.requests import Served
@@ -95,9 +96,9 @@ def _read_inputs(given: Parameters, served: Served) -> list[list[int]]:
     return inputs
 
 
-async def answer_embeddings(request: Request, asked: AskedEmbeddings, model: Model) -> dict[str, Any]:
-    """Return the response to a request for embeddings, as a dict for JSON. Between two texts of this request, other requests
-    may be served.
+async def answer_embeddings(request: Request, asked: AskedEmbeddings, model: Model) -> bytes:
+    """Return the response to a request for embeddings, as JSON. Between two texts of this request, other requests may be
+    served.
 
     Raises:
         ClientDisconnect: the client has disconnected.
@@ -132,12 +133,19 @@ async def answer_embeddings(request: Request, asked: AskedEmbeddings, model: Mod
     finally:
         model.line.cancel(ticket)
         gone.cancel()
+    # Many embeddings take seconds; the thread leaves the event loop free for other requests.
+    return await asyncio.to_thread(_json_of, found, asked, model)
+
+
+def _json_of(found: list[Embedding], asked: AskedEmbeddings, model: Model) -> bytes:
+    # Each embedding is encoded by itself: Python's JSON encoder lets no other thread run until it has finished.
     data = [
-        {"object": "embedding", "index": place, "embedding": asked.written(embedding)}
+        to_json({"object": "embedding", "index": place, "embedding": asked.written(embedding)})
         for place, embedding in enumerate(found)
     ]
     usage = {"prompt_tokens": asked.tokens, "total_tokens": asked.tokens}
-    return {"object": "list", "data": data, "model": model.served.name, "usage": usage}
+    rest = to_json({"object": "list", "model": model.served.name, "usage": usage})
+    return b'{"data":[' + b",".join(data) + b"]," + rest[1:]
 
 
 def _embedding_of(ids: list[int], model: Model) -> Iterator[Embedding]:

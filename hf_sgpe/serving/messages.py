@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hf_sgpe.chat.template_probes import fields_without_content, knows_developer
+from hf_sgpe.chat.template_probes import accepts_text_arguments, fields_without_content, knows_developer
 from hf_sgpe.serving.parameters import RequestError, kind
 from hf_sgpe.splitting.normalization import well_formed
 
@@ -15,9 +15,10 @@ ROLES = ("system", "developer", "user", "assistant", "tool")
 def read_messages(messages: Any, template: str) -> list[dict[str, Any]]:
     """Return the messages of a request as a chat template expects them.
 
-    The arguments of tool calls become objects, text parts are joined, and fields without a value are left out. If a message
-    with tool calls has no content, its ``content`` is set or left out as the template expects. The role ``developer``,
-    OpenAI's newer name for ``system``, becomes ``system`` for templates that do not know it.
+    The arguments of tool calls become objects if they are the JSON of objects. Text parts are joined, and fields without a
+    value are left out. If a message with tool calls has no content, its ``content`` is set or left out as the template
+    expects. The role ``developer``, OpenAI's newer name for ``system``, becomes ``system`` for templates that do not know
+    it.
 
     Args:
         template: Source of the chat template.
@@ -28,7 +29,11 @@ def read_messages(messages: Any, template: str) -> list[dict[str, Any]]:
     if not isinstance(messages, list) or not messages:
         raise RequestError("messages must be a non-empty list", param="messages")
     read = [_message(message, f"messages[{place}]") for place, message in enumerate(messages)]
-    for message in read:
+    for place, message in enumerate(read):
+        for number, call in enumerate(message.get("tool_calls", ())):
+            if isinstance(call["function"]["arguments"], str) and not accepts_text_arguments(template):
+                field = f"messages[{place}].tool_calls[{number}].function.arguments"
+                raise RequestError(f"{field} must be the JSON of an object for the template of this model", param=field)
         if message["role"] == "developer" and not ("developer" in template and knows_developer(template)):
             message["role"] = "system"
         if "content" not in message:
@@ -97,15 +102,26 @@ def _tool_call(call: Any, param: str) -> dict[str, Any]:
         raise RequestError(f"{param}.function.name must be a non-empty string", param=f"{param}.function.name")
     if id is not None and not isinstance(id, str):
         raise RequestError(f"{param}.id must be a string, not {kind(id)}", param=f"{param}.id")
-    try:
-        record = json.loads(arguments or "{}") if isinstance(arguments, (str, type(None))) else arguments
-    except (ValueError, RecursionError):
-        record = None
-    field = f"{param}.function.arguments"
-    if not isinstance(record, dict):
-        raise RequestError(f"{field} must be the JSON of an object", param=field)
-    function = {"name": well_formed(called), "arguments": well_formed_json(record, field)}
+    function = {"name": well_formed(called), "arguments": _arguments(arguments, f"{param}.function.arguments")}
     return {**({} if id is None else {"id": well_formed(id)}), "type": "function", "function": function}
+
+
+def _arguments(arguments: Any, param: str) -> Any:
+    """Return the arguments of a call as an object. A string that is not the JSON of an object is returned as it is: models
+    write such strings, and clients send them back.
+    """
+    record = {} if arguments is None or arguments == "" else arguments
+    if isinstance(record, str):
+        try:
+            read = json.loads(record)
+        except ValueError:
+            read = None
+        except RecursionError:
+            raise _too_deep(param) from None
+        record = read if isinstance(read, dict) else record
+    if not isinstance(record, (dict, str)):
+        raise RequestError(f"{param} must be a string with the JSON of an object, not {kind(arguments)}", param=param)
+    return well_formed_json(record, param)
 
 
 def well_formed_json(value: Any, param: str) -> Any:
@@ -117,7 +133,11 @@ def well_formed_json(value: Any, param: str) -> Any:
     try:
         return _well_formed(value)
     except RecursionError:
-        raise RequestError(f"{param} is nested too deeply: give JSON with fewer levels", param=param) from None
+        raise _too_deep(param) from None
+
+
+def _too_deep(param: str) -> RequestError:
+    return RequestError(f"{param} is nested too deeply: give JSON with fewer levels", param=param)
 
 
 def _well_formed(value: Any) -> Any:

@@ -113,9 +113,12 @@ class ModelFolders:
                     loaded[name] = before
             else:
                 say(f"{'loaded' if before is None else 'reloaded'} {name}")
+        if not loaded:
+            say("error: no model is left; the models stay as they are")
+            loaded = self._loaded
         for name in self._loaded.keys() - loaded.keys():
             say(f"removed {name}")
-        self._loaded = loaded or self._loaded
+        self._loaded = loaded
         return [one.served for one in self._loaded.values()]
 
     def close(self) -> None:

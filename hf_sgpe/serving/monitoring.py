@@ -13,9 +13,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 """The content type of Prometheus's text format."""
 
-_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
-_CLIENT_GONE = 499
+CLIENT_GONE = 499
 """The status for a client that disconnected before the response began, as nginx reports it."""
+
+_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 
 
 @dataclass
@@ -33,7 +34,7 @@ class Observed:
     """
 
     route: str = "other"
-    status: int = _CLIENT_GONE
+    status: int = CLIENT_GONE
     prompt_tokens: int = 0
     generated: dict[int, int] = field(default_factory=dict)
     reused: dict[int, int] = field(default_factory=dict)

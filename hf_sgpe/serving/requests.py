@@ -204,7 +204,7 @@ def read_tokenize(record: Mapping[str, Any], served: Served) -> tuple[list[int],
     given = Parameters(record, {"model", "return_token_strs", *(of_chats if "messages" in record else of_texts)}, {})
     with_spellings = given.flag("return_token_strs")
     if "messages" in record:
-        tool_use = read_tools(given, _chat_of(served).template, served.generator.tokenizer)
+        tool_use = read_tools(given, _chat_of(served).template, served.generator.tokenizer, served.response_template)
         return read_conversation(given, served, tools=tool_use.tools if tool_use else []), with_spellings
     text = given.get("prompt")
     if not isinstance(text, str):

@@ -20,10 +20,10 @@ from starlette.types import Receive, Scope, Send
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.generation.pieces import Piece
-from hf_sgpe.serving.access import check_key, for_web_pages
+from hf_sgpe.serving.access import check_host, check_key, for_web_pages
 from hf_sgpe.serving.answers import DONE, ChatCompletion, Completion, event, to_json
 from hf_sgpe.serving.embeddings import answer_embeddings, read_embeddings
-from hf_sgpe.serving.monitoring import CONTENT_TYPE, Metrics, Monitor, Observed
+from hf_sgpe.serving.monitoring import CLIENT_GONE, CONTENT_TYPE, Metrics, Monitor, Observed
 from hf_sgpe.serving.parameters import RequestError, about
 from hf_sgpe.serving.request_queue import Line, LineClosedError, LineFullError, Ticket
 from hf_sgpe.serving.requests import (
@@ -48,6 +48,7 @@ def create_app(
     api_keys: Collection[str] = (),
     body_seconds: float = 60.0,
     origins: Sequence[str] = (),
+    hosts: Collection[str] = (),
     log: Callable[[str], None] | None = None,
 ) -> Starlette:
     """Return the ASGI application that serves models. While the application runs, ``app.state.models`` is a
@@ -59,6 +60,8 @@ def create_app(
             requests need none. The collection may change while the server runs.
         body_seconds: Time limit, in seconds, for the body of a request to arrive.
         origins: Origins of the web pages that may use the server. ``*`` means all web pages.
+        hosts: Names of the server. If there are no API keys, requests with another name in the header ``Host`` are refused.
+            If there are no names, any name is allowed. See `hf_sgpe.serving.access.check_host`.
         log: Function that is called with a log line for each request; None for no log.
     """
     metrics = Metrics()
@@ -75,6 +78,8 @@ def create_app(
         async def checked(request: Request) -> Response:
             request.state.observed.route = path.replace(":path", "")
             check_key(request, api_keys)
+            if not api_keys:
+                check_host(request, hosts)
             return await endpoint(request)
 
         return Route(path, checked, methods=[method])
@@ -115,7 +120,7 @@ def create_app(
         observed: Observed = request.state.observed
         observed.prompt_tokens = asked.tokens
         try:
-            return _json(await answer_embeddings(request, asked, model))
+            return Response(await answer_embeddings(request, asked, model), media_type="application/json")
         except SGPEError as error:  # also of the line
             raise _error_of(error) from None
 
@@ -387,7 +392,7 @@ async def _not_found(request: Request, error: Exception) -> Response:
 
 
 async def _gone(request: Request, error: Exception) -> Response:
-    return Response(status_code=400)  # the client is gone
+    return Response(status_code=CLIENT_GONE)
 
 
 async def _failed(request: Request, error: Exception) -> Response:

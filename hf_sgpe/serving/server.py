@@ -18,6 +18,9 @@ from starlette.applications import Starlette
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.serving.requests import Served
 
+_SECONDS_TO_END = 5
+"""Seconds from a signal until all connections are closed, also those of clients that do not read their answers."""
+
 
 def bind(host: str, port: int) -> socket.socket:
     """Return a socket that is bound to a port but does not listen, so that connections fail until the model is loaded.
@@ -57,6 +60,18 @@ def url_of(bound: socket.socket) -> str:
 def is_open_to_others(bound: socket.socket) -> bool:
     """Return whether other machines may reach the socket."""
     return not ipaddress.ip_address(bound.getsockname()[0].partition("%")[0]).is_loopback
+
+
+def hosts_of(bound: socket.socket, host: str) -> set[str]:
+    """Return the names by which programs on this machine reach the socket. If other machines may reach it, return an empty
+    set, because they may know it by any name.
+
+    Args:
+        host: The name to which the socket was bound.
+    """
+    if is_open_to_others(bound):
+        return set()
+    return {"localhost", "127.0.0.1", "::1", bound.getsockname()[0], host.lower()}
 
 
 def server_of(
@@ -110,6 +125,15 @@ class _Server(uvicorn.Server):
             self._is_changed = False
             served = await asyncio.to_thread(self._reload)
             self.config.app.state.models.replace(served)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # The base class would wait for clients that do not read their answers, or that do not send the rest of a body.
+        self._loop.call_later(_SECONDS_TO_END, self._close_connections)
+        await super().shutdown(sockets)
+
+    def _close_connections(self) -> None:
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         # uvicorn's own method raises the signal again at the end, and the exit code would not be 0.

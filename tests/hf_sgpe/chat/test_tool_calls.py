@@ -65,6 +65,8 @@ KEYED = f"<tool_call>add\n{KEYED}</tool_call>"
         ("hermes", '<tool_call>{"arguments": {"a": 1}, "name": "add"}</tool_call>', "", [("add", '{"a": 1}')]),
         ("hermes", '<tool_call>{"name": "add", "arguments": "{\\"a\\": 1}"}</tool_call>', "", [("add", '{"a": 1}')]),
         ("hermes", '<tool_call>{"name": "add", "arguments": null}</tool_call>', "", [("add", "{}")]),
+        ("hermes", '<tool_call>{"name": "add", "arguments": []}</tool_call>', "", [("add", "{}")]),
+        ("hermes", '<tool_call>{"name": "add", "arguments": [1]}</tool_call>', "", [("add", "[1]")]),
         ("hermes", '<tool_call>{"name": "x", "arguments": {}}', "", [("x", "{}")]),  # the end of the answer closes
         ("hermes", '<tool_call>{"name": "x", "arguments": {"a": 1', "", [("x", '{"a": 1')]),
         ("hermes", "a <tool_call", "a <tool_call", []),

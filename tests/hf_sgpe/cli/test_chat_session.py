@@ -58,6 +58,14 @@ def test_a_terminal_talks_and_obeys(chatty, tmp_path, capsys):
     assert "tokens" in said.err
 
 
+def test_a_conversation_is_saved_in_the_home_folder(chatty, tmp_path, monkeypatch):
+    for name in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    interact(conversation(chatty), typed("/save ~/said.json"))
+    assert [file.relative_to(tmp_path).as_posix() for file in tmp_path.rglob("*.json")] == ["home/said.json"]
+
+
 def test_a_pipe_talks_and_obeys_too(chatty, capsys):
     talk = conversation(chatty)
     answer_lines(talk, ["Hello", "", "/reset", "/help", "Hi", "/quit", "not read"])

@@ -15,6 +15,7 @@ from hf_sgpe.serving.requests import Served
 pytest.importorskip("starlette", reason="serving needs: pip install starlette uvicorn")
 pytest.importorskip("uvicorn", reason="serving needs: pip install starlette uvicorn")
 
+from hf_sgpe.serving import server
 from hf_sgpe.serving.access import check_origins, read_keys
 
 PAGE = "https://page.example"
@@ -79,6 +80,24 @@ def test_each_key_of_a_file_opens_the_server(served, tmp_path):
         statuses = [ask(running, "/models", Authorization=f"Bearer {key}")[0] for key in ("one", "two", "three", "")]
         assert statuses == [200, 200, 401, 401]
         assert ask(running, "/models")[0] == 401
+
+
+def test_only_names_of_the_server_are_accepted_without_a_key(served):
+    with serving(served, hosts={"localhost", "127.0.0.1", "::1", "my-machine"}) as running:
+        for host in ("localhost", f"LOCALHOST:{running.port}", "127.0.0.1:1", "[::1]", "[::1]:8000", "my-machine"):
+            assert ask(running, "/models", Host=host)[0] == 200, host
+        for host in ("page.example", f"page.example:{running.port}", "localhost.page.example", "127.0.0.2", "[::2]:80", ""):
+            assert ask(running, "/models", Host=host)[0] == 403, host
+        assert ask(running, "/completions", {"prompt": "a"}, Host="page.example", Content_Type="application/json")[0] == 403
+    with serving(served, hosts={"localhost"}, api_keys=["secret"]) as running:
+        assert ask(running, "/models", Host="page.example")[0] == 401
+        assert ask(running, "/models", Host="page.example", Authorization="Bearer secret")[0] == 200
+
+
+def test_a_server_for_this_machine_has_names_and_an_open_server_has_any():
+    for host, expected in (("127.0.0.1", {"localhost", "127.0.0.1", "::1"}), ("0.0.0.0", set())):
+        with server.bind(host, 0) as bound:
+            assert server.hosts_of(bound, host) == expected
 
 
 @pytest.mark.parametrize(

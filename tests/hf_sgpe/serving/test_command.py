@@ -143,6 +143,22 @@ def test_it_warns_of_openness_and_tells_programs_its_address_in_json(model, monk
     assert said.stdout.count("\n") == 1
 
 
+def test_only_a_server_for_this_machine_checks_its_names(model, monkeypatch):
+    from hf_sgpe.serving import routes, server
+
+    hosts, create_app = [], routes.create_app
+
+    def watched(*served, **settings):
+        hosts.append(settings["hosts"])
+        return create_app(*served, **settings)
+
+    monkeypatch.setattr(routes, "create_app", watched)
+    monkeypatch.setattr(server, "server_of", lambda app, *others: SimpleNamespace(run=lambda sockets: None))
+    for given in ((), ("--host", "0.0.0.0")):
+        hf_sgpe("serve", model, "--engine", "transformers", "--port", 0, *given)
+    assert hosts == [{"localhost", "127.0.0.1", "::1"}, set()]
+
+
 def test_what_is_wrong_is_one_line(model, monkeypatch):
     def refused(*options):
         return hf_sgpe("serve", model, *options, code=2).stderr

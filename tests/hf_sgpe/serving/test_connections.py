@@ -2,6 +2,7 @@
 
 import json
 import socket
+import time
 
 import pytest
 from support.serving import serving, wait_until
@@ -11,6 +12,8 @@ from hf_sgpe.serving.requests import Served
 
 pytest.importorskip("starlette", reason="serving needs: pip install starlette uvicorn")
 pytest.importorskip("uvicorn", reason="serving needs: pip install starlette uvicorn")
+
+from hf_sgpe.serving import server
 
 
 @pytest.fixture
@@ -96,6 +99,26 @@ def test_who_does_not_read_does_not_hold_up_others(running, engine):
         wait_until(lambda: len(engine.asked) == 1)
         other.sendall(request({"prompt": "a", "max_tokens": 3}))
         assert answer(other)[2]["choices"][0]["text"] == "aaa"
+
+
+@pytest.mark.parametrize("waits", ["reads nothing", "sends half a body"])
+def test_the_server_ends_although_a_client_holds_its_connection(endless, monkeypatch, caplog, waits):
+    monkeypatch.setattr(server, "_SECONDS_TO_END", 1)
+    endless.generator.engine.pause = 0
+    served = Served("endless", endless.generator, None, Limits(max_new_tokens=10**9))
+    with serving(served) as running, socket.socket() as lazy:
+        lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        lazy.connect((running.host, running.port))
+        if waits == "reads nothing":
+            lazy.sendall(request({**LONG, "stream": True}))
+            wait_until(lambda: endless.generator.engine.said > 50_000)
+        else:
+            lazy.sendall(request(b"{", length=100))
+            wait_until(lambda: running.server.server_state.tasks)
+        began = time.monotonic()
+        running.stop()
+        assert time.monotonic() - began < 10
+    assert [record.getMessage() for record in caplog.records] == []
 
 
 @pytest.mark.parametrize("given", ["length", "chunks"])

@@ -94,6 +94,30 @@ def test_wrong_requests_are_refused_by_name(client, given, param, problem):
     assert refusal.value.param == param
 
 
+def test_other_requests_are_answered_while_many_embeddings_are_written(served, client, monkeypatch):
+    from hf_sgpe.serving.embeddings import AskedEmbeddings
+
+    begun, may_go_on = threading.Event(), threading.Event()
+    written = AskedEmbeddings.written
+
+    def slow(asked, embedding):
+        begun.set()
+        assert may_go_on.wait(60)
+        return written(asked, embedding)
+
+    monkeypatch.setattr(AskedEmbeddings, "written", slow)
+    answers = []
+    thread = threading.Thread(target=lambda: answers.append(client.embeddings.create(model="m", input=["a", "b"])))
+    thread.start()
+    try:
+        assert begun.wait(60)
+        assert [model.id for model in client.with_options(timeout=10).models.list()] == ["m"]
+    finally:
+        may_go_on.set()
+        thread.join()
+    assert [part.index for part in answers[0].data] == [0, 1]
+
+
 def test_an_engine_without_embeddings_is_named(chatty):
     served = Served("m", TextGenerator(chatty, Parrot()), None)
     refused = pytest.raises(openai.BadRequestError, match="the engine parrot has no embeddings: serve the model with")

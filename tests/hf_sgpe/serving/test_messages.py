@@ -43,6 +43,22 @@ def called(**function):
 
 
 @pytest.mark.parametrize(
+    ("sent", "read"),
+    [('{"a": 1}', {"a": 1}), ({"a": 1}, {"a": 1}), ("", {}), (None, {}), ('{"a": 1', '{"a": 1'), ("[]", "[]"), ("3", "3")],
+)
+def test_arguments_that_are_not_an_object_reach_the_template_as_they_are(sent, read):
+    (message,) = read_messages([called(name="f", arguments=sent)], CHATML)
+    assert message["tool_calls"][0]["function"]["arguments"] == read
+    listing = "{% for m in messages %}{% for c in m.tool_calls or [] %}{% for k, v in c.function.arguments | items %}{{ v }}"
+    listing += "{% endfor %}{% endfor %}{{ m.content }}{% endfor %}"
+    if isinstance(read, dict):
+        assert read_messages([called(name="f", arguments=sent)], listing)[0]["tool_calls"] == message["tool_calls"]
+    else:
+        with pytest.raises(RequestError, match=r"arguments must be the JSON of an object for the template of this model"):
+            read_messages([called(name="f", arguments=sent)], listing)
+
+
+@pytest.mark.parametrize(
     ("message", "param", "problem"),
     [
         ({"role": "tool", "content": "3"}, "tool_call_id", "tool_call_id is missing: give the id of the call"),
@@ -65,9 +81,8 @@ def called(**function):
         ({"role": "assistant", "tool_calls": [{**CALL, "type": "custom"}]}, "tool_calls[0]", "type function"),
         ({"role": "assistant", "content": "a", "reasoning_content": 3}, "reasoning_content", "must be a string"),
         (called(name=""), "tool_calls[0].function.name", "must be a non-empty string"),
-        (called(name="f", arguments="{"), "tool_calls[0].function.arguments", "must be the JSON of an object"),
-        (called(name="f", arguments=DEEP), "tool_calls[0].function.arguments", "is nested too deeply|JSON of an object"),
-        (called(name="f", arguments="[]"), "tool_calls[0].function.arguments", "must be the JSON of an object"),
+        (called(name="f", arguments=DEEP), "tool_calls[0].function.arguments", "is nested too deeply"),
+        (called(name="f", arguments=[]), "tool_calls[0].function.arguments", "the JSON of an object, not a list"),
     ],
 )
 def test_wrong_messages_are_refused_by_name(message, param, problem):

@@ -89,6 +89,19 @@ def test_only_new_and_changed_models_are_loaded_again_and_broken_ones_stay(tmp_p
     assert sorted(load.closed) == ["changed", "newer", "two"]
 
 
+def test_models_stay_if_none_is_left(tmp_path):
+    lines = []
+    for name in ("a", "b"):
+        model_in(tmp_path / "pool" / name, name)
+    folders = ModelFolders([str(tmp_path / "pool")], Loader())
+    first = folders.load()
+    for name in ("a", "b"):
+        shutil.rmtree(tmp_path / "pool" / name)
+    assert folders.reload(lines.append) == first
+    assert lines[-1] == "error: no model is left; the models stay as they are"
+    assert not [line for line in lines if line.startswith("removed")]
+
+
 def test_models_that_were_loaded_before_a_broken_one_are_closed(tmp_path):
     load = Loader()
     given = [str(model_in(tmp_path / "a", "a")), str(model_in(tmp_path / "b", ""))]

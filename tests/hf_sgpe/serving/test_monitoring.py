@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 import urllib.error
 import urllib.request
 
@@ -102,6 +103,18 @@ def test_running_and_waiting_requests_are_shown_and_those_that_go_away_are_count
         )
         wait_until(lambda: read(ask(running, "/metrics"))["hf_sgpe_requests_waiting", ""] == 0)
         assert read(ask(running, "/metrics"))["hf_sgpe_generated_tokens_total", ""] > 0
+
+
+def test_who_goes_away_before_the_body_is_there_is_counted_as_gone(endless):
+    lines = []
+    with serving(endless, log=lines.append) as running:
+        with socket.create_connection((running.host, running.port), timeout=60) as connection:
+            head = ["POST /v1/completions HTTP/1.1", f"Host: {running.host}", "Content-Type: application/json"]
+            connection.sendall("\r\n".join([*head, "Content-Length: 100", "", "{"]).encode())
+        wait_until(lambda: lines)
+        assert " POST /v1/completions 499 " in lines[0]
+        samples = read(ask(running, "/metrics"))
+        assert samples["hf_sgpe_requests_total", 'route="/v1/completions",status="499"'] == 1
 
 
 def test_names_are_quoted_and_times_fall_into_buckets():

@@ -197,6 +197,8 @@ def test_a_response_template_separates_reasoning_and_finds_calls_in_other_format
         },
     }
     served = replace(served_with("phi", answer), response_template=template)
+    with_tools = {"messages": HELLO, "tools": [TOOL]}
+    assert read_tokenize(with_tools, served)[0] == read_chat(with_tools, served).prompts[0]
     with serving(served) as running, openai.OpenAI(base_url=running.url, api_key="-") as client:
         (choice,) = client.chat.completions.create(model="phi", messages=HELLO, tools=[TOOL]).choices
         (call,) = choice.message.tool_calls
