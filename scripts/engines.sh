@@ -16,8 +16,10 @@ if [ ! -d "$wheels" ]; then
     trap 'rm -rf "$unfinished"' EXIT
     make_environment "$unfinished/environment" pip
     echo "Compiling $llama (only once; this takes minutes)" >&2
-    CMAKE_ARGS=$options SKBUILD_BUILD_TARGETS=llama "$unfinished/environment/bin/python" -m pip wheel --quiet \
-        --disable-pip-version-check --no-deps --wheel-dir "$unfinished/wheels" "$llama"
+    # The installation also copies llama-common.
+    CMAKE_ARGS=$options SKBUILD_BUILD_TARGETS="llama;llama-common" \
+        "$unfinished/environment/bin/python" -m pip wheel --quiet --disable-pip-version-check --no-deps \
+        --wheel-dir "$unfinished/wheels" "$llama"
     mv "$unfinished/wheels" "$wheels"
 fi
 make_environment "$root/.venv-engines" -c "$constraints" --find-links "$wheels" -e "$root[engines,test-all]" openvino-tokenizers
