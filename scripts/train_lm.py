@@ -93,7 +93,7 @@ def run(args: Arguments) -> None:
         watched.append(LanguageProgress(trainer, held_out, **how, show=lambda line: print(line, flush=True)))
         return watched[0]
 
-    settings = {**args.made_from(), "length": args.length, "text": text.digest, **chosen}
+    settings = {**args.made_from(), "length": args.length, "text": text.digest}
     how = chosen | {"watch": watch if held_out else None}
     train(model, tokenizer, text.rows, collate, args, settings=settings, new_rows=new_rows, **how)
     for name, (before, after) in (changes(watched[0].points) if watched else {}).items():

@@ -214,11 +214,11 @@ def balance_corpus(
     texts = {str(file): list(read_lines(file, text_field=held_out.text_field)) for file in held_out.files}
     # Weights are published with the tokenizer, so folder names are included only if two files have the same name.
     parts = corpus.parts()
-    words = {name: count_corpus(part, config, workers=workers) for name, part in parts.items()}
     # The keys of the weights may be paths.
     weighted = replace(corpus, weights=config.weights)
     weights = {name: weighted.weight_of((*part.files, *part.counts)[0]) for name, part in parts.items()}
     config = replace(config, weights={name: weight for name, weight in weights.items() if weight != 1})
+    words = {name: count_corpus(part, config, workers=workers) for name, part in parts.items()}
     return train_balanced(words, texts, config, by=by or WAYS[0], **how)
 
 
