@@ -27,6 +27,8 @@ from statistics import median
 from typing import Any, NamedTuple, TypeVar
 
 ROOT = Path(__file__).resolve().parents[1]
+SOURCES = "sources.json"
+"""File next to downloaded texts. It maps the name of each text to its data set, commit, size and checksum."""
 _LIBRARIES = ("hf-sgpe", "numpy", "tokenizers", "transformers", "torch")
 
 T = TypeVar("T")
@@ -178,7 +180,7 @@ class Records:
     """The results of a benchmark, in a file with one JSON line per result.
 
     A record has the ``question`` (the name of the benchmark), the subject (``about``), the ``result``, the date, commit,
-    command, machine and load of the run, and the versions of the libraries.
+    command, machine and load of the run, the sources of downloaded texts, and the versions of the libraries.
 
     Args:
         path: The file. It is rewritten after each result.
@@ -234,9 +236,23 @@ def surroundings() -> dict[str, Any]:
         "commit": commit,
         "command": command_line(sys.argv),
         "machine": machine(),
+        "texts": sources_of(sys.argv[1:]),
         "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         "versions": versions,
     }
+
+
+def sources_of(words: Sequence[str]) -> dict[str, Any]:
+    """Return the entries in sources.json for the texts that a command line names, as files or as folders of files. The dict
+    is empty for text that benchmarks/public_texts.py did not download.
+    """
+    entries: dict[str, Any] = {}
+    for path in map(Path, re.split("[=,\0]", "\0".join(words))):
+        file = (path if path.is_dir() else path.parent) / SOURCES
+        if file.exists():
+            known = json.loads(file.read_text(encoding="utf-8"))
+            entries |= {name: entry for name, entry in known.items() if path.is_dir() or name == path.name}
+    return entries
 
 
 def command_line(words: Sequence[str]) -> str:

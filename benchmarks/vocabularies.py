@@ -125,6 +125,7 @@ MORE = {
 }
 """More vocabularies. They are read, and extended for Sinhala."""
 KNOWN = BASES | MORE
+_ONLY_MEASURED = {"cl100k": Base.of_npm("cl100k (GPT-4)", "gpt4")}
 UNTRIED = (
     ("Gemma 4", _CHARACTERS, ("Gemma4ForCausalLM", "Gemma4ForConditionalGeneration")),
     ("PaliGemma", _CHARACTERS, ("PaliGemmaForConditionalGeneration",)),
@@ -136,7 +137,7 @@ UNTRIED = (
 
 def vocabulary(name: str, folder: Path) -> Path:
     """Return the path of a vocabulary's file. If ``folder`` does not contain the vocabulary yet, download it first."""
-    base = KNOWN[name]
+    base = (KNOWN | _ONLY_MEASURED)[name]
     if not (folder / name).exists():
         base.fetch(folder / name)
     file = next(iter(base.files.values()))

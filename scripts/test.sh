@@ -10,6 +10,9 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/scripts/environment.sh"
 cd "$root"
+# Only the part "data" reads the folder with large text, so that no other test can depend on it.
+large_text=${HF_SGPE_DATA:-}
+unset HF_SGPE_DATA
 kernels_are_built=$(command -v "${CXX:-c++}" || true)
 
 # Each part is a function that sets up its environment. It exits with 77 if it cannot run.
@@ -60,6 +63,13 @@ engines() { # generation on all engines, and code that uses transformers with it
     run_tests oldest -m "not slow" $(grep -rlE "^ *(from|import) (transformers|support\.conversations)" tests/hf_sgpe tests/trainers tests/hub_cards) "$@"
 }
 
+data() { # the tests that read text, on the large text in the folder HF_SGPE_DATA
+    [ -d "$large_text/corpora" ] || skip "HF_SGPE_DATA names no folder with corpora"
+    test_environment test-all
+    files=$(grep -rl "^from support.corpora" tests/hf_sgpe tests/trainers tests/hub_cards tests/benchmarks tests/docs)
+    HF_SGPE_DATA=$(cd "$large_text" && pwd) run_tests data -m "data or not slow" $files "$@"
+}
+
 packaging() { # wheels and source packages, installed in empty environments
     test_environment test-all
     run_tests packaging tests/packaging "$@"
@@ -76,7 +86,7 @@ arm() { # the kernels' variants for 64-bit ARM
 
 # Keep the tests of a file in one process, because its models and helper processes start slowly; the slowest file is first.
 by_file=(--dist loadfile --no-loadscope-reorder)
-parts=(lint tests readable docs ecosystems engines packaging sanitizers arm)
+parts=(lint tests readable docs ecosystems engines data packaging sanitizers arm)
 
 test_environment() { # [EXTRA]: the environment of the quick tests, with another extra if named
     make_environment "$root/.venv-test" -c "$root/scripts/constraints.txt" -e "$root[test]"

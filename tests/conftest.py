@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 from support import examples  # noqa: F401 - registers the profiles
+from support.corpora import DATA
 from support.hub import running
 from support.paths import ROOT
 
@@ -17,6 +19,34 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 settings.load_profile("quick")
+
+_MISSED = pytest.StashKey[int]()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests that need large text, if HF_SGPE_DATA names no folder with it."""
+    if DATA is not None:
+        return
+    missed = [item for item in items if item.get_closest_marker("data")]
+    items[:] = [item for item in items if not item.get_closest_marker("data")]
+    config.hook.pytest_deselected(items=missed)
+    config.stash[_MISSED] = len(missed)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["missed"] = session.config.stash.get(_MISSED, 0)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take the number of tests that were left out from a process of pytest-xdist. It is the same in each process."""
+    node.config.stash[_MISSED] = getattr(node, "workeroutput", {}).get("missed", 0)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    if missed := config.stash.get(_MISSED, 0):
+        terminalreporter.write_line(f"{missed} tests were left out, because HF_SGPE_DATA names no folder with large text")
 
 
 SAMPLE = ROOT / "hf_sgpe" / "corpora" / "sample"

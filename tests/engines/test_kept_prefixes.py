@@ -9,7 +9,7 @@ from hf_sgpe import SGPEError
 from hf_sgpe.generation import GenerationOptions, load_engine
 from hf_sgpe.generation.engines.engine_registry import ENGINES
 
-OPTIONS = GenerationOptions(max_new_tokens=12, temperature=0)
+OPTIONS = GenerationOptions(max_new_tokens=12, temperature=0, ignore_eos=True)
 
 
 def keeps(engine_name):

@@ -4,10 +4,10 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from support.data import DATA, corpus, needs_data
+from support.corpora import HELD_OUT, LANGUAGES, corpus, held_out
+from support.texts import LINES
 
 from hf_sgpe import SGPEError, SGPETokenizerFast, TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.generation import GenerationOptions, Machine, TextGenerator, best_engine, load_engine
@@ -103,17 +103,19 @@ def test_nothing_is_reported_to_anybody(models, tmp_path):
     assert not (tmp_path / "home" / "intel").exists()
 
 
-@needs_data
 @pytest.mark.parametrize("recipe", ["hybrid", "bpe", "sgpe"])
 def test_its_own_tokenizers_give_the_same_ids(recipe, sample, tmp_path):
     import openvino
     from openvino_tokenizers import convert_tokenizer
 
-    lines = [line for text in sample.values() for line in text.splitlines()]
-    for file in sorted(Path(DATA / "eval").glob("*.txt")):
-        lines += file.read_text(encoding="utf-8").splitlines()[::50]
-    for file in sorted((DATA / "corpora").glob("*.txt.xz")):
-        lines += corpus(file.name.split(".")[0], 1_500).splitlines()
+    lines = [
+        *(line for line in LINES if "<|endoftext|>" not in line),
+        *(line for text in sample.values() for line in text.splitlines()),
+    ]
+    for language in HELD_OUT:
+        lines += held_out(language)[::50]
+    for language in LANGUAGES:
+        lines += corpus(language, 1_500).splitlines()
     lines = [line for line in lines if line and len(line) < 8000 and "\0" not in line]
     scripts = ("sinhala",) if recipe == "sgpe" else ("all",)
     config = TrainingConfig(vocab_size=6_000, recipe=recipe, scripts=scripts, letter_coverage=0.95, syllable_coverage=0.3)

@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from support.data import DATA, needs_data
+from support.corpora import HELD_OUT, held_out
 
 from hf_sgpe import BPETokenizer
 from hf_sgpe.formats.llama_cpp_pre_tokenizers import PRE_TOKENIZERS, called
@@ -80,8 +80,7 @@ def different(llama, tokenizer, lines):
 @pytest.fixture(scope="module")
 def written():
     """Lines in 26 languages, and code."""
-    files = sorted((DATA / "eval").glob("ntrex_*.txt"))
-    lines = [line for file in files for line in file.read_text(encoding="utf-8").splitlines()[:15]]
+    lines = [line for language in HELD_OUT for line in held_out(language, 15)]
     code = [file.read_text(encoding="utf-8") for file in sorted(Path(our_gguf.__file__).parent.glob("*.py"))[:6]]
     return lines + [text[start : start + 500] for text in code for start in range(0, 4000, 500)]
 
@@ -93,7 +92,6 @@ def strings(characters, number):
     return ["".join(chance.choice(few) for _ in range(chance.randint(1, 40))) for few in some]
 
 
-@needs_data
 @pytest.mark.parametrize("known", [one for one in PRE_TOKENIZERS if not one.differs], ids=lambda one: one.name)
 def test_llama_cuts_as_the_regexes_do(known, written, tmp_path):
     # Capitals inside words are rare in text, and not in random strings.

@@ -1,38 +1,40 @@
-"""The fixtures of the BPE assignment of Stanford's CS336, through GPT-2's vocabulary: the ids of tiktoken, and back."""
+"""The tasks of the BPE assignment of Stanford's CS336, with GPT-2's vocabulary: the ids of tiktoken, and back."""
 
-import json
 import sys
 
 import pytest
 import tiktoken
 from hypothesis import given, strategies as st
 from support.command import process
-from support.data import DATA, needs_data
-from support.texts import texts
+from support.corpora import corpus, data_file
+from support.fetched import GPT2_SOURCE, files_of_source, gpt2
+from support.texts import LINES, texts
+from tiktoken.load import load_tiktoken_bpe
 
 from hf_sgpe import BPETokenizer, Splitting
 from hf_sgpe.formats import gpt2_files
-from hf_sgpe.vocabulary.byte_strings import string_to_bytes
 
-pytestmark = needs_data
-
-FILES = DATA / "suites" / "cs336"
 END = "<|endoftext|>"
 PATTERN = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
+STORY = """Once there was a small boat that wanted to see the sea. “Where is it?” the boat asked.
+"Come with me," said the river, and they passed 3 towns and 12 bridges.
+
+The boat wasn't afraid: it'd never been so happy! And that's how it came home.
+"""
+STORIES = f"{END}\n".join([STORY] * 15)
 
 
 @pytest.fixture(scope="module")
 def ours():
-    files = FILES / "gpt2_vocab.json", FILES / "gpt2_merges.txt"
-    return BPETokenizer.of(gpt2_files.read(*files, pattern="gpt2", special_tokens=[END]))
+    return gpt2()
 
 
 @pytest.fixture(scope="module")
 def theirs():
-    ids = json.loads((FILES / "gpt2_vocab.json").read_text(encoding="utf-8"))
-    special = {END: ids.pop(END)}
-    ranks = {string_to_bytes(token): id for token, id in ids.items()}
-    return tiktoken.Encoding("gpt2", pat_str=PATTERN, mergeable_ranks=ranks, special_tokens=special)
+    ranks = next(file for file in files_of_source(GPT2_SOURCE, "whisper/assets") if file.name == "gpt2.tiktoken")
+    return tiktoken.Encoding(
+        "gpt2", pat_str=PATTERN, mergeable_ranks=load_tiktoken_bpe(str(ranks)), special_tokens={END: 50256}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -42,31 +44,47 @@ def doubled(ours):
     return BPETokenizer(ours.vocab, ours.merges, special_tokens=specials, splitting=Splitting("bpe", pattern="gpt2"))
 
 
-def read(name):
-    return (FILES / name).read_bytes().decode()
-
-
 TEXTS = {
-    "nothing": lambda: "",
-    "one character": lambda: "s",
-    "one Unicode character": lambda: "🙃",
-    "an ASCII sentence": lambda: "Hello, how are you?",
-    "a Unicode sentence": lambda: "Héllò hôw are ü? 🙃",
-    "special tokens": lambda: f"Héllò hôw {END}{END} are ü? 🙃{END}",
-    "special tokens and white space": lambda: f" {END} \n\n{END}\n\n {END}  x {END}",
-    "half special tokens": lambda: f"<|endoftext {END[1:]}{END[:-1]}<|<|endoftext|>|>",
-    **{
-        name: lambda name=name: read(name)
-        for name in (
-            "address.txt",
-            "german.txt",
-            "tinystories_sample.txt",
-            "corpus.en",
-            "special_token_trailing_newlines.txt",
-            "special_token_double_newlines_non_whitespace.txt",
-        )
-    },
+    "nothing": "",
+    "one character": "s",
+    "one Unicode character": "🙃",
+    "an ASCII sentence": "Hello, how are you?",
+    "a Unicode sentence": "Héllò hôw are ü? 🙃",
+    "special tokens": f"Héllò hôw {END}{END} are ü? 🙃{END}",
+    "special tokens and white space": f" {END} \n\n{END}\n\n {END}  x {END}",
+    "half special tokens": f"<|endoftext {END[1:]}{END[:-1]}<|<|endoftext|>|>",
+    "special token, newlines": f"{END}\n\n\n",
+    "special token, newlines, word": f"{END}\n\ntesting!",
+    "address": "Four score and seven years ago our fathers brought forth, on this continent, a new nation.\n",
+    "German": "Die Größe der „schönsten“ Straßen (kurz: 12,5 km) überrascht Ärzte wie Köche – täglich!\n",
+    "stories": STORIES,
+    "difficult lines": "\n".join(LINES),
+    **{language: corpus(language, 30_000) for language in ("en", "si", "zh")},
 }
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("Hello world", [15496, 995]),
+        (" Hello World!", [18435, 2159, 0]),
+        ("Führer", [37, 9116, 71, 11751]),
+        ("ied 4 ½ months", [798, 604, 25208, 1933]),
+        (" this is 🦙.cpp", [428, 318, 12520, 99, 247, 13, 20322]),
+        ("    Hello\n    Hello", [220, 220, 220, 18435, 198, 220, 220, 220, 18435]),
+        ("\n\n\n", [628, 198]),
+        ("33333333", [24840, 24840]),
+        ("Cửa Việt", [34, 157, 119, 255, 64, 16049, 157, 119, 229, 83]),
+    ],
+)
+def test_well_known_ids(text, ids, ours):
+    assert ours.encode(text) == ids
+
+
+@pytest.mark.data
+def test_the_published_files_have_the_same_tokenizer(ours):
+    files = (data_file(f"suites/cs336/{name}") for name in ("gpt2_vocab.json", "gpt2_merges.txt"))
+    assert gpt2_files.read(*files, pattern="gpt2", special_tokens=[END]) == ours.data
 
 
 def test_the_vocabulary_is_gpt2s(ours, theirs):
@@ -77,7 +95,7 @@ def test_the_vocabulary_is_gpt2s(ours, theirs):
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_texts_have_the_ids_of_tiktoken_and_come_back(name, ours, theirs):
-    text = TEXTS[name]()
+    text = TEXTS[name]
     ids = ours.encode(text)
     assert ids == theirs.encode_ordinary(text)
     assert ours.decode(ids) == text
@@ -90,7 +108,7 @@ def test_texts_have_the_ids_of_tiktoken_and_come_back(name, ours, theirs):
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_tokens_one_by_one_are_those_of_tiktoken(name, ours, theirs):
-    text = TEXTS[name]()
+    text = TEXTS[name]
     tokens = [ours.token_bytes(id) for id in ours.encode(text, allowed_special="all")]
     assert tokens == theirs.decode_tokens_bytes(theirs.encode(text, allowed_special="all"))
     assert b"".join(tokens) == text.encode()
@@ -126,41 +144,41 @@ def test_overlapping_special_tokens_may_come_in_pieces(doubled, parts, data):
 
 @pytest.mark.parametrize("allowed", ["all", "none"])
 @pytest.mark.parametrize("mode", ["r", "rb"])
-@pytest.mark.parametrize("name", [name for name in TEXTS if "." in name])
-def test_lines_of_a_file_have_the_ids_of_the_whole(name, mode, allowed, ours, theirs):
-    options = {} if mode == "rb" else {"encoding": "utf-8", "newline": ""}
-    with (FILES / name).open(mode, **options) as file:
+@pytest.mark.parametrize("name", TEXTS)
+def test_lines_of_a_file_have_the_ids_of_the_whole(name, mode, allowed, ours, theirs, tmp_path):
+    path, options = tmp_path / "text.txt", {} if mode == "rb" else {"encoding": "utf-8", "newline": ""}
+    path.write_bytes(TEXTS[name].encode())
+    with path.open(mode, **options) as file:
         ids = list(ours.encode_streaming(file, allowed_special=allowed))
-    assert ids == theirs.encode(read(name), allowed_special="all" if allowed == "all" else set(), disallowed_special=())
+    assert ids == theirs.encode(TEXTS[name], allowed_special="all" if allowed == "all" else set(), disallowed_special=())
 
 
-def test_lines_are_read_when_their_ids_are_asked_for(ours):
-    with (FILES / "tinystories_sample.txt").open(encoding="utf-8") as file:
+def test_lines_are_read_when_their_ids_are_asked_for(ours, tmp_path):
+    (tmp_path / "stories.txt").write_text(STORIES, encoding="utf-8")
+    with (tmp_path / "stories.txt").open(encoding="utf-8") as file:
         ids = ours.encode_streaming(iter(file.readline, ""))
         next(ids)
-        assert 0 < file.tell() < 2000
+        assert 0 < file.tell() < 2000 < len(STORIES)
 
 
-MEMORY = f"""
+MEMORY = """
 import resource, sys
 from pathlib import Path
 from hf_sgpe import BPETokenizer
-from hf_sgpe.formats import gpt2_files
-files = Path(sys.argv[1])
-options = {{"pattern": "gpt2", "special_tokens": [{END!r}]}}
-tokenizer = BPETokenizer.of(gpt2_files.read(files / "gpt2_vocab.json", files / "gpt2_merges.txt", **options))
-text = (files / "tinystories_sample.txt").read_text(encoding="utf-8")
-lines = (line for _ in range(int(sys.argv[2])) for line in text.splitlines(keepends=True))
+tokenizer, text = BPETokenizer.from_pretrained(sys.argv[1]), Path(sys.argv[2]).read_text(encoding="utf-8")
+lines = (line for _ in range(int(sys.argv[3])) for line in text.splitlines(keepends=True))
 count = sum(1 for _ in tokenizer.encode_streaming(lines, allowed_special="all"))
 print(count, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
 @pytest.mark.slow
-def test_memory_does_not_grow_with_the_stream(ours):
+def test_memory_does_not_grow_with_the_stream(ours, tmp_path):
+    ours.save(tmp_path)
+    (tmp_path / "stories.txt").write_text(STORIES, encoding="utf-8")
     tokens, memory = [], []
     for times in (20, 5000):
-        printed = process(sys.executable, "-c", MEMORY, FILES, times).stdout.split()
+        printed = process(sys.executable, "-c", MEMORY, tmp_path, tmp_path / "stories.txt", times).stdout.split()
         tokens.append(int(printed[0]))
         memory.append(int(printed[1]))
     assert tokens[1] == 250 * tokens[0] > 4_000_000

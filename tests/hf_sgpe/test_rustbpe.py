@@ -2,7 +2,7 @@
 
 import pytest
 import rustbpe
-from support.data import corpus, needs_data
+from support.corpora import corpus
 
 from hf_sgpe import SPLIT_PATTERNS, BPETokenizer
 
@@ -11,10 +11,9 @@ def lines(language, characters):
     return corpus(language, characters).splitlines(keepends=True)
 
 
-@needs_data
 @pytest.mark.parametrize("pattern", ["gpt2", "cl100k", "o200k"])
 @pytest.mark.parametrize("buffer_size", [1, 700, 8192])
-@pytest.mark.parametrize("characters", [30_000, pytest.param(300_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("characters", [30_000, pytest.param(300_000, marks=pytest.mark.data)])
 def test_the_same_mergeable_ranks_and_ids(pattern, buffer_size, characters):
     languages = {"si": characters, "en": characters, "hi": characters, "zh": characters // 10}
     texts = [line for language, size in languages.items() for line in lines(language, size)]
@@ -36,7 +35,6 @@ def test_what_a_pattern_does_not_match_is_kept():
     assert bytes(ours.encode("a, b")) == b"a, b"
 
 
-@needs_data
 def test_the_same_with_a_pattern_of_ones_own():
     pattern, texts = r"\p{L}{1,4}|\s|[^\s\p{L}]", lines("si", 100_000)
     theirs = rustbpe.Tokenizer()

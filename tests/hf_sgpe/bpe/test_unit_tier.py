@@ -3,7 +3,7 @@ from itertools import accumulate
 
 import pytest
 from hypothesis import given, strategies as st
-from support.data import corpus, needs_data, sinhala_words
+from support.corpora import conjunct_words, corpus
 from support.texts import indic
 
 from hf_sgpe import LinguisTrie
@@ -52,10 +52,9 @@ def test_chosen_syllables_come_out_whole(words):
     check(units)
 
 
-@needs_data
-def test_no_merge_crosses_a_syllable_in_any_real_word():
+def test_no_merge_crosses_a_syllable_in_any_word():
     trie = LinguisTrie()
-    words = sinhala_words()
+    words = conjunct_words()
     counts = Counter(unit for word in words[:5000] for unit in trie.tokenize(f" {word}", leading_space=True))
     units = units_of(counts, trie, letter_coverage=0.999, syllable_coverage=0.99)
     table, tokens = check(units)
@@ -96,8 +95,7 @@ def test_equally_frequent_units_are_chosen_in_the_same_order_every_time():
     assert units_of(forward, trie, **options) == units_of(backward, trie, **options)
 
 
-@needs_data
-@pytest.mark.parametrize("characters", [25_000, pytest.param(100_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("characters", [25_000, pytest.param(100_000, marks=pytest.mark.data)])
 def test_scripts_side_by_side_leave_each_others_words_as_they_were(characters):
     texts = {"si": "sinhala", "hi": "devanagari", "bn": "bengali", "gu": "gujarati", "ta": "tamil"}
     texts |= {"te": "telugu", "kn": "kannada", "ml": "malayalam"}

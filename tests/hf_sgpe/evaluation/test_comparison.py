@@ -1,7 +1,7 @@
 import unicodedata
 
 import pytest
-from support.data import DATA, needs_data
+from support.corpora import held_out
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from hf_sgpe import BPETokenizer, SGPEError
@@ -62,11 +62,9 @@ def test_a_language_without_spaces_has_no_words(tokenizer):
     assert not javanese.spaced("jv") and javanese.measure("tokens_per_word", "jv", javanese.name) is None
 
 
-@needs_data
 @pytest.mark.parametrize("code", ["th", "km", "bo", "my", "lo", "dz", "zh", "ja"])
 def test_nothing_is_counted_per_word_in_real_text_without_spaces(tokenizer, code):
-    lines = (DATA / "eval" / f"ntrex_{code}.txt").read_text(encoding="utf-8").splitlines()[:20]
-    found = compare(tokenizer, {code: lines})
+    found = compare(tokenizer, {code: held_out(code, 20)})
     evaluation = found.evaluations[code][found.name]
     assert not language(code).spaced and not evaluation.has_spaces()
     assert evaluation.tokens_per_word is evaluation.single_token_words is evaluation.changed_tokens is None

@@ -3,13 +3,13 @@
 import json
 
 import pytest
-from support.data import DATA, needs_data
+from support.corpora import held_out
+from support.fetched import gpt2
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import AutoTokenizer
 
 from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast
 from hf_sgpe.evaluation.measurable import measurable
-from hf_sgpe.formats import gpt2_files
 from hub_cards import compare, evaluate, load_measurable
 
 
@@ -41,14 +41,9 @@ def test_tokenizers_of_transformers_are_measured_right_or_refused(saved, sample)
         evaluate(AutoTokenizer.from_pretrained(saved), lines)
 
 
-@needs_data
 def test_a_tokenizer_that_cuts_characters_measures_alike_in_both_ways(tmp_path):
-    suite = DATA / "suites" / "cs336"
-    gpt2 = gpt2_files.read(
-        suite / "gpt2_vocab.json", suite / "gpt2_merges.txt", pattern="gpt2", special_tokens=["<|endoftext|>"]
-    )
-    BPETokenizer.of(gpt2).save(tmp_path)
-    lines = (DATA / "eval" / "ntrex_si.txt").read_text(encoding="utf-8").splitlines()[:40]
+    gpt2().save(tmp_path)
+    lines = held_out("si", 40)
     ours = evaluate(load_measurable(tmp_path), lines)
     content = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))
     content["normalizer"] = {"type": "Replace", "pattern": {"String": "\0"}, "content": ""}

@@ -7,7 +7,7 @@ from math import log
 import pytest
 import regex
 from hypothesis import example, given, strategies as st
-from support.data import DATA, corpus, needs_data
+from support.corpora import corpus, held_out
 from support.texts import texts
 
 from hf_sgpe import BPETokenizer, TrainingConfig, WordCounts, train_from_counts
@@ -75,10 +75,9 @@ def test_clusters_take_time_that_grows_with_the_text():
     assert result.clusters == 100_002
 
 
-@needs_data
 @pytest.mark.parametrize("code", ["th", "km", "bo", "ko", "ar"])
 def test_every_script_has_clusters_that_bytes_cut(code):
-    lines = (DATA / "eval" / f"ntrex_{code}.txt").read_text(encoding="utf-8").splitlines()[:20]
+    lines = held_out(code, 20)
     text = unicodedata.normalize("NFC", "\n".join(lines))
     clusters = sum(any(c.isalpha() and not c.isascii() for c in cluster) for cluster in regex.findall(r"\X", text))
     by_bytes = evaluate(BPETokenizer.train_from_iterator(["a"], 256), lines)
@@ -94,9 +93,8 @@ def test_nothing_to_measure_is_none():
     assert evaluate(ends_at(), []).tokens_per_word is None
 
 
-@needs_data
 def test_a_trained_tokenizer_cuts_less_than_a_plain_one(tmp_path):
-    lines = (DATA / "eval" / "ntrex_si.txt").read_text(encoding="utf-8").splitlines()[:100]
+    lines = held_out("si", 100)
     shares = {}
     for recipe in ("hybrid", "bpe"):
         config = TrainingConfig(vocab_size=8000, recipe=recipe)

@@ -8,7 +8,7 @@ import pytest
 import tiktoken
 from hypothesis import given, strategies as st
 from support.command import hf_sgpe
-from support.data import DATA
+from support.corpora import HELD_OUT, held_out
 from support.fetched import files_of_wheel
 from support.texts import texts
 from transformers import AutoTokenizer
@@ -340,8 +340,8 @@ def test_the_ids_of_mistrals_own_files(name):
     encoding = tiktoken.Encoding("x", pat_str=content["config"]["pattern"], mergeable_ranks=ranks, special_tokens={})
     tokenizer = BPETokenizer.from_pretrained(path)
     assert len(tokenizer) == 131_072
-    for file in sorted((DATA / "eval").glob("*.txt")):
-        for line in file.read_text(encoding="utf-8").splitlines():
+    for language in HELD_OUT:
+        for line in held_out(language):
             assert tokenizer.encode(line) == [id + 1000 for id in encoding.encode_ordinary(line)]
 
 

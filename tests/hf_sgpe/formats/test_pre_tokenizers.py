@@ -5,7 +5,7 @@ from functools import cache
 
 import pytest
 from hypothesis import given, strategies as st
-from support.data import corpus, needs_data
+from support.corpora import corpus
 from support.texts import texts
 from tokenizers import Tokenizer, decoders
 from tokenizers.pre_tokenizers import ByteLevel
@@ -96,7 +96,6 @@ def test_words_are_those_of_the_library(kind, text):
     assert splitter_of(kind).split(text) == cut(kind, text)
 
 
-@needs_data
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("language", ["si", "hi", "en", "zh", "ar"])
 def test_words_of_real_text_are_those_of_the_library(kind, language):

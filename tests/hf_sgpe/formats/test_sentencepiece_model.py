@@ -3,7 +3,7 @@ import json
 import pytest
 from hypothesis import given, settings, strategies as st
 from support import sentencepiece_models as models
-from support.data import DATA, needs_data
+from support.corpora import HELD_OUT, held_out
 from support.other_scripts import TEXT
 from support.sentencepiece_models import BYTE, CONTROL, NORMAL, PATH, UNUSED, USER_DEFINED
 from support.texts import texts
@@ -310,14 +310,13 @@ def test_without_the_library(monkeypatch):
 
 
 @pytest.mark.slow
-@needs_data
 @pytest.mark.parametrize("version", ["v1", "v3", "v7"])
-def test_mistral(version, tmp_path):
-    data = models.mistral(tmp_path)[version]
+def test_mistral(version):
+    data = models.mistral(version)
     tokenizer, own = models.loaded(data), models.processor(data)
     special = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
-    for file in sorted((DATA / "eval").glob("ntrex_*.txt")):
-        lines = file.read_text(encoding="utf-8").splitlines(keepends=True)[:200]
+    for language in HELD_OUT:
+        lines = [f"{line}\n" for line in held_out(language, 200)]
         assert models.differing(tokenizer, own, lines, without=special) == []
     runs = [mark * length + "a" for mark in " \t\n▁-=" for length in range(100)]
     assert models.differing(tokenizer, own, runs, without=special) == []

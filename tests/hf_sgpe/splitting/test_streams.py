@@ -3,7 +3,7 @@ from itertools import accumulate
 
 import pytest
 from hypothesis import given, strategies as st
-from support.data import corpus, needs_data
+from support.corpora import corpus
 from support.texts import NEWEST, indic, newest, texts
 
 from hf_sgpe import SPLIT_PATTERNS, LinguisTrie, LinguisTriePreTokenizer, RegexPreTokenizer
@@ -33,9 +33,8 @@ def test_words_of_the_parts_are_the_words_of_the_whole(name, chunks):
     assert words(SPLITTERS[name], parts) == words(SPLITTERS[name], ["".join(chunks)])
 
 
-@needs_data
 @pytest.mark.parametrize("name", SPLITTERS)
-def test_real_text_is_cut_often_and_without_a_trace(name):
+def test_running_text_is_cut_often_and_without_a_trace(name):
     for language in ("si", "en", "hi"):
         text = corpus(language, 30_000)
         parts = list(cut_stream(text[start : start + 500] for start in range(0, len(text), 500)))

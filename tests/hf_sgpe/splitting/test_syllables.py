@@ -3,7 +3,7 @@ from functools import cache
 import pytest
 import regex
 from hypothesis import given
-from support.data import corpus, needs_data
+from support.corpora import corpus
 from support.kernels import EVERY_KIND, needs_native
 from support.texts import indic, texts
 
@@ -92,9 +92,8 @@ def test_equals_the_documents_grammar_on_random_text(text):
     assert LinguisTrie().tokenize(text, leading_space=True) == SPACED_ORACLE.findall(text)
 
 
-@needs_data
 @pytest.mark.parametrize("language", ["si", "pi_sinh", "si_noisy_pdf"])
-def test_equals_the_documents_grammar_on_real_text(language):
+def test_equals_the_documents_grammar_on_running_text(language):
     text = corpus(language, 300_000)
     assert LinguisTrie().tokenize(text) == ORACLE.findall(text)
     assert LinguisTrie().tokenize(text, leading_space=True) == SPACED_ORACLE.findall(text)

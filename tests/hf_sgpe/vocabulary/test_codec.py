@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
-from support.data import corpus, needs_data
+from support.corpora import corpus
 from support.kernels import needs_native
 from support.texts import indic, texts
 
@@ -42,7 +42,6 @@ def test_every_way_to_encode_gives_the_ids_of_the_readable_one(tokenizer, severa
 
 
 @needs_native
-@needs_data
 def test_any_number_of_threads_gives_the_same_ids(tokenizer):
     lines = corpus("si", 300_000).splitlines() + corpus("en", 300_000).splitlines() + ["", "<|endoftext|>", "e\u0301"]
     expected = [tokenizer.encode(line) for line in lines]

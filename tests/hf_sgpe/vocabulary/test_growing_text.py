@@ -6,7 +6,7 @@ from functools import cache
 import pytest
 from hypothesis import example, given, strategies as st
 from support.character_tokenizers import NORMALIZATIONS, character_tokenizer
-from support.data import DATA, needs_data
+from support.corpora import HELD_OUT, held_out
 from support.sentencepiece_like import RARER_KINDS, content
 from support.small_tokenizers import SPECIALS, with_parts
 from support.texts import chunked, texts
@@ -158,12 +158,11 @@ def test_the_end_of_a_short_word_may_grow(of_kind, sample, monkeypatch):
         grow(of_kind("gpt2"), letters[start : start + 40], "none")
 
 
-@needs_data
 @pytest.mark.parametrize("kind", ["o200k", "hybrid", "metaspace-prefix"])
 def test_real_text_of_every_language(of_kind, kind):
     draw = random.Random(kind)
-    for file in sorted((DATA / "eval").iterdir()):
-        text = file.read_text(encoding="utf-8")[:2000]
+    for language in HELD_OUT:
+        text = "\n".join(held_out(language, 40))[:2000]
         cuts = [draw.randrange(len(text)) for _ in range(12)]
         growing = grow(of_kind(kind), chunked(text, cuts), "none")
         assert growing.settled > 0

@@ -6,8 +6,8 @@ import json
 import re
 
 from huggingface_hub import ModelCard
+from support import corpora
 from support.cards import check_html, tables
-from support.data import DATA, needs_data
 from support.small_tokenizers import with_parts
 from transformers import AutoTokenizer
 
@@ -110,12 +110,8 @@ def test_the_card_says_how_it_was_made(readme, tokenizer):
     assert sum(int(row[1].replace(",", "")) for row in table[2:]) == len(tokenizer.vocab)
 
 
-@needs_data
 def test_a_card_for_languages_without_spaces_counts_per_character(tokenizer, plain, tmp_path):
-    folder = DATA / "eval"
-    lines = {
-        code: (folder / f"ntrex_{code}.txt").read_text(encoding="utf-8").splitlines()[:20] for code in ("th", "bo", "ko")
-    }
+    lines = {code: corpora.held_out(code, 20) for code in ("th", "bo", "ko")}
     found = compare(tokenizer, lines, name="tok", baselines={"plain": plain})
     write_card(tmp_path, tokenizer, evaluations=found, languages=["th", "bo", "ko"])
     text = (tmp_path / "README.md").read_text(encoding="utf-8")

@@ -4,7 +4,7 @@ import sys
 from contextlib import nullcontext
 
 import pytest
-from support.data import corpus, needs_data
+from support.corpora import corpus
 
 from hf_sgpe import kernels
 from hf_sgpe.counts.counters import NativeWordCounter, make_word_counter
@@ -15,7 +15,6 @@ pytestmark = pytest.mark.kernels
 CONFIG = TrainingConfig(vocab_size=1000, special_tokens=["<|endoftext|>"])
 
 
-@needs_data
 @pytest.mark.parametrize("recipe", ["hybrid", "sgpe", "bpe"])
 def test_files_are_counted_as_their_whole_text(tmp_path, recipe):
     config = TrainingConfig(vocab_size=1000, recipe=recipe)

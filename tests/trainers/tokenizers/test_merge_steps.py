@@ -1,8 +1,9 @@
 from itertools import pairwise
 
+import pytest
 import regex
 from hypothesis import given, strategies as st
-from support.data import DATA, needs_data
+from support.corpora import data_file
 from support.naive import learn_by_recount
 
 from hf_sgpe.bpe.trainer import TIE_BREAKS
@@ -11,9 +12,9 @@ from trainers import SAMPLE, TrainingConfig, WordCounts, merge_steps
 NOTEBOOK = " low low low low low lower lower widest widest widest newest newest newest newest newest newest"
 
 
-@needs_data
+@pytest.mark.data
 def test_the_notebooks_table_step_by_step():
-    printed = (DATA / "seeds" / "bpe_motivation_notebook.txt").read_text(encoding="utf-8")
+    printed = data_file("seeds/bpe_motivation_notebook.txt").read_text(encoding="utf-8")
     table = printed[printed.rindex("print(i, '->', bp)") :].split("\n", 2)[2]
     steps = list(merge_steps(NOTEBOOK, 10, tie_break="greatest-pair-id"))
     # The document breaks off in its sixth step.
@@ -23,14 +24,26 @@ def test_the_notebooks_table_step_by_step():
     assert [(str(step.id), b"".join(step.pair).decode()) for step in steps[:8]] == tokens
 
 
-def test_the_notebooks_last_merges():
+def test_the_notebooks_merges():
     steps = list(merge_steps(NOTEBOOK, 10, tie_break="greatest-pair-id"))
-    assert [(step.pair, step.count) for step in steps[5:]] == [
+    assert [(step.pair, step.count) for step in steps] == [
+        ((b"s", b"t"), 9),
+        ((b"e", b"st"), 9),
+        ((b"o", b"w"), 7),
+        ((b"l", b"ow"), 7),
+        ((b" ", b"low"), 7),
         ((b"w", b"est"), 6),
         ((b"n", b"e"), 6),
         ((b"ne", b"west"), 6),
         ((b" ", b"newest"), 6),
         ((b"w", b"i"), 3),  # w has the greatest id of those that are left
+    ]
+    assert str(steps[3]).splitlines() == [
+        "[b' ', b'w', b'i', b'd', b'est'] : 3",
+        "[b' ', b'n', b'e', b'w', b'est'] : 6",
+        "[b' ', b'l', b'ow'] : 5",
+        "[b' ', b'l', b'ow', b'e', b'r'] : 2",
+        "top pair b'l' , b'ow' -> 7",
     ]
     assert steps[-1].after == {
         (b" low",): 5,

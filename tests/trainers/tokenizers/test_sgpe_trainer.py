@@ -7,7 +7,7 @@ import sys
 import time
 
 import pytest
-from support.data import corpus, needs_data
+from support.corpora import corpus
 
 from hf_sgpe import BPETokenizer, SGPEEncoder, SGPETokenizerFast, SGPEVocabulary
 from hub_cards import evaluate
@@ -160,7 +160,6 @@ def test_bad_settings_are_named(options, message):
 # ---------------------------------------------------------------- killed at any moment
 
 
-@needs_data
 @pytest.mark.slow
 def test_a_run_killed_at_random_moments_comes_to_the_identical_result(tmp_path):
     text = tmp_path / "si.jsonl"

