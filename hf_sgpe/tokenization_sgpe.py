@@ -103,8 +103,8 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         try:
             loaded = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
             metadata = loaded.init_kwargs.get("sgpe")
-            # Tokenizers from other programs may have gaps in their ids, even after this package has changed them.
-            is_ours = metadata is not None and not (isinstance(metadata, dict) and _CHANGED & metadata.keys())
+            # Tokenizers from other programs may have gaps in their ids, even after this package has saved or changed them.
+            is_ours = isinstance(metadata, dict) and "training" in metadata and not _CHANGED & metadata.keys()
             check_loaded(loaded, gapless=is_ours)
         except (KeyboardInterrupt, SystemExit):
             raise

@@ -1,7 +1,9 @@
 """Atomic writes: a file is written under a temporary name and then renamed, so a failure leaves no incomplete file.
 
-For each temporary file, the process holds a lock file in the same folder. The lock ends with the process. So if the lock of
-a temporary file is free, a killed process left the file. The next process that writes into the folder removes such files.
+Before a process makes a temporary file, it locks a lock file in the same folder. The lock ends with the process. So if the
+lock of a temporary file is free, a killed process left the file. The next process that writes into the folder removes such
+files. No name is used twice, and a process that does not get the lock of a name chooses another name. So nobody removes the
+temporary file of a process that is still running.
 """
 
 from __future__ import annotations
@@ -39,6 +41,8 @@ def atomic_directory(directory: str | os.PathLike[str]) -> Iterator[Path]:
         _remove_leftovers(target.parent)
         with _temporary(place, target.name, _make_folder) as temporary:
             yield temporary
+            if not temporary.is_dir():
+                raise FileNotFoundError(f"{target}: its temporary folder was removed: run the command again")
             target.mkdir(exist_ok=True)
             moves = [(file, target / file.relative_to(temporary)) for file in sorted(temporary.rglob("*"))]
             # Check all destinations before moving any file.
@@ -173,19 +177,30 @@ def _next_to(path: str | os.PathLike[str], make: Callable[[Path], None]) -> Iter
 @contextmanager
 def _temporary(place: Path, name: str, make: Callable[[Path], None]) -> Iterator[Path]:
     """Yield a locked temporary file or folder in ``place``, named after ``name``. Remove it after the block."""
-    from filelock import FileLock
-
     _remove_leftovers(place)
-    path = place / f".{name}-{token_hex(4)}{_SUFFIX}"
-    lock = FileLock(f"{path}.lock")
+    path, lock = _locked_name(place, name)
     try:
-        with suppress(OSError, NotImplementedError):  # if the file system has no locks, leftover files stay
-            lock.acquire(timeout=0)
         make(path)
         yield path
     finally:
         _remove(path)
         release(lock)
+
+
+def _locked_name(place: Path, name: str) -> tuple[Path, BaseFileLock]:
+    """Return a new name for a temporary file, and its lock."""
+    from filelock import FileLock, Timeout
+
+    while True:
+        path = place / f".{name}-{token_hex(4)}{_SUFFIX}"
+        lock = FileLock(f"{path}.lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:  # a process that looks for leftover files holds the lock
+            continue
+        except (OSError, NotImplementedError):  # the file system has no locks, so leftover files stay
+            pass
+        return path, lock
 
 
 def _make_folder(path: Path) -> None:

@@ -6,10 +6,10 @@ import sys
 import pytest
 from hypothesis import given
 from support.ecosystems import ask
-from support.small_tokenizers import with_parts
+from support.small_tokenizers import BYTES, with_parts
 from support.texts import texts
 
-from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast, TrainingConfig, WordCounts, train_from_counts
+from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast, Splitting, TrainingConfig, WordCounts, train_from_counts
 
 TEXTS = [
     "ශ්‍රී ලංකාව ඉන්ද්‍රිය, ප්‍රජාතන්ත්‍රවාදය!",
@@ -323,3 +323,9 @@ def test_a_failed_save_leaves_nothing(fast, tmp_path, monkeypatch):
     with pytest.raises(ZeroDivisionError):
         fast.save_pretrained(tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_tokenizer_whose_ids_have_gaps_is_saved_and_loaded(tmp_path):
+    BPETokenizer(BYTES, [], special_tokens={"<|end|>": 300}, splitting=Splitting("bpe", pattern="gpt2")).save(tmp_path)
+    loaded = SGPETokenizerFast.from_pretrained(tmp_path)
+    assert loaded("a<|end|>")["input_ids"] == [97, 300]

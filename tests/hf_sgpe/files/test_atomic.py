@@ -57,6 +57,35 @@ def test_what_a_killed_process_left_goes_with_the_next_and_what_another_writes_s
     assert {path.name for path in tmp_path.iterdir()} - {"other"} == mine
 
 
+# Writes files into a folder that other processes write into at the same time, and counts those that are there.
+MANY = """
+import sys
+from pathlib import Path
+from hf_sgpe.files.atomic import atomic_directory, atomic_file, scratch_directory
+folder, process, files = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+for number in range(files):
+    name = f"{process}-{number}"
+    with scratch_directory(folder / "scratch") as scratch:
+        (scratch / name).touch()
+        if number % 2:
+            with atomic_directory(folder) as temporary:
+                (temporary / name).write_text(name)
+        else:
+            with atomic_file(folder / name) as temporary:
+                temporary.write_text(name)
+        assert (scratch / name).exists() and (folder / name).read_text() == name, name
+"""
+
+
+@pytest.mark.parametrize(("processes", "files"), [(6, 60), pytest.param(32, 40, marks=pytest.mark.slow)])
+def test_many_processes_lose_nothing_in_one_folder(tmp_path, processes, files):
+    folder = tmp_path / "new" / "folder"
+    arguments = [[sys.executable, "-c", MANY, folder, str(process), str(files)] for process in range(processes)]
+    running = [subprocess.Popen(one, stderr=subprocess.PIPE, text=True) for one in arguments]
+    assert [process.communicate()[1] for process in running] == [""] * processes
+    assert {path.name for path in folder.iterdir()} == {f"{one}-{two}" for one in range(processes) for two in range(files)}
+
+
 def test_files_have_the_rights_that_others_have(tmp_path):
     (tmp_path / "usual").write_text("")
     with atomic_file(tmp_path / "file") as temporary:
