@@ -23,10 +23,12 @@ from pathlib import Path
 from typing import Any
 
 from harness import SOURCES, beginning, command
+from tqdm import tqdm
 
 from hf_sgpe import SGPEError
 from hf_sgpe.corpora.hub_datasets import commit_of, read_dataset
 from hf_sgpe.files.atomic import atomic_file, write_text
+from hf_sgpe.terminal.progress import bar_disabled
 
 HELD_OUT_LINES = 1000
 
@@ -143,15 +145,16 @@ def fetch(source: Source, path: Path, size: dict[str, Any]) -> None:
         rows = (json.dumps({"text": text}, ensure_ascii=False) for text in source.texts())
     else:
         rows = (line for text in source.texts() for line in text.splitlines() if line.strip())
-    with (
-        atomic_file(path) as temporary,
-        lzma.open(temporary, "wb") if path.suffix == ".xz" else temporary.open("wb") as file,
-    ):
+    total = int(size["megabytes"] * 1e6) if "megabytes" in size else None
+    bar = tqdm(total=total, desc=path.name, unit="B", unit_scale=True, disable=bar_disabled(None))
+    opened = lzma.open if path.suffix == ".xz" else open
+    with bar, atomic_file(path) as temporary, opened(temporary, "wb") as file:
         for row in islice(beginning(rows, size.get("megabytes")), size.get("lines")):
             data = f"{row}\n".encode()
             digest.update(data)
             written += len(data)
             file.write(data)
+            bar.update(len(data))
     entries[path.name] = asdict(source) | size | {"bytes": written, "sha256": digest.hexdigest()}
     write_text(sources, json.dumps(entries, indent=1, ensure_ascii=False) + "\n")
     print(f"{path}: {written / 1e6:.1f} MB, {source.dataset} at {source.revision}")

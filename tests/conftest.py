@@ -23,6 +23,11 @@ settings.load_profile("quick")
 _MISSED = pytest.StashKey[int]()
 
 
+def pytest_configure() -> None:
+    if DATA is not None and not (DATA / "corpora").is_dir():
+        raise pytest.UsageError(f"HF_SGPE_DATA={DATA}: there is no folder corpora in it: name another folder, or unset it")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the tests that need large text, if HF_SGPE_DATA names no folder with it."""
     if DATA is not None:
