@@ -191,7 +191,9 @@ class TokenizerData:
         if unknown := self.normalized_tokens - self.added_ids.keys():
             raise SGPEError(f"normalized_tokens names {min(unknown)!r}, which is neither a special nor an added token")
         if unknown := self.matching.keys() - self.added_ids.keys():
-            raise SGPEError(f"the argument matching names {min(unknown)!r}, which is neither a special nor an added token")
+            raise SGPEError(
+                f"matching: {min(unknown)!r} is neither a special nor an added token: add it to added_tokens first"
+            )
         if self.chat_template is not None and not isinstance(self.chat_template, str):
             raise SGPEError(f"chat_template must be a string with Jinja source, not {self.chat_template!r}")
         length = self.model_max_length

@@ -195,7 +195,10 @@ def check_trimmed(
         if getattr(base, part) != getattr(tokenizer, part):
             raise SGPEError(f"the trimmed tokenizer and its base differ in {part.replace('_', ' ')}")
     if len(set(ids.values())) < len(ids):
-        raise SGPEError("two tokens of the base have the same id in the trimmed tokenizer")
+        repeated, count = Counter(ids.values()).most_common(1)[0]
+        raise SGPEError(
+            f"ids: {count} tokens of the base have the id {repeated} in the trimmed tokenizer; each needs its own"
+        )
     for part in ("special_tokens", "added_tokens", "unmade_tokens"):
         before, after = getattr(base, part), getattr(tokenizer, part)
         if [(text, ids.get(id)) for text, id in before.items()] != [*after.items()]:

@@ -238,7 +238,7 @@ def _check(texts: Mapping[str, Sequence[str]], by: str, price: float | None, par
         if by == "merges" and value is not None:
             raise SGPEError(f"{name} is only for balancing by weights: leave it out")
     if price is not None and parity is not None:
-        raise SGPEError("give either a price of balance or a parity, not both")
+        raise SGPEError("price and parity exclude each other: leave one of them out")
     if price is not None and not 0 <= price < inf:
         raise SGPEError(f"the price of balance must be a share of tokens of at least 0, not {price!r}")
     if parity is not None and not 1 <= parity < inf:

@@ -125,7 +125,7 @@ def test_the_rules_are_kept(tmp_path):
     assert BPETokenizer.from_pretrained(tmp_path / "saved").data.matching == ours.matching
     assert pickle.loads(pickle.dumps(ours)).data == ours.data
     assert ours.decode(ours.encode("a <mask>", allowed_special="all")) == "a<mask>"
-    with pytest.raises(SGPEError, match="the argument matching names 'x', which is neither a special nor an added token"):
+    with pytest.raises(SGPEError, match="matching: 'x' is neither a special nor an added token"):
         BPETokenizer(BYTES, [], matching={"x": Matching(lstrip=True)})
 
 

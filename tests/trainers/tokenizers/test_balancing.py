@@ -133,7 +133,7 @@ def test_given_weights_are_where_it_starts(counts, held_out, config):
             "ru: no corpus is in the language of this text",
         ),
         (lambda texts: {**texts, "eval-si": "කා"}, {}, "eval-si: give a list of its lines, not one string"),
-        (lambda texts: texts, {"price": 0.1, "parity": 1.1}, "give either a price of balance or a parity, not both"),
+        (lambda texts: texts, {"price": 0.1, "parity": 1.1}, "price and parity exclude each other"),
         (lambda texts: texts, {"by": "magic"}, "unknown way to balance 'magic': choose weights or merges"),
         (lambda texts: texts, {"price": -1}, "price of balance must be a share of tokens of at least 0, not -1"),
         (lambda texts: texts, {"parity": 0.5}, "parity must be a ratio of at least 1, not 0.5"),
