@@ -11,10 +11,9 @@ from support.paths import ROOT
 
 from hf_sgpe.generation import GenerationOptions
 
-pytestmark = [
-    pytest.mark.skipif(os.environ.get("HF_SGPE_ENGINES") != "all", reason="not all engines are asked for"),
-    pytest.mark.filterwarnings("ignore"),
-]
+if os.environ.get("HF_SGPE_ENGINES") != "all":
+    pytest.skip("not all engines are asked for", allow_module_level=True)
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 @pytest.fixture(scope="module")

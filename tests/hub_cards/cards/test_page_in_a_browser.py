@@ -7,7 +7,8 @@ from support.browser import CHROMIUM, layout
 
 from hub_cards import TokenView, compare, write_card
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+if CHROMIUM is None:
+    pytest.skip("needs Chromium", allow_module_level=True)
 
 WIDTHS = [320, 390, 600, 768, 1024, 1280]
 LONG = "a-tokenizer-with-a-long-name-for-all-the-languages-of-south-asia"
