@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,16 @@ def pytest_configure() -> None:
         raise pytest.UsageError(f"HF_SGPE_DATA={DATA}: there is no folder corpora in it: name another folder, or unset it")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest selects by marker
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests that need large text, if HF_SGPE_DATA names no folder with it."""
+    """Mark tests as slow by ``one_in``. Leave out the tests that need large text if HF_SGPE_DATA is not set."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        if marker := item.get_closest_marker("one_in"):
+            name = item.nodeid.partition("[")[0]
+            if seen[name] % marker.args[0]:
+                item.add_marker("slow")
+            seen[name] += 1
     if DATA is not None:
         return
     missed = [item for item in items if item.get_closest_marker("data")]

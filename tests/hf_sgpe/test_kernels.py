@@ -126,6 +126,7 @@ def test_fuzzing_finds_nothing():
     assert script(*FUZZER).stdout == f"{FUZZER[2]:,} inputs, no difference\n"
 
 
+@pytest.mark.slow
 @needs_native
 def test_fuzzing_the_portable_forms_finds_nothing():
     done = process(sys.executable, *FUZZER, HF_SGPE_PORTABLE="portable")

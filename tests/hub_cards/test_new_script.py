@@ -56,6 +56,7 @@ def test_a_script_says_whether_its_languages_have_spaces(khmer, monkeypatch):
     assert language("si").spaced and not language("th").spaced
 
 
+@pytest.mark.slow
 def test_every_script_has_a_font_and_a_greeting_in_its_own_letters():
     for script in script_registry.SCRIPTS.values():
         assert script.font.startswith("Noto ")

@@ -79,6 +79,7 @@ def test_a_base_model_becomes_a_trained_model(given, tmp_path):
     assert (out / "progress.svg").exists()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("step", ["_extend", "_start", "_before", "_train"])
 def test_an_interrupted_run_continues_to_the_same_model(given, uninterrupted, step, tmp_path, monkeypatch):
     work = getattr(adapting, step)
@@ -122,6 +123,7 @@ def test_bad_options_are_refused_before_anything_is_written(given, change, messa
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_after_a_training_that_diverged_only_the_training_starts_again(given, uninterrupted, tmp_path, monkeypatch):
     from transformers import LlamaForCausalLM
 

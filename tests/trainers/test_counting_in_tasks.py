@@ -59,6 +59,7 @@ def start(*given, **options):
     return psutil.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **options)
 
 
+@pytest.mark.slow
 def test_the_counts_are_those_of_one_process(corpus, tmp_path):
     folder, expected = corpus
     for tasks in (1, 20):  # more than there are files

@@ -107,6 +107,7 @@ def slow_but(kept, values):
     return [pytest.param(*each, marks=() if each in kept else pytest.mark.slow) for each in values]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("closed", "arguments"),
     slow_but(
@@ -222,6 +223,7 @@ def wait_for(there, running):
         time.sleep(0.05)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("end", "code"), [CTRL_C, ENDED])
 def test_an_interrupted_run_leaves_nothing(tmp_path, sample, end, code):
     # Long enough for any kernel, a gigabyte: many copies of one compressed stream are a valid file.

@@ -54,6 +54,7 @@ def bases(texts, tmp_path_factory):
     return folder
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("ids", ["keep", "compact"])
 @pytest.mark.parametrize("name", ["bytes", "characters"])
 def test_trim(bases, texts, tmp_path, name, ids):
@@ -95,6 +96,7 @@ def test_trim(bases, texts, tmp_path, name, ids):
         assert {token["content"]: int(id) for id, token in decoder.items()} == after.data.added_ids
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("scripts", [(), ("--drop-script", "cyrillic")], ids=len)
 @pytest.mark.parametrize("name", ["bytes", "characters"])
 def test_trim_by_use(bases, texts, tmp_path, name, scripts):

@@ -159,6 +159,7 @@ def complaint(kind, folder):
     return None
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", [SGPETokenizerFast, BPETokenizer])
 @pytest.mark.parametrize(
     ("base", "name", "left_out"),

@@ -112,6 +112,7 @@ def tokenizer_of(parts, **options):
     return BPETokenizer(vocab, [(b"a", b"b")], splitting=Splitting.from_regexes(regexes), **options)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("model", MODELS)
 def test_models_are_recognised(model):
     name, parts = MODELS[model]

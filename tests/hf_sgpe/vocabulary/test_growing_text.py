@@ -108,6 +108,7 @@ def grow(tokenizer, pieces, allowed):
     return growing
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", KINDS)
 @given(pieces=pieces, allowed=st.sampled_from(["all", "none"]))
 @example(pieces=["་བ" * 512], allowed="all")

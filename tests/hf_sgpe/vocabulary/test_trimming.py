@@ -59,6 +59,7 @@ def test_a_tokenizer_that_would_lose_text_is_refused():
         trimming_of("unknown, fused", "keep")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("ids", ["keep", "compact"])
 @given(text=strings)
 def test_other_text_has_its_old_tokens_and_all_text_is_encoded(kind, ids, text):
@@ -80,6 +81,7 @@ def by_use_of(kind, corpus, scripts=(), **parts):
     return trimmed(base, scripts, ids="compact", use=np.bincount(ids, minlength=1 + max(base.bytes_by_id())).tolist())
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("scripts", [(), ("cyrillic",)], ids=len)
 @given(text=strings)
 def test_a_corpus_keeps_its_tokens_and_all_other_text_is_encoded(kind, scripts, text):
@@ -181,6 +183,7 @@ def test_scripts_to_keep():
     assert {*"мПв中国文"}.isdisjoint(text)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("scripts", [["emoji"], ["greek", "han"], ["hangul"], scripts_except(["latin", "si"])], ids=len)
 def test_no_other_text_becomes_text_of_a_script_by_normalization(scripts):
     points = confined_to(scripts, "nfc").points

@@ -29,6 +29,7 @@ def crowded(monkeypatch):
     monkeypatch.setattr(counting_on_disk, "_room", lambda limit, workers: 0)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("chosen", [nullcontext, kernels.readable_only])
 @pytest.mark.parametrize("workers", [1, 3])
 def test_the_file_is_that_of_all_words_in_memory(sample, tmp_path, workers, chosen, crowded):

@@ -140,6 +140,7 @@ def predict(name, folder, ids):
         return model, model(input_ids=ids).logits
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
 @pytest.mark.parametrize("name", TYPES)
 def test_every_table_follows_and_old_text_is_predicted_as_before(name, tied, tokenizers_of, tmp_path, sample):

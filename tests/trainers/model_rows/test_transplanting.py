@@ -34,6 +34,7 @@ def test_an_index_with_a_single_shard_keeps_its_form(tokenizer_folders, tmp_path
     assert tensors_of(out).keys() == tensors_of(model).keys()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("to", ["extended", "own"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_but_new_rows_is_the_same_bit_for_bit(kind, to, tokenizer_folders, tmp_path):

@@ -76,6 +76,7 @@ def predict(name, folder, ids):
         return model(input_ids=torch.tensor([ids])).logits
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", ["bytes", "characters"])
 @pytest.mark.parametrize("name", TYPES)
 def test_without_gaps_a_model_is_smaller_and_predicts_the_same(name, kind, bases, tmp_path, sample):
@@ -134,6 +135,7 @@ def test_the_report_and_the_card_tell_the_size(bases, tmp_path):
     assert "## Size" not in (tmp_path / "same" / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", ["bytes", "characters"])
 @pytest.mark.parametrize("name", TYPES)
 def test_with_a_language_in_place_of_others_a_model_stays_as_large_as_it_is(name, kind, bases, tmp_path, sample):

@@ -76,6 +76,7 @@ def test_the_ids_are_those_of_encode(corpus, tokenizer, tmp_path, small, chosen)
     assert [source["name"] for source in manifest["settings"]["sources"]] == list(map(str, sorted(folder.iterdir())))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("form", ["nanogpt", "megatron", "datatrove", "parquet"])
 def test_any_number_of_workers_gives_the_same_bytes(corpus, tokenizer, tmp_path, small, form):
     if form == "parquet":
@@ -392,6 +393,7 @@ def test_a_worker_that_is_killed_is_said_in_one_line(corpus, tokenizer, tmp_path
 # ---------------------------------------------------------------- on many machines
 
 
+@pytest.mark.slow
 def test_tasks_of_datatrove_write_the_same_folder(corpus, saved, tmp_path, small):
     pytest.importorskip("datatrove", reason="working on a cluster needs datatrove: pip install datatrove")
     from datatrove.executor import LocalPipelineExecutor
