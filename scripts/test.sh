@@ -63,11 +63,18 @@ engines() { # generation on all engines, and code that uses transformers with it
     run_tests oldest -m "not slow" $(grep -rlE "^ *(from|import) (transformers|support\.conversations)" tests/hf_sgpe tests/trainers tests/hub_cards) "$@"
 }
 
-data() { # the tests that read text, on the large text in the folder HF_SGPE_DATA
+data() { # the tests that read text, a second time, on the large text in the folder HF_SGPE_DATA
     [ -d "$large_text/corpora" ] || skip "HF_SGPE_DATA names no folder with corpora"
     test_environment test-all
-    files=$(grep -rl "^from support.corpora" tests/hf_sgpe tests/trainers tests/hub_cards tests/benchmarks tests/docs)
-    HF_SGPE_DATA=$(cd "$large_text" && pwd) run_tests data -m "data or not slow" $files "$@"
+    HF_SGPE_DATA=$(cd "$large_text" && pwd)
+    export HF_SGPE_DATA
+    run_tests data -m "data or not slow" \
+        $(grep -rl "^from support.corpora" tests/hf_sgpe tests/trainers tests/hub_cards tests/benchmarks tests/docs) "$@"
+    run_tests ecosystems -m text tests/ecosystems "$@"
+    if [ -x "$root/.venv-engines/bin/python" ]; then # the part "engines" sets it up
+        export PATH="$root/.venv-engines/bin:$PATH"
+        HF_SGPE_ENGINES=all run_tests engines "${by_file[@]}" -m text tests/engines "$@"
+    fi
 }
 
 packaging() { # wheels and source packages, installed in empty environments

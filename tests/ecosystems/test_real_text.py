@@ -10,7 +10,7 @@ from support.corpora import HELD_OUT, held_out
 from support.ecosystems import ask, ask_node, every_transformers, needs_node
 from support.stranger import digest
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.text]
 
 
 @pytest.fixture(scope="module")

@@ -85,6 +85,7 @@ def test_everything_else_is_the_same(version, ours, sample, tmp_path_factory):
     assert theirs == ours
 
 
+@pytest.mark.text
 @needs_tokenizers_1
 def test_its_own_tokenizer_gives_the_ids_of_a_portable_one(tmp_path):
     lines = [held_out(language) for language in ("hi", "mr", "ne", "bn", "gu", "ta", "te", "kn", "en", "si")]

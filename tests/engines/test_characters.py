@@ -100,6 +100,7 @@ def test_the_verdict_is_what_llama_cpp_does(normalization, sample):
     assert verdict_of(tokenizer.data.splitting, LLAMA_CPP).what == check.verdict.what
 
 
+@pytest.mark.text
 @pytest.mark.slow
 @pytest.mark.parametrize("package", ["llama2", "gemma3"])
 def test_real_vocabularies_have_the_same_ids_in_llama_cpp(package, tmp_path):

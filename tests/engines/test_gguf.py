@@ -305,6 +305,7 @@ def lines(sample):
     return pieces
 
 
+@pytest.mark.text
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_llama_splits_text_as_the_tokenizer_does(recipe, lines, tmp_path):
     config = TrainingConfig(vocab_size=6000, **RECIPES[recipe])
@@ -374,6 +375,7 @@ def test_a_file_says_that_llama_does_not_normalize(normalization, tmp_path, caps
     assert llm.tokenize(form.encode(), add_bos=False) == tokenizer.encode(form)
 
 
+@pytest.mark.text
 def test_a_hybrid_with_blooms_pattern_comes_near(lines, tmp_path):
     config = TrainingConfig(vocab_size=8000, scripts=("all",), pattern="bloom", letter_coverage=0.95, syllable_coverage=0.3)
     tokenizer = train_from_counts(WordCounts.from_texts(lines[::5], config), config)

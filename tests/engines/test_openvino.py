@@ -103,6 +103,7 @@ def test_nothing_is_reported_to_anybody(models, tmp_path):
     assert not (tmp_path / "home" / "intel").exists()
 
 
+@pytest.mark.text
 @pytest.mark.parametrize("recipe", ["hybrid", "bpe", "sgpe"])
 def test_its_own_tokenizers_give_the_same_ids(recipe, sample, tmp_path):
     import openvino

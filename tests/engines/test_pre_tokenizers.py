@@ -92,6 +92,7 @@ def strings(characters, number):
     return ["".join(chance.choice(few) for _ in range(chance.randint(1, 40))) for few in some]
 
 
+@pytest.mark.text
 @pytest.mark.parametrize("known", [one for one in PRE_TOKENIZERS if not one.differs], ids=lambda one: one.name)
 def test_llama_cuts_as_the_regexes_do(known, written, tmp_path):
     # Capitals inside words are rare in text, and not in random strings.
