@@ -22,7 +22,7 @@ class EncodeOptions(TokenizerFirst):
     text: list[str] = arguments("Texts (default: read lines from stdin).")
     older_text: str | None = option("", None, "--text", hidden=True)
     file: Path | None = option("Encode this UTF-8 file as one text.")
-    show_tokens: bool = option("Also print the tokens, as the vocabulary spells them, on the line below the ids.", False)
+    show_tokens: bool = option("Also print the text of the tokens, on the line below the ids.", False)
     html: Path | None = option(
         "HTML file to write instead of printing ids. The page shows the tokens and syllables. Standard input is read as "
         "one text."
@@ -63,13 +63,13 @@ def encode(given: EncodeOptions, as_json: Json = False) -> None:
     loaded = BPETokenizer.from_pretrained(name)
     for line in [_text_of(given.file)] if given.file else well_formed(texts) if texts else stdin_lines():
         ids = loaded.encode(line, add_special_tokens=given.add_special_tokens, allowed_special=given.special)
+        tokens = [loaded.token_bytes(id).decode(errors="replace") for id in ids]
         if as_json:
-            tokens = [loaded.token_bytes(id).decode(errors="replace") for id in ids]
             print(json.dumps({"text": line, "ids": ids, "tokens": tokens}, ensure_ascii=False))
         else:
             print(*ids)
             if given.show_tokens:
-                print(json.dumps(loaded.convert_ids_to_tokens(ids), ensure_ascii=False))
+                print(json.dumps(tokens, ensure_ascii=False))
 
 
 def _text_of(file: Path) -> str:

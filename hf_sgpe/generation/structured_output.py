@@ -222,9 +222,19 @@ def _closed(schema: Mapping[str, Any]) -> dict[str, Any]:
 
     Every answer is also valid for the original schema. A schema that combines schemas, for example by ``allOf``, stays as it
     is, because each part of a combination lists only some of the properties.
+
+    Raises:
+        SGPEError: the schema contains a whole number that llguidance would change.
     """
     text = json.dumps(schema)
+    json.loads(text, parse_int=_check_exact)
     return dict(schema) if any(f'"{key}":' in text for key in _COMBINING) else _closed_inside(dict(schema))
+
+
+def _check_exact(digits: str) -> None:
+    """Check that a whole number is at most 2^53. llguidance computes with doubles, which round larger numbers."""
+    if abs(int(digits)) > 1 << 53:
+        raise SGPEError(f"the number {digits[:40]} in the schema is above 2^53 and would be rounded: use a string")
 
 
 def _closed_inside(schema: Any) -> Any:

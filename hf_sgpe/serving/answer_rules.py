@@ -66,15 +66,16 @@ def _schema_of(given: Parameters) -> dict[str, Any] | None:
         raise RequestError(
             "response_format must be an object with type text, json_object or json_schema", param="response_format"
         )
-    if format["type"] == "text":
-        return None
-    if format["type"] == "json_object":
-        return {"type": "object"}
+    has_schema = format["type"] == "json_schema"
+    Parameters(format, {"type", "json_schema"} if has_schema else {"type"}, {}, "response_format.")
+    if not has_schema:
+        return {"type": "object"} if format["type"] == "json_object" else None
     described = format.get("json_schema")
     if not isinstance(described, dict) or not isinstance(described.get("schema"), dict):
         raise RequestError(
             "response_format.json_schema must be an object with name and schema", param="response_format.json_schema"
         )
+    Parameters(described, {"name", "description", "schema", "strict"}, {}, "response_format.json_schema.")
     schema: dict[str, Any] = well_formed_json(described["schema"], "response_format.json_schema.schema")
     return schema
 

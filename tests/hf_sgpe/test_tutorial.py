@@ -305,7 +305,7 @@ def test_files_are_encoded_as_one_text(tokenizer, folder):
     ids = tokenizer.encode("The quick\r\nbrown")
     assert hf_sgpe("encode", "tok", "--file", "document.txt", cwd=folder).stdout == f"{' '.join(map(str, ids))}\n"
     done = hf_sgpe("encode", "--tokenizer", "tok", "--text", "The quick", "--show-tokens", cwd=folder).stdout.splitlines()
-    assert done == [" ".join(map(str, tokenizer.encode("The quick"))), json.dumps(["The", "Ġquick"], ensure_ascii=False)]
+    assert done == [" ".join(map(str, tokenizer.encode("The quick"))), json.dumps(["The", " quick"])]
     assert hf_sgpe("decode", "--tokenizer", "tok", "--ids", "97", "98", "--json", cwd=folder).stdout.startswith(
         '{"ids": [97, 98]'
     )

@@ -11,7 +11,7 @@ from support.small_tokenizers import BYTES, with_specials
 
 from hf_sgpe import BPETokenizer, SGPEError
 from hf_sgpe.generation import GenerationOptions, TextGenerator
-from hf_sgpe.generation.structured_output import Constrainer, Rule
+from hf_sgpe.generation.structured_output import Constrainer, Rule, embedded
 
 pytest.importorskip("llguidance", reason="structured output needs: pip install llguidance")
 
@@ -166,3 +166,21 @@ def test_a_model_without_a_stop_token_or_a_needed_token_is_refused():
     assert np.flatnonzero(np.isfinite(allowed)).tolist() == [ord("a")]
     with pytest.raises(SGPEError, match="cannot follow its rule with the tokens of this vocabulary: no token can follow"):
         watch(ord("a"), np.zeros(ord("b"), np.float32))
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"const": 12345678901234567890},
+        {"type": "object", "properties": {"a": {"enum": [1, -(2**53) - 1]}}},
+        {"allOf": [{"type": "integer", "maximum": 10**300}]},
+    ],
+)
+def test_numbers_that_would_be_rounded_are_refused(schema):
+    for rule_of in (Rule.json_schema, embedded):
+        with pytest.raises(SGPEError, match=r"the number -?\d+ in the schema is above 2\^53"):
+            rule_of(schema)
+
+
+def test_the_largest_exact_number_is_generated(random_model):
+    assert answered(random_model, Rule.json_schema({"const": 2**53}), 1)[0] == str(2**53)

@@ -180,6 +180,14 @@ def test_an_answer_with_tools_and_a_schema_has_one_of_both(calling):
     [
         ({"response_format": "json"}, "response_format", "must be an object with type text, json_object or json_schema"),
         ({"response_format": {"type": "json_schema"}}, "response_format.json_schema", "an object with name and schema"),
+        ({"response_format": {"type": "text", "schema": {}}}, "response_format.schema", "unknown parameter"),
+        ({"response_format": {"type": "json_object", "json_schema": {}}}, "response_format.json_schema", "leave it out"),
+        ({"response_format": {"type": "json_schema", "value": 1}}, "response_format.value", "unknown parameter"),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {}, "value": 1}}},
+            "response_format.json_schema.value",
+            "unknown parameter",
+        ),
         (
             {"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "record"}}}},
             "response_format",
