@@ -55,7 +55,8 @@ def find_files(paths: Iterable[str | os.PathLike[str] | HubFile]) -> list[Corpus
     is called.
 
     Raises:
-        SGPEError: a path does not exist or has no files of a known kind.
+        SGPEError: a path does not exist or has no files of a known kind, or something below it cannot be read. Text is never
+            left out in silence.
     """
     files: list[CorpusFile] = []
     for path in paths:
@@ -69,8 +70,7 @@ def find_files(paths: Iterable[str | os.PathLike[str] | HubFile]) -> list[Corpus
         if name.startswith(PREFIX):
             matches = [file for file in find_hub_files(name) if kind_of(file) and "/." not in file.address]
         elif Path(name).is_dir():
-            below = [file for file in sorted(Path(name).rglob("*")) if file.is_file() and kind_of(file)]
-            matches = [file for file in below if not any(part.startswith(".") for part in file.relative_to(name).parts)]
+            matches = _files_below(Path(name))
         elif Path(name).exists():
             if not kind_of(Path(name)):
                 raise SGPEError(f"{name}: unknown kind of file: give one of {_KNOWN}")
@@ -79,13 +79,34 @@ def find_files(paths: Iterable[str | os.PathLike[str] | HubFile]) -> list[Corpus
             existing = sorted(Path(match) for match in glob.glob(name, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute globs
             if not existing:
                 raise SGPEError(f"{name}: no such file or folder")
-            matches = [match for match in existing if match.is_file() and kind_of(match)]
+            matches = [match for match in existing if kind_of(match) and not match.is_dir()]
         if not matches:
             if Path(name).is_dir() and tokenizer_file(Path(name)):
                 raise SGPEError(f"{name}: a tokenizer, not text: give the tokenizer before the text files")
             raise SGPEError(f"{name}: no files of a known kind: give one of {_KNOWN}")
+        for file in matches:
+            if isinstance(file, Path) and not file.is_file():
+                kind = "not a regular file: save its text to a file" if file.exists() else "a broken link: remove it"
+                raise SGPEError(f"{file} is {kind}, or name the files to read")
         files += matches
     return list({file.resolve() if isinstance(file, Path) else file: file for file in reversed(files)}.values())[::-1]
+
+
+def _files_below(folder: Path) -> list[Path]:
+    """Return the files of a known kind below a folder, sorted, except hidden ones. Linked folders are included once."""
+
+    def refuse(error: OSError) -> None:
+        raise SGPEError(f"{error.filename}: this folder cannot be read ({error.strerror}): name the files to read")
+
+    files: list[Path] = []
+    seen: set[str] = set()
+    for place, folders, names in os.walk(folder, followlinks=True, onerror=refuse):
+        real = os.path.realpath(place)
+        folders[:] = [] if real in seen else [name for name in folders if not name.startswith(".")]
+        if real not in seen:
+            files += [path for name in names if not name.startswith(".") and kind_of(path := Path(place, name))]
+        seen.add(real)
+    return sorted(files)
 
 
 def size_of(file: CorpusFile) -> int:

@@ -164,9 +164,6 @@ class TokenizingJob:
             )
         if not corpus.files:
             raise SGPEError("nothing to tokenize: give at least one file, folder or glob")
-        for file in corpus.files:
-            if isinstance(file, Path) and not file.is_file():
-                raise SGPEError(f"{file} is not a regular file, so it cannot be read again: save its text to a file first")
         here = folder.resolve()
         others = [file for file in corpus.files if not (isinstance(file, Path) and here in file.resolve().parents)]
         if not others:

@@ -1,5 +1,6 @@
 import json
 import lzma
+import os
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -64,6 +65,39 @@ def test_a_byte_order_mark_is_no_text(tmp_path):
     assert list(read_texts(tmp_path / "a.txt")) == ["හ"]
     (tmp_path / "a.jsonl").write_bytes(b"\xef\xbb\xbf" + json_lines(["x"]))
     assert list(read_texts(tmp_path / "a.jsonl")) == ["x"]
+
+
+def test_nothing_below_a_folder_is_left_out_in_silence(tmp_path, monkeypatch):
+    corpus = tmp_path / "corpus"
+    (corpus / "sub").mkdir(parents=True)
+    (corpus / "a.txt").write_text("a")
+    (corpus / "sub" / "b.txt").write_text("b")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "c.txt").write_text("c")
+    (corpus / "linked").symlink_to(tmp_path / "elsewhere")
+    (corpus / "sub" / "above").symlink_to(corpus)
+    assert [file.name for file in find_files([corpus])] == ["a.txt", "c.txt", "b.txt"]
+    (corpus / "d.txt").symlink_to("nowhere.txt")
+    for name in (corpus, f"{corpus}/*.txt"):
+        with pytest.raises(SGPEError, match=r"d\.txt is a broken link: remove it, or name the files"):
+            find_files([name])
+    (corpus / "d.txt").unlink()
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(corpus / "d.txt")
+        for name in (corpus, f"{corpus}/*.txt", corpus / "d.txt"):
+            with pytest.raises(SGPEError, match=r"d\.txt is not a regular file: save its text to a file"):
+                find_files([name])
+        (corpus / "d.txt").unlink()
+    scandir = os.scandir
+
+    def refused(path):
+        if str(path).endswith("sub"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    with pytest.raises(SGPEError, match=r"sub: this folder cannot be read \(Permission denied\): name the files"):
+        find_files([corpus])
 
 
 def test_folders_globs_and_files(tmp_path):
