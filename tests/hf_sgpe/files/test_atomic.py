@@ -102,3 +102,23 @@ def test_a_folder_in_the_place_of_a_file_is_told_before_anything_is_made(tmp_pat
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match="is a file"):
         check_directory(tmp_path / "file", ["tokenizer.json"])
+
+
+# Works alone in a folder many times. A second process in the folder at the same time finds the file of the first.
+ALONE = """
+import sys
+from pathlib import Path
+from hf_sgpe.files.resuming import alone_in
+folder = Path(sys.argv[1])
+for _ in range(40):
+    with alone_in(folder, patience=60):
+        (folder / "busy").touch(exist_ok=False)
+        (folder / "busy").unlink()
+"""
+
+
+def test_two_processes_are_never_alone_in_a_folder_at_once(tmp_path):
+    running = [
+        subprocess.Popen([sys.executable, "-c", ALONE, tmp_path], stderr=subprocess.PIPE, text=True) for _ in range(4)
+    ]
+    assert [process.communicate()[1] for process in running] == [""] * 4
