@@ -77,7 +77,7 @@ for number in range(files):
 """
 
 
-@pytest.mark.parametrize(("processes", "files"), [(6, 60), pytest.param(32, 40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("processes", "files"), [(6, 60), pytest.param(16, 40, marks=pytest.mark.slow)])
 def test_many_processes_lose_nothing_in_one_folder(tmp_path, processes, files):
     folder = tmp_path / "new" / "folder"
     arguments = [[sys.executable, "-c", MANY, folder, str(process), str(files)] for process in range(processes)]

@@ -21,7 +21,7 @@ def test_a_real_corpus_keeps_its_tokens(tmp_path):
     files = []
     for language in ("en", "hi", "si"):
         files.append(tmp_path / f"{language}.txt")
-        files[-1].write_text(corpus(language, 3_000_000), encoding="utf-8", newline="\n")
+        files[-1].write_text(corpus(language, 1_000_000), encoding="utf-8", newline="\n")
     [use] = use_of_tokens([base], files)
     trimming = trimmed(base, (), ids="compact", use=use)
     assert (use > 0).sum() <= trimming.tokenizer.vocab_size < base.vocab_size / 2
