@@ -15,7 +15,7 @@ pytestmark = pytest.mark.kernels
 
 SPLITTERS = {name: RegexPreTokenizer(name) for name in SPLIT_PATTERNS}
 SPLITTERS["hybrid"] = RegexPreTokenizer(*LinguisTriePreTokenizer(["sinhala", "devanagari"], "o200k").patterns)
-SPLITTERS["sgpe"] = RegexPreTokenizer(*LinguisTriePreTokenizer(["sinhala"], None).patterns)
+SPLITTERS["sgpe"] = RegexPreTokenizer(*LinguisTriePreTokenizer(["sinhala", "devanagari"], None).patterns)
 
 
 marks = st.text(st.sampled_from("aකा१ .,!?…。、।\n\r/(" + NEWEST), max_size=8)
@@ -40,6 +40,14 @@ def test_running_text_is_cut_often_and_without_a_trace(name):
         parts = list(cut_stream(text[start : start + 500] for start in range(0, len(text), 500)))
         assert len(parts) > len(text) / 500 / 2
         assert words(SPLITTERS[name], parts) == words(SPLITTERS[name], [text])
+
+
+@pytest.mark.parametrize("name", SPLITTERS)
+def test_no_word_is_cut_at_a_mark_inside_it(name):
+    for mark in ".,!?()…。，、।॥۔،:;-'":
+        text = f"राम{mark}राम ශ්‍රී{mark}ලංකා it{mark}is १{mark}१ "
+        parts = list(cut_stream([text] * 20))
+        assert words(SPLITTERS[name], parts) == words(SPLITTERS[name], [text * 20])
 
 
 def test_special_tokens_that_a_cut_could_fall_into_hold_the_text_back():

@@ -295,6 +295,13 @@ def test_every_exception_is_needed():
     assert set().union(*(cuts_of_text(language, 1_000_000)[0] for language in LANGUAGES)) == EXCEPTIONS
 
 
+def test_only_subjoined_consonants_of_gurmukhi_belong_to_the_letter_before():
+    trie = LinguisTrie(["gurmukhi"])
+    for consonant in "ਕਖਗਘਙਚਛਜਝਞਟਠਡਢਣਤਥਦਧਨਪਫਬਭਮਯਰਲਵਸਹੜ":
+        letters = trie.letters(f"ਪ੍{consonant}ਾ")
+        assert letters == ([f"ਪ੍{consonant}ਾ"] if consonant in "ਚਟਤਨਯਰਵਹ" else ["ਪ੍", f"{consonant}ਾ"])
+
+
 @pytest.mark.parametrize("name", TEN_SCRIPTS)
 def test_digits_and_dandas_stay_outside_words(name):
     word, digits = ("ශ්\u200dරී", "෧෨෩෪") if name == "sinhala" else (written_in(name, "कर्म"), written_in(name, "१२३४"))
