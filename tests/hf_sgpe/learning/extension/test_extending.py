@@ -254,6 +254,9 @@ def test_ids_without_a_token_can_be_given_first(base):
     new = extend_from_counts(gaps.data, counts, config, free_ids=[204, 202, 3, highest]).tokenizer
     added = sorted(set(new.vocab.values()) - set(vocab.values()))
     assert added == [202, 204, *range(highest + 1, highest + len(added) - 1)]
+    above = extend_from_counts(gaps.data, counts, config, free_ids=[204, highest + 2]).tokenizer
+    assert sorted(set(above.vocab.values()) - set(vocab.values())) == [204, *range(highest + 2, highest + len(added) + 1)]
+    assert len(set(above.vocab.values())) == len(above.vocab)
 
 
 def test_counts_of_the_same_words_do_whatever_else_was_cut_otherwise(base):
