@@ -8,7 +8,7 @@ from support.texts import texts
 from tokenizers.normalizers import NFC, NFD, NFKC, NFKD
 
 from hf_sgpe import kernels
-from hf_sgpe.splitting.normalization import prepare
+from hf_sgpe.splitting.normalization import aligned, prepare
 
 if kernels.is_native():
     import hf_sgpe._native as native
@@ -50,3 +50,19 @@ def test_nfc_is_the_librarys_on_random_text(text):
 def test_lone_surrogates_are_replaced_and_pairs_joined():
     for normalization in ("nfc", "none"):
         assert prepare("a\ud800b \ud83d\ude00", normalization) == "a\ufffdb \U0001f600"
+
+
+@given(st.text(marks, max_size=12) | texts)
+def test_normalized_text_is_aligned_cluster_by_cluster(text):
+    prepared, alignment = aligned(text, "nfc")
+    assert prepared == prepare(text, "nfc")
+    if alignment is None:
+        assert prepared == text
+        return
+    pieces = {}
+    for character, first, last in zip(prepared, *(column.tolist() for column in alignment), strict=True):
+        pieces[first, last] = pieces.get((first, last), "") + character
+    assert [0, *(last for _, last in pieces)] == [*(first for first, _ in pieces), len(text)]
+    for (first, last), piece in pieces.items():
+        assert prepare(text[first:last], "nfc") == piece
+        assert len(regex.findall(r"\X", text[first:last])) == 1
