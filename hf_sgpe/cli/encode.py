@@ -63,7 +63,8 @@ def encode(given: EncodeOptions, as_json: Json = False) -> None:
     loaded = BPETokenizer.from_pretrained(name)
     for line in [_text_of(given.file)] if given.file else well_formed(texts) if texts else stdin_lines():
         ids = loaded.encode(line, add_special_tokens=given.add_special_tokens, allowed_special=given.special)
-        tokens = [loaded.token_bytes(id).decode(errors="replace") for id in ids]
+        shows = as_json or given.show_tokens
+        tokens = [loaded.token_bytes(id).decode(errors="replace") for id in ids] if shows else []
         if as_json:
             print(json.dumps({"text": line, "ids": ids, "tokens": tokens}, ensure_ascii=False))
         else:

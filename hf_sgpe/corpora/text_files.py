@@ -102,10 +102,13 @@ def _files_below(folder: Path) -> list[Path]:
     seen: set[str] = set()
     for place, folders, names in os.walk(folder, followlinks=True, onerror=refuse):
         real = os.path.realpath(place)
-        folders[:] = [] if real in seen else [name for name in folders if not name.startswith(".")]
-        if real not in seen:
-            files += [path for name in names if not name.startswith(".") and kind_of(path := Path(place, name))]
+        if real in seen:
+            folders.clear()
+            continue
         seen.add(real)
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        paths = (Path(place, name) for name in names if not name.startswith("."))
+        files += filter(kind_of, paths)
     return sorted(files)
 
 

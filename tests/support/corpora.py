@@ -31,7 +31,7 @@ DATA = Path(FOLDER) if FOLDER else None
 
 @dataclass(frozen=True)
 class Writing:
-    """How a language is written.
+    """The spelling conventions of a language.
 
     Attributes:
         locale: The language in CLDR whose words are used.
