@@ -28,8 +28,10 @@ from hf_sgpe.chat.templates import SPECIAL_TOKENS, load_template, plain
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.fast_path import conversations, fast_calls
 from hf_sgpe.files.atomic import atomic_directory
+from hf_sgpe.files.json_files import optional_json
 from hf_sgpe.formats import loading, tokenizer_json
 from hf_sgpe.formats.damage import check_loaded, damage_of
+from hf_sgpe.formats.tokenizer_classes import MODEL_FILE
 from hf_sgpe.formats.tokenizer_config import CONFIG_FILE, config_files
 from hf_sgpe.learning.training_config import TRAINED_ROLES, TrainingConfig
 from hf_sgpe.package import named_above
@@ -66,7 +68,9 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
     model_input_names = ["input_ids", "attention_mask"]
     slow_tokenizer_class = None
     chat_template: str | dict[str, str] | None
+    # Arguments of `save_pretrained` for `_save_pretrained`.
     _portable = True
+    _model_type: str | None = None
 
     @classmethod
     def from_bpe(cls, tokenizer: BPETokenizer, **kwargs: Any) -> SGPETokenizerFast:
@@ -263,16 +267,16 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
 
         Args:
             portable: Which class AutoTokenizer uses when it loads the folder. If True, it uses a class of transformers. This
-                works with any version of transformers, with or without this package, and with any model in the same folder.
-                To get this class instead, load the folder with `SGPETokenizerFast.from_pretrained`, or with AutoTokenizer
-                and ``trust_remote_code=True``. If ``portable`` is False, AutoTokenizer uses this class if it was imported
-                before. But without this package, transformers 4 cannot load such a folder, and transformers 5 changes the
-                ids if the folder contains a model of the Qwen family.
+                works with any version of transformers, with or without this package. To get this class instead, load the
+                folder with `SGPETokenizerFast.from_pretrained`. If ``portable`` is False, AutoTokenizer uses this class if
+                it was imported before. But without this package, transformers 4 cannot load such a folder, and transformers
+                5 changes the ids if the folder contains a model of the Qwen family.
         """
         if isinstance(self.chat_template, str) and self.chat_template in SPECIAL_TOKENS:
             self.chat_template = load_template(self.chat_template)  # other programs do not know the name of this class
         tokenizer_json.check_folder(save_directory, with_chat_template=bool(self.chat_template))
         self._portable = portable
+        self._model_type = optional_json(Path(save_directory) / MODEL_FILE).get("model_type")
         push_options = {name: kwargs.pop(name) for name in _OF_A_PUSH & kwargs.keys()} if push_to_hub else {}
         with atomic_directory(save_directory) as temporary:
             written = super().save_pretrained(temporary, *args, **kwargs)
@@ -334,7 +338,8 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
             settings = json.loads(path.read_text(encoding="utf-8"))
             settings["model_input_names"] = list(self.model_input_names)
             settings["clean_up_tokenization_spaces"] = False
-            files = config_files(settings, template, own_class=None if self._portable else type(self).__name__)
+            own_class = None if self._portable else type(self).__name__
+            files = config_files(settings, template, own_class=own_class, model_type=self._model_type)
             for name, text in files.items():
                 path.with_name(name).write_text(text, encoding="utf-8", newline="\n")
             file_names += tuple(str(path.with_name(name)) for name in files if name != path.name)

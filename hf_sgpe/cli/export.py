@@ -46,6 +46,11 @@ class ExportOptions:
         "Llama 3 does.",
         False,
     )
+    auto_class: bool = option(
+        "With --format folder: also write a Python file that makes AutoTokenizer return the class of hf_sgpe if "
+        "trust_remote_code=True is given.",
+        False,
+    )
     weight_type: str | None = option(
         "With --format gguf: type of the weights (default: the type in the model). It is one of F32, F16, BF16 and "
         "Q8_0, or with llama-cpp-python also Q6_K, Q5_K_M, Q4_K_M or Q4_0."
@@ -81,7 +86,13 @@ def export(given: ExportOptions, as_json: Json = False) -> None:
     }
     reading = _given(reader, "read_options", read_settings)
     model = Path(given.source) if writes_model else None
-    options = {"weight_type": given.weight_type, "pre_tokenizer": given.pre_tokenizer, "model": model}
+    auto_class = given.auto_class or None
+    options = {
+        "auto_class": auto_class,
+        "weight_type": given.weight_type,
+        "pre_tokenizer": given.pre_tokenizer,
+        "model": model,
+    }
     writing = _given(writer, "write_options", options)
     if reader.read is None:
         raise SGPEError(

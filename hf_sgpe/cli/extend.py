@@ -60,6 +60,7 @@ def extend(given: ExtendOptions, settings: Given[ExtensionConfig], text: CorpusO
     for them: see hf-sgpe transplant.
     """
     from hf_sgpe.corpora.zawgyi_files import warn_of_zawgyi
+    from hf_sgpe.evaluation.runtimes import warn_of_class
     from hf_sgpe.files.atomic import atomic_directory
     from hf_sgpe.files.overwriting import check_new_folder
     from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
@@ -85,6 +86,7 @@ def extend(given: ExtendOptions, settings: Given[ExtensionConfig], text: CorpusO
         raise SGPEError(f"--out {given.out} is the tokenizer to extend: name another folder")
     check_new_folder(out, overwrite=given.overwrite, names=[f"{_CURVE}.json", f"{_CURVE}.svg"] if texts else [])
     folder.check_target(given.out)
+    warn_of_class(given.base, folder.data)
     corpus = text.read(given.counts, settings.pop("weights", ()))
     warn_of_zawgyi(corpus, *texts.values())
     script_settings = find_scripts(corpus, given.script, "hybrid", other_way=", or give text in a script to add")

@@ -71,9 +71,11 @@ def _versions() -> dict[str, Any]:
 
 
 def _facts(tokenizer: str, sample_text: str | None) -> dict[str, Any]:
+    from hf_sgpe.evaluation.runtimes import warn_of_class
     from hf_sgpe.tokenizer import BPETokenizer
 
     loaded = BPETokenizer.from_pretrained(tokenizer)
+    warn_of_class(tokenizer, loaded.data)
     facts: dict[str, Any] = {
         "tokenizer": tokenizer,
         "tokens": loaded.vocab_size,

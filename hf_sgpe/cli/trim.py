@@ -61,6 +61,7 @@ def trim(given: TrimOptions, as_json: Json = False) -> None:
     a model, see hf-sgpe transplant. To fill the free ids with tokens of another language, see hf-sgpe extend --reuse-ids.
     """
     from hf_sgpe.corpora.text_files import size_of
+    from hf_sgpe.evaluation.runtimes import warn_of_class
     from hf_sgpe.evaluation.token_use import find_counted, holds_text, use_of_tokens
     from hf_sgpe.evaluation.trimmed_text import check_corpus, compare_trimmed
     from hf_sgpe.files.atomic import atomic_directory
@@ -88,6 +89,7 @@ def trim(given: TrimOptions, as_json: Json = False) -> None:
         raise SGPEError(
             f"{out / _MAP}: this file has the ids of another tokenizer: remove this file, or choose another folder"
         )
+    warn_of_class(given.base, folder.data)
     size = sum(map(size_of, corpus))
     use = None
     if corpus:

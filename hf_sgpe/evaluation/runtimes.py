@@ -8,6 +8,9 @@ rules depend only on how text is split into words, so they can be applied before
 from __future__ import annotations
 
 import importlib.metadata
+import logging
+import os
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -16,6 +19,12 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.evaluation.auto_tokenizer import (
+    Reading,
+    folder_for_auto_tokenizer,
+    may_be_overridden,
+    read_with_auto_tokenizer,
+)
 from hf_sgpe.formats import llama_cpp_characters, model_vocab, tiktoken
 from hf_sgpe.formats.llama_cpp_pre_tokenizers import PreTokenizer, of_patterns
 from hf_sgpe.splitting.normalization import is_metaspace, prepare, scheme_of, well_formed
@@ -29,9 +38,11 @@ from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 from hf_sgpe.weights import gguf
 from hf_sgpe.weights.llama_log import silence
 
+logger = logging.getLogger(__name__)
+
 EXACT, NFC_ONLY, DIFFERS, REFUSED = "exact", "exact except for text that is not in the form NFC", "not exact", "refused"
 
-LLAMA_CPP = "llama.cpp"
+TRANSFORMERS, LLAMA_CPP = "transformers", "llama.cpp"
 
 
 class Verdict(NamedTuple):
@@ -165,12 +176,19 @@ class RuntimeCheck:
 
 
 def check_runtimes(
-    tokenizer: BPETokenizer, lines: Iterable[str] | None = None, *, names: Iterable[str] | None = None
+    tokenizer: BPETokenizer,
+    lines: Iterable[str] | None = None,
+    *,
+    names: Iterable[str] | None = None,
+    saved: Path | None = None,
 ) -> Iterator[RuntimeCheck]:
     """Check whether runtimes produce the same ids for a tokenizer as this package, and yield one result per runtime.
     Installed runtimes encode text. For the other runtimes, only the rule is applied.
 
     Args:
+        saved: Folder from which the tokenizer was read, or None. transformers loads this folder with ``AutoTokenizer``,
+            because the class in its settings may override its ``tokenizer.json``. Other runtimes load the tokenizer as this
+            package saves it.
         lines: Lines to encode, or None for the lines of `sample_lines`. Lines that contain the text of a special token are
             left out.
         names: Names of runtimes, as in `RUNTIMES`; None for all.
@@ -188,8 +206,36 @@ def check_runtimes(
             version = runtime.version()
             if version is None:
                 yield RuntimeCheck(runtime.name, None, runtime.rule(tokenizer.data))
+            elif runtime.name == TRANSFORMERS and saved is not None:
+                yield _read_as_saved(version, saved, tried, expected)
             else:
                 yield _tried(runtime, version, tokenizer, Path(folder), tried, expected)
+
+
+def warn_of_class(path_or_repo: str | os.PathLike[str], tokenizer: TokenizerData) -> None:
+    """Log a warning if ``AutoTokenizer`` encodes `sample_lines` to other ids than the ``tokenizer.json`` in the same folder.
+
+    Args:
+        tokenizer: The tokenizer that was read from ``path_or_repo``.
+    """
+    folder = folder_for_auto_tokenizer(path_or_repo)
+    if folder is None or not may_be_overridden(folder):
+        return
+    lines = sample_lines()
+    try:
+        reading = read_with_auto_tokenizer(folder, lines)
+    except SGPEError:  # the command needs only tokenizer.json
+        return
+    line = _first_different(lines, reading.ids, BPETokenizer.of(tokenizer).encode_batch(lines))
+    if line is not None:
+        logger.warning(
+            "%s: %s, and its ids differ, for example for %r. This command follows tokenizer.json. If the model was trained "
+            "with the ids of AutoTokenizer, load the folder with AutoTokenizer, save it with save_pretrained, and use the "
+            "saved folder instead",
+            path_or_repo,
+            reading.cause,
+            line,
+        )
 
 
 def stated(tokenizer: BPETokenizer) -> list[tuple[str, Verdict]]:
@@ -205,11 +251,34 @@ def sample_lines() -> list[str]:
     return [
         *greetings,
         *(f'({greeting}) "{greeting}", 123 {greeting}…' for greeting in greetings),
+        "x = 1234567 23202320; y = -3.25e10 camelCase SNAKE_CASE",
         "Hello, world! It's 12345 o'clock; I'll say:\n\n  don't\tSTOP",
         "def f(x):\r\n    return x_1 + 0.5  # naïve ½ ²",
         "ශ්\u200dරී ක්\u200dෂ ක\u200d ක\u0dd9\u0dcf \u0958 ড\u09bc e\u0301 \ufb01",
         "中文、日本語。한국어 ไทย עברית العربية 😀👩\u200d💻 \u00a0\u2028x",
     ]
+
+
+def _read_as_saved(version: str, folder: Path, lines: Sequence[str], expected: list[list[int]]) -> RuntimeCheck:
+    """Check ``AutoTokenizer`` on the folder of a tokenizer."""
+    try:
+        reading = read_with_auto_tokenizer(folder, lines)
+    except SGPEError as error:
+        return RuntimeCheck(TRANSFORMERS, version, Verdict(REFUSED, str(error)[:200]), len(lines))
+    different = _first_different(lines, reading.ids, expected)
+    same = sum(ids == wanted for ids, wanted in zip(reading.ids, expected, strict=True))
+    verdict = Verdict(EXACT) if different is None else Verdict(DIFFERS, f"{reading.cause}: {_repair(folder, reading)}")
+    return RuntimeCheck(TRANSFORMERS, version, verdict, len(lines), same, different)
+
+
+def _repair(folder: Path, reading: Reading) -> str:
+    line = shlex.join(["hf-sgpe", "export", str(folder), "--out", f"{folder.name}-exported"])
+    return f"{line} writes a folder that AutoTokenizer reads as tokenizer.json"
+
+
+def _first_different(lines: Sequence[str], rows: Sequence[list[int]], expected: Sequence[list[int]]) -> str | None:
+    """Return the first line whose ids are not the expected ids, or None."""
+    return next((line for line, ids, wanted in zip(lines, rows, expected, strict=True) if ids != wanted), None)
 
 
 def _tried(
@@ -240,7 +309,7 @@ def _tried(
     else:
         verdict = Verdict(DIFFERS, failures[0] if failures else "")
     same = len(lines) - len(differing)
-    return RuntimeCheck(runtime.name, version, verdict, len(lines), same, differing[0] if differing else None)
+    return RuntimeCheck(runtime.name, version, verdict, len(lines), same, next(iter(differing), None))
 
 
 @contextmanager

@@ -89,10 +89,10 @@ def _read_folder(source: str) -> TokenizerData:
     return load(source)
 
 
-def _write_folder(tokenizer: TokenizerData, out: Path) -> Written:
+def _write_folder(tokenizer: TokenizerData, out: Path, *, auto_class: bool = False) -> Written:
     from hf_sgpe.formats import tokenizer_json
 
-    tokenizer_json.save(tokenizer, out)
+    tokenizer_json.save(tokenizer, out, auto_class=auto_class)
     return Written(f"{tokenizer.vocab_size:,} tokens", {})
 
 
@@ -194,7 +194,9 @@ def _read_sgpe(source: str) -> TokenizerData:
 
 
 for _form in (
-    Format("folder", "", "a complete tokenizer for AutoTokenizer", _read_folder, _write_folder),
+    Format(
+        "folder", "", "a complete tokenizer for AutoTokenizer", _read_folder, _write_folder, write_options=("auto_class",)
+    ),
     Format(
         "tiktoken",
         ".tiktoken",

@@ -31,7 +31,7 @@ from hf_sgpe.formats.gpt2_files import ROLES_FILE
 from hf_sgpe.formats.pre_tokenizers import pre_tokenizer_of
 from hf_sgpe.formats.tokenizer_classes import MODEL_FILE
 from hf_sgpe.formats.tokenizer_config import CONFIG_FILE, config_files
-from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, TOKENIZER_FILE
+from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, MORE_TEMPLATES, TOKENIZER_FILE
 from hf_sgpe.terminal.progress import without_remarks
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 from hf_sgpe.vocabulary.trimming import KEEP, Trimming, model_ids_in, rows_in, trimmed
@@ -41,7 +41,6 @@ logger = logging.getLogger(__name__)
 # Files to copy unchanged. vocab.json, merges.txt and added_tokens.json describe the old vocabulary and are left out.
 _GENERATION = "generation_config.json"
 _KEPT = (CHAT_TEMPLATE_FILE, _GENERATION)
-_MORE_TEMPLATES = "additional_chat_templates"
 _WITHOUT_DEFAULTS = ("PreTrainedTokenizerFast", "TokenizersBackend")
 
 
@@ -62,6 +61,7 @@ class TokenizerFolder:
             the metadata of a trimmed tokenizer. None if there is neither.
         model_ids: The token ids in the model's ``config.json``, such as ``image_token_id``. Some of these ids may have no
             token.
+        model_type: Model type in the model's ``config.json``, such as ``llama``. None if there is no model.
         row_size: Number of model parameters that one token needs, computed from the model's ``config.json``. These are the
             parameters in the token's row of the embedding. If the output table is not tied to the embedding, the token's row
             of the output table is counted, too. None if there is no model.
@@ -76,6 +76,7 @@ class TokenizerFolder:
     rows: int | None = None
     model_ids: frozenset[int] = frozenset()
     row_size: int | None = None
+    model_type: str | None = None
 
     @classmethod
     def read(cls, path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -> TokenizerFolder:
@@ -85,7 +86,7 @@ class TokenizerFolder:
             SGPEError: the tokenizer is missing, damaged or not BPE, or a ``tokenizer.json`` cannot express its normalizer.
         """
         also = (CONFIG_FILE, *_KEPT, ROLES_FILE, MODEL_FILE, sentencepiece_model.MODEL_FILE)
-        path = loading.find(path_or_repo, revision=revision, also=also, also_in=_MORE_TEMPLATES)
+        path = loading.find(path_or_repo, revision=revision, also=also, also_in=MORE_TEMPLATES)
         if path.suffix != ".json" and not loading.is_translated(path):
             raise SGPEError(f"{path}: give the folder of a tokenizer, or its tokenizer.json")
         content, own_settings = loading.contents_of(path)
@@ -95,7 +96,7 @@ class TokenizerFolder:
         folder = path.parent
         config = optional_json(folder / MODEL_FILE)
         model = folder / sentencepiece_model.MODEL_FILE
-        kept = [folder / name for name in _KEPT] + sorted((folder / _MORE_TEMPLATES).glob("*.jinja"))
+        kept = [folder / name for name in _KEPT] + sorted((folder / MORE_TEMPLATES).glob("*.jinja"))
         settings = {**optional_json(folder / ROLES_FILE), **(own_settings or {})}
         if not loading.is_translated(path):  # the settings of other formats already contain the settings of the class
             settings = {**_of_its_class(folder, settings, data), **settings}
@@ -108,6 +109,7 @@ class TokenizerFolder:
             data,
             sentencepiece=model.read_bytes() if model.is_file() and loading.is_sentencepiece(model) else None,
             row_size=_row_size(config),
+            model_type=config.get("model_type"),
             rows=model_rows(config) or rows_in(data.metadata),
             model_ids=frozenset(renumbering.ids_in(config)).union(model_ids_in(data.metadata)),
         )
@@ -115,12 +117,14 @@ class TokenizerFolder:
     @classmethod
     def of(cls, data: TokenizerData) -> TokenizerFolder:
         """Return the files that saving ``data`` would write. The attribute ``name`` comes from the tokenizer's metadata."""
-        template = data.chat_template
+        templates = {f"{MORE_TEMPLATES}/{name}.jinja": text for name, text in data.more_templates.items()}
+        if data.chat_template is not None:
+            templates[CHAT_TEMPLATE_FILE] = data.chat_template
         return cls(
             str(data.metadata.get("name", "")),
             tokenizer_json.to_dict(data),
             tokenizer_json.config(data),
-            {} if template is None else {CHAT_TEMPLATE_FILE: template},
+            templates,
             data,
             rows=rows_in(data.metadata),
             model_ids=frozenset(model_ids_in(data.metadata)),
@@ -203,7 +207,7 @@ class TokenizerFolder:
         """Write all files into an existing folder, with settings in the form that every loader reads."""
         files = {
             TOKENIZER_FILE: json.dumps(self.content, ensure_ascii=False, indent=2) + "\n",
-            **config_files(self.settings, self.files.get(CHAT_TEMPLATE_FILE)),
+            **config_files(self.settings, self.files.get(CHAT_TEMPLATE_FILE), model_type=self.model_type),
             **self.files,
         }
         for name, text in files.items():

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.files.atomic import atomic_directory, check_directory
-from hf_sgpe.files.json_files import read_json
+from hf_sgpe.files.json_files import optional_json, read_json
 from hf_sgpe.files.unreadable import read_utf8
 from hf_sgpe.formats import model_vocab, sentencepiece_json, tutorial_files
 from hf_sgpe.formats.pre_tokenizers import BYTE_LEVEL, pre_tokenizer_of, regexes_of
+from hf_sgpe.formats.tokenizer_classes import MODEL_FILE
 from hf_sgpe.formats.tokenizer_config import AUTO_CLASS_FILE, CONFIG_FILE, config_files, for_every_loader
 from hf_sgpe.splitting.patterns import PATTERNS
 from hf_sgpe.splitting.splitting import BEFORE_SPACES, Splitting
@@ -33,7 +34,13 @@ from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-TOKENIZER_FILE, CHAT_TEMPLATE_FILE = "tokenizer.json", "chat_template.jinja"
+TOKENIZER_FILE, CHAT_TEMPLATE_FILE, MORE_TEMPLATES = "tokenizer.json", "chat_template.jinja", "additional_chat_templates"
+
+# Settings of a tokenizer_config.json that `TokenizerData` contains in another form, or that are about their own folder.
+_TRANSLATED = (
+    *("added_tokens_decoder", "additional_special_tokens", "extra_special_tokens", "model_max_length", "chat_template"),
+    *("sgpe", "tokenizer_class", "tokenizer_file", "special_tokens_map_file", "name_or_path"),
+)
 
 # ---------------------------------------------------------------- writing
 
@@ -100,6 +107,7 @@ def _settings(tokenizer: TokenizerData) -> dict[str, Any]:
     roles = tokenizer.roles
     extra = [token for token in tokenizer.special_tokens if token not in roles.values()]
     return {
+        **tokenizer.settings,
         **roles,
         **({"extra_special_tokens": extra} if extra else {}),
         **({"model_max_length": tokenizer.model_max_length} if tokenizer.model_max_length is not None else {}),
@@ -136,28 +144,41 @@ def check_folder(
             )
 
 
-def write(tokenizer: TokenizerData, directory: Path) -> None:
-    """Write all files of a tokenizer into an existing folder."""
+def write(tokenizer: TokenizerData, directory: Path, *, model_type: str | None = None, auto_class: bool = False) -> None:
+    """Write all files of a tokenizer into an existing folder.
+
+    Args:
+        model_type: See `hf_sgpe.formats.tokenizer_config.config_files`.
+        auto_class: See `hf_sgpe.formats.tokenizer_config.config_files`.
+    """
+    settings, template = _settings(tokenizer), tokenizer.chat_template
     texts = {
         TOKENIZER_FILE: json.dumps(to_dict(tokenizer), ensure_ascii=False, indent=2) + "\n",
-        **config_files(_settings(tokenizer), tokenizer.chat_template),
+        **config_files(settings, template, model_type=model_type, auto_class=auto_class),
+        **{f"{MORE_TEMPLATES}/{name}.jinja": text for name, text in tokenizer.more_templates.items()},
     }
-    if tokenizer.chat_template is not None:
-        texts[CHAT_TEMPLATE_FILE] = tokenizer.chat_template
+    if template is not None:
+        texts[CHAT_TEMPLATE_FILE] = template
     for name, text in texts.items():
+        (directory / name).parent.mkdir(exist_ok=True)
         (directory / name).write_text(text, encoding="utf-8", newline="\n")
 
 
-def save(tokenizer: TokenizerData, directory: str | os.PathLike[str]) -> None:
+def save(tokenizer: TokenizerData, directory: str | os.PathLike[str], *, auto_class: bool = False) -> None:
     """Save a tokenizer as a folder that ``AutoTokenizer`` can load. If saving fails, nothing is written.
+
+    Args:
+        auto_class: Whether to write a Python file as well. With ``trust_remote_code=True``, ``AutoTokenizer`` runs this file
+            and returns this package's class.
 
     Raises:
         SGPEError: the folder contains files of another tokenizer, and loaders would mix them with the new tokenizer.
         OSError: the folder cannot be written.
     """
     check_folder(directory, with_chat_template=tokenizer.chat_template is not None)
+    model_type = optional_json(Path(directory) / MODEL_FILE).get("model_type")
     with atomic_directory(directory) as temporary:
-        write(tokenizer, temporary)
+        write(tokenizer, temporary, model_type=model_type, auto_class=auto_class)
 
 
 # ---------------------------------------------------------------- reading
@@ -188,7 +209,9 @@ def from_contents(path: Path, content: Mapping[str, Any], settings: Mapping[str,
     too.
     """
     template = path.with_name(CHAT_TEMPLATE_FILE)
-    parts = {"chat_template": read_utf8(template)} if template.exists() else {}
+    parts: dict[str, Any] = {"chat_template": read_utf8(template)} if template.exists() else {}
+    if more := {file.stem: read_utf8(file) for file in sorted(path.with_name(MORE_TEMPLATES).glob("*.jinja"))}:
+        parts["more_templates"] = more
     return from_content(content, path, settings, path.with_name(CONFIG_FILE), **parts)
 
 
@@ -254,7 +277,16 @@ def _parts_of_settings(
         "roles": dict(roles_in(settings, special_tokens)),
         "model_max_length": length,
         "chat_template": _default_template(settings.get("chat_template")),
+        "more_templates": _named_templates(settings.get("chat_template")),
+        "settings": {
+            name: value for name, value in settings.items() if name not in _TRANSLATED and not _is_role(name, value)
+        },
     }
+
+
+def _is_role(name: str, value: Any) -> bool:
+    """Return whether a setting is the special token of a role, not a switch such as ``add_bos_token``."""
+    return name.endswith("_token") and not isinstance(value, bool)
 
 
 def roles_in(settings: Mapping[str, Any], special_tokens: Mapping[str, int]) -> Iterator[tuple[str, str]]:
@@ -268,14 +300,23 @@ def roles_in(settings: Mapping[str, Any], special_tokens: Mapping[str, int]) -> 
 
 
 def _default_template(templates: Any) -> str | None:
-    """Return the default chat template of a setting ``chat_template``, or None if there is none. The setting is a template,
-    a dict from names to templates or, in older files, a list of objects with a name and a template.
+    """Return the default chat template of a setting ``chat_template``, or None if there is none."""
+    return templates if isinstance(templates, str) else _templates(templates).get("default")
+
+
+def _named_templates(templates: Any) -> dict[str, str]:
+    """Return the other chat templates of a setting ``chat_template``, keyed by name."""
+    return {name: text for name, text in _templates(templates).items() if name != "default"}
+
+
+def _templates(templates: Any) -> dict[str, str]:
+    """Return the named chat templates of a setting ``chat_template``. The setting is a dict from names to templates or, in
+    older files, a list of objects with a name and a template. If it is anything else, return an empty dict.
     """
     if isinstance(templates, list):
         templates = {one.get("name"): one.get("template") for one in templates if isinstance(one, dict)}
-    if isinstance(templates, dict):
-        templates = templates.get("default")
-    return templates if isinstance(templates, str) else None
+    named = templates.items() if isinstance(templates, dict) else ()
+    return {name: text for name, text in named if isinstance(name, str) and isinstance(text, str)}
 
 
 def checked_length(length: Any) -> int | None:

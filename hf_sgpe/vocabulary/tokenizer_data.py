@@ -96,6 +96,8 @@ class TokenizerData:
             role. If None, spellings determine the roles (`hf_sgpe.vocabulary.special_tokens.roles_of`).
         metadata: JSON values that are saved with the tokenizer. Training stores its configuration here.
         chat_template: Jinja source of the chat template, or None.
+        more_templates: Jinja sources of other chat templates, keyed by name.
+        settings: Other settings of ``tokenizer_config.json``, such as ``padding_side``. Saving keeps them.
         model_max_length: The maximum number of ids that the model accepts. This is the default length for truncation.
 
     Raises:
@@ -119,6 +121,8 @@ class TokenizerData:
     roles: Mapping[str, str] = None  # type: ignore[assignment]  # filled in
     metadata: Mapping[str, Any] = field(default_factory=dict)
     chat_template: str | None = None
+    more_templates: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
     model_max_length: int | None = None
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What is saved, beside the config.json of a model: AutoTokenizer looks at that first, and has ideas of its own."""
+"""Saved tokenizers next to the config.json of a model: AutoTokenizer looks at that file first."""
 
 import json
 import sys
@@ -7,47 +7,50 @@ import pytest
 from support.ecosystems import ask, every_transformers
 from support.stranger import digest
 
+from hf_sgpe import BPETokenizer
+from hf_sgpe.formats.tokenizer_config import OVERRULED
+
 pytestmark = pytest.mark.slow
 
 # Configurations that cannot be made of defaults alone, with a tokenizer or without: two need timm, one other values.
 NO_MODEL = {"gemma3n_vision", "timm_wrapper", "gemma4_assistant"}
-# Those for which transformers puts a tokenizer of its own in the place of another that is not named in an auto_map.
-OVERRULED = ["qwen2", "qwen3_5", "qwen3_5_moe", "qwen3_5_moe_text", "qwen4_exp", "siglip2", "hyperclovax_vision_v2"]
+
+
+def saved_next_to(folder, model_type, out):
+    """Return a folder with the same tokenizer, saved where the config.json of a model is."""
+    out.mkdir()
+    (out / "config.json").write_text(json.dumps({"model_type": model_type}), encoding="utf-8")
+    BPETokenizer.from_pretrained(folder).save(out)
+    return out
 
 
 @every_transformers
-def test_the_ids_are_the_same_beside_every_type_of_model(small, telling, expected, python):
+def test_the_ids_are_the_same_beside_every_type_of_model(small, telling, expected, python, tmp_path):
     ours = digest(list(expected(small, telling)))
-    [answers] = ask(python, {"ask": "encode_beside_models", "folder": small, "texts": telling})
-    assert len(answers) > 400
-    different = {model_type: answer for model_type, answer in answers.items() if answer != {"digest": ours}}
+    next_to = saved_next_to(small, "qwen2", tmp_path / "both")
+    plain, named = ask(
+        python, *({"ask": "encode_beside_models", "folder": folder, "texts": telling} for folder in (small, next_to))
+    )
+    assert len(named) > 400
+    different = {model_type: answer for model_type, answer in named.items() if answer != {"digest": ours}}
     assert {model_type: answer for model_type, answer in different.items() if "no_model" not in answer} == {}
     assert different.keys() <= NO_MODEL
+    # The day this is empty, the auto_map and its file can go.
+    overruled = {model_type for model_type, answer in plain.items() if answer != {"digest": ours}} - NO_MODEL
+    assert overruled
+    assert overruled <= OVERRULED
 
 
 @every_transformers
-def test_whatever_the_recipe_and_whoever_is_trusted(folders, telling, expected, python):
+def test_whatever_the_recipe_and_whoever_is_trusted(folders, telling, expected, python, tmp_path):
     model_types = ["llama", "gpt2", "bert", "t5", *(OVERRULED if python == sys.executable else ["qwen2", "siglip2"])]
     options = {"ask": "encode_beside_models", "texts": telling, "model_types": model_types}
-    ways = [(folder, trust) for trust in (False, True) for folder in folders.values()]
-    answers = ask(python, *({**options, "folder": folder, "trust_remote_code": trust} for folder, trust in ways))
-    for (folder, _), answer in zip(ways, answers, strict=True):
-        ours = digest(list(expected(folder, telling)))
+    next_to = {name: saved_next_to(folder, "qwen2", tmp_path / name) for name, folder in folders.items()}
+    ways = [(name, trust) for trust in (False, True) for name in folders]
+    answers = ask(python, *({**options, "folder": next_to[name], "trust_remote_code": trust} for name, trust in ways))
+    for (name, _), answer in zip(ways, answers, strict=True):
+        ours = digest(list(expected(folders[name], telling)))
         assert answer == {model_type: {"digest": ours} for model_type in model_types}
-
-
-def test_without_the_auto_map_some_would_be_different(small, telling, expected, tmp_path):
-    """The day this fails, the auto_map and its file can go."""
-    for file in small.iterdir():
-        (tmp_path / file.name).write_bytes(file.read_bytes())
-    config = json.loads((tmp_path / "tokenizer_config.json").read_text(encoding="utf-8"))
-    del config["auto_map"]
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
-    options = {"texts": telling, "model_types": ["llama", *OVERRULED]}
-    [answer] = ask(sys.executable, {"ask": "encode_beside_models", "folder": tmp_path, **options})
-    ours = {"digest": digest(list(expected(small, telling)))}
-    assert answer["llama"] == ours
-    assert any(answer[model_type] != ours for model_type in OVERRULED)
 
 
 def test_a_pipeline_finds_the_tokenizer_beside_its_model(folders, tmp_path):

@@ -149,7 +149,7 @@ def transplant(
     check_is_new(out, folder, tokenizer, overwrite=overwrite)
     config = read_json(folder / _CONFIG)
     tensors = stored(folder, any_type=True)
-    new = TokenizerFolder.read(tokenizer)
+    new = replace(TokenizerFolder.read(tokenizer), model_type=config.get("model_type"))
     new.check_target(out)
     empty = _empty_model(folder)
     numbers = _tables_in(folder, tensors, empty)

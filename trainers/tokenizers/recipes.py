@@ -27,11 +27,6 @@ from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 PATTERN = "o200k"
 """The default split pattern of a new tokenizer."""
 
-LEAST_TEXT = 100_000
-"""The minimum number of characters of text for choosing a pattern other than `PATTERN`. If runtimes are named, there is no
-minimum.
-"""
-
 
 @dataclass(frozen=True)
 class RecipeChoice:
@@ -68,8 +63,7 @@ class RecipeChoice:
         if self.portable is None:
             return f"{recipe}, or {self.instead}"
         pattern, cost = self.portable
-        few = f" (on less than {LEAST_TEXT:,} characters, too few for a choice)" if cost.is_small else ""
-        return f"{recipe}; --runs-in {names} selects recipe portable with pattern {pattern}, with an estimated {cost}{few}"
+        return f"{recipe}; --runs-in {names} selects recipe portable with pattern {pattern}, with an estimated {cost}"
 
 
 def choose_recipe(
@@ -83,15 +77,18 @@ def choose_recipe(
     """Choose a recipe and a split pattern for a sample of text. If runtimes are named, the choice is exact: all of them
     return the same ids as this package, even if texts then need many more tokens.
 
-    Without named runtimes, the recipe is ``portable`` if llama.cpp then returns the same ids and the cost on ``texts`` is
-    small (`SplitCost.is_small`). Otherwise, the recipe is ``hybrid``. The cost of ``portable`` is mainly the share of
-    additional tokens, compared with ``hybrid``. It is first counted with `PATTERN`. If this cost is not small, other
-    patterns that keep the scripts' words whole are compared, by training a tokenizer with each (`more_tokens`).
+    Without named runtimes, the pattern is `PATTERN` or the given pattern. The recipe is ``portable`` if llama.cpp then
+    returns the same ids and the cost on ``texts`` is small (`SplitCost.is_small`); otherwise, it is ``hybrid``. Other
+    patterns that keep the scripts' words whole, such as BLOOM's, do not cut numbers, quotes and brackets in the usual way.
+    They are chosen only for a named runtime.
+
+    The cost of ``portable`` is mainly the share of additional tokens, compared with ``hybrid``. For `PATTERN`, this cost is
+    counted. For another pattern, a tokenizer is trained with it and compared (`more_tokens`).
 
     Args:
         texts: A sample of the text, such as `Corpus.beginning`.
         scripts: The scripts whose syllables stay whole.
-        pattern: The only pattern to try. None tries `PATTERN`, then other patterns with which ``portable`` may cost less.
+        pattern: The only pattern to try. None tries `PATTERN` and, for a named runtime, all patterns that it knows.
         normalization: Normalization of the tokenizer; None for the recipe's default. With ``nfc``, runtimes have to return
             the same ids only for text in NFC.
         runs_in: Names of runtimes.
@@ -143,8 +140,7 @@ def choose_recipe(
         if name == first and costs[name].is_small:
             break
     best = min(costs, key=lambda name: costs[name].size)
-    is_enough = best == first or sum(map(len, texts)) >= LEAST_TEXT
-    if asked or (costs[best].is_small and is_enough):
+    if asked or (first in costs and costs[first].is_small):
         return portable(best, (best, costs[best]))
     return RecipeChoice("hybrid", first, runtimes, is_exact=False, portable=(best, costs[best]))
 

@@ -35,13 +35,13 @@ def resaved(tmp_path):
 def check(folder):
     settings = settings_in(folder)
     assert settings["tokenizer_class"] == "PreTrainedTokenizerFast"
-    assert settings["auto_map"] == {"AutoTokenizer": [None, "tokenization_sgpe.PreTrainedTokenizerFast"]}
+    assert "auto_map" not in settings
     assert settings["additional_special_tokens"] == SPECIAL[1:]
     assert settings["chat_template"] == TEMPLATE
     assert settings["model_input_names"] == ["input_ids", "attention_mask"]
     assert settings["clean_up_tokenization_spaces"] is False
     assert not settings.keys() & {"extra_special_tokens", "is_local", "local_files_only", "backend", "files_loaded"}
-    assert (folder / AUTO_CLASS_FILE.name).read_bytes() == AUTO_CLASS_FILE.read_bytes()
+    assert not (folder / AUTO_CLASS_FILE.name).exists()
 
 
 def test_every_writer_writes_the_same(resaved, tmp_path):
@@ -65,6 +65,22 @@ def test_other_settings_are_kept():
     lists = {"extra_special_tokens": ["<b>", "<c>"], "additional_special_tokens": ["<a>", "<b>"]}
     assert for_every_loader(lists)["additional_special_tokens"] == ["<a>", "<b>", "<c>"]
     files = config_files({}, own_class="SGPETokenizerFast")
-    assert files.keys() == {CONFIG_FILE}
+    assert files.keys() == config_files({}, model_type="llama").keys() == {CONFIG_FILE}
     assert json.loads(files[CONFIG_FILE]).items() >= {"tokenizer_class": "SGPETokenizerFast"}.items()
     assert "auto_map" not in json.loads(files[CONFIG_FILE])
+
+
+def test_an_auto_map_is_written_for_the_models_that_need_it(resaved, tmp_path):
+    (tmp_path / "qwen").mkdir()
+    (tmp_path / "qwen" / "config.json").write_text('{"model_type": "qwen2"}')
+    tokenizer = BPETokenizer.from_pretrained(resaved)
+    tokenizer.save(tmp_path / "qwen")
+    SGPETokenizerFast.from_bpe(tokenizer).save_pretrained(tmp_path / "qwen")
+    (tmp_path / "extended").mkdir()
+    TokenizerFolder.read(tmp_path / "qwen").write(tmp_path / "extended")
+    BPETokenizer.from_pretrained(tmp_path / "extended").save(tmp_path / "again")
+    for name in ("qwen", "extended", "again"):
+        assert settings_in(tmp_path / name)["auto_map"] == {
+            "AutoTokenizer": [None, "tokenization_sgpe.PreTrainedTokenizerFast"]
+        }
+        assert (tmp_path / name / AUTO_CLASS_FILE.name).read_bytes() == AUTO_CLASS_FILE.read_bytes()

@@ -11,7 +11,7 @@ from hf_sgpe import BPETokenizer, SGPEError
 from hf_sgpe.vocabulary.byte_strings import bytes_to_string
 from hub_cards.publishing.uploading import push
 
-NAMES = ["tokenizer.json", "tokenizer_config.json", "README.md", "index.html", "tokenization_sgpe.py", "chat_template.jinja"]
+NAMES = ["tokenizer.json", "tokenizer_config.json", "README.md", "index.html", "chat_template.jinja"]
 
 
 NAMES += ["pictures/compression.svg", "additional_chat_templates/tools.jinja"]

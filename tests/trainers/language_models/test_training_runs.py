@@ -149,7 +149,7 @@ def test_the_result_is_pushed_to_a_repository_made_before_training(lm_tokenizer,
         assert hub.repositories["me/lm"].private
         files = hub.repositories["me/lm"].at().files
         models = {"config.json", "generation_config.json", "model.safetensors"}
-        tokenizers = {"tokenizer.json", "tokenizer_config.json", "tokenization_sgpe.py"}
+        tokenizers = {"tokenizer.json", "tokenizer_config.json"}
         assert set(files) == {".gitattributes", "README.md", *models, *tokenizers}
         card = files["README.md"].decode()
         assert 'model = AutoModelForCausalLM.from_pretrained("me/lm")' in card

@@ -16,7 +16,7 @@ from trainers import SGPEError, SGPETrainer, TokenizerTrainer, TrainingConfig
 pytestmark = pytest.mark.kernels
 
 OPTIONS = {"vocab_size": 900, "prune_freq": 2, "min_freq": 2, "checkpoint_every": 100}
-RESULT = ("vocab.json", "tokenizer.json", "tokenizer_config.json", "tokenization_sgpe.py")
+RESULT = ("vocab.json", "tokenizer.json", "tokenizer_config.json")
 
 
 @pytest.fixture
