@@ -95,7 +95,7 @@ def trim(given: TrimOptions, as_json: Json = False) -> None:
     if corpus:
         without = confined_to(scripts, folder.data.normalization).points
         with reading_bar(size, None) as bar:
-            how: dict[str, Any] = {"text_field": given.text_field, "on_progress": bar.update}
+            how: dict[str, Any] = {"text_field": given.text_field, "lines": True, "on_progress": bar.update}
             [counts] = use_of_tokens([folder.data], corpus, without=without, **how)
         tokens = folder.data.bytes_by_id()
         if not holds_text(tokens[id] for id in counts.nonzero()[0].tolist()):
@@ -104,7 +104,7 @@ def trim(given: TrimOptions, as_json: Json = False) -> None:
     smaller, trimming = folder.trimmed(scripts, ids=given.ids, use=use)
     smaller.check_target(given.out)  # it may have no tokenizer.model
     with reading_bar(size, None) as bar:
-        compared = check_corpus(trimming, corpus, text_field=given.text_field, on_progress=bar.update)
+        compared = check_corpus(trimming, corpus, text_field=given.text_field, lines=True, on_progress=bar.update)
     before, after = folder.data.vocab_size, smaller.data.vocab_size
     results = {
         str(path): compare_trimmed(trimming, read_lines(path, text_field=given.text_field)).to_dict() for path in files

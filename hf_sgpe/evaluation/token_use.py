@@ -53,6 +53,7 @@ def use_of_tokens(
     *,
     text_field: str = "text",
     without: frozenset[int] = frozenset(),
+    lines: bool = False,
     on_progress: Progress | None = None,
 ) -> list[NDArray[np.int64]]:
     """Count how often each token occurs in the documents of files. Return one array for each tokenizer: the counts, indexed
@@ -67,6 +68,8 @@ def use_of_tokens(
         text_field: See `hf_sgpe.corpora.text_files.read_documents`.
         without: Code points. Text without these code points is counted a second time, in the parts that `parts_without`
             yields.
+        lines: Whether each line is counted a second time, as a text of its own without its line end. At the beginning of a
+            text and before a line end, a word may have other tokens.
         on_progress: Called with the number of bytes read.
 
     Raises:
@@ -78,11 +81,12 @@ def use_of_tokens(
             for user in users:
                 user.add_counts(counts)
             continue
-        for parts in batches_of(document_parts(tokenizers[0], file, text_field=text_field, on_progress=on_progress)):
-            lines = list(parts_without(parts, without, tokenizers[0].normalization)) if without else []
+        all_parts = document_parts(tokenizers[0], file, text_field=text_field, on_progress=on_progress)
+        for parts in batches_of(with_lines(all_parts) if lines else all_parts):
+            others = list(parts_without(parts, without, tokenizers[0].normalization)) if without else []
             for user in users:
                 user.add(parts)
-                user.add(lines)
+                user.add(others)
     return [user.counts for user in users]
 
 
@@ -116,6 +120,32 @@ def document_parts(
         if ends:
             yield held, begins
             held, begins = "", True
+
+
+def with_lines(parts: Iterable[tuple[str, bool]]) -> Iterator[tuple[str, bool]]:
+    """Yield the parts of `document_parts` and, after its last part, each line as a document of its own. A line does not
+    contain its line end. Empty lines are left out.
+
+    >>> list(with_lines([("a\\nb", True), ("c\\n", False)]))
+    [('a\\nb', True), ('a', True), ('c\\n', False), ('bc', True)]
+    """
+    held: list[str] = []
+
+    def line() -> Iterator[tuple[str, bool]]:
+        if text := "".join(held).removesuffix("\r"):
+            yield text, True
+
+    for text, begins in parts:
+        if begins:
+            yield from line()
+            held = []
+        yield text, begins
+        first, *others = text.split("\n")
+        held.append(first)
+        for other in others:
+            yield from line()
+            held = [other]
+    yield from line()
 
 
 def parts_without(

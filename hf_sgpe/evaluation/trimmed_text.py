@@ -12,7 +12,7 @@ import numpy as np
 
 from hf_sgpe.corpora.text_files import CorpusFile, Progress
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.evaluation.token_use import PartEncoder, batches_of, document_parts, parts_without, word_counts_in
+from hf_sgpe.evaluation.token_use import PartEncoder, batches_of, document_parts, parts_without, with_lines, word_counts_in
 from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.vocabulary.codec import make_codec
 from hf_sgpe.vocabulary.trimming import Trimming, confined_to
@@ -73,10 +73,18 @@ def compare_trimmed(trimming: Trimming, lines: Iterable[str]) -> TrimmedText:
 
 
 def check_corpus(
-    trimming: Trimming, files: Iterable[CorpusFile], *, text_field: str = "text", on_progress: Progress | None = None
+    trimming: Trimming,
+    files: Iterable[CorpusFile],
+    *,
+    text_field: str = "text",
+    lines: bool = False,
+    on_progress: Progress | None = None,
 ) -> int:
     """Check that the documents of files have the same tokens before and after trimming. In documents with characters of
     dropped scripts, check only the parts and lines without such characters.
+
+    Args:
+        lines: Whether to check each line as well, as a text of its own.
 
     Returns:
         The number of compared tokens.
@@ -90,7 +98,7 @@ def check_corpus(
     moved[list(trimming.ids)] = list(trimming.ids.values())
     compared = 0
     for file in files:
-        parts = _parts_in(trimming, file, text_field, on_progress)
+        parts = _parts_in(trimming, file, text_field, lines, on_progress)
         for batch in batches_of(parts_without(parts, points, trimming.base.normalization)):
             before, after = moved[old.encode(batch)], new.encode(batch)
             if not np.array_equal(before, after):
@@ -101,11 +109,12 @@ def check_corpus(
 
 
 def _parts_in(
-    trimming: Trimming, file: CorpusFile, text_field: str, on_progress: Progress | None
+    trimming: Trimming, file: CorpusFile, text_field: str, lines: bool, on_progress: Progress | None
 ) -> Iterator[tuple[str, bool]]:
     counts = word_counts_in(file, trimming.base)
     if counts is None:
-        return document_parts(trimming.base, file, text_field=text_field, on_progress=on_progress)
+        parts = document_parts(trimming.base, file, text_field=text_field, on_progress=on_progress)
+        return with_lines(parts) if lines else parts
     return ((word.decode(), False) for word in counts)
 
 

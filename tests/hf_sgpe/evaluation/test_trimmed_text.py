@@ -1,8 +1,11 @@
 """Checks of trimmed tokenizers on the text of a corpus."""
 
+import json
 from dataclasses import replace
 
 import pytest
+from support.character_tokenizers import character_tokenizer
+from support.command import hf_sgpe
 
 from hf_sgpe import BPETokenizer, SGPEError
 from hf_sgpe.evaluation.token_use import use_of_tokens
@@ -41,3 +44,30 @@ def test_lines_without_dropped_scripts_are_checked(base, tmp_path):
     wrong = replace(trimming, tokenizer=without_tokens(trimming.tokenizer, {b" lowest"}))
     with pytest.raises(SGPEError, match="different tokens for 'the low lower lowest newer"):
         check_corpus(wrong, files)
+
+
+BASES = {
+    "bytes": lambda texts: BPETokenizer.train_from_iterator(texts, 320, pattern="cl100k"),
+    "characters": lambda texts: character_tokenizer(texts, "metaspace-prefix"),
+}
+
+
+@pytest.mark.parametrize("kind", BASES)
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
+def test_each_line_keeps_its_tokens_too(kind, name, tmp_path):
+    """At the beginning of a line, and before its end, a word can have other tokens than inside a text."""
+    lines = ["Walls are old.", "Walls, though,\r", "old walls are", "", "x" * 40 + " old"]
+    base = BASES[kind](["Walls are old. though, old\nWalls walls\nother tokens" * 9]).data
+    document = "\n".join(lines)
+    content = document if name == "a.txt" else json.dumps({"text": document}) + "\n" + json.dumps({"text": "Walls"}) + "\n"
+    (tmp_path / name).write_text(content, encoding="utf-8", newline="\n")
+    BPETokenizer.of(base).save(tmp_path / "base")
+    done = hf_sgpe(
+        *("trim", tmp_path / "base", "--unused-in", tmp_path / name, "--out", tmp_path / "trimmed"),
+        *("--eval", tmp_path / name, "--json"),
+    )
+    [result] = json.loads(done.stdout)["eval"].values()
+    assert result["same_lines"] == result["kept_lines"] >= 4
+    new = BPETokenizer.from_pretrained(tmp_path / "trimmed")
+    for text in [document, *lines, *(line.strip() for line in lines)]:
+        assert new.encode(text) == BPETokenizer.of(base).encode(text)

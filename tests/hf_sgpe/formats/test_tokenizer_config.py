@@ -1,10 +1,12 @@
 """The settings of a tokenizer, as every writer of this package writes them."""
 
 import json
+import pickle
 
 import pytest
+from support.command import hf_sgpe
 from support.small_tokenizers import with_parts
-from transformers import PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from hf_sgpe import BPETokenizer, ExtensionConfig, SGPETokenizerFast
 from hf_sgpe.formats.tokenizer_config import AUTO_CLASS_FILE, CONFIG_FILE, config_files, for_every_loader
@@ -84,3 +86,39 @@ def test_an_auto_map_is_written_for_the_models_that_need_it(resaved, tmp_path):
             "AutoTokenizer": [None, "tokenization_sgpe.PreTrainedTokenizerFast"]
         }
         assert (tmp_path / name / AUTO_CLASS_FILE.name).read_bytes() == AUTO_CLASS_FILE.read_bytes()
+
+
+MORE = {
+    "padding_side": "left",
+    "truncation_side": "left",
+    "model_input_names": ["input_ids"],
+    "response_template": {"x": [1]},
+    "add_prefix_space": False,
+    "unknown": {"of": "others"},
+}
+
+
+@pytest.mark.parametrize("templates", ["files", "setting"])
+def test_every_writer_keeps_the_other_settings(resaved, tmp_path, templates):
+    settings = settings_in(resaved) | MORE
+    tools = "{{ tools }}"
+    if templates == "files":
+        (resaved / "additional_chat_templates").mkdir()
+        (resaved / "additional_chat_templates" / "tools.jinja").write_text(tools)
+    else:
+        (resaved / "chat_template.jinja").unlink()
+        settings["chat_template"] = [{"name": "default", "template": TEMPLATE}, {"name": "tools", "template": tools}]
+    (resaved / CONFIG_FILE).write_text(json.dumps(settings))
+    BPETokenizer.from_pretrained(resaved).save(tmp_path / "data")
+    pickle.loads(pickle.dumps(BPETokenizer.from_pretrained(resaved))).save(tmp_path / "pickled")
+    hf_sgpe("export", resaved, "--out", tmp_path / "exported")
+    hf_sgpe("trim", resaved, "--drop-script", "latin", "--out", tmp_path / "trimmed")
+    BPETokenizer.from_pretrained(tmp_path / "trimmed").save(tmp_path / "trimmed and saved")
+    SGPETokenizerFast.from_bpe(BPETokenizer.from_pretrained(resaved)).save_pretrained(tmp_path / "fast")
+    for name in ("data", "pickled", "exported", "trimmed", "trimmed and saved"):
+        assert settings_in(tmp_path / name).items() >= MORE.items(), name
+        loaded = AutoTokenizer.from_pretrained(tmp_path / name)
+        assert (loaded.padding_side, loaded.truncation_side, loaded.model_input_names) == ("left", "left", ["input_ids"])
+        assert loaded.response_template == MORE["response_template"]
+        assert loaded.chat_template == {"default": TEMPLATE, "tools": tools}, name
+    assert SGPETokenizerFast.from_pretrained(tmp_path / "fast").padding_side == "left"
