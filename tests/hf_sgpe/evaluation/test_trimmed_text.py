@@ -56,8 +56,8 @@ BASES = {
 @pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
 def test_each_line_keeps_its_tokens_too(kind, name, tmp_path):
     """At the beginning of a line, and before its end, a word can have other tokens than inside a text."""
-    lines = ["Walls are old.", "Walls, though,\r", "old walls are", "", "x" * 40 + " old"]
-    base = BASES[kind](["Walls are old. though, old\nWalls walls\nother tokens" * 9]).data
+    lines = ["Walls are old?!", "Second walls?!\r", "old walls are?!", "", "x" * 40 + " old"]
+    base = BASES[kind](["old walls?!\n" * 9 + "Walls are old?! Second walls?! other tokens " * 3]).data
     document = "\n".join(lines)
     content = document if name == "a.txt" else json.dumps({"text": document}) + "\n" + json.dumps({"text": "Walls"}) + "\n"
     (tmp_path / name).write_text(content, encoding="utf-8", newline="\n")
