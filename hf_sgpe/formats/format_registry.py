@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -168,20 +168,14 @@ def _read_gpt2(
 ) -> TokenizerData:
     from hf_sgpe.formats import gpt2_files
 
-    has_settings = Path(source).name == gpt2_files.MERGES_FILE and Path(source).is_file()
-    if pattern is None and has_settings and not (special_tokens or ignore_merges):
-        return _read_folder(source)  # the settings in the folder may name the pattern
+    if pattern is None and Path(source).name == gpt2_files.MERGES_FILE and Path(source).is_file():
+        data = _read_folder(source).with_special_tokens(special_tokens or {})  # the settings may name the pattern
+        return replace(data, ignore_merges=ignore_merges or data.ignore_merges)
     if pattern is None:
         raise SGPEError(f"{source}: the file has no split pattern: add --pattern NAME")
     vocab = Path(source.removesuffix("merges.txt") + "vocab.json")
-    expected_ids = special_tokens or {}
-    tokenizer = gpt2_files.read(
-        vocab, Path(source), pattern=pattern, special_tokens=[*expected_ids], ignore_merges=ignore_merges
-    )
-    for token, id in tokenizer.special_tokens.items():
-        if expected_ids[token] != id:
-            raise SGPEError(f"{vocab}: the special token {token} has id {id}, not {expected_ids[token]}")
-    return tokenizer
+    options = {"special_tokens": special_tokens or {}, "ignore_merges": ignore_merges}
+    return gpt2_files.read(vocab, Path(source), pattern=pattern, **options)
 
 
 def _read_sgpe(source: str) -> TokenizerData:

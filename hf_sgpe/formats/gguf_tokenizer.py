@@ -59,9 +59,16 @@ def _of_scores(path: Path, chat_template: str | None) -> TokenizerData:
     names = [*lists, *flags, *(f"{role}_token_id" for role in roles.values())]
     values = {name.removeprefix(prefix): value for name, value in metadata(path, *(prefix + name for name in names)).items()}
     try:
-        tokens, *_ = columns = [values[name] for name in lists]
+        tokens = values["tokens"]
+        # llama.cpp's converter gives the padding tokens of Phi-3 the type of the unknown token.
+        unknown = values.get("unknown_token_id", values["token_type"].index(sentencepiece_model.UNKNOWN))
+        kinds = [
+            sentencepiece_model.UNUSED if kind == sentencepiece_model.UNKNOWN and id != unknown else kind
+            for id, kind in enumerate(values["token_type"])
+        ]
         # llama.cpp's converter writes Gemma's added tokens of spaces with spaces.
-        pieces = [(text.replace(" ", SPACE_MARK), score, kind) for text, score, kind in zip(*columns, strict=True)]
+        texts = [text.replace(" ", SPACE_MARK) for text in tokens]
+        pieces = list(zip(texts, values["scores"], kinds, strict=True))
         settings = {
             f"{role}_token": tokens[id] for role, key in roles.items() if (id := values.get(f"{key}_token_id")) is not None
         }

@@ -32,7 +32,12 @@ _FLAGS = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": 
 
 
 def read(
-    vocab: Path, merges: Path, *, pattern: str, special_tokens: Sequence[str] = (), ignore_merges: bool = False
+    vocab: Path,
+    merges: Path,
+    *,
+    pattern: str,
+    special_tokens: Sequence[str] | Mapping[str, int] = (),
+    ignore_merges: bool = False,
 ) -> TokenizerData:
     """Read a tokenizer from a ``vocab.json`` and a ``merges.txt``.
 
@@ -41,7 +46,8 @@ def read(
         merges: File with one merge on each line, with a space between the two parts of the merge. A first line ``#version…``
             is ignored.
         pattern: Name of one of `SPLIT_PATTERNS`, or a regex.
-        special_tokens: The tokens of the vocabulary that are special tokens.
+        special_tokens: The tokens of the vocabulary that are special tokens; or a dict from special tokens to their ids,
+            which need not be in the vocabulary.
         ignore_merges: Whether a word that is in the vocabulary becomes a single token without merges, as in Llama 3.
 
     Raises:
@@ -50,10 +56,14 @@ def read(
     """
     ids = read_json(vocab)
     pairs = [(string_to_bytes(left), string_to_bytes(right)) for left, right in _merges(merges)]
-    missing = [token for token in special_tokens if token not in ids]
+    given = special_tokens if isinstance(special_tokens, Mapping) else {}
+    missing = [token for token in special_tokens if token not in ids and token not in given]
     if missing:
         raise SGPEError(f"{vocab}: does not contain the special tokens {', '.join(missing)}")
-    specials = {token: ids[token] for token in special_tokens}
+    specials = {token: ids[token] if token in ids else given[token] for token in special_tokens}
+    for token, id in given.items():
+        if specials[token] != id:
+            raise SGPEError(f"{vocab}: the special token {token} has id {specials[token]}, not {id}")
     ordinary = {token: string_to_bytes(token) for token in ids if token not in specials}
     ordinary |= model_vocab.also_ordinary(specials, pairs, ignore_merges=ignore_merges)
     return TokenizerData(

@@ -14,7 +14,7 @@ from hf_sgpe.corpora.corpus import Corpus
 from hf_sgpe.counts.count_files import read_info
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.evaluation.runtimes import LLAMA_CPP, find_runtimes, inexact, portable_patterns
+from hf_sgpe.evaluation.runtimes import LLAMA_CPP, RUNTIMES, find_runtimes, inexact, portable_patterns
 from hf_sgpe.learning.extension.extending import Extension
 from hf_sgpe.learning.extension.extension_config import ExtensionConfig, keeps_words
 from hf_sgpe.learning.portable_cost import SplitCost, cost_of_one_split, more_tokens
@@ -331,10 +331,13 @@ def where_it_runs(extension: Extension, config: ExtensionConfig, runs_in: Iterab
     if asked:
         names = ", ".join(unfit)
         raise SGPEError(f"the extended tokenizer gives other ids in {names} than in this package: {_instead(config, unfit)}")
+    others = [runtime.name for runtime in RUNTIMES if runtime.name not in runtimes]
+    lost = sorted(set(inexact(data, others, nfc=nfc)).difference(inexact(base, others, nfc=nfc)))
+    more = f" In {', '.join(lost)}, the base has the same ids, but the extended tokenizer does not." if lost else ""
     if not is_old_split and not inexact(base, runtimes, nfc=nfc):
         remedy = f"Use hf-sgpe serve, which sends ids to the model, or extend with --runs-in {names}"
-        return f"{names} itself does not produce the same ids. {remedy}. That option keeps the old split{cost()}."
-    return f"{names} itself does not produce the same ids: {_instead(config, unfit)}."
+        return f"{names} itself does not produce the same ids. {remedy}. That option keeps the old split{cost()}.{more}"
+    return f"{names} itself does not produce the same ids: {_instead(config, unfit)}.{more}"
 
 
 def _instead(config: ExtensionConfig, runtimes: Iterable[str]) -> str:

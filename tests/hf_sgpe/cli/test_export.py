@@ -1,5 +1,7 @@
 """``hf-sgpe export``."""
 
+import json
+
 import pytest
 from support.command import hf_sgpe
 
@@ -32,3 +34,23 @@ def test_export_to_tiktoken_and_back(tmp_path, saved, tokenizer):
 )
 def test_bad_input_is_one_line(refuses, arguments, message):
     refuses(f"export {arguments} --out u", message)
+
+
+def test_special_tokens_that_are_not_in_the_vocab_json(tmp_path):
+    tokenizer = BPETokenizer.train_from_iterator(["low lower lowest"] * 9, 300)
+    vocab = tokenizer.get_vocab()
+    (tmp_path / "vocab.json").write_text(json.dumps(vocab))
+    merges = [" ".join(map(tokenizer.data.string_of, pair)) for pair in tokenizer.merges]
+    (tmp_path / "merges.txt").write_text("\n".join(merges))
+    special = ["--special-token", f"<|x|>={len(vocab)}", "--special-token", f"<|y|>={len(vocab) + 5}"]
+    hf_sgpe("export", "merges.txt", "--pattern", "cl100k", *special, "--out", "named", cwd=tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "Qwen2Tokenizer"}')
+    of_class = ["--special-token", "<|x|>=800", "--special-token", "<|y|>=900"]
+    hf_sgpe("export", "merges.txt", *of_class, "--out", "by-class", cwd=tmp_path)
+    for name, ids in (("named", [len(vocab), len(vocab) + 5]), ("by-class", [800, 900])):
+        read = BPETokenizer.from_pretrained(tmp_path / name)
+        assert read.encode("low<|x|><|y|>", allowed_special="all") == [*tokenizer.encode("low"), *ids]
+    done = hf_sgpe(
+        *("export", "merges.txt", "--pattern", "cl100k", "--special-token", "low=1", "--out", "wrong"), cwd=tmp_path, code=2
+    )
+    assert done.stderr == f"error: vocab.json: the special token low has id {vocab['low']}, not 1\n"
