@@ -248,6 +248,20 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         fast_calls.close_for(self)
         return super()._add_tokens(new_tokens, special_tokens)
 
+    def set_truncation_and_padding(self, *args: Any, **kwargs: Any) -> None:
+        """Set how the backend truncates and pads. The arguments are the same as in transformers.
+
+        Raises:
+            SGPEError: the stride leaves no room for new tokens.
+        """
+        super().set_truncation_and_padding(*args, **kwargs)
+        truncation = self.backend_tokenizer.truncation or {"max_length": 0, "stride": 0}
+        room = truncation["max_length"] - self.backend_tokenizer.num_special_tokens_to_add(is_pair=False)
+        # The tokenizers library refuses a greater stride, and panics if both are equal.
+        if truncation["stride"] and truncation["stride"] == room:
+            self.backend_tokenizer.no_truncation()
+            raise SGPEError(f"stride={room} must be smaller than max_length without special tokens, which is {room}")
+
     @classmethod
     def register_for_auto_class(cls, auto_class: str = "AutoTokenizer") -> None:
         """Do nothing. In transformers, this method makes `save_pretrained` copy the source of the class into the folder.

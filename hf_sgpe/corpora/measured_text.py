@@ -17,9 +17,12 @@ def normalized(text: str) -> str:
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text that `normalized` returned: its runs of characters without white space.
+    """Return the words of a text that `normalized` returned: its runs of characters without white space. The Ethiopic
+    wordspace separates words, too.
 
     >>> words_of("two  words\\n")
     ['two', 'words']
+    >>> words_of("ሰላም፡ልዑል")
+    ['ሰላም', 'ልዑል']
     """
-    return text.split()
+    return text.replace("\u1361", " ").split()

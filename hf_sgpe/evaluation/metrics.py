@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import accumulate, pairwise
 from math import log
 from typing import TYPE_CHECKING, Any
@@ -231,6 +232,16 @@ MEASURES = tuple(name for name, member in vars(Evaluation).items() if isinstance
 """Names of the measures, the properties of `Evaluation`."""
 
 
+@cache
+def _unspaced() -> regex.Pattern[str]:
+    return letters_of(tuple(script for script in every_script().values() if not script.spaced))
+
+
+def count_unspaced(text: str) -> int:
+    """Return the number of letters and marks in scripts without spaces between words."""
+    return len(_unspaced().findall(text))
+
+
 def evaluate(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast, lines: Iterable[str]) -> Evaluation:
     """Measure a tokenizer on lines of text.
 
@@ -248,7 +259,6 @@ def evaluate(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast, lines: Ite
     1.0
     """
     trie = LinguisTrie(SCRIPTS, whole_clusters=True)
-    unspaced = letters_of(tuple(script for script in every_script().values() if not script.spaced))
     form = measurable(tokenizer)
     result = Evaluation(vocab_size=form.vocab_size)
     for line in only_texts(lines):
@@ -258,7 +268,7 @@ def evaluate(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast, lines: Ite
         result.lines += 1
         result.words += len(words_of(text))
         result.characters += len(text)
-        result.unspaced += len(unspaced.findall(text))
+        result.unspaced += count_unspaced(text)
         result.bytes += len(text.encode())
         result.tokens += len(ends)
         for length, number in Counter(token_lengths(text, ends)).items():

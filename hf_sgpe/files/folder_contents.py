@@ -55,7 +55,8 @@ def vocabulary_file(names: Iterable[str]) -> str | None:
     if "vocab.json" not in files:
         files.discard("merges.txt")
     ranks = sorted(name for name in files if name.endswith(".tiktoken"))
-    known = ("tokenizer.json", "tekken.json", "merges.txt", *ranks, "tiktoken.model", "tokenizer.model")
+    sentencepiece = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model")
+    known = ("tokenizer.json", "tekken.json", "merges.txt", *ranks, "tiktoken.model", *sentencepiece)
     return next((name for name in known if name in files), None)
 
 

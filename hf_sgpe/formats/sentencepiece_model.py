@@ -27,6 +27,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from hf_sgpe.bpe.closed_pairs import pairs_of
@@ -64,9 +65,10 @@ def parsed(data: bytes, path: Path) -> Any:
         if not model.pieces:
             raise SGPEError("it has no pieces")
         if model.trainer_spec.model_type in _TYPES:
+            kind = _TYPES[model.trainer_spec.model_type]
             raise NotByteLevelError(
-                f"its model is {_TYPES[model.trainer_spec.model_type]}, but only SentencePiece's BPE models are supported: "
-                "choose a base with BPE, such as Gemma, Llama 2 or Mistral"
+                f"its model is {kind}, but only SentencePiece's BPE models are supported. To measure it with hf-sgpe "
+                f"evaluate, save a tokenizer.json first: {_conversion(path)}"
             )
         library.SentencePieceProcessor(model_proto=data)
     except SGPEError as error:
@@ -77,6 +79,16 @@ def parsed(data: bytes, path: Path) -> Any:
         reason = str(error).strip().splitlines()[-1:]
         raise SGPEError(f"{path}: damaged or not SentencePiece's file{''.join(f' ({line})' for line in reason)}") from None
     return model
+
+
+def _conversion(path: Path) -> str:
+    """Return a command that saves the tokenizer that transformers makes of a file's folder."""
+    folder = str(path.parent)
+    has_settings = any((path.parent / name).exists() for name in ("tokenizer_config.json", "config.json"))
+    # Without settings, transformers looks for a file of this name.
+    copy = "" if has_settings or path.name == MODEL_FILE else f"cp {quote(str(path))} {quote(f'{folder}/{MODEL_FILE}')} && "
+    load = f"from transformers import AutoTokenizer as A; A.from_pretrained({folder!r}).save_pretrained({f'{folder}-hf'!r})"
+    return f'{copy}python -c "{load}"'
 
 
 def of_pieces(pieces: Iterable[tuple[str, float, int]], *, has_prefix: bool) -> bytes:
@@ -121,6 +133,8 @@ def to_tokenizer_json(data: bytes, path: Path, settings: Mapping[str, Any] | Non
     model = parsed(data, path)
     try:
         return _content(model, settings or {})
+    except NotByteLevelError as error:
+        raise NotByteLevelError(f"{path}: {error}. Use the tokenizer of transformers instead: {_conversion(path)}") from None
     except SGPEError as error:
         raise type(error)(f"{path}: {error}") from None
 

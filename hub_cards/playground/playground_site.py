@@ -174,6 +174,7 @@ def _script(script: Script) -> dict[str, Any]:
     classes = script.classes()
     return {
         "name": script.name,
+        "isSpaced": script.spaced,
         "classes": _in_ranges({character: classes[character] for character in script.letters_and_marks()}),
         "grammar": script.syllable,
         "ends": None if script.ends is None else sorted(script.ends),

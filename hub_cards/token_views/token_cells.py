@@ -15,7 +15,7 @@ import regex
 
 from hf_sgpe.corpora.measured_text import words_of
 from hf_sgpe.evaluation.measurable import foreign_backend, read_tokenizer
-from hf_sgpe.evaluation.metrics import Evaluation
+from hf_sgpe.evaluation.metrics import Evaluation, count_unspaced
 from hf_sgpe.splitting.normalization import well_formed
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
 from hf_sgpe.splitting.syllables import LinguisTrie
@@ -204,7 +204,8 @@ def _measure(text: str, tokens: Sequence[Token]) -> tuple[Evaluation, dict[int, 
     """
     trie = _trie(tuple(SCRIPTS))
     ends = _ends(tokens)
-    counts = Evaluation(lines=1, words=len(words_of(text)), tokens=len(tokens))
+    sizes = {"words": len(words_of(text)), "characters": len(text), "unspaced": count_unspaced(text)}
+    counts = Evaluation(lines=1, tokens=len(tokens), **sizes)
     syllables: dict[int, Run] = {}
     start = 0
     for unit in trie.tokenize(text):

@@ -185,6 +185,5 @@ def _escape(text: str) -> str:
 def _count_row(counts: Evaluation) -> list[str]:
     per_word = "–" if counts.tokens_per_word is None else f"{counts.tokens_per_word:.2f}"
     cuts = ((counts.cut_syllables, counts.syllables), (counts.cut_letters, counts.letters))
-    return [f"{counts.tokens:,}", f"{counts.words:,}", per_word] + [
-        f"{cut:,} of {whole:,}" if whole else "–" for cut, whole in cuts
-    ]
+    words = f"{counts.words:,}" if counts.has_spaces() else "–"
+    return [f"{counts.tokens:,}", words, per_word] + [f"{cut:,} of {whole:,}" if whole else "–" for cut, whole in cuts]

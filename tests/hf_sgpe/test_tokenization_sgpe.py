@@ -332,3 +332,16 @@ def test_a_tokenizer_whose_ids_have_gaps_is_saved_and_loaded(tmp_path):
     BPETokenizer(BYTES, [], special_tokens={"<|end|>": 300}, splitting=Splitting("bpe", pattern="gpt2")).save(tmp_path)
     loaded = SGPETokenizerFast.from_pretrained(tmp_path)
     assert loaded("a<|end|>")["input_ids"] == [97, 300]
+
+
+@pytest.mark.parametrize("around", [{}, {"bos_token": "<s>", "add_bos_token": True}])
+def test_a_stride_without_room_for_new_tokens_is_an_error(around):
+    plain = BPETokenizer.train_from_iterator(["low lower"], 258, special_tokens=["<s>"])
+    tokenizer = SGPETokenizerFast.from_bpe(plain, **around)
+    length = 8 - len(around) // 2
+    for options in ({}, {"return_overflowing_tokens": True}):
+        for stride in (length + 1, length):
+            with pytest.raises(ValueError, match="stride"):
+                tokenizer("abcdefghijklmnop", truncation=True, max_length=8, stride=stride, **options)
+        assert len(tokenizer.backend_tokenizer.encode("abcdefghijklmnop").ids) >= 16
+        assert tokenizer("abcdefghijklmnop", truncation=True, max_length=8, stride=length - 1, **options)["input_ids"]

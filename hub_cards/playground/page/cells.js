@@ -6,6 +6,7 @@ const INVISIBLE =
     /\s|\p{Cc}|^(?=\p{M})\p{sc=Zinh}|[\u00AD\u200B\u200E\u200F\u202A-\u202E\u2060-\u2069\uFEFF]|^[\u200C\u200D]|[\u200C\u200D]$/gu;
 const MARKS = { "\t": "→", "\n": "⏎", "\r": "␍", "\x7f": "␡", "\xa0": "⍽", "\u200c": "ZWNJ", "\u200d": "ZWJ" };
 const RIGHT_TO_LEFT = /[\u0590-\u08FF\uFB1D-\uFDFF\uFE70-\uFEFC\u{10800}-\u{10FFF}\u{1E800}-\u{1EFFF}]/u;
+const IDEOGRAPHS = /[\p{sc=Han}\p{sc=Hira}\p{sc=Kana}\p{sc=Bopo}]/u;
 const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" });
 const utf8 = new TextEncoder();
 const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
@@ -130,8 +131,12 @@ export function inCells({ text, tokens }, trie) {
         isShared: group.length > 1 || (group.length === 1 && start === stop),
         isTorn: !joints.has(start) || !joints.has(stop),
     }));
-    const words = text.split(/[\s\u001c-\u001f\u0085]+/u).filter(Boolean).length;
-    return { cells, counts: { tokens: tokens.length, words, syllables: syllables.length, cut } };
+    // In scripts without spaces between words, tokens are counted per character.
+    const isUnspaced = (one) => trie.scriptOf.get(one.codePointAt(0))?.isSpaced === false || IDEOGRAPHS.test(one);
+    const hasSpaces = 2 * characters.filter(isUnspaced).length <= characters.length;
+    const words = text.split(/[\s\u001c-\u001f\u0085\u1361]+/u).filter(Boolean).length;
+    const per = hasSpaces ? { name: "word", units: words } : { name: "character", units: characters.length };
+    return { cells, counts: { tokens: tokens.length, per, syllables: syllables.length, cut } };
 }
 
 function clusterStarts(text, length) {

@@ -38,9 +38,10 @@ function show({ card, read }) {
     const { cells, counts } = inCells(shown, trie);
     const drawn = beginning(cells);
     const isWhole = drawn.length === cells.length;
-    const perWord = counts.words ? (counts.tokens / counts.words).toFixed(2) : "–";
+    const { name: unit, units } = counts.per;
+    const perUnit = units ? (counts.tokens / units).toFixed(2) : "–";
     const cuts = counts.syllables ? `${number.format(counts.cut)} of ${number.format(counts.syllables)}` : "–";
-    const facts = { tokens: number.format(counts.tokens), "tokens per word": perWord, "cut syllables": cuts };
+    const facts = { tokens: number.format(counts.tokens), [`tokens per ${unit}`]: perUnit, "cut syllables": cuts };
     card.querySelector("dl").innerHTML = Object.entries(facts)
         .map(([name, value]) => `<div><dt>${name}</dt><dd>${escape(value)}</dd></div>`)
         .join("");

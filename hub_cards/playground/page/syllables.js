@@ -1,14 +1,14 @@
 // Text → written syllables: LinguisTrie of hf_sgpe/splitting/syllables.py, with the same tables.
 
 export class LinguisTrie {
-    // scripts: [{name, classes: {C: [[first, last], …], …}, grammar, ends}], and the classes of characters that every script shares
+    // scripts: [{name, isSpaced, classes: {C: [[first, last], …], …}, grammar, ends}], and the classes of characters that every script shares
     constructor(scripts, shared) {
         const inEvery = classesOf(shared);
         this.scriptOf = new Map();
         for (const script of scripts) {
             const classes = classesOf(script.classes);
             const classOf = (point) => classes.get(point) ?? inEvery.get(point);
-            const table = { name: script.name, grammar: script.grammar, classOf, ends: script.ends && new Set(script.ends) };
+            const table = { name: script.name, isSpaced: script.isSpaced, grammar: script.grammar, classOf, ends: script.ends && new Set(script.ends) };
             for (const point of classes.keys()) this.scriptOf.set(point, table);
         }
     }

@@ -253,7 +253,7 @@ def test_both_files_of_a_table_are_extended(lines, tmp_path):
     [
         (
             {"model_type": "unigram"},
-            "its model is Unigram, but only SentencePiece's BPE models are supported: choose",
+            "its model is Unigram, but only SentencePiece's BPE models are supported. To measure",
         ),
         ({"model_type": "char"}, "its model is character"),
         ({"model_type": "word"}, "its model is word"),

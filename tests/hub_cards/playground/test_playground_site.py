@@ -81,6 +81,8 @@ for (const width of [320, 390, 1280]) {
     await new Promise((resolve) => setTimeout(resolve, 500));
     answers.at(-1).long = [page.querySelector("dd").textContent, page.querySelector(".state").textContent,
         tokens.querySelectorAll("[data-tip]").length];
+    await type("ភាសាខ្មែរ តើ");
+    answers.at(-1).unspaced = page.querySelectorAll("dt")[1].textContent;
     await type("שלום עולם");
     const first = tokens.querySelector("[data-tip]").getBoundingClientRect();
     answers.at(-1).startsAtTheRight = first.right > width / 2;
@@ -145,6 +147,7 @@ def test_the_page_follows_what_is_typed_on_any_screen(site, cutting, scheme):
     answers, _ = ask_page(site, TYPE, f"--blink-settings=preferredColorScheme={int(scheme == 'light')}")
     for answer in answers:
         assert answer["linked"][0] == "first words"
+        assert answer["unspaced"] == "tokens per character"
         assert answer["typed"] != answer["linked"][1]
         assert answer["link"].startswith("ශ්‍රී")
         (_, ids, _) = answer["typed"][1]
