@@ -32,7 +32,7 @@ from hf_sgpe.terminal.options import SEVERAL, option, option_list
 from hf_sgpe.weights.model_loading import load_tokenizer
 from hub_cards.cards.card_of_model import REPORT_FILE
 from trainers import SAMPLE, CorpusFile, find_files
-from trainers.language_models.scoring import score_model
+from trainers.language_models.scoring import beginning_of, score_model
 
 FOLDER = Path(__file__).parent
 QUESTION = "What is the capital of France?"
@@ -152,7 +152,8 @@ def show_measures(held_out: list[Path], rows: Path, trained: Path | None, args: 
     report = read_json(rows / REPORT_FILE)["texts"]
     measured = {name: [report[name][when]["bits_per_byte"] for when in ("before", "after")] for name in texts}
     if trained:
-        scores = score_model(str(trained), load_tokenizer(str(trained)), {name: one.texts() for name, one in texts.items()})
+        read = {name: beginning_of(one.texts(), report[name]["before"]["characters"]) for name, one in texts.items()}
+        scores = score_model(str(trained), load_tokenizer(str(trained)), read)
         for name, score in scores.items():
             measured[name].append(score.bits_per_byte)
     stages = ["before", "with rows for the new tokens", *[f"after {args.steps:,} steps of training"] * bool(trained)]

@@ -34,7 +34,7 @@ from hf_sgpe.learning.adaptation import Adaptation
 from hf_sgpe.learning.extension.extension_config import ExtensionConfig, parse_new_tokens
 from hf_sgpe.weights.model_loading import load_causal_model, load_tokenizer
 from trainers.language_models.language_model import collate
-from trainers.language_models.scoring import score_model
+from trainers.language_models.scoring import beginning_of, limits_of, score_model
 from trainers.language_models.training_rows import TextOptions, TrainingRows, read_rows
 from trainers.language_models.training_runs import (
     PROGRESS_FILE,
@@ -152,11 +152,11 @@ def _run(
         show("Without --keep, the model may forget the languages that it knows")
     show(_start(given, old, new, out))
     model = load_causal_model(str(out / START))
-    before = _before(given, old, held_out, out)
+    before, held_out = _before(given, old, held_out, out, show)
     if not is_finished(out / MODEL):
         show(_forecast(given, model, rows, extended_ids(new)))
     points = _train(given, model, new, rows, held_out, out, show)
-    if find_spec("matplotlib"):
+    if has_picture := find_spec("matplotlib") is not None:
         from trainers.language_models.language_progress import draw_progress
 
         draw_progress(points, out / PICTURE)
@@ -168,8 +168,36 @@ def _run(
         }
         for name in held_out
     }
-    write_text(out / REPORT, _report(given, rows, result, len(extended_ids(new))))
+    lines = _report(given, rows, result, len(extended_ids(new)))
+    lines += ["", f"![Bits per byte over the training]({PICTURE})"] if has_picture else []
+    write_text(out / REPORT, "\n".join(lines) + "\n")
     return result
+
+
+def conclusions(result: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """Return sentences that tell for each held-out text whether the adapted model is better than the base model, and what to
+    change if it is worse.
+
+    Args:
+        result: The result of `adapt`.
+
+    >>> conclusions({"si.txt": {"before": 2.0, "started": 2.5, "trained": 1.0}})
+    ['si.txt: the adapted model is better: 50.0 % fewer bits per byte than the base model.']
+    """
+    lines = []
+    for name, values in result.items():
+        change = values["trained"] / values["before"] - 1
+        if change < 0:
+            lines.append(f"{name}: the adapted model is better: {-change:.1%} fewer bits per byte than the base model.")
+        else:
+            lines.append(f"{name}: the adapted model is worse: {change:.1%} more bits per byte than the base model.")
+    lines = [line.replace("%", " %") for line in lines]
+    if any(values["trained"] >= values["before"] for values in result.values()):
+        lines.append(
+            "If it is worse in the new language, train longer (--budget), on more text, or with fewer --new-tokens. If it "
+            "is worse in a language that the base model knew, give text in that language with --keep."
+        )
+    return lines
 
 
 def _extend(given: Adaptation, base: TokenizerFolder, out: Path) -> str:
@@ -203,13 +231,25 @@ def _start(given: Adaptation, old: PreTrainedTokenizerBase, new: PreTrainedToken
     return f"{target}: {done.row_map}"
 
 
-def _before(given: Adaptation, old: PreTrainedTokenizerBase, held_out: Mapping[str, Any], out: Path) -> dict[str, float]:
-    """Return the base model's bits per byte, keyed by held-out text. They are measured only once, and saved in a file."""
+def _before(
+    given: Adaptation,
+    old: PreTrainedTokenizerBase,
+    held_out: Mapping[str, Any],
+    out: Path,
+    show: Callable[[str], None],
+) -> tuple[dict[str, float], dict[str, list[str]]]:
+    """Return the base model's bits per byte, keyed by held-out text, and the part of each text that the model read. The
+    model is measured only once, and the result is saved in a file.
+    """
     file = out / _BEFORE
     if not file.exists():
-        scores = score_model(given.base, old, held_out)
-        write_json(file, {name: score.bits_per_byte for name, score in scores.items()})
-    return {name: float(value) for name, value in read_json(file).items()}
+        scores = score_model(given.base, old, held_out, minutes=given.eval_minutes or None)
+        for line in limits_of(held_out, scores):
+            show(line)
+        write_json(file, {name: [score.bits_per_byte, score.characters] for name, score in scores.items()})
+    found = read_json(file)
+    texts = {name: beginning_of(some, found[name][1]) for name, some in held_out.items()}
+    return {name: bits for name, (bits, _) in found.items()}, texts
 
 
 def _forecast(given: Adaptation, model: PreTrainedModel, rows: TrainingRows, new_rows: list[int]) -> str:
@@ -316,9 +356,10 @@ def _train(
     return [json.loads(line) for line in (target / PROGRESS_FILE).read_text(encoding="utf-8").splitlines()]
 
 
-def _report(given: Adaptation, rows: TrainingRows, result: Mapping[str, Mapping[str, float]], new_tokens: int) -> str:
+def _report(given: Adaptation, rows: TrainingRows, result: Mapping[str, Mapping[str, float]], new_tokens: int) -> list[str]:
+    """Return the lines of the report, without the picture."""
     lines = [
-        f"# {given.base}, adapted",
+        f"# {Path(given.base).name}, adapted",
         "",
         "| bits per byte | before | with new tokens, not trained | trained | change |",
         "|---|---:|---:|---:|---:|",
@@ -330,12 +371,12 @@ def _report(given: Adaptation, rows: TrainingRows, result: Mapping[str, Mapping[
     kept = rows.kept / len(rows.rows)
     lines += [
         "",
+        *conclusions(result),
+        "",
         f"- Text: {', '.join(given.corpus)}" + (f"; {kept:.1%} of the rows from {', '.join(given.keep)}" if kept else ""),
         f"- Measured on: {', '.join(given.evaluate) or 'a hundredth of the text, which the training left out'}",
         f"- New tokens: {new_tokens:,}; their rows started from: {given.start}",
         f"- Training: {given.steps:,} steps of {given.batch_size} rows of {given.length} tokens; parts: {given.parts}; "
         f"learning rate {given.learning_rate:g}, of new rows {given.rows_learning_rate:g}; seed {given.seed}",
-        "",
-        f"![Bits per byte over the training]({PICTURE})",
     ]
-    return "\n".join(lines) + "\n"
+    return lines

@@ -20,7 +20,7 @@ def adapt(given: Adaptation, as_json: Json = False) -> None:
     tokenizer), start (the model before training) and model (the trained model), a picture and report.md. Each step can also
     be run separately: hf-sgpe extend, hf-sgpe transplant and scripts/train_lm.py.
     """
-    from trainers.adapting import MODEL, adapt as work
+    from trainers.adapting import MODEL, adapt as work, conclusions
 
     is_silent = as_json or is_quiet()
     with redirect_stdout(StringIO()) if is_silent else nullcontext():  # the Trainer prints losses
@@ -29,3 +29,5 @@ def adapt(given: Adaptation, as_json: Json = False) -> None:
     if not as_json:
         rows = ((name, *(f"{value:.4f}" for value in values.values())) for name, values in result.items())
         print_table(["bits per byte", "before", "started", "trained"], rows, texts=1)
+    if not is_silent:
+        print("", *conclusions(result), sep="\n")

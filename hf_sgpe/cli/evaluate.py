@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from hf_sgpe.cli.application import Json, command
 from hf_sgpe.cli.tokenizer_options import (
     TokenizerFirst,
     baseline_option,
+    eval_minutes_option,
     named_tokenizers,
     overwrite_option,
     text_field_option,
@@ -22,6 +24,8 @@ from hf_sgpe.terminal.printing import print_json, print_table
 
 if TYPE_CHECKING:
     from hf_sgpe.corpora.held_out import HeldOut
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +46,7 @@ class EvaluateOptions(TokenizerFirst):
     )
     picture: Path | None = option("With --vocabulary: SVG file to write a picture to.")
     overwrite: bool = overwrite_option()
+    eval_minutes: float = eval_minutes_option()
     text_field: str = text_field_option()
 
 
@@ -99,7 +104,7 @@ def evaluate(given: EvaluateOptions, as_json: Json = False) -> None:
                 if not evaluations[path, name].lines:
                     raise SGPEError(f"{path} has no text to measure")
                 bar.update()
-    bits = _bits_per_byte(names, models, {str(path): text for path, text in texts.items()})
+    bits = _bits_per_byte(names, models, {str(path): text for path, text in texts.items()}, given.eval_minutes)
     english = [path for path in texts if language_in_name(path.name) == REFERENCE]
     results = []
     for (path, name), measures in evaluations.items():
@@ -135,18 +140,23 @@ def _models_of(names: Mapping[str, str], first: str, given: Sequence[str]) -> di
 
 
 def _bits_per_byte(
-    names: Mapping[str, str], models: Mapping[str, str], held_out: Mapping[str, HeldOut]
+    names: Mapping[str, str], models: Mapping[str, str], held_out: Mapping[str, HeldOut], minutes: float
 ) -> dict[tuple[str, str], float]:
-    """Return the bits per byte of each tokenizer's model on each file, keyed by (file, name of the tokenizer)."""
+    """Return the bits per byte of each tokenizer's model on each file, keyed by (file, name of the tokenizer). All models
+    are measured on the text that the first model reads in a number of minutes.
+    """
     if not models:
         return {}
     from hf_sgpe.weights.model_loading import load_tokenizer
-    from trainers.language_models.scoring import score_model
+    from trainers.language_models.scoring import limits_of, score_model, texts_read
 
     texts = {file: text.texts() for file, text in held_out.items()}
     bits: dict[tuple[str, str], float] = {}
     for name, model in models.items():
-        scores = score_model(model, load_tokenizer(names[name]), texts)
+        scores = score_model(model, load_tokenizer(names[name]), texts, minutes=None if bits else minutes or None)
+        for line in limits_of(texts, scores):
+            logger.warning("%s", line)
+        texts = texts_read(texts, scores)
         bits |= {(file, name): score.bits_per_byte for file, score in scores.items()}
     return bits
 

@@ -14,6 +14,13 @@ TOKENIZER_HELP = "The tokenizer: a folder, a tokenizer.json or a Hub repository.
 
 overwrite_option = partial(option, "Replace existing output: a tokenizer, a model or files of the same names.", False)
 text_field_option = partial(option, "Field (.jsonl) or column (.parquet) that contains the text.", "text")
+eval_minutes_option = partial(
+    option,
+    "Greatest time in minutes to measure a model. If it is not enough for the whole text, only the beginning of the text is "
+    "measured. 0 means no limit.",
+    1.0,
+    "--eval-minutes",
+)
 baseline_option = partial(option_list, "Another tokenizer to compare with: TOKENIZER or NAME=TOKENIZER (repeatable).")
 
 

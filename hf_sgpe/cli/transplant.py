@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.cli.application import Json, command
-from hf_sgpe.cli.tokenizer_options import overwrite_option, text_field_option
+from hf_sgpe.cli.tokenizer_options import eval_minutes_option, overwrite_option, text_field_option
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.terminal.options import argument, option, option_list
 from hf_sgpe.terminal.printing import print_table, report
@@ -50,6 +50,7 @@ class TransplantOptions:
     evaluate: list[str] = option_list(
         "Held-out text on which to measure both models: a file, folder or glob, or NAME=FILE (repeatable).", "--eval"
     )
+    eval_minutes: float = eval_minutes_option()
     text_field: str = text_field_option()
 
     def check(self) -> None:
@@ -104,11 +105,12 @@ def transplant(given: TransplantOptions, as_json: Json = False) -> None:
             raise SGPEError(
                 f"--distil-layer must be at most {layers}, the number of layers in the model, not {given.distil_layer}"
             )
-    before = measure(given.model, load_tokenizer(given.model_tokenizer or given.model), held_out) if held_out else {}
+    tokenizer = load_tokenizer(given.model_tokenizer or given.model) if held_out else None
+    before = measure(given.model, tokenizer, held_out, minutes=given.eval_minutes or None) if tokenizer else {}
     described: dict[str, Any] = {}
 
     def describe(done: Transplant) -> dict[str, str]:
-        after = measure(str(done.out), done.tokenizer, held_out, watched=done.row_map.new)
+        after = measure(str(done.out), done.tokenizer, held_out, watched=done.row_map.new, like=before)
         described.update(report_on(given.model, given.tokenizer, given.init, done, before, after))
         return report_files(described, Path(given.out), done.auto_class, given.tokenizer)
 

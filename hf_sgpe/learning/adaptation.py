@@ -40,6 +40,11 @@ class Adaptation:
         "--eval",
         metavar=SEVERAL,
     )
+    eval_minutes: float = option(
+        "Greatest time in minutes for each measurement. If it is not enough for the whole text, only the beginning of the "
+        "text is measured. 0 means no limit.",
+        1.0,
+    )
     new_tokens: str = option(f"Number of tokens to add, or {AUTO}.", AUTO)
     runs_in: list[str] = option_list(
         "Runtimes that must produce the same ids, such as llama.cpp. As a result, text may need more tokens."

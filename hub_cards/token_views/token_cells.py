@@ -204,8 +204,8 @@ def _measure(text: str, tokens: Sequence[Token]) -> tuple[Evaluation, dict[int, 
     """
     trie = _trie(tuple(SCRIPTS))
     ends = _ends(tokens)
-    sizes = {"words": len(words_of(text)), "characters": len(text), "unspaced": count_unspaced(text)}
-    counts = Evaluation(lines=1, tokens=len(tokens), **sizes)
+    words, unspaced = len(words_of(text)), count_unspaced(text)
+    counts = Evaluation(lines=1, words=words, characters=len(text), unspaced=unspaced, tokens=len(tokens))
     syllables: dict[int, Run] = {}
     start = 0
     for unit in trie.tokenize(text):

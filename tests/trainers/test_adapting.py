@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +14,7 @@ from hf_sgpe.files.resuming import keep_settings  # noqa: E402
 from hf_sgpe.learning.adaptation import Adaptation  # noqa: E402
 from hf_sgpe.weights.model_loading import load_tokenizer  # noqa: E402
 from trainers import adapting  # noqa: E402
-from trainers.adapting import adapt  # noqa: E402
+from trainers.adapting import adapt, conclusions  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +77,21 @@ def test_a_base_model_becomes_a_trained_model(given, tmp_path):
         adapt(Adaptation(**given, init="mean", resume=True), show=lines.append)
     with pytest.raises(SGPEError, match="out has files: continue with --resume, or give a new folder"):
         adapt(Adaptation(**given, init="distil"), show=lines.append)
-    assert (out / "progress.svg").exists()
+    assert ("progress.svg" in report) == (out / "progress.svg").exists()
+    assert report.startswith(f"# {Path(given['base']).name}, adapted\n")
+    better = values["trained"] < values["before"]
+    assert conclusions(result)[0].startswith(f"si: the adapted model is {'better' if better else 'worse'}: ")
+    assert "\n".join(conclusions(result)) in report
+
+
+def test_a_model_that_became_worse_is_named_with_what_to_change():
+    texts = {"si": {"before": 2.0, "started": 3.0, "trained": 1.0}, "en": {"before": 1.0, "started": 1.0, "trained": 1.118}}
+    better, worse, advice = conclusions(texts)
+    assert better == "si: the adapted model is better: 50.0 % fewer bits per byte than the base model."
+    assert worse == "en: the adapted model is worse: 11.8 % more bits per byte than the base model."
+    assert "--budget" in advice
+    assert "--keep" in advice
+    assert len(conclusions({"si": texts["si"]})) == 1
 
 
 @pytest.mark.one_in(4)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite, log
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +54,7 @@ class Score:
             The argument ``watched`` of `score_texts` selects the watched tokens.
         watched_tokens: How many of the predicted tokens are watched tokens.
         watched_bits: Bits that the model needs to encode the watched tokens.
+        characters: Number of characters that the model read. If the time was limited, they are the beginning of the texts.
     """
 
     bits: float
@@ -64,6 +65,7 @@ class Score:
     watched: float
     watched_tokens: int
     watched_bits: float
+    characters: int = 0
 
     @property
     def bits_per_byte(self) -> float:
@@ -147,6 +149,7 @@ def score_texts(
     length: int | None = None,
     watched: Sequence[int] = (),
     progress: str | None = None,
+    minutes: float | None = None,
 ) -> Score:
     """Measure how well a causal model predicts held-out texts. The resulting bits per byte are comparable between models
     with different tokenizers.
@@ -164,12 +167,46 @@ def score_texts(
             None, because the bits per byte of a model depend on the length.
         watched: Ids of the tokens whose total probability is measured.
         progress: Label of the progress bar on stderr. The bar is only shown on a terminal. None shows no bar.
+        minutes: Greatest time for the measurement, estimated from the first tokens. If all texts would take longer, only
+            their beginning is read. None means no limit.
 
     Raises:
         SGPEError: there is no text, or the tokenizer has ids for which the model has no row.
     """
     encoded = encode_held_out(model, tokenizer, texts, length=length)
-    return score_encoded(model, encoded, watched=watched, progress=progress)
+    if minutes is not None and (share := 60 * minutes / _estimated_seconds(model, encoded)) < 1:
+        texts = beginning_of(texts, int(share * sum(map(len, texts))))
+        encoded = encode_held_out(model, tokenizer, texts, length=length)
+    score = score_encoded(model, encoded, watched=watched, progress=progress)
+    return replace(score, characters=sum(map(len, texts)))
+
+
+def beginning_of(texts: Iterable[str], characters: int) -> list[str]:
+    """Return the beginning of texts, with at most a given number of characters. The last text ends with a whole line. If the
+    first line is longer, it is cut.
+
+    >>> beginning_of(["one\\ntwo\\n", "three\\nfour"], 15), beginning_of(["one\\n"], 2)
+    (['one\\ntwo\\n', 'three\\n'], ['on'])
+    """
+    taken: list[str] = []
+    for text in texts:
+        if len(text) > characters:
+            part = text[: max(characters, 0)]
+            whole = part[: part.rfind("\n") + 1]
+            return [*taken, *filter(None, [whole or ("" if taken else part)])]
+        taken.append(text)
+        characters -= len(text)
+    return taken
+
+
+def _estimated_seconds(model: PreTrainedModel, encoded: EncodedTexts) -> float:
+    """Return the time that a measurement of the texts would take, estimated from their first windows."""
+    rows = max(_MEASURED_TOKENS // encoded.length, 1)
+    windows, counted = encoded.windows[:rows], encoded.counted[:rows]
+    first = replace(encoded, windows=windows, counted=counted)
+    started = time.perf_counter()
+    score_encoded(model, first, with_cache=False)
+    return (time.perf_counter() - started) * len(encoded.windows) / len(windows)
 
 
 def score_encoded(
@@ -312,8 +349,11 @@ def score_model(
     texts: Mapping[str, Sequence[str]],
     *,
     watched: Sequence[int] = (),
+    minutes: float | None = None,
 ) -> dict[str, Score]:
     """Load a causal model from a folder or the Hub, and return its score on each named text (see `score_texts`).
+
+    If ``minutes`` is given, all measurements together take about this time at most.
 
     On a CPU, the model computes in 32 bits, so that rounding does not cause small differences. On a GPU, it computes in the
     number type of the weights' file.
@@ -328,7 +368,23 @@ def score_model(
     scores = {}
     for name, some in texts.items():
         try:
-            scores[name] = score_texts(model, tokenizer, some, watched=watched, progress=f"Reading {name}")
+            how: dict[str, Any] = {"watched": watched, "minutes": minutes and minutes / len(texts)}
+            scores[name] = score_texts(model, tokenizer, some, progress=f"Reading {name}", **how)
         except SGPEError as error:
             raise SGPEError(f"{path_or_repo}: {error}") from None
     return scores
+
+
+def texts_read(texts: Mapping[str, Sequence[str]], scores: Mapping[str, Score]) -> dict[str, list[str]]:
+    """Return the part of each named text that a model read for its score, for measuring other models on the same text."""
+    return {name: beginning_of(some, scores[name].characters) for name, some in texts.items()}
+
+
+def limits_of(texts: Mapping[str, Sequence[str]], scores: Mapping[str, Score]) -> list[str]:
+    """Return a line for each named text of which only the beginning was measured."""
+    sizes = {name: sum(map(len, some)) for name, some in texts.items()}
+    return [
+        f"{name}: bits per byte of the first {scores[name].characters / size:.0%} of the text (all with --eval-minutes 0)"
+        for name, size in sizes.items()
+        if scores[name].characters < size
+    ]

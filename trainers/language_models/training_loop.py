@@ -38,14 +38,7 @@ def train_on(
     """
     import torch
 
-    warm_up = max(ceil(_WARM_UP * steps), 1)
-
-    def rate(step: int) -> float:
-        if step < warm_up:
-            return (step + 1) / warm_up
-        return _LEAST_RATE + (1 - _LEAST_RATE) * (1 + cos(pi * (step - warm_up) / max(steps - warm_up, 1))) / 2
-
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
+    schedule = warm_up_and_cosine(optimizer, steps, least=_LEAST_RATE)
     if mixed is None:
         mixed = model.device.type == "cuda" and torch.cuda.is_bf16_supported()
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -60,6 +53,27 @@ def train_on(
         schedule.step()
         model.zero_grad()
         after_step(step)
+
+
+def warm_up_and_cosine(
+    optimizer: torch.optim.Optimizer, steps: int, *, least: float = 0.0
+) -> torch.optim.lr_scheduler.LambdaLR:
+    """Return a schedule of learning rates. They rise during the first 5 % of the steps, and then fall along a cosine. The
+    first step already changes the model.
+
+    Args:
+        least: The learning rate after the last step, as a share of the peak.
+    """
+    import torch
+
+    warm_up = max(ceil(_WARM_UP * steps), 1)
+
+    def rate(step: int) -> float:
+        if step < warm_up:
+            return (step + 1) / warm_up
+        return least + (1 - least) * (1 + cos(pi * (step - warm_up) / max(steps - warm_up, 1))) / 2
+
+    return torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
 
 
 def adamw(groups: Any, *, learning_rate: float) -> torch.optim.AdamW:

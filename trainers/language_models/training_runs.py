@@ -25,7 +25,7 @@ from hf_sgpe.files.resuming import SETTINGS_FILE, check_settings, differing, kee
 from hf_sgpe.terminal.options import option, option_list
 from hf_sgpe.terminal.progress import bars_on_terminals_only, somebody_watches
 from trainers.language_models.scoring import NotFiniteError
-from trainers.language_models.training_loop import adamw
+from trainers.language_models.training_loop import adamw, warm_up_and_cosine
 from trainers.model_rows.token_tables import parameter_groups
 
 if TYPE_CHECKING:
@@ -156,8 +156,6 @@ def train(
         max_steps=steps,
         per_device_train_batch_size=run.batch_size,
         learning_rate=learning_rate,
-        lr_scheduler_type="cosine",
-        warmup_steps=0.05,
         weight_decay=0.1,
         seed=run.seed,
         bf16=on_gpu and torch.cuda.is_bf16_supported(),
@@ -177,6 +175,13 @@ def train(
         processing_class=tokenizer,
         optimizers=(optimizer, None),
     )
+
+    def create_scheduler(num_training_steps: int, optimizer: Any = None) -> Any:
+        trainer.lr_scheduler = trainer.lr_scheduler or warm_up_and_cosine(optimizer or trainer.optimizer, num_training_steps)
+        return trainer.lr_scheduler
+
+    # In transformers' own schedule, the first step has a learning rate of zero.
+    trainer.create_scheduler = create_scheduler
     trainer.add_callback(_weights_checked())  # before the measurements of `watch`, and before a checkpoint is saved
     if watch is not None:
         _print_without_measures(trainer)

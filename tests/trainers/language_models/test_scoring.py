@@ -10,7 +10,13 @@ pytest.importorskip("accelerate", reason="language models need accelerate: pip i
 from support.small_models import make_llama  # noqa: E402
 
 from hf_sgpe import SGPEError  # noqa: E402
-from trainers.language_models.scoring import bits_per_byte  # noqa: E402
+from trainers.language_models.scoring import (  # noqa: E402
+    beginning_of,
+    bits_per_byte,
+    limits_of,
+    score_texts,
+    texts_read,
+)
 
 
 def slow_bits(model, tokenizer, texts, length):
@@ -55,3 +61,38 @@ def test_bits_per_byte_of_a_model_that_knows_nothing(lm_tokenizer):
     assert bits_per_byte(model, lm_tokenizer, [text] * 100) == pytest.approx(expected, rel=1e-5)
     with pytest.raises(SGPEError, match="no text"):
         bits_per_byte(model, lm_tokenizer, ["", ""])
+
+
+def test_in_a_limited_time_only_the_beginning_is_read(lm_tokenizer, sample, monkeypatch):
+    monkeypatch.setattr("trainers.language_models.scoring._estimated_seconds", lambda model, encoded: 100.0)
+    model, texts = make_llama(lm_tokenizer), [sample["si"], sample["en"]]
+    score = score_texts(model, lm_tokenizer, texts, minutes=0.5)
+    read = beginning_of(texts, sum(map(len, texts)) * 30 // 100)
+    assert score.bits == pytest.approx(score_texts(model, lm_tokenizer, read).bits)
+    assert score.characters == sum(map(len, read)) < 0.3 * sum(map(len, texts))
+    assert texts_read({"a": texts}, {"a": score}) == {"a": read}
+    share = f"{score.characters / sum(map(len, texts)):.0%}"
+    assert limits_of({"a": texts}, {"a": score}) == [
+        f"a: bits per byte of the first {share} of the text (all with --eval-minutes 0)"
+    ]
+    for minutes in (None, 2):
+        whole = score_texts(model, lm_tokenizer, texts, minutes=minutes)
+        assert whole.characters == sum(map(len, texts))
+        assert limits_of({"a": texts}, {"a": whole}) == []
+
+
+def test_the_estimate_of_the_time_is_near(lm_tokenizer, sample):
+    model, texts = make_llama(lm_tokenizer), [sample["si"]] * 20
+    score = score_texts(model, lm_tokenizer, texts, minutes=1e-5)
+    assert 0 < score.characters < sum(map(len, texts)) / 4
+
+
+def test_the_beginning_of_texts_ends_with_a_line():
+    texts = ["one\ntwo\n", "", "three\nfour"]
+    whole = "".join(texts)
+    for characters in range(len(whole) + 3):
+        beginning = "".join(beginning_of(texts, characters))
+        assert whole.startswith(beginning)
+        assert len(beginning) <= characters
+        assert beginning in ("", whole) or beginning.endswith("\n") or "\n" not in beginning
+    assert beginning_of(texts, len(whole)) == texts

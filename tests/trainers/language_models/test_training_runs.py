@@ -45,10 +45,10 @@ def trained(lm_tokenizer, rows, tmp_path_factory):
     return fit(lm_tokenizer, rows, out), out
 
 
-@pytest.mark.parametrize("steps", [2, 8])
+@pytest.mark.parametrize("steps", [1, 8])
 def test_no_model_is_written_if_the_training_diverges(lm_tokenizer, rows, tmp_path, steps):
     """Not even if the last step does it, whose loss is still a number."""
-    with pytest.raises(SGPEError, match=r"diverged at step 2: .* with --resume and a lower --learning-rate \(now 1e\+39\)$"):
+    with pytest.raises(SGPEError, match=r"diverged at step 1: .* with --resume and a lower --learning-rate \(now 1e\+39\)$"):
         fit(lm_tokenizer, rows, tmp_path / "model", learning_rate=1e39, steps=steps)
     assert not (tmp_path / "model").exists()
 
