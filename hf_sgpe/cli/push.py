@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hf_sgpe.cli.application import Json, command
+from hf_sgpe.errors import SGPEError
 from hf_sgpe.terminal.options import argument, option
 from hf_sgpe.terminal.printing import report
 
@@ -75,7 +76,7 @@ def push(given: PushOptions, as_json: Json = False) -> None:
         )
     changed = sum(file.change in ("new", "changed") for file in pushed.files)
     if pushed.unreachable:
-        done = f"nothing was sent, and the repository could not be read ({pushed.unreachable})"
+        done = "nothing was sent, and the repository could not be read"
     elif given.dry_run:
         # Without read access, a private repository looks like a missing one.
         done = "nothing was sent" + (
@@ -105,6 +106,8 @@ def push(given: PushOptions, as_json: Json = False) -> None:
         as_json,
         is_asked_for=given.dry_run,
     )
+    if pushed.unreachable:
+        raise SGPEError(f"{given.repository}: the repository could not be read ({pushed.unreachable})")
 
 
 def _lines(pushed: Pushed) -> Iterator[str]:

@@ -16,7 +16,7 @@ from hf_sgpe.splitting.scripts.script_registry import add_script
 
 add_script(
     Script(
-        "tengwar",
+        "test-script",
         (0xE000, 0xE07F),
         also="Teng qya",
         font="Tengwar Telcontar",
@@ -26,11 +26,11 @@ add_script(
         modifiers="E050-E05D",
     )
 )
-add_pattern(SplitPattern("no-spaces", r"[^ \\t\\r\\n]+"))  # leaves white space between its matches
+add_pattern(SplitPattern("test-pattern", r"[^ \\t\\r\\n]+"))  # leaves white space between its matches
 def write(tokenizer, out):
     out.write_text("".join(f"{name}\\n" for name in tokenizer.get_vocab()), encoding="utf-8", newline="\\n")
     return Written("one token per line", {"lines": len(tokenizer)})
-add_format(Format("lines", ".lines", "its tokens, one per line", write=write))
+add_format(Format("test-lines", ".lines", "its tokens, one per line", write=write))
 """
 TEXT = "\ue000\ue046\ue010\ue044 \ue001\ue040 \ue000\ue046\ue010\ue044 \ue002\ue045\ue003 hello world\nතව ලංකාව "
 
@@ -55,15 +55,15 @@ def test_a_script_and_a_pattern_train_a_tokenizer_that_loads_everywhere(there):
     code = """
 import json
 options = "--min-frequency 1 --syllable-coverage 1 --letter-coverage 1"
-hf_sgpe(f"train jv.txt --out t --script qya --pattern no-spaces --vocab-size 420 {options}")
-assert json.loads(hf_sgpe("info t --json"))["scripts"] == ["tengwar"]
+hf_sgpe(f"train jv.txt --out t --script qya --pattern test-pattern --vocab-size 420 {options}")
+assert json.loads(hf_sgpe("info t --json"))["scripts"] == ["test-script"]
 from hf_sgpe import BPETokenizer, LinguisTrie, SGPETokenizerFast
 text = TEXT + "ලංකාව helloworld \\u200d\\n\\n x"
 tokenizer = BPETokenizer.from_pretrained("t")
 assert tokenizer.decode(tokenizer.encode(text)) == text
 assert tokenizer.encode(text) == SGPETokenizerFast.from_pretrained("t").backend_tokenizer.encode(text).ids
 assert tokenizer.to_tiktoken().encode_ordinary(text) == tokenizer.encode(text)
-assert tokenizer.splitting.scripts == ("tengwar",) and tokenizer.splitting.pattern == "no-spaces"
+assert tokenizer.splitting.scripts == ("test-script",) and tokenizer.splitting.pattern == "test-pattern"
 assert LinguisTrie("all").tokenize("\ue000\ue046\ue010\ue044\ue001") == ["\ue000\ue046", "\ue010\ue044", "\ue001"]
 assert tokenizer.pre_tokenizer.split("ලංකාවhello \ue001\ue040 world") == ["ලංකාවhello", " \ue001\ue040", " ", "world"]
 # There can be many scripts.
@@ -81,11 +81,11 @@ assert LinguisTrie("all").tokenize("".join(map(chr, (first, first + 10, first + 
 def test_they_are_listed_written_and_on_cards(there, tmp_path):
     code = """
 import json
-assert '"tengwar"' in hf_sgpe("info")
-assert "no-spaces" in hf_sgpe("train --help")
-assert "lines: its tokens, one per line" in hf_sgpe("export --help")
+assert '"test-script"' in hf_sgpe("info")
+assert "test-pattern" in hf_sgpe("train --help")
+assert "test-lines: its tokens, one per line" in hf_sgpe("export --help")
 hf_sgpe("train jv.txt --out t --script Teng --vocab-size 420")
-print(json.loads(hf_sgpe("export t --format lines --out t.lines --json"))["lines"])
+print(json.loads(hf_sgpe("export t --format test-lines --out t.lines --json"))["lines"])
 hf_sgpe("card t")
 """
     assert int(there(code)) == len((tmp_path / "t.lines").read_text(encoding="utf-8").splitlines())
@@ -112,7 +112,7 @@ REFUSED = [
     ("add_script(Script('x', (1, 2), 'E100', more={chr(c): f'F0{c:X}' for c in range(75, 110)}))", "the maximum is 30"),
     ("add_pattern(SplitPattern('gpt2', 'x'))", "cannot be called 'gpt2'"),
     ("add_pattern(SplitPattern('x+', 'x'))", "cannot be called 'x\\+'"),
-    ("add_format(Format('lines', '.x', 'x'))", "a format 'lines' already exists"),
+    ("add_format(Format('test-lines', '.x', 'x'))", "a format 'test-lines' already exists"),
 ]
 
 

@@ -275,8 +275,7 @@ class TokenizingJob:
         for name, found in differing(self.settings, there).items():
             wanted = self.settings[name]
             if name == "sources":
-                other = next(one or other for one, other in zip_longest(wanted, found) if one != other)
-                difference = f"of another corpus ({other['name']} is another file, or has changed)"
+                difference = f"of another corpus ({_changed_source(wanted, found)})"
             elif name == "tokenizer":
                 difference = "with another tokenizer"
             else:
@@ -444,3 +443,19 @@ def _source(file: CorpusFile) -> dict[str, Any]:
 
 def _utf8_length(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def _changed_source(wanted: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str, Any]]) -> str:
+    """Return a clause about the first file of a corpus that is not the file of the earlier run.
+
+    >>> _changed_source([{"name": "a.txt"}], [{"name": "a.txt"}, {"name": "b.txt"}])
+    'b.txt is no longer in the corpus'
+    """
+    names, names_before = ([source["name"] for source in sources] for sources in (wanted, found))
+    gone, new = set(names_before) - set(names), set(names) - set(names_before)
+    if gone and not new:
+        return f"{min(gone)} is no longer in the corpus"
+    if new and not gone:
+        return f"{min(new)} was not in the corpus before"
+    changed = next(one or other for one, other in zip_longest(wanted, found) if one != other)
+    return f"{changed['name']} is another file, or has changed"

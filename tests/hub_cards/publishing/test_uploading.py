@@ -71,12 +71,13 @@ def test_a_dry_run_changes_nothing(hub, folder):
 
 @pytest.mark.parametrize("repository", ["me/tok", "tok"])
 @pytest.mark.parametrize("environment", [{"HF_ENDPOINT": "http://127.0.0.1:9"}, {"HF_HUB_OFFLINE": "1"}])
-def test_a_dry_run_needs_no_network(hub, folder, repository, environment):
+def test_a_dry_run_without_a_network_shows_the_files_and_fails(hub, folder, repository, environment):
     done = hub.hf_sgpe("push", folder, repository, "--dry-run", "--quiet", **environment)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 2
+    assert re.fullmatch(rf"error: {repository}: the repository could not be read \(.*\)\n", done.stderr)
     assert re.search(r"^tokenizer\.json .* not compared$", done.stdout, re.MULTILINE)
     assert f"left out: {', '.join(LEFT_OUT)}" in done.stdout
-    assert "nothing was sent, and the repository could not be read (" in done.stdout
+    assert "nothing was sent, and the repository could not be read\n" in done.stdout
     done = hub.hf_sgpe("push", folder, repository, **environment)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
 
