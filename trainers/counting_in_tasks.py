@@ -7,6 +7,7 @@ machines must see the corpus, the work folder and the folder of the result.
 
 from __future__ import annotations
 
+import logging
 import multiprocessing.connection
 import os
 import shutil
@@ -32,9 +33,13 @@ from hf_sgpe.vocabulary.codec import available_cores
 from trainers.cluster import AddCounts, CountWords, JoinCounts, ReadDataset, ReadFiles
 from trainers.counting.parallel_counting import MOST_PROCESSES, check_workers, process_context
 
+logger = logging.getLogger(__name__)
+
 _TASKS = 16
 # A task that is killed this often will not succeed.
 _TRIES = 5
+# Seconds after which a step on Ray is reported if none of its tasks has ended.
+_PATIENCE = 600
 # The exit code of a task that received SIGTERM.
 _TERMINATED = 128 + signal.SIGTERM
 
@@ -241,23 +246,28 @@ def _run_here(steps: list[_Step], workers: int | None) -> None:
 
 
 def _run_task(step: _Step, rank: int) -> None:
-    from datatrove.executor import LocalPipelineExecutor
-    from datatrove.utils.logging import logger
-
     # On Ctrl-C, the parent process sends SIGTERM to this process. Exiting with sys.exit removes half-written files.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
-    logger.remove()  # the task writes a log file
-    os.environ["DATATROVE_COLORIZE_LOGS"] = "0"
     null = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         os.dup2(null, stream.fileno())
+    _run_rank(step, rank)
+
+
+def _run_rank(step: _Step, rank: int) -> None:
+    """Run a task in this process. datatrove's executors would start other processes, which survive if this one is killed, or
+    wait for ever in Ray.
+    """
+    from datatrove.executor import LocalPipelineExecutor
+    from datatrove.utils.logging import logger as its_logger
 
     class OneTask(LocalPipelineExecutor):  # type: ignore[misc]
-        # The executor's own method starts another process, which would survive if this process is killed.
         def run(self) -> Any:
             return self._run_for_rank(rank)
 
+    its_logger.remove()  # the task writes a log file
+    os.environ["DATATROVE_COLORIZE_LOGS"] = "0"
     OneTask(step.pipeline, tasks=step.tasks, logging_dir=str(step.logs)).run()
 
 
@@ -267,9 +277,9 @@ def _run_task(step: _Step, rank: int) -> None:
 def _submit(steps: list[_Step], plan: TaskPlan, workers: int | None, memory: int) -> None:
     """Submit a Slurm job for each of the three steps. Each job starts when the previous job has finished."""
     from datatrove.executor import SlurmPipelineExecutor
-    from datatrove.utils.logging import logger
+    from datatrove.utils.logging import logger as its_logger
 
-    logger.remove()
+    its_logger.remove()
     job = None
     for step in steps:
         job = SlurmPipelineExecutor(
@@ -304,25 +314,42 @@ def _run_on_ray(steps: list[_Step], workers: int | None, memory: float) -> None:
         import ray
     except ImportError:
         raise not_installed("--on ray needs Ray", "ray") from None
-    from datatrove.executor import RayPipelineExecutor
-    from datatrove.utils.logging import logger
+    from tqdm import tqdm
 
-    logger.remove()
     ray.init(ignore_reinit_error=True, log_to_driver=False, logging_level="ERROR")
     try:
         largest = max(node.get("Resources", {}).get("memory", 0) for node in ray.nodes()) / 1e9
         if memory > largest:
             raise SGPEError(f"--memory-limit {memory:g}GB: no machine of the cluster has more than {largest:.1f} GB")
-        for step in steps:
-            RayPipelineExecutor(
-                step.pipeline,
-                tasks=step.tasks,
-                workers=workers or -1,
-                mem_per_cpu_gb=memory,
-                logging_dir=str(step.logs),
-            ).run()
-            for rank in range(step.tasks):
-                if not step.is_done(rank):
-                    raise step.failure(rank)
+        # Ray starts a task again if its process is killed.
+        start = ray.remote(num_cpus=1, memory=int(memory * 1e9), max_retries=_TRIES - 1)(_run_rank).remote
+        total = sum(step.tasks for step in steps)
+        with tqdm(total=total, unit=" tasks", desc="Counting", disable=not somebody_watches(), leave=False) as bar:
+            for step in steps:
+                waiting = [rank for rank in reversed(range(step.tasks)) if not step.is_done(rank)]
+                bar.update(step.tasks - len(waiting))
+                running: dict[Any, int] = {}
+                while waiting or running:
+                    while waiting and len(running) < (workers or step.tasks):
+                        rank = waiting.pop()
+                        running[start(step, rank)] = rank
+                    ended, _ = ray.wait(list(running), timeout=_PATIENCE)
+                    if not ended:
+                        ranks = ", ".join(map(str, sorted(running.values())))
+                        logger.warning(
+                            "no task has ended for %.0f minutes; tasks of the step %s that run or wait: %s; their logs are "
+                            "in %s",
+                            _PATIENCE / 60,
+                            step.name,
+                            ranks,
+                            step.logs / "logs",
+                        )
+                    for task in ended:
+                        rank = running.pop(task)
+                        try:
+                            ray.get(task)
+                        except ray.exceptions.RayError:
+                            raise step.failure(rank) from None
+                        bar.update()
     finally:
         ray.shutdown()

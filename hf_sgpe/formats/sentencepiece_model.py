@@ -23,6 +23,7 @@ Files are read with the ``sentencepiece`` package, which contains the definition
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -37,6 +38,8 @@ from hf_sgpe.formats import sentencepiece_json
 from hf_sgpe.kernels import sentencepiece_library
 from hf_sgpe.splitting.normalization import after, puts_space
 from hf_sgpe.vocabulary.byte_strings import SPACE_MARK
+
+logger = logging.getLogger(__name__)
 
 MODEL_FILE = "tokenizer.model"
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
@@ -132,11 +135,27 @@ def to_tokenizer_json(data: bytes, path: Path, settings: Mapping[str, Any] | Non
     """
     model = parsed(data, path)
     try:
-        return _content(model, settings or {})
+        content = _content(model, settings or {})
     except NotByteLevelError as error:
         raise NotByteLevelError(f"{path}: {error}. Use the tokenizer of transformers instead: {_conversion(path)}") from None
     except SGPEError as error:
         raise type(error)(f"{path}: {error}") from None
+    found = [token["content"] for token in content["added_tokens"] if not token["special"]]
+    if found and _has_prefix(model, settings or {}) and not (settings or {}).get("added_tokens_decoder"):
+        logger.warning(
+            "%s: after the user-defined piece %r, this tokenizer puts a space before the next word, as the legacy tokenizers "
+            "of transformers do. SentencePiece itself and transformers 5 without settings do not",
+            path,
+            found[0],
+        )
+    return content
+
+
+def _has_prefix(model: Any, settings: Mapping[str, Any]) -> bool:
+    """Return whether a space is put before each part of a text between added tokens."""
+    prefix = settings.get("add_prefix_space")
+    prefix = model.normalizer_spec.add_dummy_prefix if prefix is None else bool(prefix)
+    return prefix and settings.get("legacy") is not False
 
 
 def _content(model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:

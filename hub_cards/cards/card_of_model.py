@@ -16,7 +16,7 @@ from hf_sgpe.tokenizer import BPETokenizer
 from hf_sgpe.weights.safetensors_files import INDEX_FILE, WEIGHTS_FILE
 from hub_cards.cards.seal import CARD_FILE, CARD_MARK, seal
 from hub_cards.cards.tokenizer_card import check_card, check_metadata
-from hub_cards.markup import render
+from hub_cards.markup import listed, render
 
 MODEL_CONFIG_FILE, REPORT_FILE = "config.json", "transplant.json"
 
@@ -30,7 +30,6 @@ _PAIRS: dict[str, tuple[str, str, float]] = {
     "bits per byte": ("bits_per_byte", ".4f", 1),
     "tokens per word": ("tokens_per_word", ".3f", 1),
     "characters per token": ("characters_per_token", ".2f", 1),
-    "reading, s": ("seconds", ".2f", 1),
     "cache, MB": ("cache_bytes", ".2f", 1e6),
 }
 
@@ -88,6 +87,16 @@ class ModelCard:
             **self.metadata,
         )
         return data.to_yaml().strip()
+
+    @property
+    def base(self) -> str:
+        """The name of the base model if it is on the Hub. The names of local folders are not published."""
+        return str(self.metadata.get("base_model") or "the base model")
+
+    def measured_on(self) -> str:
+        """Return a phrase with the size of each measured text. Reports of earlier versions do not have the sizes."""
+        texts = {name: one["before"].get("characters") for name, one in self.report.get("texts", {}).items()}
+        return listed(f"{size:,} characters of {name}" for name, size in texts.items() if size)
 
     def sizes(self) -> list[list[str]]:
         """Return table rows with the size of the model before and after the transplant. If the size is unknown or did not

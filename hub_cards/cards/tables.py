@@ -151,7 +151,8 @@ class Tables:
                 yield least if least == most else f"{least.removesuffix(' %')} to {most}", what
         if (own := gini(self.comparison.name)) is not None:
             others = ", ".join(f"{other} {gini(other):.3f}" for other in self.comparison.baselines)
-            what = f"Gini of the cost of all {len(measured)} languages"
+            number = "both" if len(measured) == 2 else f"all {len(measured)}"
+            what = f"Gini of the cost of {number} languages"
             yield f"{own:.3f}", f"{what} ({others})" if others else what
 
     def examples(self) -> list[tuple[Language, list[Word]]]:

@@ -4,6 +4,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -130,6 +131,21 @@ def test_ray_counts_the_same(corpus, tmp_path):
     folder, expected = corpus
     count(folder, tmp_path / "out", "--on", "ray", "--memory-limit", "500MB")
     assert WordCounts.load(tmp_path / "out") == expected
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not find_spec("ray"), reason="Ray is not installed: pip install ray")
+def test_a_task_that_fails_on_ray_is_named(corpus, tmp_path, monkeypatch, caplog):
+    """A failure ends the count. Before that, a step without progress is reported."""
+    folder, _ = corpus
+    shutil.copytree(folder, tmp_path / "corpus")
+    beginning = json.dumps({"text": "low lower " * 1000}) + "\n"
+    (tmp_path / "corpus" / "damaged.jsonl").write_text(beginning * 500 + "{\n", encoding="utf-8")
+    monkeypatch.setattr("trainers.counting_in_tasks._PATIENCE", 0.01)
+    done = count(tmp_path / "corpus", tmp_path / "out", "--on", "ray", "--memory-limit", "500MB", code=2)
+    assert "damaged.jsonl" in done.stderr
+    assert "no task has ended for" in done.stderr + caplog.text
+    assert not (tmp_path / "out").exists()
 
 
 def test_rare_words_can_be_left_out(corpus, tmp_path):

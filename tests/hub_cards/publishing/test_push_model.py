@@ -141,6 +141,11 @@ def test_a_dry_run_of_a_transplanted_model_shows_its_weights(hub, tmp_path, samp
     assert 'AutoModelForCausalLM.from_pretrained("me/model")' in card
     before = json.loads((out / "transplant.json").read_text())["texts"]["si.txt"]["before"]
     assert f"{before['bits_per_byte']:.4f} →" in card
+    assert f"Measured on {before['characters']:,} characters of si.txt." in card
+    assert "This is me/base with another tokenizer: " in card
+    table = [line for line in card.splitlines() if line.startswith("|")]
+    assert len({line.count("|") for line in table[-3:]}) == 1
+    assert "reading" not in card
     done = hub.hf_sgpe("push", out, "me/model")
     assert (done.returncode, done.stderr) == (0, "")
     assert hub.files("me/model")["README.md"].decode() == card
