@@ -88,6 +88,8 @@ class BPETokenizer:
     roles: Mapping[str, str] = _part("roles")
     metadata: Mapping[str, Any] = _part("metadata")
     chat_template: str | None = _part("chat_template")
+    more_templates: Mapping[str, str] = _part("more_templates")
+    settings: Mapping[str, Any] = _part("settings")
     model_max_length: int | None = _part("model_max_length")
     added_ids: Mapping[str, int] = _part("added_ids")
     ids: Set[int] = _part("ids")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -62,7 +63,7 @@ def read_with_auto_tokenizer(folder: Path, texts: Sequence[str]) -> Reading:
     package.
 
     Raises:
-        SGPEError: ``AutoTokenizer`` cannot load the folder. The message is the last line of its error.
+        SGPEError: ``AutoTokenizer`` cannot load the folder. The message is the first line of its error.
     """
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
     done = subprocess.run(
@@ -74,8 +75,8 @@ def read_with_auto_tokenizer(folder: Path, texts: Sequence[str]) -> Reading:
         check=False,
     )
     if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"AutoTokenizer ended with the status {done.returncode}"]
-        raise SGPEError(lines[-1])
+        errors = re.findall(r"^\w+(?:Error|Exception): (.*)", done.stderr, re.MULTILINE)
+        raise SGPEError(errors[-1] if errors else f"AutoTokenizer ended with the status {done.returncode}")
     class_name, ids = json.loads(done.stdout.splitlines()[-1])
     return Reading(class_name, ids)
 

@@ -143,8 +143,8 @@ def to_tokenizer_json(data: bytes, path: Path, settings: Mapping[str, Any] | Non
     found = [token["content"] for token in content["added_tokens"] if not token["special"]]
     if found and _has_prefix(model, settings or {}) and not (settings or {}).get("added_tokens_decoder"):
         logger.warning(
-            "%s: after the user-defined piece %r, this tokenizer puts a space before the next word, as the legacy tokenizers "
-            "of transformers do. SentencePiece itself and transformers 5 without settings do not",
+            "%s: after the user-defined piece %r, this tokenizer puts a space before the next word, as the legacy "
+            "tokenizers of transformers do. SentencePiece itself and transformers 5 without settings do not",
             path,
             found[0],
         )

@@ -70,8 +70,11 @@ def bars_on_terminals_only() -> Iterator[None]:
 @contextmanager
 def without_remarks() -> Iterator[None]:
     """Hide warnings from transformers and from Python inside the block. Errors are still shown."""
-    from transformers.utils import logging
-
+    try:
+        from transformers.utils import logging
+    except ImportError:  # also if transformers does not fit the installed tokenizers
+        yield
+        return
     before = logging.get_verbosity()
     logging.set_verbosity_error()
     try:
