@@ -38,8 +38,7 @@ class TrainOptions:
     )
     script: list[str] = script_option(after="recipe")
     pattern: str | None = option(
-        f"{PATTERN_HELP} (default: o200k; or, if --recipe auto can choose portable only with another pattern, such as "
-        "bloom, this other pattern).",
+        f"{PATTERN_HELP} (default: o200k; or, with --runs-in, the pattern of the runtimes that costs least).",
         after="script",
     )
     runs_in: list[str] = runs_in_option(after="pattern")

@@ -264,6 +264,9 @@ def _library() -> Any:
 
 
 def _in_one_line(message: str) -> str:
-    """Return a message of llguidance on one line. The lines that show the position of an error are left out."""
+    """Return a message of llguidance on one line. The lines that show the position of an error are left out, and options
+    that a request cannot set are replaced by what it can do.
+    """
     lines = [line.strip() for line in message.splitlines()]
-    return " ".join(line for line in lines if line.strip("^ |") and not line[:1].isdigit())[:300]
+    text = " ".join(line for line in lines if line.strip("^ |") and not line[:1].isdigit())
+    return text.replace("Enable 'coerce_one_of' option to approximate oneOf with anyOf", "Use anyOf instead")[:300]

@@ -75,9 +75,11 @@ def _text(value: Any, param: str, name: str) -> str:
     field = param.rpartition(".")[2]
     if isinstance(value, list) and field == "content":
         for part in value:
-            if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
-                part_type = part.get("type") if isinstance(part, dict) else part
-                raise RequestError(f"{name}: content must be text, not {part_type!r}", param=param)
+            if isinstance(part, dict) and part.get("type", "text") != "text":
+                raise RequestError(f"{name}: content must be text, not {part['type']!r}", param=param)
+            if not isinstance(part, dict) or "type" not in part or not isinstance(part.get("text"), str):
+                form = 'a string, or a list of parts like {"type": "text", "text": "Hello"}'
+                raise RequestError(f"{name}: content must be {form}", param=param)
         value = "\n".join(part["text"] for part in value)
     if not isinstance(value, str):
         raise RequestError(f"{name}: {field} must be a string, not {kind(value)}", param=param)

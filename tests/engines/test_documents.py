@@ -89,7 +89,7 @@ def test_the_benchmark_measures_all(here):
     ("arguments", "message"),
     [
         ("my-model --prompt x --json", "--prompt and --json cannot be used together: leave one out"),
-        ("my-model --prompt x --temperature -1", "temperature must be at least 0"),
+        ("my-model --prompt x --temperature -1", "temperature must be a number of at least 0"),
         ("my-model --prompt x --engine mlx --device cpu", "--device: mlx has no such setting: leave it out, or use"),
         (
             "my-model --prompt x --engine openvino --device TPU",

@@ -127,8 +127,11 @@ class GenerationOptions:
                 value = float(value) if abs(value) < 1 << 1000 else inf
             object.__setattr__(self, name, value)
             if not isinstance(value, (int, kind)) or isinstance(value, bool) or not holds(value):
-                noun = "a whole number " if kind is int else ""
-                raise SGPEError(f"{name} must be {noun}{least_and_most}, not {original!r}")
+                noun = "a whole number" if kind is int else "a number"
+                joined = (
+                    least_and_most if least_and_most.startswith(("from", "between", "above")) else f"of {least_and_most}"
+                )
+                raise SGPEError(f"{name} must be {noun} {joined}, not {original!r}")
         for name in ("stop", "stop_ids"):
             value = getattr(self, name)
             if not isinstance(value, (str, int, Iterable)):

@@ -148,7 +148,7 @@ def test_json_lines_each_stand_for_themselves(chatty):
         ('{"prompt": 3}', '"prompt" must be a string'),
         ('{"messages": 3}', 'and "messages" must be a list'),
         ('{"prompt": "a", "heat": 3}', "line 2: unknown field: heat"),
-        ('{"prompt": "a", "temperature": -3}', "line 2: temperature must be at least 0"),
+        ('{"prompt": "a", "temperature": -3}', "line 2: temperature must be a number of at least 0"),
         ('{"messages": [{"role": "user"}]}', "needs a string as 'content'"),
     ],
 )

@@ -163,7 +163,7 @@ def test_who_goes_away_before_the_body_is_there_is_no_error(running, caplog):
         (request(b"\xff"), 400, "the body is not JSON"),
         (request(b"[1]"), 400, "the body must be a JSON object, not a list"),
         (request(b'{"prompt": NaN}'), 400, "prompt must be a string"),
-        (request(b'{"prompt": "a", "temperature": Infinity}'), 400, "temperature must be at least 0, not inf"),
+        (request(b'{"prompt": "a", "temperature": Infinity}'), 400, "temperature must be a number of at least 0, not inf"),
         (request(b"{}").replace(b"application/json", b"text/plain"), 415, "send Content-Type: application/json"),
         (request(b"{}", "/v1/nothing"), 404, "unknown path /v1/nothing"),
         (request(b"{}", "/health"), 405, "/health does not accept POST"),

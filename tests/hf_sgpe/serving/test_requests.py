@@ -90,7 +90,7 @@ def test_what_asks_for_nothing_may_come(endless):
         ({"prompt": []}, "prompt", "non-empty list"),
         ({"prompt": [True]}, "prompt", "prompt must be"),
         ({"prompt": {"a": 1}}, "prompt", "prompt must be"),
-        ({"temperature": -1}, "temperature", "temperature must be at least 0, not -1"),
+        ({"temperature": -1}, "temperature", "temperature must be a number of at least 0, not -1"),
         ({"temperature": "hot"}, "temperature", "temperature must be"),
         ({"top_p": 0}, "top_p", "above 0 and at most 1"),
         ({"top_k": 1.5}, "top_k", "a whole number"),
@@ -156,6 +156,9 @@ def test_wrong_completions_are_refused_by_name(endless, record, param, message):
             "messages[1].content",
             r"messages\[1\]: content must be text, not 'image_url'",
         ),
+        ({"messages": [{"role": "user", "content": ["x"]}]}, "messages[0].content", 'parts like {"type": "text", "text"'),
+        ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages[0].content", "parts like"),
+        ({"temperature": "high"}, "temperature", "temperature must be a number of at least 0, not .high."),
         (
             {"messages": [{"role": "assistant", "content": None, "tool_calls": [{"id": "a"}]}]},
             "messages[0].tool_calls[0]",

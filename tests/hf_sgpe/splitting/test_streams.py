@@ -9,7 +9,7 @@ from support.texts import NEWEST, indic, newest, texts
 from hf_sgpe import SPLIT_PATTERNS, LinguisTrie, LinguisTriePreTokenizer, RegexPreTokenizer
 from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
-from hf_sgpe.splitting.streams import cut_stream, whole_letters
+from hf_sgpe.splitting.streams import cut_stream, last_cut, may_be_cut, whole_letters
 
 pytestmark = pytest.mark.kernels
 
@@ -163,3 +163,25 @@ def test_closing_closes_what_the_pieces_come_from():
     assert next(stream) == "a"
     stream.close()
     assert closed
+
+
+PARTS = ["a", "ක", "ක්", "ේ", "e\u0301", " ", "\n", "|", ".", "ල", "\u200d"]
+
+
+@given(st.lists(st.sampled_from(PARTS), max_size=6).map("".join))
+def test_a_special_token_that_a_safe_cut_divides_may_be_cut(token):
+    """A cut depends on the characters around it, so the token is tried between all of them."""
+    whole = may_be_cut([token])
+    for before in PARTS:
+        for after in PARTS:
+            text = f"{before}<{token}>{after}"
+            inside = [last_cut(text[:end]) for end in range(len(text) + 1)]
+            is_cut = any(len(before) + 1 < place < len(before) + 1 + len(token) for place in inside)
+            assert not (whole and is_cut), text
+
+
+@pytest.mark.parametrize("token", ["<|අවසානයේ ලකුණ|>", "<e\u0301 a>", "<a b>", "<a.b>", "<\nක>"])
+def test_special_tokens_with_a_safe_cut_inside_are_known(token):
+    assert not may_be_cut([token])
+    text = f"පළමු පේළිය{token}දෙවැනි"
+    assert "".join(cut_stream([text], [token])) == text

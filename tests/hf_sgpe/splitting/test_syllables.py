@@ -10,6 +10,7 @@ from support.texts import indic, texts
 from hf_sgpe import LinguisTrie, SGPEError, kernels, segment_into_words
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
 from hf_sgpe.splitting.scripts.script_tables import TEN
+from hf_sgpe.splitting.syllables import is_boundary
 
 pytestmark = pytest.mark.kernels
 
@@ -195,3 +196,17 @@ def test_what_is_no_text_is_refused_in_one_line(text):
         LinguisTrie().tokenize(text)
     with pytest.raises(TypeError, match=f"^ends needs a str, not {type(text).__name__}$"):
         LinguisTrie().ends(text)
+
+
+@pytest.mark.parametrize("name", TEN_SCRIPTS)
+def test_every_character_of_the_block_of_a_script_is_inside_a_word(name):
+    first, last = SCRIPTS[name].block
+    for point in range(first, last + 1):
+        assert not is_boundary(f" {chr(point)}", [name])
+    for outside in (" ", "a", chr(first - 1), chr(last + 1)):
+        assert is_boundary(outside, [name])
+    assert segment_into_words([f" {chr(last)}", chr(last), " a", f" {chr(first)}"], [name]) == [
+        [f" {chr(last)}", chr(last)],
+        [" a"],
+        [f" {chr(first)}"],
+    ]

@@ -1,6 +1,7 @@
 """What an extension learns besides letters: the digits and the punctuation that a script does not share with others."""
 
 import logging
+from types import SimpleNamespace
 
 import pytest
 
@@ -8,6 +9,7 @@ from hf_sgpe import BPETokenizer, ExtensionConfig, SGPEError, WordCounts
 from hf_sgpe.learning.extension import extension_tiers
 from hf_sgpe.learning.extension.extending import extend_from_counts
 from hf_sgpe.learning.extension.script_words import Words
+from hf_sgpe.learning.observer import NOBODY
 from hf_sgpe.splitting.scripts.script_registry import resolve_script
 
 ENGLISH = "It's “low”, lower—lowest… 1234 " * 3
@@ -89,3 +91,14 @@ def test_a_saving_is_a_share_of_the_tokens_that_are_left():
     gains = [5] * 1000 + [2] * 1000
     # After 1,000 tokens the text has 5,000 left, of which the next thousand save 2,000.
     assert extension_tiers._enough(gains, 10_000, least_saving=0.4) == 1100
+
+
+def test_a_unit_that_is_a_letter_and_a_syllable_has_the_greater_worth(base):
+    """A letter of many syllables can be rare as a syllable of its own."""
+    config = ExtensionConfig(["sinhala"], new_tokens=100)
+    counts = WordCounts.from_texts(["කි කිරි කිති කිමි කිවි කිසි " * 50], config.counting_splitting(base.data))
+    learner = extension_tiers.TierLearner(base.data, Words.of(counts, config), config, observer=NOBODY)
+    as_letter, as_both = (
+        learner._worth(SimpleNamespace(letters=["කි"], syllables=syllables)) for syllables in ([], ["කි", " කි"])
+    )
+    assert as_both["කි"] >= as_letter["කි"] > 0
