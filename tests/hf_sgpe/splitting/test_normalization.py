@@ -66,3 +66,16 @@ def test_normalized_text_is_aligned_cluster_by_cluster(text):
     for (first, last), piece in pieces.items():
         assert prepare(text[first:last], "nfc") == piece
         assert len(regex.findall(r"\X", text[first:last])) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("metaspace", [" Hello", " Hello", "Hello", "", "a b"]),
+        ("metaspace-prefix", ["  Hello", "  Hello", " Hello", "", " a b"]),
+        ("metaspace-always", [" Hello", " Hello", " Hello", "", " a b"]),
+        ("metaspace-first", [" Hello", " Hello", " Hello", "", " a b"]),
+    ],
+)
+def test_a_space_is_put_before_a_text_unless_it_has_one(name, expected):
+    assert [prepare(text, name) for text in ("▁Hello", " Hello", "Hello", "", "a▁b")] == expected
