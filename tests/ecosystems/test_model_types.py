@@ -35,9 +35,9 @@ def test_the_ids_are_the_same_beside_every_type_of_model(small, telling, expecte
     different = {model_type: answer for model_type, answer in named.items() if answer != {"digest": ours}}
     assert {model_type: answer for model_type, answer in different.items() if "no_model" not in answer} == {}
     assert different.keys() <= NO_MODEL
-    # The day this is empty, the auto_map and its file can go.
     overruled = {model_type for model_type, answer in plain.items() if answer != {"digest": ours}} - NO_MODEL
-    assert overruled
+    # Transformers 4 overrules no saved tokenizer. The day transformers 5 overrules none, the auto_map and its file can go.
+    assert bool(overruled) == (python == sys.executable)
     assert overruled <= OVERRULED
 
 
