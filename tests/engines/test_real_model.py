@@ -41,7 +41,8 @@ def quickstart(wheel, tmp_path_factory):
     command = [sys.executable, str(ROOT / "scripts" / "quickstart_extend.py"), "--wheel", str(wheel), "--steps", "4"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    # On a slow machine, a minute is not enough for the whole text.
+    assert re.fullmatch(r"(warning: .*held-out\.txt: bits per byte of the first \d+% of the text .*\n)*", done.stderr)
     return folder / "out-extend", done.stdout
 
 
