@@ -17,10 +17,13 @@ from numpy.typing import NDArray
 
 from hf_sgpe.errors import SGPEError, optional
 from hf_sgpe.generation.engines.engine import Logits
+from hf_sgpe.generation.json_schemas import LIMITS, check_length, closed
+from hf_sgpe.generation.rule_trial import PlainVocabulary, RuleTrial
 from hf_sgpe.tokenizer import BPETokenizer
 
-# With unlimited white space, an answer could continue to its maximum length and never be complete.
-_IN_ONE_LINE = {"whitespace_flexible": False, "item_separator": ", ?", "key_separator": ": ?"}
+# With unlimited white space, an answer could continue to its maximum length and never be complete. With the last option,
+# llguidance leaves out what it does not support, such as an unknown format, and reports it.
+_OPTIONS = {"whitespace_flexible": False, "item_separator": ", ?", "key_separator": ": ?", "lenient": True}
 
 
 @dataclass(frozen=True)
@@ -39,17 +42,30 @@ class Rule:
 
         The JSON is on one line. Its objects contain only the properties that the schema lists, unless the schema contains
         ``additionalProperties`` or combines schemas.
+
+        Raises:
+            SGPEError: the schema is invalid or too large (`hf_sgpe.generation.json_schemas.check_schema`).
         """
-        return cls(_library().LLMatcher.grammar_from_json_schema(_closed(schema), overrides=_IN_ONE_LINE))
+        return cls(_library().LLMatcher.grammar_from_json_schema(closed(schema), overrides=_OPTIONS))
 
     @classmethod
     def regex(cls, pattern: str) -> Rule:
-        """Return the rule that a regular expression in Rust's syntax must match the whole answer."""
+        """Return the rule that a regular expression in Rust's syntax must match the whole answer.
+
+        Raises:
+            SGPEError: the expression is too long.
+        """
+        check_length("characters of the regular expression", len(pattern), LIMITS.characters)
         return cls(_library().LLMatcher.grammar_from_regex(pattern))
 
     @classmethod
     def one_of(cls, texts: Sequence[str]) -> Rule:
-        """Return the rule that the answer must be one of ``texts``."""
+        """Return the rule that the answer must be one of ``texts``.
+
+        Raises:
+            SGPEError: there are too many texts.
+        """
+        check_length("texts to choose from", len(texts), LIMITS.values)
         return cls.grammar("start: " + " | ".join(map(literal, texts)))
 
     @classmethod
@@ -57,8 +73,9 @@ class Rule:
         """Return the rule that the answer must match a grammar in Lark's syntax, or in llama.cpp's GBNF.
 
         Raises:
-            SGPEError: the grammar cannot be read.
+            SGPEError: the grammar is too long or cannot be read.
         """
+        check_length("characters of the grammar", len(text), LIMITS.written)
         try:
             return cls(_library().grammar_from("grammar", text))
         except ValueError as error:
@@ -72,7 +89,7 @@ def literal(text: str) -> str:
 
 def embedded(schema: Mapping[str, Any]) -> str:
     """Return the rule of `Rule.json_schema` as text that can be inserted into a Lark grammar."""
-    return f"%json {json.dumps({**_closed(schema), 'x-guidance': _IN_ONE_LINE}, ensure_ascii=False)}"
+    return f"%json {json.dumps({**closed(schema), 'x-guidance': _OPTIONS}, ensure_ascii=False)}"
 
 
 class Constrainer:
@@ -94,24 +111,36 @@ class Constrainer:
         # text need different names. llguidance marks them with a byte that no text contains.
         rows = range(vocab_size + 1)
         tokens = [tokenizer.token_bytes(id) if id in ids else f"<{id}>".encode() for id in rows]
-        wrapped = library.TokenizerWrapper(_Vocabulary(tokenizer, tokens, sorted({*rows} - ids)))
+        vocabulary = _Vocabulary(tokenizer, tokens, sorted({*rows} - ids))
+        wrapped = library.TokenizerWrapper(vocabulary)
         self._size = vocab_size
         self._texts = {id: tokens[id] for id in ids if id < vocab_size}
         self._tokens = library.LLTokenizer(wrapped, n_vocab=vocab_size + 1, eos_token=vocab_size)
-        self._check = lru_cache(64)(self._problem_of)
+        self._trial = RuleTrial(vocabulary.tokens, vocabulary.special_token_ids)
+        self._try = lru_cache(64)(self._trial)
         self.tokens_across = lru_cache(8)(self._tokens_across)
 
-    def check(self, rule: Rule) -> None:
-        """Check that a rule is valid and supported.
+    def check(self, rule: Rule) -> tuple[str, ...]:
+        """Check that a rule is valid and supported, in a separate process (`hf_sgpe.generation.rule_trial`).
+
+        Returns:
+            The constraints of the rule that llguidance does not apply, such as an unknown format.
 
         Raises:
-            SGPEError: the rule is invalid or not supported.
+            SGPEError: the rule is invalid, not supported or too complex.
         """
-        if problem := self._check(rule):
-            raise SGPEError(problem)
+        problem, left_out = self._try(rule.source)
+        if problem:
+            raise SGPEError(_in_one_line(problem))
+        return left_out
+
+    def close(self) -> None:
+        """End the separate process and all checks that wait for it."""
+        self._trial.close()
 
     def watch(self, rule: Rule, stop_ids: Collection[int]) -> Constrained:
-        """Return a `Watch` that makes a single answer follow the rule. See `Constrained`.
+        """Return a `Watch` that makes a single answer follow the rule. See `Constrained`. Call `check` before for a rule of
+        another person.
 
         Raises:
             SGPEError: the rule is invalid, or there is no stop token, so an answer could not end.
@@ -138,9 +167,6 @@ class Constrainer:
                 if len(token) > len(mark) - place and token.startswith(mark[place:]):
                     across[place].append(id)
         return tuple(map(tuple, across))
-
-    def _problem_of(self, rule: Rule) -> str:
-        return _in_one_line(_library().LLMatcher.validate_grammar(rule.source, self._tokens))
 
 
 class Constrained:
@@ -184,79 +210,19 @@ class Constrained:
         return mask
 
 
-class _Vocabulary:
-    """A vocabulary in the form that llguidance reads."""
+class _Vocabulary(PlainVocabulary):
+    """A vocabulary that converts text to the ids with which the model usually writes the text."""
 
-    bos_token_id = None
-
-    def __init__(self, tokenizer: BPETokenizer, tokens: list[bytes], special_token_ids: list[int]) -> None:
-        self.tokens = tokens
-        self.special_token_ids = special_token_ids
-        self.eos_token_id = len(tokens) - 1
+    def __init__(self, tokenizer: BPETokenizer, tokens: list[bytes], special_ids: list[int]) -> None:
+        super().__init__(tokens, special_ids)
         self._tokenizer = tokenizer
-        no_text = set(special_token_ids)
-        self._ids = {token: id for id, token in reversed([*enumerate(tokens)]) if id not in no_text}
-        self._longest = max(map(len, self._ids), default=0)
 
     def __call__(self, text: str) -> list[int]:
         """Return the ids of a text that must come next in the answer. llguidance then allows only these tokens."""
-        written = text.encode()  # llguidance first sends bytes, and this error makes it send strings
+        written = text.encode()
         ids = self._tokenizer.encode_inside(text)
-        if b"".join(self.tokens[id] for id in ids) == written:
-            return ids
-        # Normalization changes this text, so take the longest token at each place.
-        ids, place = [], 0
-        while place < len(written):
-            ends = range(min(len(written), place + self._longest), place, -1)
-            end = next((end for end in ends if written[place:end] in self._ids), None)
-            if end is None:
-                break
-            ids.append(self._ids[written[place:end]])
-            place = end
-        return ids
-
-
-def _closed(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a stricter schema, whose objects allow only the properties that it lists. Otherwise, answers could grow without
-    limit.
-
-    Every answer is also valid for the original schema. A schema that combines schemas, for example by ``allOf``, stays as it
-    is, because each part of a combination lists only some of the properties.
-
-    Raises:
-        SGPEError: the schema contains a whole number that llguidance would change.
-    """
-    text = json.dumps(schema)
-    json.loads(text, parse_int=_check_exact)
-    return dict(schema) if any(f'"{key}":' in text for key in _COMBINING) else _closed_inside(dict(schema))
-
-
-def _check_exact(digits: str) -> None:
-    """Check that a whole number is at most 2^53. llguidance computes with doubles, which round larger numbers."""
-    if abs(int(digits)) > 1 << 53:
-        raise SGPEError(f"the number {digits[:40]} in the schema is above 2^53 and would be rounded: use a string")
-
-
-def _closed_inside(schema: Any) -> Any:
-    if not isinstance(schema, dict):
-        return schema
-    closed = dict(schema)
-    for key in ("properties", "$defs", "definitions"):
-        if isinstance(schema.get(key), dict):
-            closed[key] = {name: _closed_inside(item) for name, item in schema[key].items()}
-    for key in ("anyOf", "prefixItems"):
-        if isinstance(schema.get(key), list):
-            closed[key] = [*map(_closed_inside, schema[key])]
-    if "items" in schema:
-        closed["items"] = _closed_inside(schema["items"])
-    listed, required = schema.get("properties"), schema.get("required", [])
-    is_open = not {"additionalProperties", "patternProperties", "anyOf", "$ref"}.isdisjoint(schema)
-    if isinstance(listed, dict) and isinstance(required, list) and listed.keys() >= {*map(str, required)} and not is_open:
-        closed["additionalProperties"] = False
-    return closed
-
-
-_COMBINING = ("allOf", "oneOf", "not", "if", "dependentSchemas", "unevaluatedProperties")
+        is_same = b"".join(self.tokens[id] for id in ids) == written
+        return ids if is_same else super().__call__(text)  # normalization changes some texts
 
 
 def _library() -> Any:

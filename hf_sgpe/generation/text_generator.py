@@ -104,7 +104,13 @@ class TextGenerator:
 
     def close(self) -> None:
         """Free the model's memory."""
+        self.end_trials()
         self.engine.close()
+
+    def end_trials(self) -> None:
+        """End the trials of rules (`hf_sgpe.generation.rule_trial`), so that nobody waits for them."""
+        if "constrainer" in self.__dict__:
+            self.constrainer.close()
 
     def __enter__(self) -> TextGenerator:
         return self

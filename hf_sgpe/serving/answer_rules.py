@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hf_sgpe.generation.json_schemas import check_schema
 from hf_sgpe.generation.structured_output import Rule, embedded
 from hf_sgpe.generation.text_generator import TextGenerator
 from hf_sgpe.serving.messages import well_formed_json
@@ -15,8 +16,9 @@ from hf_sgpe.serving.tool_use import ToolUse
 
 def read_rule(
     given: Parameters, generator: TextGenerator, stop_ids: tuple[int, ...] = (), tool_use: ToolUse | None = None
-) -> Rule | None:
-    """Return the rule that an answer must follow, such as a JSON schema or a grammar. If any text is allowed, return None.
+) -> tuple[Rule | None, tuple[str, ...]]:
+    """Return the rule that an answer must follow, such as a JSON schema or a grammar, and the constraints of the rule that
+    the answer may violate. If any text is allowed, the rule is None.
 
     If the request has tools and a rule, an answer either calls tools or follows the rule.
 
@@ -50,11 +52,15 @@ def read_rule(
             rule = Rule.grammar("\n".join(lines))
         elif schema is not None:
             rule = Rule.json_schema(schema)
-    if rule is not None:
-        with about(name):
-            generator.constrainer.check(rule)
-            generator.constrainer.watch(rule, generator.engine.stop_ids.union(stop_ids))
-    return rule
+        # Grammars cannot express look-around, which is left out of these schemas.
+        schemas = [tool["function"].get("parameters") or {} for tool in tool_use.tools] if tool_use is not None else []
+        left_out = [part for one in (*schemas, schema or {}) for part in check_schema(one)]
+    if rule is None:
+        return None, ()
+    with about(name):
+        left_out += generator.constrainer.check(rule)
+        generator.constrainer.watch(rule, generator.engine.stop_ids.union(stop_ids))
+    return rule, tuple(left_out)
 
 
 def _schema_of(given: Parameters) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ from hf_sgpe.chat.named_calls import ARGUMENTS
 from hf_sgpe.chat.tagged_calls import BEGINNING, END, END_OF_VALUE, PARAMETER
 from hf_sgpe.chat.text_values import types_of
 from hf_sgpe.chat.tool_calls import CallFormat
+from hf_sgpe.generation.json_schemas import LIMITS, check_length
 from hf_sgpe.generation.structured_output import embedded, literal
 
 _LINE_END = "\n"
@@ -35,6 +36,10 @@ class CallGrammar:
 
         Args:
             most: Maximum number of calls. Only 1 and None (no limit) are supported.
+
+        Raises:
+            SGPEError: the schemas of the functions are too large together. Each parameter of a function gets a copy of the
+                definitions of the function's schema.
         """
         written = self._written
         opening = self._sequence(written.opening, written.before)
@@ -42,8 +47,12 @@ class CallGrammar:
         between = self._sequence(written.between)
         kinds = {"json": self._json, "named": self._named, "tagged": self._tagged, "keyed": self._keyed}
         lines = [f"call: {' | '.join(f'call_{number}' for number in range(len(functions)))}"]
+        length = 0
         for number, function in enumerate(functions):
-            lines += kinds[written.kind](number, function["name"], function.get("parameters") or _NOTHING)
+            for line in kinds[written.kind](number, function["name"], function.get("parameters") or _NOTHING):
+                lines.append(line)
+                length += len(line)
+                check_length("characters of the grammar for the tools", length, LIMITS.written)
         one = f"{opening} call {closing}"
         if most == 1:
             return [f"calls: {one}", *lines]
@@ -117,5 +126,5 @@ def _properties(number: int, schema: Mapping[str, Any]) -> Iterator[tuple[str, s
 
 def _parameters(number: int, schema: Mapping[str, Any]) -> str:
     """Return a grammar expression that matches all parameters of a function in order. Optional parameters may be missing."""
-    required = schema.get("required") or ()
+    required = set(schema.get("required") or ())
     return " ".join(f"{rule}{'' if key in required else '?'}" for rule, key, _ in _properties(number, schema))

@@ -54,7 +54,8 @@ def _message(message: Any, name: str) -> dict[str, Any]:
     calls = _tool_calls(message.get("tool_calls"), name)
     read: dict[str, Any] = {"role": role}
     if not calls or message.get("content") is not None:
-        read["content"] = _text(message.get("content"), f"{name}.content", name)
+        content = message.get("content")
+        read["content"] = _text("" if content is None and role == "tool" else content, f"{name}.content", name)
     for key in ("name", "tool_call_id"):
         if message.get(key):
             read[key] = _text(message[key], f"{name}.{key}", name)
@@ -150,7 +151,7 @@ def _well_formed(value: Any) -> Any:
     return [_well_formed(item) for item in value] if isinstance(value, list) else value
 
 
-_FIELDS = ("role", "content", "name")
+_FIELDS = ("role", "content", "name", "cache_control")  # the last one is Anthropic's, and has no effect
 _FIELDS_OF: dict[str, tuple[str, ...]] = {
     "assistant": ("tool_calls", "reasoning_content", "reasoning"),
     "tool": ("tool_call_id",),

@@ -7,6 +7,7 @@ answer.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -64,6 +65,7 @@ class Asked:
         continues: If True, the answers continue the text of the prompt. If False, they are new messages.
         tool_use: The tools that an answer may call, if any.
         rule: The rule that the text of an answer must follow, if any.
+        left_out: The constraints of the rule that the answer may violate, because no grammar can express them.
         thinking: The reasoning that an answer may begin with, if any.
     """
 
@@ -76,6 +78,7 @@ class Asked:
     top: int | None = None
     tool_use: ToolUse | None = None
     rule: Rule | None = None
+    left_out: tuple[str, ...] = ()
     thinking: Thinking | None = None
     has_answers: bool = True
     continues: bool = True
@@ -128,10 +131,11 @@ def read_json(body: bytes) -> dict[str, Any]:
     """Return the JSON object in the body of a request.
 
     Raises:
-        RequestError: the body is not a JSON object, is nested too deeply, or contains a number with too many digits.
+        RequestError: the body is not a JSON object, has an object with two equal keys, is nested too deeply, or contains a
+            number with too many digits.
     """
     try:
-        record = json.loads(body)
+        record = json.loads(body, object_pairs_hook=_with_unique_keys, parse_constant=_no_number)
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise RequestError(f"the body is not JSON ({error})") from None
     except RecursionError:
@@ -143,6 +147,18 @@ def read_json(body: bytes) -> dict[str, Any]:
     return record
 
 
+def _with_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        name = next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
+        raise RequestError(f"the body has an object with two values for {name[:100]!r}: give one")
+    return record
+
+
+def _no_number(name: str) -> Any:
+    raise RequestError(f"the body is not JSON ({name} is not a number of JSON)")
+
+
 def read_completion(record: Mapping[str, Any], served: Served) -> Asked:
     """Check the JSON of a request for ``/v1/completions``, and return its content.
 
@@ -151,7 +167,7 @@ def read_completion(record: Mapping[str, Any], served: Served) -> Asked:
     """
     given = Parameters(record, {*_COMMON, *_COMPLETION}, {**_WITHOUT_EFFECT, "suffix": ("",), "best_of": (1,)})
     asked = _asked(given, served, read_prompts(given, served), 16, ("max_tokens",), least_tokens=0)
-    asked = _with_rule(asked, read_rule(given, served.generator))
+    asked = _with_rule(asked, *read_rule(given, served.generator))
     if given.get("logprobs") is not None:
         asked = replace(asked, top=given.whole_number("logprobs", 0, _MOST_TOP, least=0))
     if not given.flag("echo"):
@@ -178,7 +194,7 @@ def read_chat(record: Mapping[str, Any], served: Served) -> Asked:
     has_logprobs = given.flag("logprobs")
     if top and not has_logprobs:
         raise RequestError("top_logprobs needs logprobs: true", param="top_logprobs")
-    rule = read_rule(given, served.generator, chat.stop_ids, tool_use)
+    rule, left_out = read_rule(given, served.generator, chat.stop_ids, tool_use)
     continues = given.flag("continue_final_message")
     thinking = read_thinking(
         chat.template,
@@ -187,7 +203,8 @@ def read_chat(record: Mapping[str, Any], served: Served) -> Asked:
         last=read_messages(given.get("messages"), chat.template)[-1] if continues else None,
         skips_special=asked.options.skip_special_tokens,
     )
-    asked = _with_rule(replace(asked, options=chat.ending(asked.options), tool_use=tool_use, thinking=thinking), rule)
+    asked = replace(asked, options=chat.ending(asked.options), tool_use=tool_use, thinking=thinking)
+    asked = _with_rule(asked, rule, left_out)
     return replace(asked, top=top if has_logprobs else None, continues=continues)
 
 
@@ -254,7 +271,7 @@ def _chat_of(served: Served) -> Chat:
     return served.chat
 
 
-def _with_rule(asked: Asked, rule: Rule | None) -> Asked:
+def _with_rule(asked: Asked, rule: Rule | None, left_out: tuple[str, ...]) -> Asked:
     """Return the request with the rule that its answers must follow, if any. The rule decides where an answer ends, so
     ``ignore_eos`` and ``min_tokens`` cannot be used with it.
     """
@@ -264,7 +281,7 @@ def _with_rule(asked: Asked, rule: Rule | None) -> Asked:
     if rule is not None and asked.options.min_new_tokens:
         message = "min_tokens cannot be combined with structured output, which ends an answer: leave one out"
         raise RequestError(message, param="min_tokens")
-    return replace(asked, rule=rule)
+    return replace(asked, rule=rule, left_out=left_out)
 
 
 def _asked(
@@ -295,7 +312,8 @@ def _asked(
         )
     options = GenerationOptions(max_new_tokens=max(most, 1), temperature=1.0, top_p=1.0)
     for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "seed"):
-        if (value := given.get(name)) is not None:
+        value = given.get(name)
+        if value is not None and not (name == "seed" and value == -1):  # vLLM's -1 means no seed
             with about(name):
                 options = replace(options, **{name: value})
     is_streamed = given.flag("stream")

@@ -6,11 +6,13 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
@@ -38,6 +40,9 @@ from hf_sgpe.serving.requests import (
 from hf_sgpe.serving.served_models import Model, Models
 
 logger = logging.getLogger(__name__)
+
+_THREADS = 64
+"""Maximum number of requests that are read at the same time."""
 
 _Endpoint = Callable[[Request], Awaitable[Response]]
 Content = TypeVar("Content")
@@ -70,6 +75,8 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         app.state.models = models = Models(served)
+        # Requests with rules may wait for one another; with few threads, all other requests would wait, too.
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS))
         yield
         models.close()
         await asyncio.to_thread(models.join)
@@ -329,11 +336,12 @@ class _Answer(Response):
         except Exception as error:
             refusal = _error_of(error)
             return _json(refusal.body, refusal.status, refusal.headers)
-        return _json(self._form.whole(answers))
+        return _json(self._form.whole(answers), headers=_about_rule(self._form.asked))
 
     async def _send_events(self, send: Send) -> None:
-        headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        fields = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
+        headers = Headers({**fields, **_about_rule(self._form.asked)})
+        await send({"type": "http.response.start", "status": 200, "headers": headers.raw})
 
         async def say(body: bytes, *, goes_on: bool = True) -> None:
             await send({"type": "http.response.body", "body": body, "more_body": goes_on})
@@ -354,6 +362,12 @@ class _Answer(Response):
             await say(DONE, goes_on=False)
 
 
+def _about_rule(asked: Asked) -> dict[str, str]:
+    """Return the header that names the constraints of the request's rule that the answer may violate, if there are any."""
+    left_out = "; ".join(asked.left_out).encode("ascii", "backslashreplace").decode()
+    return {"X-Constraints-Left-Out": left_out[:_MOST_IN_HEADER]} if left_out else {}
+
+
 def _error_of(error: Exception) -> RequestError:
     """Convert a failure that the client did not cause to the error that the server sends to the client."""
     if isinstance(error, LineFullError):
@@ -370,6 +384,7 @@ def _error_of(error: Exception) -> RequestError:
 
 # ---------------------------------------------------------------- responses
 
+_MOST_IN_HEADER = 1000
 _CLOSE = {"Connection": "close"}
 """Headers of a response that is sent before the whole body of the request has been read."""
 

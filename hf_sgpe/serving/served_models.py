@@ -105,6 +105,8 @@ class Models:
         """End all requests with an error. To wait for the threads of the queues, call `join`."""
         for line in self._lines():
             line.close()
+        for model in self:
+            model.served.generator.end_trials()
 
     def join(self) -> None:
         """Wait for the threads of the queues to end, after `close`."""

@@ -22,8 +22,8 @@ def read_stopping(given: Parameters, options: GenerationOptions, generator: Text
     """
     stop = given.get("stop")
     stops = [stop] if isinstance(stop, str) else [] if stop is None else stop
-    if not isinstance(stops, list) or len(stops) > _MOST_STOPS or not all(isinstance(text, str) and text for text in stops):
-        message = f"stop must be a non-empty string, or a list of up to {_MOST_STOPS} non-empty strings"
+    if not isinstance(stops, list) or len(stops) > _MOST_STOPS or not all(isinstance(text, str) for text in stops):
+        message = f"stop must be a string, or a list of up to {_MOST_STOPS} strings"
         raise RequestError(message, param="stop")
     ids = [] if given.get("stop_token_ids") is None else given.get("stop_token_ids")
     if not are_ids(ids):
@@ -33,7 +33,7 @@ def read_stopping(given: Parameters, options: GenerationOptions, generator: Text
         raise RequestError(message, param="stop_token_ids")
     return replace(
         options,
-        stop=tuple(stops),
+        stop=tuple(filter(None, stops)),  # some clients send an empty string for no stop
         stop_ids=tuple(ids),
         ignore_eos=given.flag("ignore_eos"),
         min_new_tokens=given.whole_number("min_tokens", 0, options.max_new_tokens, least=0),

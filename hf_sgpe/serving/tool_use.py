@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from hf_sgpe.chat.response_reader import ResponseReader, marks_in, response_parser
 from hf_sgpe.chat.tool_calls import FORMATS, CallFormat, CallReader, format_of, has_tools
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.generation.json_schemas import LIMITS, check_length, check_schema
 from hf_sgpe.serving.call_grammar import CallGrammar
 from hf_sgpe.serving.messages import well_formed_json
-from hf_sgpe.serving.parameters import Parameters, RequestError, kind
+from hf_sgpe.serving.parameters import Parameters, RequestError, about, kind
 from hf_sgpe.tokenizer import BPETokenizer
 
 Tool: TypeAlias = dict[str, Any]
@@ -81,10 +84,13 @@ def read_tools(
     tools = given.get("tools") or []
     if not isinstance(tools, list):
         raise RequestError(f"tools must be a list, not {kind(tools)}", param="tools")
+    with about("tools"):
+        check_length("tools", len(tools), LIMITS.tools)
     read = [_tool(tool, f"tools[{place}]") for place, tool in enumerate(tools)]
     names = [tool["function"]["name"] for tool in read]
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise RequestError(f"tools: two functions have the name {twice!r}", param="tools")
+    (name, times), *_ = [*Counter(names).most_common(1), ("", 0)]
+    if times > 1:
+        raise RequestError(f"tools: {times} functions have the name {name!r}", param="tools")
     is_parallel = given.flag("parallel_tool_calls", True)
     choice = given.get("tool_choice")
     required = _required(choice, names)
@@ -143,8 +149,11 @@ def _tool(tool: Any, param: str) -> Tool:
         raise RequestError(f"{param}.function.name must be a non-empty string", param=f"{param}.function.name")
     if not isinstance(function.get("description") or "", str):
         raise RequestError(f"{param}.function.description must be a string", param=f"{param}.function.description")
-    if not isinstance(parameters or {}, dict):
-        raise RequestError(f"{param}.function.parameters must be a JSON schema", param=f"{param}.function.parameters")
+    try:
+        check_schema(parameters or {})
+    except SGPEError as error:
+        where = f"{param}.function.parameters"
+        raise RequestError(f"{where}, of the tool {name!r}: {error}", param=where) from None
     function.flag("strict")
     fields = {key: value for key, value in function.record.items() if value is not None and key != "strict"}
     return {"type": "function", "function": well_formed_json(fields, param)}

@@ -19,7 +19,7 @@ _RANGES: dict[str, tuple[type, str, Callable[[Any], bool]]] = {
     "top_p": (float, "above 0 and at most 1", lambda value: 0 < value <= 1),
     "top_k": (int, "at least 0", lambda value: value >= 0),
     "min_p": (float, "between 0 and 1", lambda value: 0 <= value <= 1),
-    "repetition_penalty": (float, "above 0", lambda value: 0 < value < inf),
+    "repetition_penalty": (float, "from 0.001 to 1000", lambda value: 0.001 <= value <= 1000),
     "seed": (int, "from 0 to 2**32 - 2", lambda value: 0 <= value < (1 << 32) - 1),
 }
 
@@ -46,7 +46,7 @@ class GenerationOptions:
         top_k: At least 0; 0 keeps all tokens.
         min_p: From 0 to 1; 0 keeps all tokens.
         repetition_penalty: Positive logits are divided by this number, and negative logits are multiplied by this number; 1
-            changes nothing.
+            changes nothing. From 0.001 to 1000.
         seed: With the same seed, engine, machine and version, the tokens are the same. None means a random seed. On
             transformers, OpenVINO and MLX, the seed is given to the engine's global random number generator. So the tokens
             may differ if two models generate at the same time.

@@ -143,8 +143,8 @@ def test_a_text_that_normalization_changes_can_be_required():
 @pytest.mark.parametrize(
     ("make", "problem"),
     [
-        (lambda: Rule.json_schema({"type": "record"}), "Invalid type: record"),
-        (lambda: Rule.json_schema({"type": "string", "pattern": "^(?=a)b$"}), "look-around"),
+        (lambda: Rule.json_schema({"type": "record"}), "type must be one or more of"),
+        (lambda: Rule.json_schema({"type": "string", "pattern": "^(a$"}), "unclosed group"),
         (lambda: Rule.json_schema({"allOf": [{"type": "string"}, {"type": "integer"}]}), "Unsatisfiable schema"),
         (lambda: Rule.regex("(a"), "unclosed group"),
         (lambda: Rule.grammar("start: other"), "unknown name"),

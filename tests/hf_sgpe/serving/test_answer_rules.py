@@ -191,7 +191,7 @@ def test_an_answer_with_tools_and_a_schema_has_one_of_both(calling):
         (
             {"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "record"}}}},
             "response_format",
-            "Invalid type: record",
+            "type must be one or more of",
         ),
         ({"structured_outputs": []}, "structured_outputs", "must be an object, not a list"),
         (
@@ -252,8 +252,8 @@ def test_a_rule_is_not_for_scored_prompts():
                 "tool_choice": "required",
                 "tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "record"}}}],
             },
-            "tools",
-            "Invalid type: record",
+            "tools[0].function.parameters",
+            "of the tool 'f': type must be one or more of",
         ),
     ],
 )

@@ -5,6 +5,7 @@ import pytest
 from hf_sgpe import SGPEError
 from hf_sgpe.generation import TextGenerator
 from hf_sgpe.serving.limits import Limits
+from hf_sgpe.serving.messages import read_messages
 from hf_sgpe.serving.parameters import RequestError
 from hf_sgpe.serving.requests import Served, read_chat, read_completion, read_detokenize, read_json, read_tokenize
 
@@ -39,6 +40,19 @@ def test_all_options_arrive(endless):
     assert [asked.options_of(choice).seed for choice in range(2)] == [3, 4]
     last = read_completion({"prompt": "a", "n": 2, "seed": 2**32 - 2}, endless)
     assert [last.options_of(choice).seed for choice in range(2)] == [2**32 - 2, 0]
+
+
+def test_empty_values_of_real_clients_are_read_as_unset(endless):
+    asked = read_completion({"prompt": "a", "seed": -1, "stop": ""}, endless)
+    assert (asked.options.seed, asked.options.stop) == (None, ())
+    assert read_completion({"prompt": "a", "stop": ["", "x"]}, endless).options.stop == ("x",)
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    tool = {"role": "tool", "tool_call_id": "c", "content": None}
+    cached = {"role": "user", "content": "a", "cache_control": {"type": "ephemeral"}}
+    messages = [cached, {"role": "assistant", "content": None, "tool_calls": [call]}, tool]
+    template = "{% for message in messages %}{{ message.role }}:{{ message.content }}|{{ message.tool_calls }};{% endfor %}"
+    read = read_messages(messages, template)
+    assert read[0] == {"role": "user", "content": "a"} and read[2]["content"] == ""
 
 
 def test_where_an_answer_ends_is_chosen_by_the_request(endless):
@@ -95,8 +109,8 @@ def test_what_asks_for_nothing_may_come(endless):
         ({"top_p": 0}, "top_p", "above 0 and at most 1"),
         ({"top_k": 1.5}, "top_k", "a whole number"),
         ({"min_p": 2}, "min_p", "between 0 and 1"),
-        ({"repetition_penalty": 0}, "repetition_penalty", "above 0"),
-        ({"seed": -1}, "seed", "seed must be a whole number from 0"),
+        ({"repetition_penalty": 1e-308}, "repetition_penalty", "from 0.001 to 1000"),
+        ({"seed": -2}, "seed", "seed must be a whole number from 0"),
         ({"max_tokens": -1}, "max_tokens", "max_tokens must be a whole number from 0 to 4096, not -1"),
         ({"max_tokens": 5000}, "max_tokens", "from 0 to 4096, not 5000"),
         ({"max_tokens": True}, "max_tokens", "a whole number"),
@@ -104,9 +118,8 @@ def test_what_asks_for_nothing_may_come(endless):
         ({"n": 17}, "n", "the request asks for 17 answers, and the maximum is 16"),
         ({"prompt": ["a"] * 9, "n": 2}, "n", "18 answers"),
         ({"stop": ["a"] * 17}, "stop", "up to 16"),
-        ({"stop": [""]}, "stop", "non-empty string"),
-        ({"stop": ""}, "stop", "stop must be a non-empty string"),
-        ({"stop": 3}, "stop", "stop must be a non-empty string"),
+        ({"stop": [3]}, "stop", "list of up to 16 strings"),
+        ({"stop": 3}, "stop", "stop must be a string"),
         ({"stop_token_ids": [5000]}, "stop_token_ids", "the tokenizer has no token with the id 5000"),
         ({"stop_token_ids": [5, 4999]}, "stop_token_ids", "no token with the id 4999"),  # a row that pads the embedding
         ({"stop_token_ids": 5}, "stop_token_ids", "a list of token ids"),

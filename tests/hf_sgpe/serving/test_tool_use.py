@@ -157,7 +157,7 @@ def test_no_field_of_a_conversation_forges_a_special_token(style, attack):
             "tools[0].function.returns",
             "unknown parameter",
         ),
-        ({"tools": [TOOL, TOOL]}, "tools", "two functions have the name 'add'"),
+        ({"tools": [TOOL, TOOL]}, "tools", "2 functions have the name 'add'"),
         ({"tool_choice": "maybe"}, "tool_choice", "tool_choice must be"),
         ({"parallel_tool_calls": 1}, "parallel_tool_calls", "must be true or false"),
     ],

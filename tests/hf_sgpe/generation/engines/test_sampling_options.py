@@ -19,7 +19,7 @@ from hf_sgpe.generation import GenerationOptions
         ({"top_p": 1.1}, "top_p"),
         ({"top_k": -1}, "top_k must be a whole number of at least 0"),
         ({"min_p": 1.1}, "min_p must be a number between 0 and 1"),
-        ({"repetition_penalty": 0}, "repetition_penalty must be a number above 0"),
+        ({"repetition_penalty": 0}, "repetition_penalty must be a number from 0.001 to 1000"),
         ({"seed": -1}, "seed must be a whole number from 0"),
         ({"seed": 2**32 - 1}, "seed must be"),
         ({"stop": ("a", "")}, "stop must be a list of non-empty strings"),
