@@ -152,9 +152,13 @@ def _run(
         show("Without --keep, the model may forget the languages that it knows")
     show(_start(given, old, new, out))
     model = load_causal_model(str(out / START))
+    began = time.monotonic()
     before, held_out = _before(given, old, held_out, out, show)
+    measuring = time.monotonic() - began
     if not is_finished(out / MODEL):
         show(_forecast(given, model, rows, extended_ids(new)))
+        times = 1 + min(given.steps, 10)
+        show(f"The model is measured {times} times meanwhile; the base model was measured in {measuring:.0f} seconds")
     points = _train(given, model, new, rows, held_out, out, show)
     if has_picture := find_spec("matplotlib") is not None:
         from trainers.language_models.language_progress import draw_progress

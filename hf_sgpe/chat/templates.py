@@ -26,7 +26,10 @@ from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
 from hf_sgpe.chat.marked_text import Markup, Written, as_answer, by_template, follow, join, spelled, text_of
+from hf_sgpe.chat.template_budget import Budget
 from hf_sgpe.errors import SGPEError
+
+budget = Budget()
 
 Message = Mapping[str, Any]
 
@@ -182,6 +185,7 @@ def write(
             message["role"] = by_template(message["role"])
     tokens = _marked(plain(special_tokens or {}), by_template)
     marked_variables = _marked(plain(variables or {}), Written)
+    budget.begin()
     written = _compile(source).render({**marked_variables, **tokens, "messages": marked_messages})
     return written if isinstance(written, Written) else Written(written)
 
@@ -239,13 +243,56 @@ class _Generation(Extension):
 
 
 class _Marking(NodeTransformer):
-    """A transformation of a template's syntax tree. The transformed template marks its own text and literals."""
+    """A transformation of a template's syntax tree. The transformed template marks its own text and literals, and spends its
+    budget (`hf_sgpe.chat.template_budget`).
+    """
 
     def visit_TemplateData(self, node: nodes.TemplateData) -> nodes.Node:
         return nodes.MarkSafeIfAutoescape(_constant(node.data))
 
     def visit_Const(self, node: nodes.Const) -> nodes.Node:
         return _constant(node.value) if isinstance(node.value, str) else node
+
+    def visit_For(self, node: nodes.For) -> nodes.Node:
+        self._spending(node)
+        node.iter = nodes.Filter(node.iter, _ITERATED, [], [], None, None)
+        return node
+
+    def visit_Macro(self, node: nodes.Macro) -> nodes.Node:
+        return self._spending(node)
+
+    def visit_CallBlock(self, node: nodes.CallBlock) -> nodes.Node:
+        return self._spending(node)
+
+    def _spending(self, node: Any) -> nodes.Node:
+        self.generic_visit(node)
+        node.body.insert(0, nodes.Output([nodes.MarkSafe(nodes.EnvironmentAttribute("budget.spend()"))]))
+        return node  # type: ignore[no-any-return]
+
+    def visit_Compare(self, node: nodes.Compare) -> nodes.Node:
+        self.generic_visit(node)
+        sides: list[Any] = [node, *node.ops]
+        for side in sides:
+            side.expr = nodes.Filter(side.expr, _COMPARED, [], [], None, None)
+        return node
+
+    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:
+        self.generic_visit(node)
+        return nodes.Filter(node, _SIZED, [], [], None, None) if isinstance(node.arg, nodes.Slice) else node
+
+    def visit_List(self, node: nodes.List) -> nodes.Node:
+        return self._container(node)
+
+    def visit_Dict(self, node: nodes.Dict) -> nodes.Node:
+        return self._container(node)
+
+    def visit_Tuple(self, node: nodes.Tuple) -> nodes.Node:
+        return self._container(node) if node.ctx == "load" else node
+
+    def _container(self, node: nodes.Expr) -> nodes.Node:
+        is_constant = all(isinstance(inner, nodes.Const) for inner in node.iter_child_nodes())
+        self.generic_visit(node)
+        return node if is_constant else nodes.Filter(node, _SIZED, [], [], None, None)
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
         self.generic_visit(node)
@@ -268,18 +315,26 @@ class _Environment(ImmutableSandboxedEnvironment):
     characters that come from the template.
     """
 
-    concat = staticmethod(join)
+    budget = budget
+    intercepted_binops = frozenset(("+", "*", "**", "%"))
 
     def __init__(self) -> None:
-        super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols], finalize=_string)
+        super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols], finalize=_finalized)
+        del self.globals["lipsum"]  # it writes random text of any length
         self.filters = {name: _following(filter) for name, filter in self.filters.items()}
         self.filters.update(join=_join, string=_string, tojson=_to_json, pprint=_pprint, reverse=_reverse)
         self.filters.update(e=_escape, escape=_escape, forceescape=_force_escape)
+        self.filters = {name: _limited(name, filter) for name, filter in self.filters.items()}
+        self.tests = {name: _compared(test) for name, test in self.tests.items()}
+        self.filters.update({_SIZED: budget.sized, _COMPARED: budget.compared, _ITERATED: budget.iterated})
         self.globals.update(raise_exception=_raise, strftime_now=_now, dict=_Dict(), namespace=_Namespace)
 
     def call(self, context: Context, function: Any, /, *args: Any, **kwargs: Any) -> Any:
-        result = super().call(context, function, *args, **kwargs)
         text = getattr(function, "__self__", None)
+        if isinstance(text, str):
+            args = tuple(budget.listed(item) if isinstance(item, Iterator) else item for item in args)
+            budget.check(function.__name__, text, args, kwargs)
+        result = budget.sized(super().call(context, function, *args, **kwargs))
         if not isinstance(text, Written) or type(result) is Written:
             return result
         return follow(result, text, *args, *kwargs.values())
@@ -291,6 +346,7 @@ class _Environment(ImmutableSandboxedEnvironment):
             return wrapper
 
         def format(*args: Any, **kwargs: Any) -> str:
+            budget.check("format", text, args, kwargs)
             if type(text) is Written and value.__name__ == "format":
                 return _Formatter(self).vformat(text, args, kwargs)
             if type(text) is Written and len(args) == 1 and not kwargs:
@@ -305,8 +361,15 @@ class _Environment(ImmutableSandboxedEnvironment):
 
     by_template = staticmethod(lru_cache(1 << 12)(by_template))
 
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        budget.check_operator(operator, left, right)
+        return budget.sized(super().call_binop(context, operator, left, right))
+
+    def concat(self, texts: Iterable[str]) -> Written:
+        return join(budget.listed(iter(texts)))
+
     def joined(self, *values: object) -> Written:
-        return join(map(text_of, values))
+        return self.concat(map(text_of, map(budget.sized, values)))
 
 
 class _Formatter(SandboxedFormatter):
@@ -372,6 +435,34 @@ def _following(filter: Callable[..., Any]) -> Callable[..., Any]:
     return followed
 
 
+def _limited(name: str, filter: Callable[..., Any]) -> Callable[..., Any]:
+    first = 1 if hasattr(filter, "jinja_pass_arg") else 0
+
+    @wraps(filter)
+    def limited(*args: Any, **kwargs: Any) -> Any:
+        before, value, rest = args[:first], args[first], args[first + 1 :]
+        if isinstance(value, Iterator) and name not in _LAZY:
+            value = budget.listed(value)
+        budget.check(name, value, rest, kwargs)
+        return budget.sized(filter(*before, value, *rest, **kwargs))
+
+    return limited
+
+
+def _compared(test: Any) -> Callable[..., Any]:
+    @wraps(test)
+    def compared(*args: Any) -> Any:
+        for value in args:
+            budget.compared(value)
+        return test(*args)
+
+    return compared
+
+
+def _finalized(value: object) -> str:
+    return value if isinstance(value, str) else text_of(budget.sized(value))
+
+
 def _string(value: object) -> str:
     return value if isinstance(value, str) else text_of(value)
 
@@ -398,7 +489,9 @@ def _force_escape(value: object) -> Markup:
 def _join(context: EvalContext, values: Iterable[Any], d: Any = "", attribute: str | int | None = None) -> Written:
     if attribute is not None:
         values = map(make_attrgetter(context.environment, attribute), values)
-    return join([text_of(d)]).join(map(text_of, values))
+    texts = budget.sized([*map(text_of, values)])
+    budget.check("join", texts, [d], {})
+    return join([text_of(d)]).join(texts)
 
 
 def _to_json(
@@ -417,6 +510,12 @@ def _now(form: str) -> str:
 def _raise(message: str) -> NoReturn:
     raise SGPEError(message)
 
+
+_LAZY = ("map", "select", "reject", "selectattr", "rejectattr", "unique", "batch", "first", "default", "d")
+"""Filters that take the items of an iterator one at a time."""
+
+_SIZED, _COMPARED, _ITERATED = " sized", " compared", " iterated"
+"""Names of filters that `_Marking` adds to a template. The space keeps templates from using these names."""
 
 _environment = _Environment()
 

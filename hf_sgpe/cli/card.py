@@ -87,7 +87,7 @@ def card(given: CardOptions, as_json: Json = False) -> None:
         return
     if given.base_model:
         raise SGPEError(
-            f"--base-model is only for the card of a model, but {folder} contains no model: leave out --base-model"
+            f"--base-model is only for the card of a model, but {given.tokenizer} contains no model: leave out --base-model"
         )
     loaded = BPETokenizer.from_pretrained(given.tokenizer)
     name = given.name

@@ -75,7 +75,7 @@ def read_with_auto_tokenizer(folder: Path, texts: Sequence[str]) -> Reading:
         check=False,
     )
     if done.returncode:
-        errors = re.findall(r"^\w+(?:Error|Exception): (.*)", done.stderr, re.MULTILINE)
+        errors = re.findall(r"^\w*(?:Error|Exception): (.*)", done.stderr, re.MULTILINE)
         raise SGPEError(errors[-1] if errors else f"AutoTokenizer ended with the status {done.returncode}")
     class_name, ids = json.loads(done.stdout.splitlines()[-1])
     return Reading(class_name, ids)

@@ -12,6 +12,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hf_sgpe.errors import NotByteLevelError, NotInstalledError, SGPEError
+from hf_sgpe.files.unreadable import read_utf8
 from hf_sgpe.formats import loading, tokenizer_json
 from hf_sgpe.kernels import tokenizers_library
 from hf_sgpe.splitting.normalization import prepare, steps_of
@@ -83,7 +84,7 @@ def read_tokenizer(tokenizer: Any) -> BPETokenizer | ForeignTokenizer:
             path = loading.find(tokenizer)
             if loading.is_translated(path):
                 return ForeignTokenizer(json.dumps(loading.contents_of(path)[0]), str(path))
-            return ForeignTokenizer(path.read_text(encoding="utf-8"), str(path))
+            return ForeignTokenizer(read_utf8(path), str(path))
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     if not hasattr(backend, "to_str"):
         raise TypeError(f"expected a tokenizer, or its file, folder or Hub repository, not {type(tokenizer).__name__}")

@@ -222,9 +222,10 @@ def word_counts_in(file: CorpusFile, data: TokenizerData) -> WordCounts | None:
     counts = WordCounts.load(file)
     ours, theirs = data.splitting, counts.splitting
     if (ours.regexes, ours.normalization or "none") != (theirs.regexes, theirs.normalization or "none"):
+        setting = theirs.difference(ours) or "pattern"
+        has, wants = (repr(splitting.to_dict()[setting])[:100] for splitting in (theirs, ours))
         raise SGPEError(
-            f"{file}: the words were counted with the recipe {theirs.recipe}, the pattern {theirs.pattern!r} and the "
-            f"normalization {theirs.normalization or 'none'}, but the tokenizer has {ours.recipe}, {ours.pattern!r} and "
-            f"{data.normalization}: count the text again with the tokenizer's settings, or give the text itself"
+            f"{file}: the words were counted with {setting} {has}, but the tokenizer has {wants}: count the text again with "
+            "the tokenizer's settings, or give the text itself"
         )
     return counts

@@ -52,6 +52,9 @@ class TrimmedText:
 def compare_trimmed(trimming: Trimming, lines: Iterable[str]) -> TrimmedText:
     """Encode lines of text with a tokenizer before and after trimming, and count the lines with the same tokens. Blank lines
     are left out.
+
+    Raises:
+        SGPEError: there is no text.
     """
     points = confined_to(trimming.scripts, trimming.base.normalization).points
     old, new = make_codec(trimming.base), make_codec(trimming.tokenizer)
@@ -69,6 +72,8 @@ def compare_trimmed(trimming: Trimming, lines: Iterable[str]) -> TrimmedText:
                 result.other_lines += 1
                 result.other_tokens_before += len(before)
                 result.other_tokens_after += len(after)
+    if not result.tokens_before:
+        raise SGPEError("there is no text to compare")
     return result
 
 

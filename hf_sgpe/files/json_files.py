@@ -9,20 +9,23 @@ from typing import Any
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.atomic import write_text
-from hf_sgpe.files.unreadable import start_of, why_not_text
+from hf_sgpe.files.unreadable import read_data, why_not_text
 
 
 def read_json(path: Path) -> dict[str, Any]:
     """Return the JSON object in a file.
 
     Raises:
-        SGPEError: the file is not a JSON object.
+        SGPEError: the file is not a JSON object. Also as in `hf_sgpe.files.unreadable.read_data`.
         FileNotFoundError: the file does not exist.
     """
+    data = read_data(path)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(data.decode())
+    except UnicodeDecodeError:
+        raise SGPEError(f"{path}: {why_not_text(data) or 'not valid JSON: it is not text'}") from None
     except (ValueError, RecursionError) as error:
-        raise SGPEError(f"{path}: {why_not_text(start_of(path)) or f'not valid JSON ({error})'}") from None
+        raise SGPEError(f"{path}: {why_not_text(data) or f'not valid JSON ({error})'}") from None
     if not isinstance(content, dict):
         raise SGPEError(f"{path}: not a JSON object")
     return content

@@ -1,8 +1,9 @@
-"""Detection of unreadable files by their first bytes: Git LFS pointers, and text in UTF-16 or UTF-32."""
+"""Files that cannot be read: Git LFS pointers, text in UTF-16 or UTF-32, pipes and devices."""
 
 from __future__ import annotations
 
 import codecs
+import stat
 from itertools import chain
 from pathlib import Path
 
@@ -17,6 +18,9 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "UTF-16",
     codecs.BOM_UTF16_BE: "UTF-16",
 }
+_LARGEST = 1 << 30
+"""Size, in bytes, above which a file is not read. The largest published tokenizer.json have 100 MB."""
+
 _MODEL_FILES = ("*.safetensors", "*.bin", "*.gguf", "*.json", "*.jinja", "*.model", "*.tiktoken", "*.xml")
 
 
@@ -34,15 +38,31 @@ def why_not_text(start: bytes) -> str:
     return f"{encoding}, not UTF-8: convert it by iconv -f {encoding} -t UTF-8" if encoding else ""
 
 
+def read_data(path: Path) -> bytes:
+    """Return the bytes of a file of a tokenizer or of settings. A pipe could make the program wait for ever, and a device
+    could fill the memory.
+
+    Raises:
+        SGPEError: the path is a pipe or a device, or the file is too large.
+        FileNotFoundError: the file does not exist.
+    """
+    status = path.stat()
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+        raise SGPEError(f"{path}: a pipe or a device, not a file: copy its content to a file")
+    if status.st_size > _LARGEST:
+        raise SGPEError(f"{path}: has {status.st_size / 1e9:.1f} GB, more than any tokenizer: give another file")
+    return path.read_bytes()
+
+
 def read_utf8(path: Path) -> str:
     """Return the text of a file.
 
     Raises:
-        SGPEError: the file is not UTF-8, or is a Git LFS pointer.
+        SGPEError: the file is not UTF-8, or is a Git LFS pointer. Also as in `read_data`.
         FileNotFoundError: the file does not exist.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_data(path).decode()
     except UnicodeDecodeError:
         raise SGPEError(f"{path}: {why_not_text(start_of(path)) or 'not UTF-8'}") from None
     if text.startswith(_POINTER.decode()):

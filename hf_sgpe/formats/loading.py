@@ -13,6 +13,7 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.files import hub
 from hf_sgpe.files.folder_contents import export_line, vocabulary_file, why_no_tokenizer
 from hf_sgpe.files.json_files import optional_json
+from hf_sgpe.files.unreadable import read_data
 from hf_sgpe.formats import gguf_tokenizer, gpt2_files, sentencepiece_model, tekken, tiktoken, tokenizer_json
 from hf_sgpe.formats.tokenizer_classes import CLASSES, MODEL_FILE, class_name_of
 from hf_sgpe.formats.tokenizer_config import CONFIG_FILE
@@ -159,7 +160,7 @@ def _of_sentencepiece(path: Path) -> _Contents:
     settings = optional_json(path.with_name(CONFIG_FILE))
     if "added_tokens_decoder" not in settings:
         settings = {**settings, **optional_json(path.with_name(gpt2_files.ROLES_FILE))}
-    content = sentencepiece_model.to_tokenizer_json(path.read_bytes(), path, settings)
+    content = sentencepiece_model.to_tokenizer_json(read_data(path), path, settings)
     roles = roles_of(token["content"] for token in content["added_tokens"] if token["special"])
     return content, {**roles, **settings}
 

@@ -24,7 +24,7 @@ from hf_sgpe.bpe.merging import MergeTable, apply_merges
 from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier
 from hf_sgpe.errors import SGPEError, optional
 from hf_sgpe.files.atomic import atomic_file
-from hf_sgpe.files.unreadable import check_no_pointer
+from hf_sgpe.files.unreadable import check_no_pointer, read_data
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.vocabulary.byte_strings import BYTES_OF_TEXT
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
@@ -83,7 +83,7 @@ def read_ranks(path: Path) -> dict[bytes, int]:
     """
     ranks: dict[bytes, int] = {}
     lines: dict[bytes, int] = {}
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+    for number, line in enumerate(read_data(path).splitlines(), 1):
         if not line:
             continue
         try:

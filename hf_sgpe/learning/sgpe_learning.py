@@ -11,7 +11,7 @@ from hf_sgpe.bpe.merging import Pair
 from hf_sgpe.bpe.trainer import learn_merges
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.learning.assembling import Languages, Learned
+from hf_sgpe.learning.assembling import Languages, Learned, warn_of_absent
 from hf_sgpe.learning.observer import NOBODY, Observer
 from hf_sgpe.learning.training_config import TrainingConfig
 from hf_sgpe.learning.unit_choice import choose_units
@@ -71,6 +71,7 @@ def learn_vocabulary(
     trie = LinguisTrie(scripts)
     words, times = counts.words(), counts.values()
     units = trie.count_units(observer.steps(words, "Finding syllables"), times, every_word=True)
+    warn_of_absent(scripts, map(trie.script_of, units))
     boundary = sorted(unit for unit in units if is_boundary(unit, scripts))
     least = config.min_unit_frequency and config.min_unit_frequency * counts.scale
     chosen = choose_units(

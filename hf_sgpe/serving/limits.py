@@ -1,11 +1,29 @@
-"""Limits for the clients of a server."""
+"""Limits for the clients of a server. `hf_sgpe.generation.json_schemas.LIMITS` has those for the rules of an answer."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.terminal.options import as_option
+
+HEADER_SECONDS = 15.0
+"""Seconds for the headers of a request to arrive."""
+
+THREADS = 64
+"""Maximum number of requests that are read at the same time."""
+
+
+def most_connections() -> int:
+    """Return the maximum number of open connections: 1,000, or fewer if the process may not open as many files. A part of
+    its files remains for models and libraries.
+    """
+    with suppress(ImportError):  # Windows has no such limit
+        import resource
+
+        return max(min(1000, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 64), 8)
+    return 1000
 
 
 @dataclass(frozen=True)

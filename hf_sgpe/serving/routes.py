@@ -25,6 +25,7 @@ from hf_sgpe.generation.pieces import Piece
 from hf_sgpe.serving.access import check_host, check_key, for_web_pages
 from hf_sgpe.serving.answers import DONE, ChatCompletion, Completion, event, to_json
 from hf_sgpe.serving.embeddings import answer_embeddings, read_embeddings
+from hf_sgpe.serving.limits import THREADS
 from hf_sgpe.serving.monitoring import CLIENT_GONE, CONTENT_TYPE, Metrics, Monitor, Observed
 from hf_sgpe.serving.parameters import RequestError, about
 from hf_sgpe.serving.request_queue import Line, LineClosedError, LineFullError, Ticket
@@ -40,9 +41,6 @@ from hf_sgpe.serving.requests import (
 from hf_sgpe.serving.served_models import Model, Models
 
 logger = logging.getLogger(__name__)
-
-_THREADS = 64
-"""Maximum number of requests that are read at the same time."""
 
 _Endpoint = Callable[[Request], Awaitable[Response]]
 Content = TypeVar("Content")
@@ -76,7 +74,7 @@ def create_app(
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         app.state.models = models = Models(served)
         # Requests with rules may wait for one another; with few threads, all other requests would wait, too.
-        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS))
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
         yield
         models.close()
         await asyncio.to_thread(models.join)

@@ -16,7 +16,10 @@ import uvicorn
 from starlette.applications import Starlette
 
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.serving.limits import HEADER_SECONDS, most_connections
 from hf_sgpe.serving.requests import Served
+
+logger = logging.getLogger(__name__)
 
 _SECONDS_TO_END = 5
 """Seconds from a signal until all connections are closed, also those of clients that do not read their answers."""
@@ -103,14 +106,31 @@ class _Server(uvicorn.Server):
         self._reload = reload
         self._reloading: asyncio.Task[None] | None = None
         self._is_changed = False  # since the current reload began
+        self._idle_since: dict[Any, float] = {}
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(_report)
         await super().startup(sockets)
         # Only the main thread may handle signals.
         if self._reload is not None and hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
             self._loop.add_signal_handler(signal.SIGHUP, self.reload)
         self._on_start()
+
+    async def on_tick(self, counter: int) -> bool:
+        self._close_idle()
+        return await super().on_tick(counter)
+
+    def _close_idle(self) -> None:
+        """Close connections on which no request arrives: after a time or, if there are too many connections, at once."""
+        now = self._loop.time()
+        idle = [each for each in self.server_state.connections if _is_idle(each)]
+        self._idle_since = {each: self._idle_since.get(each, now) for each in idle}
+        longest_first = sorted(idle, key=self._idle_since.__getitem__)
+        excess = max(len(self.server_state.connections) - most_connections(), 0)
+        for place, each in enumerate(longest_first):
+            if place < excess or now - self._idle_since[each] > HEADER_SECONDS:
+                each.transport.abort()
 
     def reload(self) -> None:
         """Load changed models while the server runs. A call during a reload causes one more reload after the current one."""
@@ -143,3 +163,16 @@ class _Server(uvicorn.Server):
         if hasattr(self.config.app.state, "models"):
             # Close the lines later: the interrupted code may hold a lock.
             self._loop.call_soon_threadsafe(self.config.app.state.models.close)
+
+
+def _is_idle(connection: Any) -> bool:
+    """Return whether no request is being answered on a connection of uvicorn. Its headers may have arrived in part."""
+    cycle = connection.cycle
+    return cycle is None or cycle.response_complete
+
+
+def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    if "out of system resource" in context.get("message", ""):
+        logger.error("too many connections: the system allows this process no more open files (ulimit -n)")
+    else:
+        loop.default_exception_handler(context)

@@ -359,10 +359,13 @@ def score_model(
     number type of the weights' file.
 
     Raises:
-        SGPEError: there is no such model, the model is not causal, or it has too few rows for the tokenizer.
+        SGPEError: there is no such model, the model is not causal, it has too few rows for the tokenizer, or ``minutes`` is
+            negative.
     """
     import torch
 
+    if minutes is not None and minutes < 0:
+        raise SGPEError(f"eval_minutes must be at least 0, not {minutes:g}")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = load_causal_model(path_or_repo, dtype="auto" if device == "cuda" else None).to(device)
     scores = {}

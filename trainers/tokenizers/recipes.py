@@ -224,7 +224,7 @@ def find_scripts(
     corpus: Corpus, scripts: Iterable[str], recipe: str, *, other_way: str = ", or give --recipe bpe"
 ) -> dict[str, Any]:
     """Return the scripts of a corpus as arguments for a configuration: a dict with the key ``scripts``. If the recipe needs
-    no scripts (``bpe``) or there is no text, the dict is empty.
+    no scripts (``bpe``), the dict is empty.
 
     If ``scripts`` is empty or contains ``auto``, scripts are looked up in the first file of word counts. If there is no such
     file, they are found at the beginning of the corpus.
@@ -234,7 +234,7 @@ def find_scripts(
         other_way: End of the error message. It says what else the user of the command can do.
 
     Raises:
-        SGPEError: the beginning of the corpus has no syllables or marked letters that could be kept whole.
+        SGPEError: there is no text, or its beginning has no syllables or marked letters that could be kept whole.
     """
     given = [name for text in scripts for name in text.split(",")]
     named = [name for name in given if name.strip().casefold() != "auto"]
@@ -253,13 +253,14 @@ def find_scripts(
             return (word.decode() for word in WordCounts.load(corpus.counts[0]).words())
         return corpus.beginning()
 
+    source = [*corpus.files, *corpus.counts, "the dataset"][0]
     shares = scripts_in(beginning())
     if not shares:
         if not any(map(str.strip, beginning())):
-            return {}  # the trainer reports that there is no text
+            raise SGPEError(f"{source}: the corpus is empty: it has no words")
         seen = ", ".join(scripts_in(beginning(), any_script=True))
         raise SGPEError(
-            f"{[*corpus.files, *corpus.counts, 'the dataset'][0]} begins with text in {seen or 'no script'}, which has no "
+            f"{source} begins with text in {seen or 'no script'}, which has no "
             "syllables or marked letters that could be kept whole: if the corpus has other scripts, name them with "
             f"--script{other_way}"
         )

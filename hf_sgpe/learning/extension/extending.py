@@ -152,8 +152,8 @@ def extend_from_counts(
     loses_text = base.by_characters and not base.byte_tokens  # it encodes unknown text in few tokens, or none
     if after >= before and tiers.untaught < _WARN_SHARE and not loses_text:
         logger.warning(
-            "a piece of %s takes %.3f tokens with the new tokens and %.3f without them, so no tokens are saved: "
-            "raise new_tokens",
+            "a piece of %s takes %.3f tokens with the new tokens and %.3f without them, so no tokens are saved. Either the "
+            "base already has tokens for these scripts, or new_tokens is too small",
             ", ".join(config.scripts),
             after,
             before,

@@ -39,6 +39,48 @@ def request(body, path="/v1/completions", headers=(), length=None):
     return "\r\n".join(head).encode() + b"\r\n\r\n" + body
 
 
+def is_closed(connection):
+    try:
+        return connection.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /health HTTP/1.1\r\nHost:"])
+def test_a_connection_whose_headers_never_end_is_closed(running, monkeypatch, sent):
+    monkeypatch.setattr(server, "HEADER_SECONDS", 0.5)
+    with connect(running) as connection:
+        connection.sendall(sent)
+        assert is_closed(connection)
+    with connect(running) as connection:  # also after a first request
+        connection.sendall(request({"prompt": "a", "max_tokens": 1}) + sent)
+        assert answer(connection)[0] == 200
+        assert is_closed(connection)
+
+
+def test_a_long_answer_keeps_its_connection(running, engine, monkeypatch):
+    monkeypatch.setattr(server, "HEADER_SECONDS", 0.2)
+    monkeypatch.setattr(server, "most_connections", lambda: 1)
+    with connect(running) as connection, connect(running) as silent:
+        connection.sendall(request({**LONG, "stream": True}))
+        wait_until(lambda: engine.said > 2000)
+        assert is_closed(silent)
+        assert connection.recv(15) == b"HTTP/1.1 200 OK"
+
+
+def test_silent_connections_make_room_for_requests(running, monkeypatch):
+    monkeypatch.setattr(server, "most_connections", lambda: 20)
+    silent = [connect(running) for _ in range(60)]
+    try:
+        with connect(running) as connection:
+            connection.sendall(request({"prompt": "a", "max_tokens": 1}))
+            assert answer(connection)[0] == 200
+        wait_until(lambda: len(running.server.server_state.connections) <= 20)
+    finally:
+        for connection in silent:
+            connection.close()
+
+
 def answer(connection):
     """Status, headers and body of an answer after which the connection is closed, or which has a length."""
     file = connection.makefile("rb")

@@ -1,0 +1,198 @@
+"""Limits for the time and the memory of a chat template, which is a program of the model's publisher.
+
+The work of a template is counted in units: one for each round of a loop, each macro and each operation, and more for long
+values. So whether a template is refused depends neither on the machine nor on its load. The result of an operation is also
+predicted before the operation, because Python cannot interrupt it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from threading import local
+from typing import Any
+
+from hf_sgpe.errors import SGPEError
+
+MOST_WORK = 1_000_000
+"""Units of work for a conversation. A conversation of a thousand messages needs about 20,000 with published templates."""
+
+MOST_SIZE = 1 << 23
+"""Greatest size of a value of a template: its characters and 16 for each item, nested values included."""
+
+_PER_UNIT = 128
+"""Size of a value that costs one unit."""
+
+_ITEM = 16
+"""Size of an item of a list or a dictionary."""
+
+_MOST_BITS = 1 << 14
+_WIDEST = 100_000
+_WIDTH = re.compile(r"\d{6,}")
+
+
+class Budget(local):
+    """The work that the template of the current thread may still do."""
+
+    def __init__(self) -> None:
+        self.left = MOST_WORK
+
+    def begin(self) -> None:
+        """Begin a new conversation."""
+        self.left = MOST_WORK
+
+    def spend(self, units: int = 1) -> str:
+        """Spend units of work. The result is an empty string, because templates can call this method only as text.
+
+        Raises:
+            SGPEError: the template has done too much work.
+        """
+        self.left -= units
+        if self.left < 0:
+            raise SGPEError(f"needs more than {MOST_WORK:,} steps: use another template, or a shorter conversation")
+        return ""
+
+    def compared(self, value: Any) -> Any:
+        """Return ``value`` after spending units of work for comparing it, or for searching in it.
+
+        Raises:
+            SGPEError: the template has done too much work.
+        """
+        self.spend(1 + _length(value) // 1024)
+        return value
+
+    def sized(self, value: Any) -> Any:
+        """Return ``value`` after spending units of work for its size.
+
+        Raises:
+            SGPEError: the value is too large, or the template has done too much work.
+        """
+        self.spend(1 + size_of(value) // _PER_UNIT)
+        return value
+
+    def iterated(self, value: Any) -> Any:
+        """Return ``value`` after checking that it can be a list of its characters or items.
+
+        Raises:
+            SGPEError: there are too many characters.
+        """
+        _check(_ITEM * len(value) if isinstance(value, str) else 0)
+        return value
+
+    def listed(self, values: Iterator[Any]) -> list[Any]:
+        """Return the items of an iterator as a list.
+
+        Raises:
+            SGPEError: there are too many items.
+        """
+        items = list(islice(values, MOST_SIZE // _ITEM + 1))
+        self.sized(items)
+        return items
+
+    def check(self, operation: str, value: Any, arguments: Sequence[Any], names: Mapping[str, Any]) -> None:
+        """Check the size of an operation's result before the operation.
+
+        Args:
+            operation: Name of a filter, or of a method of strings.
+            value: The value to which the filter or method is applied.
+            arguments: The other positional arguments.
+            names: The keyword arguments.
+
+        Raises:
+            SGPEError: the result may be too large.
+        """
+        given = [*arguments, *names.values()]
+        if operation in _WITH_WIDTH and (widths := [item for item in given if isinstance(item, int)]):
+            _check(max(map(abs, widths)) * (_lines_and_tabs(value) if isinstance(value, str) else max(size_of(value), 1000)))
+        if operation in ("replace", "indent", "join", "translate"):
+            _check(_times(operation, value, given) * max(map(size_of, given), default=0))
+        if operation in ("split", "rsplit"):
+            separator = next((item for item in given if isinstance(item, str) and item), None)
+            _check(_ITEM * (value.count(separator) if separator else len(value) // 2))
+        if operation in _BY_CHARACTER and isinstance(value, str):
+            self.iterated(value)
+        if operation in _QUADRATIC:
+            _check(64 * _length(value))
+        if operation == "sum" and any(isinstance(item, (list, tuple)) for item in given):
+            raise SGPEError("joins lists with sum, whose time is quadratic: join them with +")
+        if operation in ("format", "format_map", "%") and isinstance(value, str):
+            numbers = [item for one in given for item in (one if isinstance(one, tuple) else [one]) if isinstance(item, int)]
+            if _WIDTH.search(value) or ("*" in value and max(numbers, default=0) > _WIDEST):
+                raise SGPEError("a number in a format is too large")
+            _check((1 + value.count("{") + value.count("%")) * max(map(size_of, given), default=0))
+
+    def check_operator(self, operator: str, left: Any, right: Any) -> None:
+        """Check the size of an operator's result before the operation.
+
+        Raises:
+            SGPEError: the result may be too large.
+        """
+        if operator == "%":
+            self.check("%", left, [right], {})
+        elif isinstance(left, int) and isinstance(right, int):
+            bits = left.bit_length() * max(right, 1) if operator == "**" else left.bit_length() + right.bit_length()
+            if bits > _MOST_BITS:
+                raise SGPEError("a number is too large")
+        elif operator == "*":
+            times, repeated = (left, right) if isinstance(left, int) else (right, left)
+            _check(size_of(repeated) * times if isinstance(times, int) else 0)
+        elif operator == "+":
+            _check(size_of(left) + size_of(right))
+
+
+def size_of(value: Any) -> int:
+    """Return the number of characters in a value, and `_ITEM` for each of its items, nested values included.
+
+    Raises:
+        SGPEError: the size is above `MOST_SIZE`.
+    """
+    if isinstance(value, str):
+        _check(len(value))
+        return len(value)
+    size, waiting = 0, [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            size += len(item)
+        elif isinstance(item, Mapping):
+            size += _ITEM * len(item)
+            waiting += item.keys()
+            waiting += item.values()
+        elif isinstance(item, (list, tuple, set)):
+            size += _ITEM * len(item)
+            waiting += item
+        _check(size)
+    return size
+
+
+def _check(size: float) -> None:
+    if size > MOST_SIZE:
+        raise SGPEError(f"makes a value of more than {MOST_SIZE:,} characters, or {MOST_SIZE // _ITEM:,} items")
+
+
+def _length(value: Any) -> int:
+    return len(value) if isinstance(value, (str, list, tuple, Mapping)) else 0
+
+
+def _times(operation: str, value: Any, given: Sequence[Any]) -> int:
+    """Return how often the longest argument of an operation can occur in the operation's result."""
+    text = value if isinstance(value, str) else ""
+    if operation == "replace":
+        old = given[0] if given and isinstance(given[0], str) else ""
+        return 1 + (text.count(old) if old else len(text))
+    if operation == "indent":
+        return _lines_and_tabs(value)
+    if operation == "translate":
+        return len(text)
+    # The method joins the items of an argument, and the filter joins those of the value.
+    return 1 + max(map(_length, [value, *given]))
+
+
+def _lines_and_tabs(value: Any) -> int:
+    return 1 + (len(value.splitlines()) + value.count("\t") if isinstance(value, str) else 0)
+
+
+_QUADRATIC = ("urlize", "striptags", "wordwrap")
+_BY_CHARACTER = ("list", "sort", "batch", "slice", "sum", "unique", "groupby", "splitlines", "reverse", "join")
+_WITH_WIDTH = ("center", "ljust", "rjust", "zfill", "expandtabs", "indent", "batch", "slice", "tojson")

@@ -1,0 +1,116 @@
+"""Chat templates that would need unlimited time or memory."""
+
+import pytest
+from hypothesis import given, strategies as st
+
+from hf_sgpe import SGPEError
+from hf_sgpe.chat.template_budget import MOST_SIZE, Budget, size_of
+from hf_sgpe.chat.templates import render
+
+MESSAGES = [{"role": "user", "content": "a"}]
+
+
+def growing(start, growth, end="ns.x"):
+    grown = "{% for i in range(60) %}{% set ns.x = GROWTH %}{% endfor %}".replace("GROWTH", growth)
+    return f"{{% set ns = namespace(x={start}) %}}{grown}{{{{ {end} }}}}"
+
+
+LONG = "{% set x = 'a'*4000000 %}"
+
+
+ENDLESS = {
+    "power": "{{ 9**(9**9) }}",
+    "nested ranges": "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+    "macro that calls itself twice": "{% macro f(n) %}{% if n %}{{ f(n-1) }}{{ f(n-1) }}{% endif %}{% endmacro %}"
+    "{{ f(60) }}",
+    "macro that calls itself": "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+    "recursive loop": "{% for m in messages recursive %}{{ loop(messages) }}{{ loop(messages) }}{% endfor %}",
+    "comparison": LONG + "{% set y = 'a'*4000000 %}{% for i in range(99999) %}{% if x == y %}{% endif %}{% endfor %}",
+    "search": LONG + "{% for i in range(99999) %}{% if 'aab' in x %}{% endif %}{% endfor %}",
+    "test": LONG + "{{ range(99999)|map('string')|select('in', x)|list|length }}",
+    "slices": LONG + "{% for i in range(99999) %}{% set y = x[1:] %}{% endfor %}",
+    "filter in a loop": LONG + "{% for i in range(99999) %}{% set y = x|upper %}{% endfor %}",
+    "random text": "{{ lipsum(n=10**9) }}",
+}
+TOO_LARGE = {
+    "strings joined": growing("'a'", "ns.x ~ ns.x"),
+    "strings added": growing("'a'", "ns.x + ns.x"),
+    "strings formatted": growing("'a'", "'%s%s' % (ns.x, ns.x)"),
+    "strings formatted by a method": growing("'a'", "'{0}{0}'.format(ns.x)"),
+    "lists": growing("[1]", "ns.x + ns.x", "ns.x|length"),
+    "lists of lists": growing("[1]", "[ns.x, ns.x]", "ns.x|tojson"),
+    "dictionaries": growing("{}", "{'a': ns.x, 'b': ns.x}"),
+    "dict()": growing("{}", "dict(a=ns.x, b=ns.x)"),
+    "numbers": growing("9", "ns.x * ns.x"),
+    "repetition": "{{ 'a'*10**9 }}",
+    "repetition of a list": "{{ 10**9*[1] }}",
+    "wordwrap": "{{ ('a'*10**9)|wordwrap }}",
+    "wordwrap of a long word": "{{ ('a'*4000000)|wordwrap(1) }}",
+    "center": "{{ 'a'|center(10**9) }}",
+    "indent": "{{ 'a\nb'|indent(10**9) }}",
+    "ljust": "{{ 'a'.ljust(10**10) }}",
+    "expandtabs": "{{ '\t'.expandtabs(10**9) }}",
+    "width": "{{ '%0999999999d' % 1 }}",
+    "width of a filter": "{{ '%0999999999d'|format(1) }}",
+    "width of a method": "{{ '{:>999999999}'.format(1) }}",
+    "width as an argument": "{{ '%*d' % (10**9, 1) }}",
+    "replace": "{% set x = 'a'*100000 %}{{ x.replace('a', x) }}",
+    "replace of nothing": "{% set x = 'a'*100000 %}{{ x|replace('', x) }}",
+    "join": "{% set x = 'a'*100000 %}{{ range(99999)|join(x) }}",
+    "join of characters": "{% set x = 'a'*100000 %}{{ x.join(x) }}",
+    "join of an iterator": "{% set x = 'a'*100000 %}{{ x.join(range(99999)|map('string')) }}",
+    "one value repeated by a format": "{% set x = 'a'*1000000 %}{{ ('{0}'*100000).format(x) }}",
+    "translate": "{% set x = 'a'*1000000 %}{{ x.translate({97: x}) }}",
+    "split": "{{ ('a '*2000000).split()|length }}",
+    "characters": "{% for c in 'a'*4000000 %}{% endfor %}",
+    "list of characters": "{{ ('a'*4000000)|list|length }}",
+    "slice": "{{ [1]|slice(10**9)|list|length }}",
+    "batch": "{{ [1]|batch(10**9, 1)|list|length }}",
+    "tojson": "{{ [[[1]]]|tojson(indent=10**9) }}",
+    "sum of lists": "{{ (range(99999)|batch(1)|list)|sum(start=[])|length }}",
+}
+
+
+@pytest.mark.parametrize("name", [*ENDLESS, *TOO_LARGE])
+def test_a_template_that_needs_too_much_is_refused_with_a_reason(name):
+    with pytest.raises(SGPEError, match=r"chat template: \S+"):
+        render(MESSAGES, (ENDLESS | TOO_LARGE)[name])
+
+
+def test_a_refused_template_leaves_the_budget_of_the_next_one():
+    for _ in range(3):
+        with pytest.raises(SGPEError):
+            render(MESSAGES, ENDLESS["nested ranges"])
+        assert render(MESSAGES, "{% for i in range(5000) %}{{ i % 10 }}{% endfor %}") == "0123456789" * 500
+
+
+def test_long_conversations_fit():
+    messages = [{"role": role, "content": "a message of some length, " * 40} for role in ("user", "assistant")] * 500
+    for name in ("llama3", "chatml"):
+        assert len(render(messages, name)) > 1_000_000
+
+
+nested = st.recursive(st.text(max_size=5), lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=3), inner))
+
+
+@given(nested)
+def test_sizes_count_all_characters(value):
+    def characters(item):
+        if isinstance(item, str):
+            return len(item)
+        return sum(map(characters, item)) + (sum(map(characters, item.values())) if isinstance(item, dict) else 0)
+
+    def items(item):
+        inner = [] if isinstance(item, str) else list(item.values()) if isinstance(item, dict) else item
+        return len(inner) + sum(map(items, inner))
+
+    assert size_of(value) == characters(value) + 16 * items(value)
+
+
+def test_sizes_of_values_inside_one_another_many_times_end_early():
+    value = ["a"]
+    for _ in range(60):
+        value = [value, value]
+    with pytest.raises(SGPEError, match="characters"):
+        size_of(value)
+    assert Budget().sized("a" * MOST_SIZE) == "a" * MOST_SIZE
