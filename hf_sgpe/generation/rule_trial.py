@@ -129,7 +129,10 @@ def _tried(library: Any, tokenizer: Any, source: str) -> Verdict:
         is_wrong, messages = library.LLMatcher.validate_grammar_with_warnings(source, tokenizer)
         if is_wrong:
             return Verdict(messages[-1] if messages else "the rule is invalid")
-        library.LLMatcher(tokenizer, source, log_level=0).compute_bitmask()
+        matcher = library.LLMatcher(tokenizer, source, log_level=0)
+        matcher.compute_bitmask()
+        if matcher.is_error():
+            return Verdict(f"no answer can follow the rule ({matcher.get_error().partition('<state>')[0].strip()})")
     except Exception as error:  # a panic of the library
         return Verdict(str(error) or "the rule is invalid")
     return Verdict("", tuple(messages))

@@ -82,6 +82,10 @@ class Rule:
             raise SGPEError(_in_one_line(str(error))) from None
 
 
+class RuleError(SGPEError):
+    """The error of an answer that its rule does not allow to continue."""
+
+
 def literal(text: str) -> str:
     """Return a text as a quoted string literal for a Lark grammar."""
     return json.dumps(text, ensure_ascii=False)
@@ -118,6 +122,7 @@ class Constrainer:
         self._tokens = library.LLTokenizer(wrapped, n_vocab=vocab_size + 1, eos_token=vocab_size)
         self._trial = RuleTrial(vocabulary.tokens, vocabulary.special_token_ids)
         self._try = lru_cache(64)(self._trial)
+        self._matcher = lru_cache(8)(self._compiled)
         self.tokens_across = lru_cache(8)(self._tokens_across)
 
     def check(self, rule: Rule) -> tuple[str, ...]:
@@ -148,10 +153,13 @@ class Constrainer:
         stop_ids = [id for id in stop_ids if id < self._size]
         if not stop_ids:
             raise SGPEError("the model has no token that ends an answer: set eos_token_id to its end-of-text token")
-        matcher = _library().LLMatcher(self._tokens, rule.source, log_level=0)
+        return Constrained(self._matcher(rule.source).deep_copy(), stop_ids, self._size)
+
+    def _compiled(self, source: str) -> Any:
+        matcher = _library().LLMatcher(self._tokens, source, log_level=0)
         if matcher.is_error():
             raise SGPEError(_in_one_line(matcher.get_error()))
-        return Constrained(matcher, stop_ids, self._size)
+        return matcher
 
     def _tokens_across(self, mark: bytes) -> tuple[tuple[int, ...], ...]:
         """Return the ids of all tokens that contain the end of a mark and further bytes after it.
@@ -187,7 +195,7 @@ class Constrained:
         the answer.
 
         Raises:
-            SGPEError: llguidance's limits are exceeded, or no token of the vocabulary can follow.
+            RuleError: llguidance's limits are exceeded, or no token of the vocabulary can follow.
         """
         self._is_over = self._is_over or last in self._stop_ids
         if self._is_over:
@@ -197,7 +205,7 @@ class Constrained:
         allowed = self._allowed()
         if self._matcher.is_error() or not allowed.any():
             reason = _in_one_line(self._matcher.get_error().partition("<state>")[0]) or "no token can follow"
-            raise SGPEError(f"the answer cannot follow its rule with the tokens of this vocabulary: {reason}")
+            raise RuleError(f"the answer cannot follow its rule with the tokens of this vocabulary: {reason}")
         return np.where(allowed[: len(logits)], logits, np.float32(-np.inf))
 
     def _allowed(self) -> NDArray[np.bool_]:

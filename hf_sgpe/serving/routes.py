@@ -22,6 +22,7 @@ from starlette.types import Receive, Scope, Send
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.generation.pieces import Piece
+from hf_sgpe.generation.structured_output import RuleError
 from hf_sgpe.serving.access import check_host, check_key, for_web_pages
 from hf_sgpe.serving.answers import DONE, ChatCompletion, Completion, event, to_json
 from hf_sgpe.serving.embeddings import answer_embeddings, read_embeddings
@@ -367,12 +368,14 @@ def _about_rule(asked: Asked) -> dict[str, str]:
 
 
 def _error_of(error: Exception) -> RequestError:
-    """Convert a failure that the client did not cause to the error that the server sends to the client."""
+    """Convert a failure while a request is answered to the error that the server sends to the client."""
     if isinstance(error, LineFullError):
         code = "rate_limit_exceeded"
         return RequestError(str(error), status=429, type="rate_limit_error", code=code, headers={"Retry-After": "1"})
     if isinstance(error, LineClosedError):
         return RequestError(str(error), status=503, type="server_error", code="shutting_down")
+    if isinstance(error, RuleError):
+        return RequestError(str(error))
     if isinstance(error, SGPEError):
         logger.error("%s", error)
         return RequestError(str(error), status=500, type="server_error")

@@ -107,10 +107,11 @@ class _Server(uvicorn.Server):
         self._reloading: asyncio.Task[None] | None = None
         self._is_changed = False  # since the current reload began
         self._idle_since: dict[Any, float] = {}
+        self._quiet_until = 0.0
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
-        self._loop.set_exception_handler(_report)
+        self._loop.set_exception_handler(self._report)
         await super().startup(sockets)
         # Only the main thread may handle signals.
         if self._reload is not None and hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
@@ -120,6 +121,13 @@ class _Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         self._close_idle()
         return await super().on_tick(counter)
+
+    def _report(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if "out of system resource" not in context.get("message", ""):
+            loop.default_exception_handler(context)
+        elif loop.time() > self._quiet_until:  # the event loop reports each attempt
+            self._quiet_until = loop.time() + 60
+            logger.error("too many connections: the system allows this process no more open files (ulimit -n)")
 
     def _close_idle(self) -> None:
         """Close connections on which no request arrives: after a time or, if there are too many connections, at once."""
@@ -169,10 +177,3 @@ def _is_idle(connection: Any) -> bool:
     """Return whether no request is being answered on a connection of uvicorn. Its headers may have arrived in part."""
     cycle = connection.cycle
     return cycle is None or cycle.response_complete
-
-
-def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    if "out of system resource" in context.get("message", ""):
-        logger.error("too many connections: the system allows this process no more open files (ulimit -n)")
-    else:
-        loop.default_exception_handler(context)

@@ -228,6 +228,24 @@ def test_wrong_rules_are_refused_by_name(record, param, problem):
         assert refusal.value.body["error"]["param"] == param
 
 
+def test_constraints_that_no_grammar_has_are_named_in_a_header(client):
+    properties = {"a": {"type": "string", "format": "path", "maxLength": 2}, "b": {"pattern": "^(?=x)x$", "maxLength": 2}}
+    schema = {"type": "object", "properties": properties, "required": ["a"]}
+    given = {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}
+    raw = client.chat.completions.with_raw_response
+    for stream in (False, True):
+        answer = raw.create(model="qwen", messages=HELLO, response_format=given, max_tokens=5, stream=stream)
+        assert answer.headers["x-constraints-left-out"] == "properties.b.pattern with look-around; Unknown format: path"
+    answer = raw.create(model="qwen", messages=HELLO, response_format={"type": "json_object"}, max_tokens=5)
+    assert "x-constraints-left-out" not in answer.headers
+
+
+def test_a_rule_that_no_answer_can_follow_is_refused(client):
+    schema = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"$ref": "#"}}}
+    with pytest.raises(openai.BadRequestError, match="no answer can follow the rule"):
+        asked(client, response_format=schema)
+
+
 def test_a_rule_is_not_for_scored_prompts():
     with pytest.raises(RequestError, match="echo with logprobs cannot be combined with structured output"):
         record = {"prompt": "a", "echo": True, "logprobs": 1, "structured_outputs": {"regex": "a"}}
