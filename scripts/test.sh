@@ -82,6 +82,11 @@ packaging() { # wheels and source packages, installed in empty environments
     run_tests packaging tests/packaging "$@"
 }
 
+fuzz() { # damaged requests, tokenizer folders, chat templates, schemas and word counts
+    test_environment
+    python tests/tools/fuzz_inputs.py --inputs 5000
+}
+
 sanitizers() { # the kernels with random input, under address and undefined-behaviour sanitizers
     [ -n "$kernels_are_built" ] || skip "no C++ compiler"
     bash scripts/sanitize.sh --inputs 20000
@@ -93,7 +98,7 @@ arm() { # the kernels' variants for 64-bit ARM
 
 # Keep the tests of a file in one process, because its models and helper processes start slowly; the slowest file is first.
 by_file=(--dist loadfile --no-loadscope-reorder)
-parts=(lint tests readable docs ecosystems engines data packaging sanitizers arm)
+parts=(lint tests readable docs ecosystems engines data packaging fuzz sanitizers arm)
 
 test_environment() { # [EXTRA]: the environment of the quick tests, with another extra if named
     make_environment "$root/.venv-test" -c "$root/scripts/constraints.txt" -e "$root[test]"

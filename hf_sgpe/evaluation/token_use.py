@@ -128,6 +128,8 @@ def with_lines(parts: Iterable[tuple[str, bool]]) -> Iterator[tuple[str, bool]]:
 
     >>> list(with_lines([("a\\nb", True), ("c\\n", False)]))
     [('a\\nb', True), ('a', True), ('c\\n', False), ('bc', True)]
+    >>> list(with_lines([("a\\nb", True), ("c", True)]))
+    [('a\\nb', True), ('a', True), ('b', True), ('c', True), ('c', True)]
     """
     held: list[str] = []
 

@@ -13,11 +13,11 @@ def distribution(logits: NDArray[np.float64], seen: set[int], options: Generatio
     logits = logits.astype(np.float64).copy()
     for id in seen:
         logits[id] *= options.repetition_penalty if logits[id] < 0 else 1 / options.repetition_penalty
-    if options.temperature == 0:
+    if options.temperature < 1e-6:
         return np.eye(len(logits))[logits.argmax()]
     left = _softmax(logits / options.temperature)
     if options.top_k:
-        left = _kept(left, left >= np.sort(left)[-options.top_k])
+        left = _kept(left, left >= np.sort(left)[-min(options.top_k, len(left))])
     if options.top_p < 1:
         order = np.argsort(-left)
         before = np.cumsum(left[order]) - left[order]  # what those greater have together

@@ -17,7 +17,7 @@ _RANGES: dict[str, tuple[type, str, Callable[[Any], bool]]] = {
     "min_new_tokens": (int, "at least 0", lambda value: value >= 0),
     "temperature": (float, "at least 0", lambda value: 0 <= value < inf),
     "top_p": (float, "above 0 and at most 1", lambda value: 0 < value <= 1),
-    "top_k": (int, "at least 0", lambda value: value >= 0),
+    "top_k": (int, "from 0 to 2**31 - 1", lambda value: 0 <= value < 1 << 31),
     "min_p": (float, "between 0 and 1", lambda value: 0 <= value <= 1),
     "repetition_penalty": (float, "from 0.001 to 1000", lambda value: 0.001 <= value <= 1000),
     "seed": (int, "from 0 to 2**32 - 2", lambda value: 0 <= value < (1 << 32) - 1),
@@ -43,7 +43,7 @@ class GenerationOptions:
         max_new_tokens: Maximum number of tokens in the answer.
         temperature: 0 always chooses the most probable token. Temperatures below 1e-6 count as 0.
         top_p: Above 0 and at most 1; 1 keeps all tokens.
-        top_k: At least 0; 0 keeps all tokens.
+        top_k: From 0 to 2**31 - 1; 0 keeps all tokens.
         min_p: From 0 to 1; 0 keeps all tokens.
         repetition_penalty: Positive logits are divided by this number, and negative logits are multiplied by this number; 1
             changes nothing. From 0.001 to 1000.

@@ -1,5 +1,7 @@
 """Rows for tokens in models in memory: fitted to another tokenizer, and trained at a rate of their own."""
 
+from types import SimpleNamespace
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="language models need PyTorch: pip install torch accelerate")
@@ -23,11 +25,13 @@ from hf_sgpe.learning.adaptation import PARTS  # noqa: E402
 from trainers import TokenizerTrainer, TrainingConfig  # noqa: E402
 from trainers.language_models.language_model import small_llama  # noqa: E402
 from trainers.language_models.scoring import bits_per_byte  # noqa: E402
+from trainers.model_rows.embedding_rows import RowMap  # noqa: E402
 from trainers.model_rows.token_tables import (  # noqa: E402
     embedding_rows,
     extended_ids,
     fit_embeddings,
     fitting_rows,
+    moved_ids,
     parameter_groups,
 )
 
@@ -233,3 +237,14 @@ def test_parts_that_cannot_be_trained_are_named(extended):
         parameter_groups(model, "heads", [1], learning_rate=1.0)
     with pytest.raises(SGPEError, match="there are no new rows to train"):
         parameter_groups(model, "new-rows", [], learning_rate=1.0)
+
+
+@pytest.mark.parametrize("id", [0, 1])
+def test_a_trimmed_tokenizer_without_roles_leaves_the_models_own_tokens(id):
+    # The old ids 5 and 6 become 0 and 1. No token of the new tokenizer is bos, eos or pad.
+    row_map = RowMap(rows=2, known=range(7), kept={0: 5, 1: 6}, pieces={})
+    without_roles = SimpleNamespace(
+        init_kwargs={"sgpe": {"trimmed": True}}, bos_token_id=None, eos_token_id=None, pad_token_id=None
+    )
+    config = {"bos_token_id": 5 + id, "eos_token_id": [5, 6], "pad_token_id": None, "hidden_size": 5}
+    assert moved_ids(config, row_map, without_roles) == {"bos_token_id": id, "eos_token_id": [0, 1]}

@@ -17,7 +17,7 @@ from hf_sgpe.generation import GenerationOptions
         ({"temperature": "hot"}, "temperature must be a number of at least 0, not 'hot'"),
         ({"top_p": 0}, "top_p must be a number above 0 and at most 1, not 0"),
         ({"top_p": 1.1}, "top_p"),
-        ({"top_k": -1}, "top_k must be a whole number of at least 0"),
+        ({"top_k": -1}, "top_k must be a whole number from 0 to 2\\*\\*31"),
         ({"min_p": 1.1}, "min_p must be a number between 0 and 1"),
         ({"repetition_penalty": 0}, "repetition_penalty must be a number from 0.001 to 1000"),
         ({"seed": -1}, "seed must be a whole number from 0"),
