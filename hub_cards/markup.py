@@ -19,6 +19,9 @@ from hf_sgpe.evaluation.languages import letters_of
 from hf_sgpe.package import __version__
 from hf_sgpe.splitting.scripts.script_registry import every_script
 
+# Line breaks, other control characters, and characters that change the direction of the text after them.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
+
 as_json = partial(json.dumps, ensure_ascii=False)
 
 COLOURS = {
@@ -85,11 +88,13 @@ def listed(names: Iterable[str]) -> str:
 
 
 def code(text: str) -> str:
-    """Return text as Markdown code, between as many backticks as needed.
+    r"""Return text as Markdown code, between as many backticks as needed. Line breaks and control characters, which would
+    end the code, are replaced by spaces.
 
-    >>> code("a"), code("`a")
-    ('`a`', '`` `a ``')
+    >>> code("a"), code("`a"), code("a\r\n<i>")
+    ('`a`', '`` `a ``', '`a <i>`')
     """
+    text = _CONTROL.sub(" ", text)
     ticks = "`" * (1 + _longest_run(text))
     return f"{ticks} {text} {ticks}" if len(ticks) > 1 else f"`{text}`"
 
@@ -110,10 +115,10 @@ def _longest_run(text: str) -> int:
 
 
 def _cell(text: str) -> str:
-    """Return text for a cell of a Markdown table, with line breaks replaced by spaces. Escape vertical bars, which would end
-    the cell even inside code.
+    """Return text for a cell of a Markdown table, with line breaks and control characters replaced by spaces. Escape
+    vertical bars, which would end the cell even inside code.
     """
-    return text.replace("|", "\\|").replace("\n", " ")
+    return _CONTROL.sub(" ", text).replace("|", "\\|")
 
 
 def _plain(text: str) -> str:

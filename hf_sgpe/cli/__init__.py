@@ -17,6 +17,7 @@ from hf_sgpe.cli.application import Command, app
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.terminal.command import exit_code
 from hf_sgpe.terminal.options import with_options
+from hf_sgpe.terminal.printing import visible
 
 # isort: off
 # Each module adds its commands; --help lists them in this order.
@@ -63,8 +64,15 @@ def main(application: typer.Typer = app) -> None:
     sys.exit(exit_code(lambda: _run(application)))
 
 
+class _Visible(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(super().format(record))
+
+
 def _run(application: typer.Typer) -> int:
-    logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Visible("%(levelname)s: %(message)s"))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
     logging.addLevelName(logging.WARNING, "warning")
     logging.addLevelName(logging.INFO, "info")
     try:

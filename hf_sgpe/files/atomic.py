@@ -21,13 +21,22 @@ if TYPE_CHECKING:
 
 _SUFFIX = ".hf_sgpe"
 
+INCOMPLETE = f".incomplete{_SUFFIX}"
+"""Name of the file that marks a folder in which only some files are replaced yet. `hf_sgpe.formats.loading` refuses
+such a folder.
+"""
+
+_KEYS = ("config.json", "tokenizer.json")
+"""Files without which no program loads a model or a tokenizer. They are removed first and moved last."""
+
 
 @contextmanager
 def atomic_directory(directory: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary folder. If the block succeeds, all files in this folder are moved into ``directory``. If it fails,
     they are removed.
 
-    ``directory`` is created if it does not exist. Other files in ``directory`` stay.
+    ``directory`` is created if it does not exist. Other files in ``directory`` stay. If the process is killed while it
+    replaces several files, no program loads the folder until the files are written again.
 
     Raises:
         NotADirectoryError: ``directory`` is a file.
@@ -51,9 +60,22 @@ def atomic_directory(directory: str | os.PathLike[str]) -> Iterator[Path]:
                     destination.mkdir(exist_ok=True)
                 elif destination.is_dir():
                     raise IsADirectoryError(f"{destination} is a folder, but must be a file")
-            for path, destination in moves:
-                if path.is_file():
-                    path.replace(destination)
+            _move([(path, destination) for path, destination in moves if path.is_file()], target)
+
+
+def _move(moves: list[tuple[Path, Path]], target: Path) -> None:
+    """Move files into a folder. If existing files are replaced, mark the folder as incomplete in the meantime."""
+    mark = target / INCOMPLETE
+    is_marked = len(moves) > 1 and any(destination.exists() for _, destination in moves)
+    if is_marked:
+        mark.touch()
+        for path, destination in moves:
+            if path.name in _KEYS:
+                destination.unlink(missing_ok=True)
+    for path, destination in sorted(moves, key=lambda move: move[0].name in _KEYS):
+        path.replace(destination)
+    if is_marked or (mark.exists() and any(path.name in _KEYS for path, _ in moves)):
+        mark.unlink(missing_ok=True)
 
 
 @contextmanager

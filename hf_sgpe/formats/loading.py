@@ -11,6 +11,7 @@ from hf_sgpe import kernels
 from hf_sgpe.corpora.text_files import kind_of
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files import hub
+from hf_sgpe.files.atomic import INCOMPLETE
 from hf_sgpe.files.folder_contents import export_line, vocabulary_file, why_no_tokenizer
 from hf_sgpe.files.json_files import optional_json
 from hf_sgpe.files.unreadable import read_data
@@ -71,6 +72,10 @@ def find(
         raise SGPEError("the name of the tokenizer is empty: give a folder, a tokenizer.json or a Hub repository")
     if path.is_dir():
         names = [file.name for file in (path / subfolder).glob("*")]
+        if INCOMPLETE in names:
+            raise SGPEError(
+                f"{path / subfolder}: an interrupted command has replaced only some of its files: run that command again"
+            )
         name = vocabulary_file(names)
         if name is None:
             reason = why_no_tokenizer(names, str(path / subfolder))

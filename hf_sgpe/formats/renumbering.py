@@ -50,7 +50,7 @@ def moved_field(name: str, value: Any, ids: Mapping[int, int]) -> Any:
     if not isinstance(value, list):
         return value
     if name.endswith(_ID):
-        return [ids[id] for id in value if id in ids] or None
+        return [ids[id] for id in value if isinstance(id, int) and id in ids] or None
     if name in _WORDS:
         return _moved_words(value, ids)
     if name == "forced_decoder_ids":  # pairs of a position and an id, which may be None

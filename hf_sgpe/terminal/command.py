@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import IO, NoReturn
 
 from hf_sgpe.errors import SGPEError, not_installed
+from hf_sgpe.terminal.printing import visible
 from hf_sgpe.terminal.progress import quiet_libraries
 
 
@@ -81,10 +82,10 @@ def open_standard_streams() -> None:
 
 
 def one_line(error: Exception) -> str:
-    """Return the message of an error as one line, without error numbers."""
+    """Return the message of an error as one line, without error numbers and control characters."""
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename or 'writing failed'}: {error.strerror}"
-    return " ".join(str(error).split())
+        return visible(f"{error.filename or 'writing failed'}: {error.strerror}")
+    return visible(" ".join(str(error).split()))
 
 
 def _flush(stream: IO[str] | None) -> None:

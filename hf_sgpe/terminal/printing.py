@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hf_sgpe.terminal.progress import is_quiet
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def visible(text: str) -> str:
+    r"""Return text whose control characters are written as in JSON, because a file's name or a token could otherwise change
+    the terminal. Line ends and tabs stay.
+
+    >>> visible("a\x1b[31m \u202eb")
+    'a\\u001b[31m \\u202eb'
+    """
+    return _CONTROL.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+
 
 def print_json(value: Any) -> None:
     """Print a value as indented JSON."""
-    print(json.dumps(value, ensure_ascii=False, indent=2))
+    print(visible(json.dumps(value, ensure_ascii=False, indent=2)))
 
 
 def report(sentence: str, facts: Mapping[str, Any], as_json: bool, *, is_asked_for: bool = False) -> None:
@@ -28,14 +41,14 @@ def report(sentence: str, facts: Mapping[str, Any], as_json: bool, *, is_asked_f
     if as_json:
         print_json(facts)
     elif is_asked_for or not is_quiet():
-        print(sentence)
+        print(visible(sentence))
 
 
 def print_facts(facts: Sequence[tuple[str, Any]]) -> None:
     """Print names and values in two columns. Values that are not strings are written as JSON."""
     width = max(len(name) for name, _ in facts)
     for name, value in facts:
-        print(f"{name:{width}}  {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
+        print(f"{name:{width}}  {visible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))}")
 
 
 def print_table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, texts: int | None = None) -> None:
@@ -54,7 +67,7 @@ def print_table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, texts: 
     for place, title in enumerate(titles):
         table.add_column(title, justify="left" if texts is None or place < texts else "right")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(visible, row))
     # Lines in a pipe are not wrapped.
     console = Console(width=None if sys.stdout.isatty() else 1000, highlight=False, markup=False)
     with console.capture() as captured:  # rich would end the process if the pipe closed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -55,12 +56,12 @@ class Facts:
     @property
     def training(self) -> dict[str, Any]:
         """The configuration of the tokenizer's training. It is empty if this package did not train the tokenizer."""
-        return dict(self.tokenizer.metadata.get("training", {}))
+        return _with_known_scripts(self.tokenizer.metadata.get("training", {}))
 
     @property
     def extensions(self) -> list[dict[str, Any]]:
         """The extensions of the tokenizer, oldest first."""
-        return list(self.tokenizer.metadata.get("extensions", ()))
+        return [_with_known_scripts(one) for one in self.tokenizer.metadata.get("extensions", ())]
 
     @property
     def trimmings(self) -> list[dict[str, Any]]:
@@ -113,7 +114,8 @@ class Facts:
     @property
     def word_counts(self) -> str:
         """The hash of the word counts that the tokenizer was trained on; empty if unknown."""
-        return str(self.tokenizer.metadata.get("word_counts", ""))
+        digest = str(self.tokenizer.metadata.get("word_counts", ""))
+        return digest if re.fullmatch("[0-9a-f]{64}", digest) else ""
 
     def table(self) -> list[tuple[str, str]]:
         """Return the facts about the tokenizer as pairs of name and value."""
@@ -290,6 +292,13 @@ class Facts:
                 "The model of the old tokenizer has no rows for the new tokens: add them with `hf-sgpe transplant`, then "
                 "fine-tune the model."
             )
+
+
+def _with_known_scripts(note: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a note of the tokenizer without names of scripts that this package does not know. Anybody can edit a note."""
+    return (
+        {**note, "scripts": [name for name in note["scripts"] if name in every_script()]} if "scripts" in note else {**note}
+    )
 
 
 def _normalization(normalization: str) -> str:

@@ -120,7 +120,8 @@ def write_card(
         The files written, as paths below ``folder``.
 
     Raises:
-        SGPEError: a README.md in the folder would be lost (see ``replace``), or the licence or a language is not valid.
+        SGPEError: a README.md in the folder would be lost (see ``replace``), the licence or a language is not valid, or the
+            tokenizer's note about its training is damaged.
     """
     check_card(folder, tokenizer, measured=evaluations is not None, replace=replace)
     check_metadata(license, languages)
@@ -138,8 +139,13 @@ def write_card(
     )
     pictures = draw(evaluations) if evaluations else {}
     files = {f"pictures/{name}.svg": picture.svg() for name, picture in pictures.items()}
-    files[CARD_FILE] = card.readme(pictures)
-    files[PAGE_FILE] = card.page(pictures)
+    try:
+        files[CARD_FILE] = card.readme(pictures)
+        files[PAGE_FILE] = card.page(pictures)
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        if isinstance(error, SGPEError) or not tokenizer.metadata:
+            raise
+        raise SGPEError(f"the tokenizer's note about its training is damaged ({error}): remove the entry 'sgpe'") from error
     with atomic_directory(folder) as temporary:
         for path, text in files.items():
             (temporary / path).parent.mkdir(exist_ok=True)

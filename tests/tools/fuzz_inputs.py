@@ -86,8 +86,8 @@ _NASTY: list[Any] = [
 _FRAGMENTS = """
     {{ messages[0].content }}¦{% for m in messages %}¦{% endfor %}¦{{ m.role }}¦{% if ¦{% endif %}¦a¦{% set x = ¦ %}¦{{ ¦ }}¦
     messages¦x¦ ~ ¦ + ¦ * ¦ ** ¦99999¦'ab'¦[x, x]¦{'a': x}¦range(99999)¦|list¦|tojson¦|join(x)¦|replace('a', x)¦|length
-    |upper¦|indent(99999)¦|batch(9)¦.split()¦.format(x)¦namespace(x=1)¦{% macro f(a) %}¦{% endmacro %}¦f(f(x))¦[1:]¦ == 
-     in ¦%
+    |upper¦|indent(99999)¦|batch(9)¦.split()¦.format(x)¦namespace(x=1)¦{% macro f(a) %}¦{% endmacro %}¦f(f(x))¦[1:]¦==
+    in ¦%
 """.replace("\n", "¦").split("¦")
 
 

@@ -24,6 +24,16 @@ def test_of_many_added_tokens_the_first_are_shown(tmp_path):
     assert [*json.loads(hf_sgpe("info", tmp_path, "--json").stdout)["special tokens"]] == names
 
 
+def test_control_characters_are_shown_and_not_sent_to_the_terminal(tmp_path):
+    name = "<|\x1b]0;title\x07\u202e|>"
+    BPETokenizer.train_from_iterator(["low lower"], 300, pattern="gpt2", special_tokens=[name]).save(tmp_path)
+    text, as_json = (hf_sgpe("info", tmp_path, *more).stdout for more in ([], ["--json"]))
+    assert not set("\x1b\x07\u202e") & set(text + as_json)
+    assert r"\u001b]0;title\u0007\u202e" in text and name in json.loads(as_json)["special tokens"]
+    missing = hf_sgpe("info", "no\x1b[31m", code=2).stderr
+    assert "\x1b" not in missing and r"no\u001b[31m" in missing
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

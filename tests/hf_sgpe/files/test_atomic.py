@@ -2,9 +2,11 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from hf_sgpe import BPETokenizer, SGPEError
 from hf_sgpe.files.atomic import atomic_directory, atomic_file, check_directory, scratch_directory
 
 WRITERS = {"atomic_file": atomic_file, "atomic_directory": atomic_directory, "scratch_directory": scratch_directory}
@@ -122,3 +124,28 @@ def test_two_processes_are_never_alone_in_a_folder_at_once(tmp_path):
         subprocess.Popen([sys.executable, "-c", ALONE, tmp_path], stderr=subprocess.PIPE, text=True) for _ in range(4)
     ]
     assert [process.communicate()[1] for process in running] == [""] * 4
+
+
+def test_a_folder_whose_files_are_replaced_in_part_is_not_loaded(tmp_path, monkeypatch):
+    old, new = (
+        BPETokenizer({bytes([byte]): id for id, byte in enumerate(order)}, []) for order in (range(256), range(255, -1, -1))
+    )
+    old.save(tmp_path)
+    before = {file.name for file in tmp_path.iterdir()}
+    replace, moved = Path.replace, []
+
+    def dies(path, target):
+        if len(moved) == 1:
+            raise KeyboardInterrupt
+        moved.append(replace(path, target))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", dies)
+        with pytest.raises(KeyboardInterrupt):
+            new.save(tmp_path)
+    assert not (tmp_path / "tokenizer.json").exists()  # for programs that know no mark
+    with pytest.raises(SGPEError, match="only some of its files: run that command again"):
+        BPETokenizer.from_pretrained(tmp_path)
+    new.save(tmp_path)
+    assert BPETokenizer.from_pretrained(tmp_path).vocab == new.vocab
+    assert {file.name for file in tmp_path.iterdir()} == before

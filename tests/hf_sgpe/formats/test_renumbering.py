@@ -60,3 +60,7 @@ def test_a_token_that_only_the_settings_have():
     assert moved_settings(settings, IDS) == {"added_tokens_decoder": {"2": {"content": "</s>"}}, "model_max_length": 8}
     with pytest.raises(SGPEError, match=r"has the added token '<x>' with the id 9, but tokenizer\.json has no"):
         moved_settings({"added_tokens_decoder": {"9": {"content": "<x>"}}}, IDS)
+
+
+def test_values_that_are_no_ids_are_dropped():
+    assert moved_config({"eos_token_id": [[], "a", 4, None]}, {4: 1}) == {"eos_token_id": [1]}

@@ -5,13 +5,14 @@ import io
 import json
 import re
 
+import pytest
 from huggingface_hub import ModelCard
 from support import corpora
 from support.cards import check_html, tables
 from support.small_tokenizers import with_parts
 from transformers import AutoTokenizer
 
-from hf_sgpe import BPETokenizer, SGPETokenizerFast, Splitting, TrainingConfig, WordCounts, train_from_counts
+from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast, Splitting, TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.evaluation.results import MEASURES
 from hf_sgpe.formats import tokenizer_json
 from hub_cards import compare, evaluate, write_card
@@ -183,6 +184,39 @@ def test_a_tokenizer_of_others_and_one_with_a_template(tmp_path):
     assert "````jinja\n{{ messages }}\n```\n````" in text
     for name in ("other", "sgpe"):
         check_html((tmp_path / name / "index.html").read_text(encoding="utf-8"))
+
+
+def test_a_tokenizer_cannot_write_into_its_card(tmp_path):
+    vocab = {bytes([byte]): byte for byte in range(256)}
+    forged = "a\r\n\r\n<img src=x>`\u202e"
+    note = {"base": forged, "scripts": [forged, "sinhala"], "new_tokens": 5}
+    sha = {"word_counts": forged}
+    tokenizer = BPETokenizer(vocab, [], special_tokens={forged: 256}, metadata={"extensions": [note], **sha})
+    write_card(tmp_path, tokenizer, name="user/name")
+    text = (tmp_path / "README.md").read_text(encoding="utf-8")
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "\r" not in text and "\u202e" not in text + page
+    assert [line for line in text.splitlines() if line.startswith("<img")] == []
+    assert re.sub("``.*?``", "", text).count("<img") == 0
+    assert "<img src=x>" not in page
+    assert "SHA-256" not in text
+    check_html(page)
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        {"training": {"recipe": "hybrid", "scripts": ["sinhala"], "letter_coverage": "x"}},
+        {"extensions": [{"new_tokens": "x"}]},
+        {"trimmed": [{}]},
+        {"trimmed": 5},
+    ],
+)
+def test_a_damaged_note_is_named(note, tmp_path):
+    tokenizer = BPETokenizer({bytes([byte]): byte for byte in range(256)}, [], metadata=note)
+    with pytest.raises(SGPEError, match="the tokenizer's note about its training is damaged"):
+        write_card(tmp_path, tokenizer)
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_a_tokenizer_by_the_trainer_of_the_document(tmp_path, sample):
