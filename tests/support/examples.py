@@ -1,4 +1,4 @@
-"""The number of examples of a property test: 25 by default, 200 with ``--hypothesis-profile ci``, 5,000 with ``nightly``."""
+"""The number of examples of a property test: 25 by default, 60 with ``--hypothesis-profile ci``, 5,000 with ``nightly``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import settings
 
 # The same examples each time, but for the long search: a change is not blamed for a fault that was there before.
 settings.register_profile("quick", max_examples=25, deadline=None, derandomize=True)
-settings.register_profile("ci", max_examples=200, deadline=None, derandomize=True)
+settings.register_profile("ci", max_examples=60, deadline=None, derandomize=True)
 settings.register_profile("nightly", max_examples=5000, deadline=None)
 
 
