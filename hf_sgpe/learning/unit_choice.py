@@ -137,6 +137,9 @@ def cover(counts: Mapping[str, int], coverage: float, min_frequency: int | None 
     given, return all keys with at least this count instead.
 
     The keys are sorted from the most frequent to the least frequent. Keys with the same count are in code point order.
+
+    >>> cover({"a": 1, "b": 2, "c": 3}, 0.5), cover({"a": 1, "b": 2, "c": 3}, 0, 2)
+    (['c'], ['c', 'b'])
     """
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     if min_frequency is not None:

@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 from support import sentencepiece_models as models
 from support.corpora import HELD_OUT, held_out
 from support.other_scripts import TEXT
@@ -187,6 +187,7 @@ TABLES = {
         "remove_extra_whitespaces": True,
         "add_dummy_prefix": False,
     },
+    "nmt_nfkc, spaces removed and a prefix": {"normalization_rule_name": "nmt_nfkc", "remove_extra_whitespaces": True},
 }
 CHANGED = st.text(st.sampled_from("e\u0301\u0323\u1025\u102e½①ﬁ\r\n \x01\u200bｶﾞ"), max_size=20)
 
@@ -199,6 +200,8 @@ def tabled(request, lines):
     return BPETokenizer.of(tokenizer_json.from_dict(content)), models.processor(data)
 
 
+@example(text="  ")
+@example(text="\x01")
 @given(text=texts | SPACES | CHANGED)
 def test_text_is_changed_as_by_a_table(tabled, text):
     tokenizer, own = tabled
