@@ -209,7 +209,7 @@ def _extend(given: Adaptation, base: TokenizerFolder, out: Path) -> str:
     if (target / "tokenizer.json").exists():
         return f"{target}: the extended tokenizer is already there"
     corpus = Corpus.of(given.corpus, text_field=given.text_field)
-    scripts = find_scripts(corpus, given.script, "hybrid", other_way=", or give text in a script to add")
+    scripts = find_scripts(corpus, given.script, "hybrid", for_extension=True)
     config = ExtensionConfig(new_tokens=parse_new_tokens(given.new_tokens), **scripts)
     config = choose_split(base.data, config, given.runs_in)
     extender = TokenizerExtender(config)

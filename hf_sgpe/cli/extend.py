@@ -89,7 +89,7 @@ def extend(given: ExtendOptions, settings: Given[ExtensionConfig], text: CorpusO
     warn_of_class(given.base, folder.data)
     corpus = text.read(given.counts, settings.pop("weights", ()))
     warn_of_zawgyi(corpus, *texts.values())
-    script_settings = find_scripts(corpus, given.script, "hybrid", other_way=", or give text in a script to add")
+    script_settings = find_scripts(corpus, given.script, "hybrid", for_extension=True)
     removed, instead = 0, ""
     replaced: list[str] = []
     if given.replace_script:

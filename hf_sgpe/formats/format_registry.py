@@ -174,6 +174,8 @@ def _read_gpt2(
     if pattern is None:
         raise SGPEError(f"{source}: the file has no split pattern: add --pattern NAME")
     vocab = Path(source.removesuffix("merges.txt") + "vocab.json")
+    if not vocab.exists():
+        raise SGPEError(f"{source}: the ids of its tokens are in {vocab.name}, which must be in the same folder")
     options: dict[str, Any] = {"special_tokens": special_tokens or {}, "ignore_merges": ignore_merges}
     return gpt2_files.read(vocab, Path(source), pattern=pattern, **options)
 

@@ -220,21 +220,19 @@ def find_recipe(
     return {"recipe": recipe, "pattern": first, **found}, choice
 
 
-def find_scripts(
-    corpus: Corpus, scripts: Iterable[str], recipe: str, *, other_way: str = ", or give --recipe bpe"
-) -> dict[str, Any]:
+def find_scripts(corpus: Corpus, scripts: Iterable[str], recipe: str, *, for_extension: bool = False) -> dict[str, Any]:
     """Return the scripts of a corpus as arguments for a configuration: a dict with the key ``scripts``. If the recipe needs
-    no scripts (``bpe``), the dict is empty.
+    no scripts (``bpe``) or there is no text, the dict is empty.
 
     If ``scripts`` is empty or contains ``auto``, scripts are looked up in the first file of word counts. If there is no such
     file, they are found at the beginning of the corpus.
 
     Args:
         scripts: Names of scripts. An item can also be several names separated by commas.
-        other_way: End of the error message. It says what else the user of the command can do.
+        for_extension: Whether an extension needs the scripts. Then an error is raised instead of returning an empty dict.
 
     Raises:
-        SGPEError: there is no text, or its beginning has no syllables or marked letters that could be kept whole.
+        SGPEError: the beginning of the corpus has no syllables or marked letters that could be kept whole.
     """
     given = [name for text in scripts for name in text.split(",")]
     named = [name for name in given if name.strip().casefold() != "auto"]
@@ -246,6 +244,8 @@ def find_scripts(
     if corpus.counts and recipe != "portable":
         # Counts without scripts have another recipe; the code that reads the counts reports this.
         counted = read_info(corpus.counts[0]).splitting.scripts
+        if for_extension and not counted:
+            raise SGPEError(f"{corpus.counts[0]}: the words were counted without scripts: name the scripts with --script")
         return {"scripts": (*counted, *named)} if counted else {}
 
     def beginning() -> Iterable[str]:
@@ -257,12 +257,14 @@ def find_scripts(
     shares = scripts_in(beginning())
     if not shares:
         if not any(map(str.strip, beginning())):
-            raise SGPEError(f"{source}: the corpus is empty: it has no words")
+            if for_extension:
+                raise SGPEError(f"{source}: no words to learn from")
+            return {}  # the trainer reports that there is no text
         seen = ", ".join(scripts_in(beginning(), any_script=True))
         raise SGPEError(
             f"{source} begins with text in {seen or 'no script'}, which has no "
             "syllables or marked letters that could be kept whole: if the corpus has other scripts, name them with "
-            f"--script{other_way}"
+            f"--script, or give {'text in a script to add' if for_extension else '--recipe bpe'}"
         )
     if somebody_watches():
         written = ", ".join(f"{name} ({share:.0%} of the letters)" for name, share in shares.items())

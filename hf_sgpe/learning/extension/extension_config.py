@@ -78,7 +78,7 @@ class ExtensionConfig:
     ('sinhala', 'devanagari')
     """
 
-    scripts: Sequence[str] = ()
+    scripts: Sequence[str]
     new_tokens: int | str = field(
         default=16_000,
         metadata=as_option(
@@ -156,7 +156,7 @@ class ExtensionConfig:
             raise SGPEError(f"scripts must be a list, not {self.scripts!r}")
         object.__setattr__(self, "scripts", resolve_scripts(self.scripts))
         if not self.scripts:
-            raise SGPEError("an extension needs a script: name at least one, as with --script sinhala")
+            raise SGPEError("an extension needs a script: give at least one")
         if everywhere := [name for name in self.scripts if not resolve_script(name).own_words]:
             raise SGPEError(
                 f"an extension must keep the ids of other text, but {everywhere[0]} occurs in all text: give another script"

@@ -34,6 +34,8 @@ def workplace(tmp_path, saved, sample):
     (tmp_path / "worn" / "tokenizer.json").write_bytes((saved / "tokenizer.json").read_bytes())
     (tmp_path / "worn" / "tokenizer_config.json").write_text('{"sgpe": {"training": 5}}')
     (tmp_path / "vocab.json").write_text('{"vocab": {}, "merges": []}', encoding="utf-8")
+    (tmp_path / "alone").mkdir()
+    (tmp_path / "alone" / "merges.txt").write_text("#version: 0.2\na b\n", encoding="utf-8")
     (tmp_path / "x.tiktoken").write_text("YQ== 0\nYQ== 1\n", encoding="utf-8")
     WordCounts({b"a": 1}, TrainingConfig(vocab_size=999).splitting).save(tmp_path / "kept")
     return tmp_path

@@ -49,7 +49,7 @@ def test_names_that_are_no_utf8_can_be_written(workplace):
     ("arguments", "message"),
     [
         ("count --out out", "nothing to count: name files of text, or use --dataset"),
-        ("count empty.txt --out out", "the corpus is empty: it has no words"),
+        ("count empty.txt --out out", "the corpus is empty: it has no words to count"),
         (
             "count good.txt --out out --min-count 1000000",
             "--min-count 1000000 leaves out every word: give a smaller --min-count",

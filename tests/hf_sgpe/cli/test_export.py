@@ -30,6 +30,10 @@ def test_export_to_tiktoken_and_back(tmp_path, saved, tokenizer):
         ("tok --special-token a=1", "--special-token is for tiktoken, gpt2, not for folder$"),
         ("tok --ignore-merges", "--ignore-merges is for gpt2, not for folder$"),
         ("merges.txt", r"merges\.txt: the file has no split pattern: add --pattern NAME"),
+        (
+            "alone/merges.txt --pattern gpt2",
+            r"alone/merges\.txt: the ids of its tokens are in vocab\.json",
+        ),
     ],
 )
 def test_bad_input_is_one_line(refuses, arguments, message):

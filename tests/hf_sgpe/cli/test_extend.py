@@ -6,7 +6,7 @@ import re
 import pytest
 from support.command import hf_sgpe
 
-from hf_sgpe import BPETokenizer
+from hf_sgpe import BPETokenizer, TrainingConfig, WordCounts
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +77,11 @@ def test_extend_and_compare_ids(tmp_path, sample):
             r"en\.txt begins with text in latin, which has no syllables or marked letters that could be kept whole: "
             "if the corpus has other scripts, name them with --script, or give text in a script to add$",
         ),
+        ("empty.txt", r"empty\.txt: no words to learn from"),
+        (
+            "--counts plain.parquet",
+            r"plain\.parquet: the words were counted without scripts: name",
+        ),
         ("en.txt --script si", "the text has no word in sinhala: name other scripts, or add text in these"),
         ("si.txt --out base", "--out base is the tokenizer to extend: name another folder"),
         ("si.txt --reuse-ids", r"base has no config\.json with the model's number of rows: leave out --reuse-ids"),
@@ -87,5 +92,6 @@ def test_extend_and_compare_ids(tmp_path, sample):
 )
 def test_bad_input_is_one_line(workplace, english, refuses, arguments, message):
     (workplace / "base").symlink_to(english)
+    WordCounts.from_texts(["a b"], TrainingConfig(vocab_size=300, recipe="bpe")).save(workplace / "plain.parquet")
     out = "" if "--out" in arguments else "--out new/out"
     refuses(f"extend base {arguments} {out}", message)

@@ -174,6 +174,7 @@ def test_a_language_at_the_same_size(bases, texts, tmp_path, name):
     [
         ("", "give the scripts to drop with --drop-script, the scripts to keep with --keep-script, or text with"),
         ("--unused-in empty.txt", "--unused-in empty.txt: there is no text"),
+        ("--drop-script cyrillic --eval empty.txt", "there is no text to compare"),
         ("--unused-in blank.txt", "--unused-in blank.txt: there is no text"),
         ("--unused-in nowhere.txt", "nowhere.txt"),
         ("--drop-script han --keep-script latin", "give the scripts to drop with --drop-script, or the scripts to keep"),
