@@ -8,7 +8,7 @@ predicted before the operation, because Python cannot interrupt it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from threading import local
 from typing import Any
@@ -29,7 +29,9 @@ _ITEM = 16
 
 _MOST_BITS = 1 << 14
 _WIDEST = 100_000
-_WIDTH = re.compile(r"\d{6,}")
+# The width of a field, in a format or in an argument.
+_WIDTH = re.compile(r"%[^a-zA-Z%]*\d{6}|\{[^{}]*\d{6}")
+_WIDTH_ELSEWHERE = re.compile(r"\*|\{[^{}]*:[^{}]*\{")
 
 
 class Budget(local):
@@ -117,8 +119,7 @@ class Budget(local):
         if operation == "sum" and any(isinstance(item, (list, tuple)) for item in given):
             raise SGPEError("joins lists with sum, whose time is quadratic: join them with +")
         if operation in ("format", "format_map", "%") and isinstance(value, str):
-            numbers = [item for one in given for item in (one if isinstance(one, tuple) else [one]) if isinstance(item, int)]
-            if _WIDTH.search(value) or ("*" in value and max(numbers, default=0) > _WIDEST):
+            if _WIDTH.search(value) or (_WIDTH_ELSEWHERE.search(value) and max(_numbers(given), default=0) > _WIDEST):
                 raise SGPEError("a number in a format is too large")
             _check((1 + value.count("{") + value.count("%")) * max(map(size_of, given), default=0))
 
@@ -164,6 +165,12 @@ def size_of(value: Any) -> int:
             waiting += item
         _check(size)
     return size
+
+
+def _numbers(values: Iterable[Any]) -> Iterator[int]:
+    for value in values:
+        inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, tuple) else [value]
+        yield from (item for item in inner if isinstance(item, int))
 
 
 def _check(size: float) -> None:

@@ -54,6 +54,8 @@ TOO_LARGE = {
     "width of a filter": "{{ '%0999999999d'|format(1) }}",
     "width of a method": "{{ '{:>999999999}'.format(1) }}",
     "width as an argument": "{{ '%*d' % (10**9, 1) }}",
+    "width as an argument of a method": "{{ '{0:{1}}'.format('a', 10**9) }}",
+    "width in a mapping": "{{ '{a:{b}}'.format_map({'a': 'a', 'b': 10**9}) }}",
     "replace": "{% set x = 'a'*100000 %}{{ x.replace('a', x) }}",
     "replace of nothing": "{% set x = 'a'*100000 %}{{ x|replace('', x) }}",
     "join": "{% set x = 'a'*100000 %}{{ range(99999)|join(x) }}",
@@ -82,6 +84,20 @@ def test_a_refused_template_leaves_the_budget_of_the_next_one():
         with pytest.raises(SGPEError):
             render(MESSAGES, ENDLESS["nested ranges"])
         assert render(MESSAGES, "{% for i in range(5000) %}{{ i % 10 }}{% endfor %}") == "0123456789" * 500
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ("{{ '%*d|%s|%%' % (4, 1, 5) }}", "   1|5|%"),
+        ("{{ 'since 20240101: {:,} {}'.format(1234567, 'a') }}", "since 20240101: 1,234,567 a"),
+        ("{{ '20240101 %s' % 20240101 }}", "20240101 20240101"),
+        ("{{ namespace(x=20240101).x }}{{ 20240101|default(5) }}", "2024010120240101"),
+        ("{{ 'a,b'.split(',')|join('; ') }}{{ 'a\nb'|indent(2) }}{{ [1, 2]|sum }}", "a; ba\n  b3"),
+    ],
+)
+def test_ordinary_operations_fit(template, text):
+    assert render(MESSAGES, template) == text
 
 
 def test_long_conversations_fit():
