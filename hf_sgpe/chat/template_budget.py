@@ -28,9 +28,9 @@ _ITEM = 16
 """Size of an item of a list or a dictionary."""
 
 _MOST_BITS = 1 << 14
-_WIDEST = 100_000
-# The width of a field, in a format or in an argument.
-_WIDTH = re.compile(r"%[^a-zA-Z%]*\d{6}|\{[^{}]*\d{6}")
+
+# The width or the precision of a field, in a format or in an argument.
+_WIDTH = re.compile(r"(?:%(?:\([^)]*\))?|:.?|\.)[-+ 0#<>=^]*(\d{1,20})")
 _WIDTH_ELSEWHERE = re.compile(r"\*|\{[^{}]*:[^{}]*\{")
 
 
@@ -118,10 +118,12 @@ class Budget(local):
             _check(64 * _length(value))
         if operation == "sum" and any(isinstance(item, (list, tuple)) for item in given):
             raise SGPEError("joins lists with sum, whose time is quadratic: join them with +")
+        if operation == "tojson":
+            _check(_sum(value, character=0) * max((_sum(item, item=0) for item in given), default=0))
         if operation in ("format", "format_map", "%") and isinstance(value, str):
-            if _WIDTH.search(value) or (_WIDTH_ELSEWHERE.search(value) and max(_numbers(given), default=0) > _WIDEST):
-                raise SGPEError("a number in a format is too large")
-            _check((1 + value.count("{") + value.count("%")) * max(map(size_of, given), default=0))
+            widths = [*map(int, _WIDTH.findall(value)), *(_numbers(given) if _WIDTH_ELSEWHERE.search(value) else ())]
+            fields = 1 + value.count("{") + value.count("%")
+            _check(fields * max([*map(size_of, given), *widths], default=0))
 
     def check_operator(self, operator: str, left: Any, right: Any) -> None:
         """Check the size of an operator's result before the operation.
@@ -148,29 +150,35 @@ def size_of(value: Any) -> int:
     Raises:
         SGPEError: the size is above `MOST_SIZE`.
     """
-    if isinstance(value, str):
-        _check(len(value))
-        return len(value)
+    return _sum(value)
+
+
+def _sum(value: Any, *, character: int = 1, item: int = _ITEM) -> int:
+    """Return the size of a value, with the given sizes of a character and of an item."""
     size, waiting = 0, [value]
     while waiting:
-        item = waiting.pop()
-        if isinstance(item, str):
-            size += len(item)
-        elif isinstance(item, Mapping):
-            size += _ITEM * len(item)
-            waiting += item.keys()
-            waiting += item.values()
-        elif isinstance(item, (list, tuple, set)):
-            size += _ITEM * len(item)
-            waiting += item
+        part = waiting.pop()
+        if isinstance(part, (str, bytes)):
+            size += character * len(part)
+        elif isinstance(part, (Mapping, list, tuple, set)):
+            size += item * len(part)
+            waiting += part
+            waiting += part.values() if isinstance(part, Mapping) else ()
         _check(size)
     return size
 
 
 def _numbers(values: Iterable[Any]) -> Iterator[int]:
-    for value in values:
-        inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, tuple) else [value]
-        yield from (item for item in inner if isinstance(item, int))
+    """Yield the whole numbers in values, nested values and digits in texts included."""
+    waiting = [*values]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, int):
+            yield part
+        elif isinstance(part, str) and part.isdecimal():
+            yield int(part[:20])
+        elif isinstance(part, (Mapping, list, tuple)):
+            waiting += part.values() if isinstance(part, Mapping) else part
 
 
 def _check(size: float) -> None:

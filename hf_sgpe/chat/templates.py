@@ -334,6 +334,8 @@ class _Environment(ImmutableSandboxedEnvironment):
         if isinstance(text, str):
             args = tuple(budget.listed(item) if isinstance(item, Iterator) else item for item in args)
             budget.check(function.__name__, text, args, kwargs)
+        elif isinstance(text, (bytes, int)) and not isinstance(text, bool):
+            raise SGPEError(f"calls a method of a number or of bytes, {function.__name__}: this is not possible")
         result = budget.sized(super().call(context, function, *args, **kwargs))
         if not isinstance(text, Written) or type(result) is Written:
             return result
