@@ -64,6 +64,15 @@ class Budget(local):
         self.spend(1 + _length(value) // 1024)
         return value
 
+    def charge(self, values: Iterable[Any]) -> None:
+        """Spend units of work for reading values. Values inside values are not counted.
+
+        Raises:
+            SGPEError: the template has done too much work.
+        """
+        sizes = (len(value) if isinstance(value, (str, bytes)) else _ITEM * _length(value) for value in values)
+        self.spend(sum(sizes) // _PER_UNIT)
+
     def sized(self, value: Any) -> Any:
         """Return ``value`` after spending units of work for its size.
 
@@ -115,7 +124,7 @@ class Budget(local):
         if operation in _BY_CHARACTER and isinstance(value, str):
             self.iterated(value)
         if operation in _QUADRATIC:
-            _check(64 * _length(value))
+            _check(1024 * _length(value))
         if operation == "sum" and any(isinstance(item, (list, tuple)) for item in given):
             raise SGPEError("joins lists with sum, whose time is quadratic: join them with +")
         if operation == "tojson":
@@ -187,7 +196,7 @@ def _check(size: float) -> None:
 
 
 def _length(value: Any) -> int:
-    return len(value) if isinstance(value, (str, list, tuple, Mapping)) else 0
+    return len(value) if isinstance(value, (str, bytes, list, tuple, range, Mapping)) else 0
 
 
 def _times(operation: str, value: Any, given: Sequence[Any]) -> int:
@@ -210,4 +219,4 @@ def _lines_and_tabs(value: Any) -> int:
 
 _QUADRATIC = ("urlize", "striptags", "wordwrap")
 _BY_CHARACTER = ("list", "sort", "batch", "slice", "sum", "unique", "groupby", "splitlines", "reverse", "join")
-_WITH_WIDTH = ("center", "ljust", "rjust", "zfill", "expandtabs", "indent", "batch", "slice", "tojson")
+_WITH_WIDTH = ("round", "center", "ljust", "rjust", "zfill", "expandtabs", "indent", "batch", "slice", "tojson")

@@ -336,6 +336,7 @@ class _Environment(ImmutableSandboxedEnvironment):
             budget.check(function.__name__, text, args, kwargs)
         elif isinstance(text, (bytes, int)) and not isinstance(text, bool):
             raise SGPEError(f"calls a method of a number or of bytes, {function.__name__}: this is not possible")
+        budget.charge((text, *args))
         result = budget.sized(super().call(context, function, *args, **kwargs))
         if not isinstance(text, Written) or type(result) is Written:
             return result
@@ -446,6 +447,7 @@ def _limited(name: str, filter: Callable[..., Any]) -> Callable[..., Any]:
         if isinstance(value, Iterator) and name not in _LAZY:
             value = budget.listed(value)
         budget.check(name, value, rest, kwargs)
+        budget.charge((value, *rest))
         return budget.sized(filter(*before, value, *rest, **kwargs))
 
     return limited

@@ -30,6 +30,9 @@ ENDLESS = {
     "test": LONG + "{{ range(99999)|map('string')|select('in', x)|list|length }}",
     "slices": LONG + "{% for i in range(99999) %}{% set y = x[1:] %}{% endfor %}",
     "filter in a loop": LONG + "{% for i in range(99999) %}{% set y = x|upper %}{% endfor %}",
+    "reading lists": "{% for i in range(99999) %}{% set y = range(99999)|sum %}{% endfor %}",
+    "reading texts": "{% set x = 'a '*4000000 %}{% for i in range(99999) %}{% set y = x|wordcount %}{% endfor %}",
+    "hashes": "{% set t = (1,)*500000 %}{% set d = {} %}{% for i in range(99999) %}{% set z = d.get(t) %}{% endfor %}",
     "random text": "{{ lipsum(n=10**9) }}",
 }
 TOO_LARGE = {
@@ -60,6 +63,8 @@ TOO_LARGE = {
     "many widths": "{{ ('%(a)99999d' * 15000) % {'a': 1} }}",
     "many widths of a method": "{{ ('{a:x^99999}' * 15000).format(a=1) }}",
     "precision": "{{ '%.99999999f' % 1 }}",
+    "rounding": "{{ 42.5|round(100000000, 'floor') }}",
+    "urlize": "{{ (('.' * 130000) ~ 'x.')|urlize|length }}",
     "bytes": "{{ 'a'.encode() * 2000000000 }}",
     "method of bytes": "{{ 'a'.encode().center(2000000000) }}",
     "method of a number": "{{ (1).to_bytes(2000000000, 'big') }}",
