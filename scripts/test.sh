@@ -84,7 +84,7 @@ packaging() { # wheels and source packages, installed in empty environments
 
 fuzz() { # damaged requests, tokenizer folders, chat templates, schemas and word counts
     test_environment
-    python tests/tools/fuzz_inputs.py --inputs 5000
+    python tests/tools/fuzz_inputs.py --inputs 20000
 }
 
 sanitizers() { # the kernels with random input, under address and undefined-behaviour sanitizers

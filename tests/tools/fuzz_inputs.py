@@ -126,17 +126,16 @@ class Requests:
     def __init__(self, stack: ExitStack) -> None:
         ends = [TOKENIZER.special_tokens["</s>"]]
         served = [served_by(Bigram(len(TOKENIZER), stop_ids=ends), style) for style in ("qwen", "coder")]
-        running = [stack.enter_context(serving(one)) for one in served]
-        connections = [HTTPConnection(one.host, one.port, timeout=60) for one in running]
-        self._connections = [stack.enter_context(closing(one)) for one in connections]
+        self._running = [stack.enter_context(serving(one)) for one in served]
 
     def __call__(self, source: random.Random) -> None:
         path, record = source.choice(_REQUESTS)
         body = json.dumps(damaged(source, record))
-        connection = source.choice(self._connections)
-        connection.request("POST", path, body, {"Content-Type": "application/json"})
-        answer = connection.getresponse()
-        content = answer.read()
+        running = source.choice(self._running)
+        with closing(HTTPConnection(running.host, running.port, timeout=60)) as connection:
+            connection.request("POST", path, body, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            content = answer.read()
         assert answer.status < 500, f"{path} {body}: status {answer.status}, {content[:200]!r}"
 
 
