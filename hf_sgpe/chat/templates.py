@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -508,6 +509,8 @@ def _to_json(
 
 
 def _now(form: str) -> str:
+    if len(form) > 200 or re.search(r"%[^a-zA-Z%]*\d{4}", form):
+        raise SGPEError("writes the date in a format that is too long")
     return datetime.now().strftime(form)
 
 

@@ -92,10 +92,12 @@ def create_app(
 
     async def read(request: Request) -> dict[str, Any]:
         try:
-            return read_json(await asyncio.wait_for(_body(request, most_in_body), body_seconds))
+            body = await asyncio.wait_for(_body(request, most_in_body), body_seconds)
         except asyncio.TimeoutError:
             message = f"the body did not arrive within {body_seconds:g} seconds"
             raise RequestError(message, status=408, headers=_CLOSE) from None
+        # A long body takes time; the thread leaves the event loop free for other requests.
+        return read_json(body) if len(body) < _SHORT else await asyncio.to_thread(read_json, body)
 
     async def read_for_model(
         request: Request, read_asked: Callable[[Mapping[str, Any], Served], Content]
@@ -133,13 +135,17 @@ def create_app(
     async def tokenize(request: Request) -> Response:
         (ids, with_spellings), model = await read_for_model(request, read_tokenize)
         generator = model.served.generator
-        spellings = generator.tokenizer.convert_ids_to_tokens(ids) if with_spellings else None
-        context = generator.engine.context_length
-        return _json({"count": len(ids), "max_model_len": context, "tokens": ids, "token_strs": spellings})
+
+        def written() -> Response:
+            spellings = generator.tokenizer.convert_ids_to_tokens(ids) if with_spellings else None
+            context = generator.engine.context_length
+            return _json({"count": len(ids), "max_model_len": context, "tokens": ids, "token_strs": spellings})
+
+        return await asyncio.to_thread(written)
 
     async def detokenize(request: Request) -> Response:
         text, _ = await read_for_model(request, read_detokenize)
-        return _json({"prompt": text})
+        return await asyncio.to_thread(_json, {"prompt": text})
 
     async def list_models(request: Request) -> Response:
         return _json({"object": "list", "data": [model.card for model in _models_of(request)]})
@@ -386,6 +392,9 @@ def _error_of(error: Exception) -> RequestError:
 # ---------------------------------------------------------------- responses
 
 _MOST_IN_HEADER = 1000
+_SHORT = 1 << 15
+"""Size, in bytes, below which a body is parsed in the event loop."""
+
 _CLOSE = {"Connection": "close"}
 """Headers of a response that is sent before the whole body of the request has been read."""
 

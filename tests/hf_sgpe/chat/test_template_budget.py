@@ -33,6 +33,7 @@ ENDLESS = {
     "reading lists": "{% for i in range(99999) %}{% set y = range(99999)|sum %}{% endfor %}",
     "reading texts": "{% set x = 'a '*4000000 %}{% for i in range(99999) %}{% set y = x|wordcount %}{% endfor %}",
     "hashes": "{% set t = (1,)*500000 %}{% set d = {} %}{% for i in range(99999) %}{% set z = d.get(t) %}{% endfor %}",
+    "lazy filters": "{% set x = [0]*500000 %}{% for i in range(99999) %}{% set y = x|select|first %}{% endfor %}",
     "random text": "{{ lipsum(n=10**9) }}",
 }
 TOO_LARGE = {
@@ -63,6 +64,8 @@ TOO_LARGE = {
     "many widths": "{{ ('%(a)99999d' * 15000) % {'a': 1} }}",
     "many widths of a method": "{{ ('{a:x^99999}' * 15000).format(a=1) }}",
     "precision": "{{ '%.99999999f' % 1 }}",
+    "date": "{{ strftime_now('%9999Y' * 200000)|length }}",
+    "date with a width": "{{ strftime_now('%99999Y')|length }}",
     "rounding": "{{ 42.5|round(100000000, 'floor') }}",
     "urlize": "{{ (('.' * 130000) ~ 'x.')|urlize|length }}",
     "bytes": "{{ 'a'.encode() * 2000000000 }}",
