@@ -18,6 +18,7 @@ from markupsafe import Markup
 from hf_sgpe.evaluation.languages import letters_of
 from hf_sgpe.package import __version__
 from hf_sgpe.splitting.scripts.script_registry import every_script
+from hf_sgpe.terminal.printing import visible
 
 # Line breaks, other control characters, and characters that change the direction of the text after them.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
@@ -55,7 +56,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"cell": _cell, "plain": _plain, "inline": _inline, "block": _block}
+    environment.filters |= {"cell": _cell, "plain": _plain, "inline": _inline, "block": _block, "visible": visible}
     environment.filters |= {"json": as_json, "json_in_script": _json_in_script}
     environment.globals |= {"version": __version__, "font_stack": font_stack, "colours": COLOURS}
     return environment
@@ -105,7 +106,10 @@ def _json_in_script(value: Any) -> Markup:
 
 
 def _block(text: str, language: str) -> str:
-    """Return text as a Markdown code block, with a fence that is longer than any run of backticks in the text."""
+    """Return text as a Markdown code block, with a fence that is longer than any run of backticks in the text. Control
+    characters are written as in strings of Jinja, Python and JSON.
+    """
+    text = visible(text)
     fence = max(3, 1 + _longest_run(text)) * "`"
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
 

@@ -154,7 +154,7 @@ def render(
         written = write(messages, source, special_tokens=special_tokens, variables=given)
         return _up_to_end(written) if continue_final_message else written
     except Exception as error:  # a template can raise anything
-        reason = str(error).replace("\n", " ")
+        reason = str(error).replace("\n", " ") or type(error).__name__
         raise SGPEError(f"chat template{f' {template}' if template in SPECIAL_TOKENS else ''}: {reason}") from None
 
 

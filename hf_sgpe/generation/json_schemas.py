@@ -28,9 +28,11 @@ class GrammarLimits:
         long_list: Number of strings from which an enumeration has its own limit, ``list_characters`` †.
         list_characters: Characters in the strings of such an enumeration †.
         references: Different targets of references in a schema. They can refer to one another in a row.
+        gbnf: Characters of a grammar in GBNF. Its conversion takes more than quadratic time.
         written: Characters of a grammar, also of one that is written for the tools of a request.
         seconds: Processor time for compiling a rule.
         memory: Memory for compiling a rule, in bytes.
+        trials: Rules that wait for their trial or are tried.
     """
 
     tools: int = 128
@@ -41,9 +43,11 @@ class GrammarLimits:
     long_list: int = 250
     list_characters: int = 15_000
     references: int = 256
+    gbnf: int = 16_000
     written: int = 1_000_000
     seconds: int = 3
     memory: int = 2 << 30
+    trials: int = 8
 
 
 LIMITS = GrammarLimits()

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from hf_sgpe.errors import optional
+from hf_sgpe.errors import SGPEError, optional
 from hf_sgpe.generation.json_schemas import LIMITS
 
 _STACK = 4 << 20
@@ -34,6 +34,10 @@ class Verdict(NamedTuple):
     left_out: tuple[str, ...] = ()
 
 
+class TrialsFullError(SGPEError):
+    """An error for a rule that arrives when too many rules wait for their trial."""
+
+
 class RuleTrial:
     """A process that compiles rules for a vocabulary. It starts with the first rule, and again after a crash.
 
@@ -46,10 +50,23 @@ class RuleTrial:
         self._vocabulary = (tokens, special_ids)
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
+        self._places = threading.BoundedSemaphore(LIMITS.trials)
         self._is_closed = False
 
     def __call__(self, source: str) -> Verdict:
-        """Compile a rule in llguidance's format within `LIMITS`, and return the result."""
+        """Compile a rule in llguidance's format within `LIMITS`, and return the result.
+
+        Raises:
+            TrialsFullError: too many rules wait for their trial.
+        """
+        if not self._places.acquire(blocking=False):
+            raise TrialsFullError(f"{LIMITS.trials} rules are already being compiled: try again later")
+        try:
+            return self._tried(source)
+        finally:
+            self._places.release()
+
+    def _tried(self, source: str) -> Verdict:
         with self._lock:
             if self._is_closed:
                 return Verdict("no more rules are compiled, because the model is closed")

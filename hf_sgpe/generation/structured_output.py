@@ -75,7 +75,10 @@ class Rule:
         Raises:
             SGPEError: the grammar is too long or cannot be read.
         """
-        check_length("characters of the grammar", len(text), LIMITS.written)
+        is_gbnf = "::=" in text
+        check_length(
+            f"characters of the grammar{' in GBNF' * is_gbnf}", len(text), LIMITS.gbnf if is_gbnf else LIMITS.written
+        )
         try:
             return cls(_library().grammar_from("grammar", text))
         except ValueError as error:
@@ -238,9 +241,10 @@ def _library() -> Any:
 
 
 def _in_one_line(message: str) -> str:
-    """Return a message of llguidance on one line. The lines that show the position of an error are left out, and options
-    that a request cannot set are replaced by what it can do.
-    """
+    """Return a message of llguidance on one line, without the lines that show the position of an error."""
     lines = [line.strip() for line in message.splitlines()]
     text = " ".join(line for line in lines if line.strip("^ |") and not line[:1].isdigit())
-    return text.replace("Enable 'coerce_one_of' option to approximate oneOf with anyOf", "Use anyOf instead")[:300]
+    return (
+        text.replace("Enable 'coerce_one_of' option to approximate oneOf with anyOf", "Use anyOf instead")[:300]
+        or "the rule cannot be read"
+    )

@@ -7,10 +7,11 @@ from __future__ import annotations
 from typing import Any
 
 from hf_sgpe.generation.json_schemas import check_schema
+from hf_sgpe.generation.rule_trial import TrialsFullError
 from hf_sgpe.generation.structured_output import Rule, embedded
 from hf_sgpe.generation.text_generator import TextGenerator
 from hf_sgpe.serving.messages import well_formed_json
-from hf_sgpe.serving.parameters import Parameters, RequestError, about, kind
+from hf_sgpe.serving.parameters import Parameters, RequestError, about, busy, kind
 from hf_sgpe.serving.tool_use import ToolUse
 
 
@@ -58,7 +59,10 @@ def read_rule(
     if rule is None:
         return None, ()
     with about(name):
-        left_out += generator.constrainer.check(rule)
+        try:
+            left_out += generator.constrainer.check(rule)
+        except TrialsFullError as error:
+            raise busy(error) from None
         generator.constrainer.watch(rule, generator.engine.stop_ids.union(stop_ids))
     return rule, tuple(left_out)
 

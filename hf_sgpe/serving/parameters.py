@@ -99,6 +99,12 @@ class Parameters:
         return (*used, *names)[0]
 
 
+def busy(error: SGPEError) -> RequestError:
+    """Return the error for a request that must be sent again later."""
+    code = "rate_limit_exceeded"
+    return RequestError(str(error), status=429, type="rate_limit_error", code=code, headers={"Retry-After": "1"})
+
+
 @contextmanager
 def about(name: str) -> Iterator[None]:
     """Convert an SGPEError raised in the ``with`` block into a RequestError about the parameter ``name``.

@@ -28,7 +28,7 @@ from hf_sgpe.serving.answers import DONE, ChatCompletion, Completion, event, to_
 from hf_sgpe.serving.embeddings import answer_embeddings, read_embeddings
 from hf_sgpe.serving.limits import THREADS
 from hf_sgpe.serving.monitoring import CLIENT_GONE, CONTENT_TYPE, Metrics, Monitor, Observed
-from hf_sgpe.serving.parameters import RequestError, about
+from hf_sgpe.serving.parameters import RequestError, about, busy
 from hf_sgpe.serving.request_queue import Line, LineClosedError, LineFullError, Ticket
 from hf_sgpe.serving.requests import (
     Asked,
@@ -376,8 +376,7 @@ def _about_rule(asked: Asked) -> dict[str, str]:
 def _error_of(error: Exception) -> RequestError:
     """Convert a failure while a request is answered to the error that the server sends to the client."""
     if isinstance(error, LineFullError):
-        code = "rate_limit_exceeded"
-        return RequestError(str(error), status=429, type="rate_limit_error", code=code, headers={"Retry-After": "1"})
+        return busy(error)
     if isinstance(error, LineClosedError):
         return RequestError(str(error), status=503, type="server_error", code="shutting_down")
     if isinstance(error, RuleError):

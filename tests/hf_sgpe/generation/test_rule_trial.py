@@ -2,10 +2,11 @@
 
 import json
 import threading
+import time
 
 import pytest
 
-from hf_sgpe.generation.rule_trial import RuleTrial
+from hf_sgpe.generation.rule_trial import RuleTrial, TrialsFullError
 
 pytest.importorskip("llguidance", reason="structured output needs: pip install llguidance")
 
@@ -51,6 +52,27 @@ def test_constraints_that_are_not_applied_are_reported(trial):
     schema = {"type": "string", "format": "path", "x-guidance": {"lenient": True}}
     assert trial(of_schema(schema)) == ("", ("Unknown format: path",))
     assert "unclosed" in trial(of_schema({"type": "string", "pattern": "("})).problem
+
+
+def test_few_rules_wait_for_their_trial():
+    trial = RuleTrial(BYTES, [256])
+    refused = []
+
+    def check(number):
+        try:
+            trial(of_schema({"enum": [*range(100_000), number]}))
+        except TrialsFullError as error:
+            refused.append(str(error))
+
+    threads = [threading.Thread(target=check, args=(number,)) for number in range(12)]
+    for thread in threads:
+        thread.start()
+    while len(refused) < 4:  # eight wait, and the others do not
+        time.sleep(0.01)
+    trial.close()
+    for thread in threads:
+        thread.join()
+    assert set(refused) == {"8 rules are already being compiled: try again later"}
 
 
 def test_closing_ends_a_trial_that_runs():

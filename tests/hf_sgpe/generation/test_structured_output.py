@@ -147,6 +147,8 @@ def test_a_text_that_normalization_changes_can_be_required():
         (lambda: Rule.json_schema({"type": "string", "pattern": "^(a$"}), "unclosed group"),
         (lambda: Rule.json_schema({"allOf": [{"type": "string"}, {"type": "integer"}]}), "Unsatisfiable schema"),
         (lambda: Rule.regex("(a"), "unclosed group"),
+        (lambda: Rule.grammar("root ::= " + '"a" | ' * 4000 + '"b"'), "characters of the grammar in GBNF: at most 16,000"),
+        (lambda: Rule.grammar("start: " + "(" * 200 + '"a"' + ")" * 200), r"\S"),
         (lambda: Rule.grammar("start: other"), "unknown name"),
     ],
 )

@@ -192,10 +192,11 @@ def test_a_tokenizer_cannot_write_into_its_card(tmp_path):
     note = {"base": forged, "scripts": [forged, "sinhala"], "new_tokens": 5}
     sha = {"word_counts": forged}
     tokenizer = BPETokenizer(vocab, [], special_tokens={forged: 256}, metadata={"extensions": [note], **sha})
+    tokenizer = with_parts(tokenizer, chat_template="\x1b]0;x\x07 {{ messages[0].content }} \x9b\u202e")
     write_card(tmp_path, tokenizer, name="user/name")
     text = (tmp_path / "README.md").read_text(encoding="utf-8")
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert "\r" not in text and "\u202e" not in text + page
+    assert not set("\r\x1b\x07\x9b\u202e") & set(text + page)
     assert [line for line in text.splitlines() if line.startswith("<img")] == []
     assert re.sub("``.*?``", "", text).count("<img") == 0
     assert "<img src=x>" not in page
