@@ -82,7 +82,7 @@ class Rule:
         try:
             return cls(_library().grammar_from("grammar", text))
         except ValueError as error:
-            raise SGPEError(_in_one_line(str(error))) from None
+            raise SGPEError(_in_one_line(str(error)) or _UNREADABLE) from None
 
 
 class RuleError(SGPEError):
@@ -139,7 +139,7 @@ class Constrainer:
         """
         problem, left_out = self._try(rule.source)
         if problem:
-            raise SGPEError(_in_one_line(problem))
+            raise SGPEError(_in_one_line(problem) or _UNREADABLE)
         return left_out
 
     def close(self) -> None:
@@ -236,6 +236,9 @@ class _Vocabulary(PlainVocabulary):
         return ids if is_same else super().__call__(text)  # normalization changes some texts
 
 
+_UNREADABLE = "the rule cannot be read"
+
+
 def _library() -> Any:
     return optional("llguidance", "structured output needs llguidance", extra="structured")
 
@@ -244,7 +247,4 @@ def _in_one_line(message: str) -> str:
     """Return a message of llguidance on one line, without the lines that show the position of an error."""
     lines = [line.strip() for line in message.splitlines()]
     text = " ".join(line for line in lines if line.strip("^ |") and not line[:1].isdigit())
-    return (
-        text.replace("Enable 'coerce_one_of' option to approximate oneOf with anyOf", "Use anyOf instead")[:300]
-        or "the rule cannot be read"
-    )
+    return text[:300]
