@@ -41,5 +41,5 @@ def checked_weights(weights: Mapping[str, float]) -> dict[str, float]:
         try:
             exact_weight(weight)
         except SGPEError as error:
-            raise SGPEError(f"the weight of {name!r}: {error}") from None
+            raise SGPEError(f"weights[{name!r}]: {error}") from None
     return dict(weights)
