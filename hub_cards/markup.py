@@ -18,10 +18,9 @@ from markupsafe import Markup
 from hf_sgpe.evaluation.languages import letters_of
 from hf_sgpe.package import __version__
 from hf_sgpe.splitting.scripts.script_registry import every_script
-from hf_sgpe.terminal.printing import visible
+from hf_sgpe.terminal.printing import CONTROL, visible
 
-# Line breaks, other control characters, and characters that change the direction of the text after them.
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
+_CONTROL = re.compile(rf"(?:{CONTROL.pattern}|[\t\n])+")
 
 as_json = partial(json.dumps, ensure_ascii=False)
 

@@ -38,7 +38,7 @@ class Budget(local):
     """The work that the template of the current thread may still do."""
 
     def __init__(self) -> None:
-        self.left = MOST_WORK
+        self.begin()
 
     def begin(self) -> None:
         """Begin a new conversation."""
@@ -128,7 +128,7 @@ class Budget(local):
         if operation == "sum" and any(isinstance(item, (list, tuple)) for item in given):
             raise SGPEError("joins lists with sum, whose time is quadratic: join them with +")
         if operation == "tojson":
-            _check(_sum(value, character=0) * max((_sum(item, item=0) for item in given), default=0))
+            _check(size_of(value, character=0) * max((size_of(item, item=0) for item in given), default=0))
         if operation in ("format", "format_map", "%") and isinstance(value, str):
             widths = [*map(int, _WIDTH.findall(value)), *(_numbers(given) if _WIDTH_ELSEWHERE.search(value) else ())]
             fields = 1 + value.count("{") + value.count("%")
@@ -153,17 +153,12 @@ class Budget(local):
             _check(size_of(left) + size_of(right))
 
 
-def size_of(value: Any) -> int:
-    """Return the number of characters in a value, and `_ITEM` for each of its items, nested values included.
+def size_of(value: Any, *, character: int = 1, item: int = _ITEM) -> int:
+    """Return the size of a value, nested values included, with the given sizes of a character and of an item.
 
     Raises:
         SGPEError: the size is above `MOST_SIZE`.
     """
-    return _sum(value)
-
-
-def _sum(value: Any, *, character: int = 1, item: int = _ITEM) -> int:
-    """Return the size of a value, with the given sizes of a character and of an item."""
     size, waiting = 0, [value]
     while waiting:
         part = waiting.pop()

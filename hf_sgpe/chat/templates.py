@@ -259,16 +259,12 @@ class _Marking(NodeTransformer):
         node.iter = nodes.Filter(node.iter, _ITERATED, [], [], None, None)
         return node
 
-    def visit_Macro(self, node: nodes.Macro) -> nodes.Node:
-        return self._spending(node)
-
-    def visit_CallBlock(self, node: nodes.CallBlock) -> nodes.Node:
-        return self._spending(node)
-
     def _spending(self, node: Any) -> nodes.Node:
         self.generic_visit(node)
         node.body.insert(0, nodes.Output([nodes.MarkSafe(nodes.EnvironmentAttribute("budget.spend()"))]))
         return node  # type: ignore[no-any-return]
+
+    visit_Macro = visit_CallBlock = _spending
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Node:
         self.generic_visit(node)
@@ -281,12 +277,6 @@ class _Marking(NodeTransformer):
         self.generic_visit(node)
         return nodes.Filter(node, _SIZED, [], [], None, None) if isinstance(node.arg, nodes.Slice) else node
 
-    def visit_List(self, node: nodes.List) -> nodes.Node:
-        return self._container(node)
-
-    def visit_Dict(self, node: nodes.Dict) -> nodes.Node:
-        return self._container(node)
-
     def visit_Tuple(self, node: nodes.Tuple) -> nodes.Node:
         return self._container(node) if node.ctx == "load" else node
 
@@ -294,6 +284,8 @@ class _Marking(NodeTransformer):
         is_constant = all(isinstance(inner, nodes.Const) for inner in node.iter_child_nodes())
         self.generic_visit(node)
         return node if is_constant else nodes.Filter(node, _SIZED, [], [], None, None)
+
+    visit_List = visit_Dict = _container
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
         self.generic_visit(node)
@@ -320,7 +312,7 @@ class _Environment(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset(("+", "*", "**", "%"))
 
     def __init__(self) -> None:
-        super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols], finalize=_finalized)
+        super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols], finalize=_string)
         del self.globals["lipsum"]  # it writes random text of any length
         self.filters = {name: _following(filter) for name, filter in self.filters.items()}
         self.filters.update(join=_join, string=_string, tojson=_to_json, pprint=_pprint, reverse=_reverse)
@@ -464,12 +456,8 @@ def _compared(test: Any) -> Callable[..., Any]:
     return compared
 
 
-def _finalized(value: object) -> str:
-    return value if isinstance(value, str) else text_of(budget.sized(value))
-
-
 def _string(value: object) -> str:
-    return value if isinstance(value, str) else text_of(value)
+    return value if isinstance(value, str) else text_of(budget.sized(value))
 
 
 def _reverse(value: Any) -> Any:

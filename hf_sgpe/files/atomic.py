@@ -66,15 +66,15 @@ def atomic_directory(directory: str | os.PathLike[str]) -> Iterator[Path]:
 def _move(moves: list[tuple[Path, Path]], target: Path) -> None:
     """Move files into a folder. If existing files are replaced, mark the folder as incomplete in the meantime."""
     mark = target / INCOMPLETE
-    is_marked = len(moves) > 1 and any(destination.exists() for _, destination in moves)
-    if is_marked:
+    was_incomplete = mark.exists()
+    if len(moves) > 1 and any(destination.exists() for _, destination in moves):
         mark.touch()
         for path, destination in moves:
             if path.name in _KEYS:
                 destination.unlink(missing_ok=True)
     for path, destination in sorted(moves, key=lambda move: move[0].name in _KEYS):
         path.replace(destination)
-    if is_marked or (mark.exists() and any(path.name in _KEYS for path, _ in moves)):
+    if not was_incomplete or any(path.name in _KEYS for path, _ in moves):
         mark.unlink(missing_ok=True)
 
 

@@ -52,7 +52,7 @@ class GrammarLimits:
 
 LIMITS = GrammarLimits()
 
-Path: TypeAlias = "tuple[Path, str | int] | None"
+Place: TypeAlias = "tuple[Place, str | int] | None"
 """The place of a value in a schema: the place of the value that contains it, and its key. None for the schema itself."""
 
 
@@ -107,7 +107,7 @@ class _Check:
         self._left_out: list[str] = []
 
     def run(self, schema: Any) -> list[str]:
-        waiting: list[tuple[Any, Path, int]] = [(schema, None, 1)]
+        waiting: list[tuple[Any, Place, int]] = [(schema, None, 1)]
         while waiting:
             item, path, depth = waiting.pop()
             if isinstance(item, bool) and path is not None:
@@ -119,7 +119,7 @@ class _Check:
             waiting += ((inner, place, depth + 1) for inner, place in _inner(item, path))
         return self._left_out
 
-    def _check_keywords(self, schema: Mapping[str, Any], path: Path) -> None:
+    def _check_keywords(self, schema: Mapping[str, Any], path: Place) -> None:
         for key, value in schema.items():
             holds, expected = _EXPECTED.get(key, (None, ""))
             if holds is not None and not holds(value):
@@ -136,7 +136,7 @@ class _Check:
         check_length("characters in names and listed values of the schema", self._characters, LIMITS.characters)
         check_length("different references in the schema", len(self._references), LIMITS.references)
 
-    def _add_values(self, values: list[Any], path: Path) -> None:
+    def _add_values(self, values: list[Any], path: Place) -> None:
         self._values += len(values)
         check_length("values in enumerations of the schema", self._values, LIMITS.values)
         lengths = [len(value) if isinstance(value, str) else len(json.dumps(value)) for value in values]
@@ -145,7 +145,7 @@ class _Check:
             check_length(f"{_shown((path, 'enum'))}: characters in its values", sum(lengths), LIMITS.list_characters)
 
 
-def _inner(schema: Mapping[str, Any], path: Path) -> Iterator[tuple[Any, Path]]:
+def _inner(schema: Mapping[str, Any], path: Place) -> Iterator[tuple[Any, Place]]:
     """Yield each schema directly inside a schema, and its place."""
     for key, value in schema.items():
         if key in _ONE and not (key == "items" and isinstance(value, list)):
@@ -182,7 +182,7 @@ def _rewritten(schema: Any, *, may_close: bool) -> Any:
     return result
 
 
-def _shown(path: Path) -> str:
+def _shown(path: Place) -> str:
     """Return the place of a value as text, such as ``properties.a.required``."""
     keys: list[str] = []
     while path is not None:

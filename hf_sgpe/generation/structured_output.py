@@ -7,6 +7,7 @@ even if a character is spread over several tokens.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -75,12 +76,12 @@ class Rule:
         Raises:
             SGPEError: the grammar is too long or cannot be read.
         """
-        is_gbnf = "::=" in text
-        check_length(
-            f"characters of the grammar{' in GBNF' * is_gbnf}", len(text), LIMITS.gbnf if is_gbnf else LIMITS.written
-        )
+        if _LARK.search(text):
+            check_length("characters of the grammar", len(text), LIMITS.written)
+            return cls(_library().LLMatcher.grammar_from_lark(text))
+        check_length("characters of the grammar in GBNF", len(text), LIMITS.gbnf)
         try:
-            return cls(_library().grammar_from("grammar", text))
+            return cls(_library().grammar_from("gbnf", text))
         except ValueError as error:
             raise SGPEError(_in_one_line(str(error)) or _UNREADABLE) from None
 
@@ -235,6 +236,9 @@ class _Vocabulary(PlainVocabulary):
         is_same = b"".join(self.tokens[id] for id in ids) == written
         return ids if is_same else super().__call__(text)  # normalization changes some texts
 
+
+# llguidance recognizes Lark in the same way, but its own regex takes quadratic time for empty lines.
+_LARK = re.compile(r"^[^\S\n]*(?:%llguidance\b|start\s*:)", re.MULTILINE)
 
 _UNREADABLE = "the rule cannot be read"
 

@@ -53,12 +53,12 @@ def read_rule(
             rule = Rule.grammar("\n".join(lines))
         elif schema is not None:
             rule = Rule.json_schema(schema)
-        # Grammars cannot express look-around, which is left out of these schemas.
-        schemas = [tool["function"].get("parameters") or {} for tool in tool_use.tools] if tool_use is not None else []
-        left_out = [part for one in (*schemas, schema or {}) for part in check_schema(one)]
     if rule is None:
         return None, ()
     with about(name):
+        # Grammars cannot express look-around, which is left out of these schemas.
+        schemas = [tool["function"].get("parameters") or {} for tool in tool_use.tools] if tool_use is not None else []
+        left_out = [part for one in (*schemas, schema or {}) for part in check_schema(one)]
         try:
             left_out += generator.constrainer.check(rule)
         except TrialsFullError as error:

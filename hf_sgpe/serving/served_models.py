@@ -94,18 +94,17 @@ class Models:
     @property
     def running(self) -> int:
         """The number of requests that are being answered."""
-        return sum(max(len(line) - line.waiting, 0) for line in self._lines())
+        return sum(max(len(model.line) - model.line.waiting, 0) for model in self._models())
 
     @property
     def waiting(self) -> int:
         """The number of requests that wait."""
-        return sum(line.waiting for line in self._lines())
+        return sum(model.line.waiting for model in self._models())
 
     def close(self) -> None:
         """End all requests with an error. To wait for the threads of the queues, call `join`."""
-        for line in self._lines():
-            line.close()
-        for model in self:
+        for model in self._models():
+            model.line.close()
             model.served.generator.end_trials()
 
     def join(self) -> None:
@@ -115,5 +114,5 @@ class Models:
         for _, thread in self._leaving:
             thread.join()
 
-    def _lines(self) -> list[Line]:
-        return [model.line for model in (*self, *(model for model, _ in self._leaving))]
+    def _models(self) -> list[Model]:
+        return [*self, *(model for model, _ in self._leaving)]

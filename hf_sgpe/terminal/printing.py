@@ -10,7 +10,8 @@ from typing import Any
 
 from hf_sgpe.terminal.progress import is_quiet
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+"""Control characters without line ends and tabs, and characters that change the direction of the text after them."""
 
 
 def visible(text: str) -> str:
@@ -20,7 +21,7 @@ def visible(text: str) -> str:
     >>> visible("a\x1b[31m \u202eb")
     'a\\u001b[31m \\u202eb'
     """
-    return _CONTROL.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+    return CONTROL.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
 def print_json(value: Any) -> None:

@@ -146,6 +146,14 @@ def test_a_folder_whose_files_are_replaced_in_part_is_not_loaded(tmp_path, monke
     assert not (tmp_path / "tokenizer.json").exists()  # for programs that know no mark
     with pytest.raises(SGPEError, match="only some of its files: run that command again"):
         BPETokenizer.from_pretrained(tmp_path)
+    for _ in range(2):  # other files do not complete the folder
+        with atomic_directory(tmp_path) as temporary:
+            for name in ("README.md", "index.html"):
+                (temporary / name).touch()
+    with pytest.raises(SGPEError, match="only some of its files"):
+        BPETokenizer.from_pretrained(tmp_path)
+    for name in ("README.md", "index.html"):
+        (tmp_path / name).unlink()
     new.save(tmp_path)
     assert BPETokenizer.from_pretrained(tmp_path).vocab == new.vocab
     assert {file.name for file in tmp_path.iterdir()} == before

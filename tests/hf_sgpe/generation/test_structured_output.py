@@ -159,6 +159,14 @@ def test_wrong_rules_are_one_line(make, problem):
     assert "\n" not in str(refusal.value)
 
 
+def test_lark_may_contain_the_sign_of_gbnf_and_empty_lines_take_no_time():
+    constrainer = Constrainer(BPETokenizer(BYTES, []), 256)
+    constrainer.check(Rule.one_of(["x" * 17_000 + " ::= b"]))
+    with pytest.raises(SGPEError, match="in GBNF"):
+        Rule.grammar("\n" * 900_000)
+    constrainer.close()
+
+
 def test_a_model_without_a_stop_token_or_a_needed_token_is_refused():
     constrainer = Constrainer(BPETokenizer(BYTES, []), 256)
     with pytest.raises(SGPEError, match="no token that ends an answer"):
