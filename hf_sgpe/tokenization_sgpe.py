@@ -131,7 +131,14 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         encoded = fast_calls.batch_encoding(self, text, options) if text_pair is None else None
         if encoded is None:
             with fast_calls.backend_lock(self):
-                return super()._encode_plus(text, text_pair, **options)
+                try:
+                    return super()._encode_plus(text, text_pair, **options)
+                except BaseException as error:  # a panic of the tokenizers library is no Exception
+                    if type(error).__name__ != "PanicException" or not options.get("stride"):
+                        raise
+                    self.backend_tokenizer.no_truncation()
+                    room = f"max_length={options.get('max_length')} without special tokens"
+                    raise SGPEError(f"stride={options['stride']} must be smaller than {room}") from error
         return encoded
 
     def tokenize(self, text: str, pair: str | None = None, add_special_tokens: bool = False, **kwargs: Any) -> list[str]:
@@ -247,20 +254,6 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
     def _add_tokens(self, new_tokens: Any, special_tokens: bool = False) -> int:
         fast_calls.close_for(self)
         return super()._add_tokens(new_tokens, special_tokens)
-
-    def set_truncation_and_padding(self, *args: Any, **kwargs: Any) -> None:
-        """Set how the backend truncates and pads. The arguments are the same as in transformers.
-
-        Raises:
-            SGPEError: the stride leaves no room for new tokens.
-        """
-        super().set_truncation_and_padding(*args, **kwargs)
-        truncation = self.backend_tokenizer.truncation or {"max_length": 0, "stride": 0}
-        room = truncation["max_length"] - self.backend_tokenizer.num_special_tokens_to_add(is_pair=False)
-        # The tokenizers library refuses a greater stride, and panics if both are equal.
-        if truncation["stride"] and truncation["stride"] == room:
-            self.backend_tokenizer.no_truncation()
-            raise SGPEError(f"stride={room} must be smaller than max_length without special tokens, which is {room}")
 
     @classmethod
     def register_for_auto_class(cls, auto_class: str = "AutoTokenizer") -> None:

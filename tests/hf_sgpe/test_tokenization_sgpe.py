@@ -340,6 +340,9 @@ def test_a_stride_without_room_for_new_tokens_is_an_error(around):
     tokenizer = SGPETokenizerFast.from_bpe(plain, **around)
     length = 8 - len(around) // 2
     for options in ({}, {"return_overflowing_tokens": True}):
+        assert tokenizer("ab", truncation=True, max_length=8, stride=length, **options)["input_ids"]
+        with pytest.raises(ValueError, match="stride=7 must be smaller than max_length"):
+            tokenizer("abcdefghij", "klmnop", truncation=True, max_length=8, stride=7, **options)
         for stride in (length + 1, length):
             with pytest.raises(ValueError, match="stride"):
                 tokenizer("abcdefghijklmnop", truncation=True, max_length=8, stride=stride, **options)

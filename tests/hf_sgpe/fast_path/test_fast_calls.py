@@ -109,7 +109,11 @@ def test_results_are_equal_in_every_field(pair, text, options, left):
     for tokenizer in pair:
         tokenizer.truncation_side = "left" if left else "right"
         results.append(fields(tokenizer, text, options))
-    assert results[0] == results[1]
+    if results[1][0] == "PanicException":
+        assert results[0][0] == "SGPEError"
+        assert results[0][1].startswith("stride=1 must be smaller")
+    else:
+        assert results[0] == results[1]
 
 
 @given(text=one_text)
