@@ -24,7 +24,9 @@ from trainers.tokenizers.tokenizer_extender import TokenizerExtender
 from trainers.tokenizers.tokenizer_trainer import TokenizerTrainer, train_bpe
 
 if TYPE_CHECKING:
+    from trainers.extending import Extended as Extended, extend as extend
     from trainers.language_models.language_progress import LanguageProgress as LanguageProgress
+    from trainers.training import Trained as Trained, train as train
 
 __all__ = [
     "SAMPLE",
@@ -61,5 +63,12 @@ __all__ = [
     "train_from_counts",
 ]
 
-# `LanguageProgress` needs transformers, so it is not part of `from trainers import *`.
-__getattr__, __dir__ = lazily(__name__, {"trainers.language_models.language_progress": "LanguageProgress"})
+# `LanguageProgress` needs transformers. The others would make the import of this package slower.
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "trainers.extending": "Extended extend",
+        "trainers.language_models.language_progress": "LanguageProgress",
+        "trainers.training": "Trained train",
+    },
+)

@@ -3,7 +3,7 @@ is written.
 
 Each step writes to its own folder, and finished steps are not repeated. Therefore, an interrupted run continues where it
 stopped. If the training diverged, only the training is repeated, with the learning rates that are then given. The steps use
-`TokenizerExtender`, `transplant`, `distil` and `train`.
+`extend`, `transplant`, `distil` and `train`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ from hf_sgpe.files.json_files import read_json, write_json
 from hf_sgpe.files.resuming import SETTINGS_FILE, alone_in, check_settings, keep_settings
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
 from hf_sgpe.learning.adaptation import Adaptation
-from hf_sgpe.learning.extension.extension_config import ExtensionConfig, parse_new_tokens
+from hf_sgpe.learning.extension.extension_config import parse_new_tokens
 from hf_sgpe.weights.model_loading import load_causal_model, load_tokenizer
+from trainers.extending import extend
 from trainers.language_models.language_model import collate
 from trainers.language_models.scoring import beginning_of, limits_of, score_model
 from trainers.language_models.training_rows import TextOptions, TrainingRows, read_rows
@@ -50,8 +51,6 @@ from trainers.model_rows.distillation import Distillation, distilled_rows
 from trainers.model_rows.row_starts import by_position
 from trainers.model_rows.token_tables import extended_ids, parameter_groups
 from trainers.model_rows.transplanting import transplant
-from trainers.tokenizers.recipes import choose_split, find_scripts
-from trainers.tokenizers.tokenizer_extender import TokenizerExtender, save_extended
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -209,13 +208,9 @@ def _extend(given: Adaptation, base: TokenizerFolder, out: Path) -> str:
     if (target / "tokenizer.json").exists():
         return f"{target}: the extended tokenizer is already there"
     corpus = Corpus.of(given.corpus, text_field=given.text_field)
-    scripts = find_scripts(corpus, given.script, "hybrid", for_extension=True)
-    config = ExtensionConfig(new_tokens=parse_new_tokens(given.new_tokens), **scripts)
-    config = choose_split(base.data, config, given.runs_in)
-    extender = TokenizerExtender(config)
-    extension = extender.learn(base, extender.count(base, files=corpus))
-    save_extended(base, extension, target)
-    return f"{target}: {extension.new_tokens:,} tokens more than {given.base}"
+    new_tokens = parse_new_tokens(given.new_tokens)
+    extended = extend(base, corpus, target, script=given.script, runs_in=given.runs_in, new_tokens=new_tokens)
+    return f"{target}: {extended.extension.new_tokens:,} tokens more than {given.base}"
 
 
 def _start(given: Adaptation, old: PreTrainedTokenizerBase, new: PreTrainedTokenizerBase, out: Path) -> str:

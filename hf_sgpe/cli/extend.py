@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.cli.application import Json, command
 from hf_sgpe.cli.corpus_options import CorpusOptions, runs_in_option, script_option
@@ -17,7 +17,9 @@ from hf_sgpe.terminal.options import Given, argument, option, option_list
 from hf_sgpe.terminal.printing import print_table, report
 from hf_sgpe.terminal.progress import is_quiet
 
-_CURVE = "extension"
+if TYPE_CHECKING:
+    from trainers.extending import Extended
+
 _UNITS = {
     "word": "Words of {} in this text",
     "character": "Characters of {} in this text",
@@ -59,14 +61,7 @@ def extend(given: ExtendOptions, settings: Given[ExtensionConfig], text: CorpusO
     The result is a folder that plain AutoTokenizer loads. Before the model can use the new tokens, it needs embedding rows
     for them: see hf-sgpe transplant.
     """
-    from hf_sgpe.corpora.zawgyi_files import warn_of_zawgyi
-    from hf_sgpe.evaluation.runtimes import warn_of_class
-    from hf_sgpe.files.atomic import atomic_directory
-    from hf_sgpe.files.overwriting import check_new_folder
-    from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
-    from trainers import TokenizerExtender
-    from trainers.tokenizers.recipes import choose_split, find_scripts, where_it_runs
-    from trainers.tokenizers.tokenizer_extender import cost_of, extended_folder
+    from trainers.extending import extend as work
 
     if not text.corpus and not given.counts and not text.dataset:
         raise SGPEError("nothing to learn from: name files of text, or use --dataset or --counts")
@@ -77,79 +72,88 @@ def extend(given: ExtendOptions, settings: Given[ExtensionConfig], text: CorpusO
         )
     texts = {}
     if given.evaluate:
+        from hf_sgpe.corpora.zawgyi_files import warn_of_zawgyi
         from hf_sgpe.evaluation.comparison import texts_of
+        from hf_sgpe.files.overwriting import check_new_file
 
         texts = texts_of(given.evaluate, text_field=text.text_field)
-    folder = TokenizerFolder.read(given.base)
-    out, base = Path(given.out), Path(given.base).resolve()
-    if (out / "tokenizer.json").exists() and out.resolve() in (base, base.parent):
-        raise SGPEError(f"--out {given.out} is the tokenizer to extend: name another folder")
-    check_new_folder(out, overwrite=given.overwrite, names=[f"{_CURVE}.json", f"{_CURVE}.svg"] if texts else [])
-    folder.check_target(given.out)
-    warn_of_class(given.base, folder.data)
-    corpus = text.read(given.counts, settings.pop("weights", ()))
-    warn_of_zawgyi(corpus, *texts.values())
-    script_settings = find_scripts(corpus, given.script, "hybrid", for_extension=True)
-    removed, instead = 0, ""
-    replaced: list[str] = []
-    if given.replace_script:
-        before = folder.data.vocab_size
-        folder, trimming = folder.trimmed(given.replace_script)
-        if both := set(trimming.scripts).intersection(script_settings["scripts"]):
-            raise SGPEError(f"--replace-script and --script both name {min(both)}: name this script in only one of them")
-        removed, settings["reuse_ids"] = before - folder.data.vocab_size, True
-        replaced = list(trimming.scripts)
-        instead = f" without {removed:,} tokens of {names_of(replaced)}"
-    config = choose_split(folder.data, ExtensionConfig(**settings, **script_settings, weights=corpus.weights), given.runs_in)
-    extender = TokenizerExtender(config, workers=text.workers)
-    with atomic_directory(given.out) as temporary:
-        extension = extender.learn(folder, extender.count(folder, files=corpus))
-        runs = where_it_runs(extension, config, given.runs_in, corpus.beginning())
-        extended = extended_folder(folder, extension)
-        extended.check_target(given.out)  # it may have no tokenizer.model
-        extended.write(temporary)
-        cost = cost_of(extension, config.scripts, corpus.beginning())
-        if texts:
-            from hub_cards.pictures.extension_curve import extension_curve
+        warn_of_zawgyi(*texts.values())
+        for file in _curve_files(given.out):
+            check_new_file(file, overwrite=given.overwrite)
+    result = work(
+        given.base,
+        text.read(given.counts, settings.pop("weights", ())),
+        given.out,
+        script=given.script,
+        replace_script=given.replace_script,
+        runs_in=given.runs_in,
+        overwrite=given.overwrite,
+        workers=text.workers,
+        **settings,
+    )
+    facts = _facts(given, result)
+    if not texts:
+        report(_summary(given, result), facts, as_json)
+        return
+    from hf_sgpe.files.atomic import write_text
+    from hub_cards.pictures.extension_curve import extension_curve
 
-            curve = extension_curve(extension, texts)
-            (temporary / f"{_CURVE}.json").write_text(json.dumps(curve.to_dict(), indent=1) + "\n", newline="\n")
-            (temporary / f"{_CURVE}.svg").write_text(curve.draw(), encoding="utf-8", newline="\n")
-    data, scripts = extension.tokenizer, names_of(config.scripts)
-    is_own = data.splitting.regexes != folder.data.splitting.regexes
-    facts: dict[str, Any] = {
+    curve = extension_curve(result.extension, texts)
+    data, picture = _curve_files(given.out)
+    write_text(data, json.dumps(curve.to_dict(), indent=1) + "\n")
+    write_text(picture, curve.draw())
+    report(_summary(given, result), facts | {"curve": curve.to_dict()}, as_json)
+    if not as_json and not is_quiet():
+        _print_curve(curve)
+
+
+def _curve_files(out: str) -> tuple[Path, Path]:
+    return Path(out) / "extension.json", Path(out) / "extension.svg"
+
+
+def _facts(given: ExtendOptions, result: Extended) -> dict[str, Any]:
+    data, cost = result.extension.tokenizer, result.cost
+    return {
         "out": given.out,
         "base": given.base,
         "tokens": data.vocab_size,
-        "new_tokens": extension.new_tokens,
-        "removed_tokens": removed,
-        "unit_tokens": extension.unit_tokens,
+        "new_tokens": result.extension.new_tokens,
+        "removed_tokens": result.removed_tokens,
+        "unit_tokens": result.extension.unit_tokens,
         "highest_id": max(*data.vocab.values(), *data.byte_tokens),
-        "scripts": list(config.scripts),
-        "own_split": is_own,
-        "where_it_runs": runs,
+        "scripts": list(result.config.scripts),
+        "own_split": _is_own_split(result),
+        "where_it_runs": result.runs,
         f"tokens_per_{cost.unit}": {"before": cost.before, "after": cost.after},
     }
-    if is_own:
+
+
+def _is_own_split(result: Extended) -> bool:
+    return result.extension.tokenizer.splitting.regexes != result.base.data.splitting.regexes
+
+
+def _summary(given: ExtendOptions, result: Extended) -> str:
+    extension, data, cost = result.extension, result.extension.tokenizer, result.cost
+    scripts = names_of(result.config.scripts)
+    if _is_own_split(result):
         split = "A new split, put before the old one, keeps these words whole"
-    elif cut := cut_scripts(data.splitting, config.scripts):
+    elif cut := cut_scripts(data.splitting, result.config.scripts):
         split = f"The split is unchanged and cuts words of {names_of(cut)}"
         split += "" if given.runs_in else ": --own-split keeps them whole"
     else:
         split = "The split is unchanged and keeps these words whole"
-    reserved = len(folder.data.added_ids) - len(data.added_ids)
+    instead = ""
+    if result.removed_scripts:
+        instead = f" without {result.removed_tokens:,} tokens of {names_of(result.removed_scripts)}"
+    reserved = len(result.base.data.added_ids) - len(data.added_ids)
     names = f", except the names of {reserved:,} reserved tokens" if reserved else ""
-    report(
+    return (
         f"{given.out}: {extension.new_tokens:,} tokens more than {given.base}{instead}, {extension.unit_tokens:,} of them "
         f"for letters and syllables of {scripts}. {_UNITS[cost.unit].format(scripts)} take {cost.after:.2f} tokens on "
         f"average instead of {cost.before:.2f}. {split}. Text without a character of "
-        f"{names_of([*config.scripts, *replaced])} keeps its ids{names}.\n"
-        f"{runs}",
-        facts | ({"curve": curve.to_dict()} if texts else {}),
-        as_json,
+        f"{names_of([*result.config.scripts, *result.removed_scripts])} keeps its ids{names}.\n"
+        f"{result.runs}"
     )
-    if texts and not as_json and not is_quiet():
-        _print_curve(curve)
 
 
 def _print_curve(curve: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from hf_sgpe.cli.corpus_options import PATTERN_HELP, RECIPES_HELP, CorpusOptions
 from hf_sgpe.cli.model_options import read_chat_template
 from hf_sgpe.cli.tokenizer_options import overwrite_option
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.learning.extension.extension_config import cut_scripts
 from hf_sgpe.learning.training_config import TrainingConfig
 from hf_sgpe.splitting.scripts.script_registry import names_of
 from hf_sgpe.splitting.splitting import RECIPES, Splitting
@@ -21,6 +22,7 @@ from hf_sgpe.terminal.printing import report
 
 if TYPE_CHECKING:
     from trainers import Balanced
+    from trainers.training import Trained
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,86 +89,50 @@ class BalanceOptions:
 
 @command(epilog="Example: hf-sgpe train corpora/si.txt.xz corpora/en.jsonl --out my-tokenizer --vocab-size 32000")
 def train(
-    given: TrainOptions, settings: Given[TrainingConfig], fair: BalanceOptions, text: CorpusOptions, as_json: Json = False
+    given: TrainOptions, settings: Given[TrainingConfig], balance: BalanceOptions, text: CorpusOptions, as_json: Json = False
 ) -> None:
     """Train a tokenizer on text and save it as a folder that plain AutoTokenizer loads."""
-    from hf_sgpe.corpora.zawgyi_files import warn_of_zawgyi
-    from hf_sgpe.files.atomic import atomic_directory
-    from hf_sgpe.files.overwriting import check_new_folder
-    from hf_sgpe.formats.tokenizer_json import check_folder, write
-    from hf_sgpe.learning.extension.extension_config import cut_scripts
-    from trainers import Corpus, TokenizerTrainer
-    from trainers.tokenizers.balancing import balance_corpus
-    from trainers.tokenizers.recipes import find_recipe
+    from trainers.training import train as work
 
     if not text.corpus and not given.counts and not text.dataset:
-        hint = "; --balance takes all names up to the next option, so name the text first" if fair.balance else ""
+        hint = "; --balance takes all names up to the next option, so name the text first" if balance.balance else ""
         raise SGPEError(f"nothing to train on: name files of text, or use --dataset or --counts{hint}")
-    fair.check(text.dataset)
-    # Refuse a bad output folder before an hour of training.
-    check_new_folder(given.out, overwrite=given.overwrite)
-    check_folder(given.out, with_chat_template="chat_template" in settings)
-    corpus = text.read(given.counts, settings.pop("weights", ()))
-    held_out = Corpus.of(fair.balance, text_field=text.text_field)
-    warn_of_zawgyi(corpus, held_out)
-    recipe, choice = find_recipe(
-        corpus,
-        given.recipe,
-        given.script,
-        pattern=given.pattern,
-        normalization=settings.get("normalization"),
-        runs_in=given.runs_in,
-    )
+    balance.check(text.dataset)
     if template := settings.get("chat_template"):
         settings["chat_template"] = read_chat_template(template)
-    config = TrainingConfig(**settings, **recipe, weights=corpus.weights)
-    balanced = None
-    with atomic_directory(given.out) as folder:
-        if fair.balance:
-            balanced = balance_corpus(
-                corpus,
-                held_out,
-                config,
-                by=fair.balance_by,
-                price=fair.balance_price,
-                parity=fair.balance_parity,
-                workers=text.workers,
-            )
-            words, tokenizer = balanced.words, balanced.tokenizer
-        else:
-            trainer = TokenizerTrainer(config, workers=text.workers)
-            words = trainer.count(files=corpus)
-            if not any(word.strip() for word in words):
-                named = [*text.corpus, *map(str, given.counts), *text.dataset]
-                raise SGPEError(f"{', '.join(named)}: no words to learn from")
-            tokenizer = trainer.learn(words)
-        write(tokenizer.data, folder)
-    scripts = list(config.unit_scripts)
-    whole = f"; syllables of {names_of(scripts)} stay whole (recipe {config.recipe})" if scripts else ""
+    corpus = text.read(given.counts, settings.pop("weights", ()))
+    choices = {name: getattr(given, name) for name in ("recipe", "script", "pattern", "runs_in", "overwrite")}
+    result = work(corpus, given.out, **choices, **asdict(balance), workers=text.workers, **settings)
+    report("\n".join(_lines(given.out, result)), _facts(given.out, result), as_json)
+
+
+def _lines(out: str, result: Trained) -> Iterator[str]:
+    config, words = result.config, result.words
+    whole, scripts = "", config.unit_scripts
+    if scripts:
+        whole = f"; syllables of {names_of(scripts)} stay whole (recipe {config.recipe})"
     if config.recipe == "portable" and (cut := cut_scripts(Splitting("bpe", pattern=config.pattern), scripts)):
         whole += f" but where pattern {config.pattern} cuts words of {names_of(cut)}: hf-sgpe evaluate counts how often"
-    learned = f"{tokenizer.vocab_size:,} tokens, learned from {words.total():,.0f} words ({len(words):,} distinct)"
-    report(
-        "\n".join(
-            [
-                f"{given.out}: {learned}{whole}",
-                *([str(choice)] if choice else []),
-                *(_balance_lines(balanced) if balanced else ()),
-            ]
-        ),
-        {
-            "out": given.out,
-            "recipe": config.recipe,
-            "pattern": config.pattern,
-            "tokens": tokenizer.vocab_size,
-            "words": words.total(),
-            "distinct_words": len(words),
-            "scripts": scripts,
-            "where_it_runs": str(choice) if choice else None,
-            **(_balance_facts(balanced) if balanced else {}),
-        },
-        as_json,
-    )
+    learned = f"learned from {words.total():,.0f} words ({len(words):,} distinct)"
+    yield f"{out}: {result.tokenizer.vocab_size:,} tokens, {learned}{whole}"
+    if result.choice:
+        yield str(result.choice)
+    if result.balanced:
+        yield from _balance_lines(result.balanced)
+
+
+def _facts(out: str, result: Trained) -> dict[str, Any]:
+    return {
+        "out": out,
+        "recipe": result.config.recipe,
+        "pattern": result.config.pattern,
+        "tokens": result.tokenizer.vocab_size,
+        "words": result.words.total(),
+        "distinct_words": len(result.words),
+        "scripts": list(result.config.unit_scripts),
+        "where_it_runs": str(result.choice) if result.choice else None,
+        **(_balance_facts(result.balanced) if result.balanced else {}),
+    }
 
 
 def _balance_facts(balanced: Balanced) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from hf_sgpe.corpora.corpus import Corpus, Files
 from hf_sgpe.corpora.measured_text import normalized, words_of
 from hf_sgpe.counts.count_files import read_info
 from hf_sgpe.counts.word_counts import WordCounts
-from hf_sgpe.files.atomic import atomic_directory
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
 from hf_sgpe.learning.extension.extending import Extension, extend_tokenizer
 from hf_sgpe.learning.extension.extension_config import AUTO, ExtensionConfig
@@ -169,20 +168,6 @@ def extended_folder(folder: TokenizerFolder, extension: Extension) -> TokenizerF
     *before, note = data.metadata["extensions"]
     extensions = [*before, {"base": _public_name(folder.name), **note}]
     return folder.with_vocabulary_of(replace(data, metadata={**data.metadata, "extensions": extensions}))
-
-
-def save_extended(folder: TokenizerFolder, extension: Extension, out: str | os.PathLike[str]) -> None:
-    """Write the extended tokenizer, together with the other files of the original tokenizer, to the folder ``out``. After an
-    error, no file has been written.
-
-    Raises:
-        SGPEError: the folder contains files of another tokenizer.
-        OSError: the folder cannot be written.
-    """
-    extended = extended_folder(folder, extension)
-    extended.check_target(out)
-    with atomic_directory(out) as temporary:
-        extended.write(temporary)
 
 
 def _public_name(name: str) -> str:

@@ -83,7 +83,7 @@ def test_extend_and_compare_ids(tmp_path, sample):
             r"plain\.parquet: the words were counted without scripts: name",
         ),
         ("en.txt --script si", "the text has no word in sinhala: name other scripts, or add text in these"),
-        ("si.txt --out base", "--out base is the tokenizer to extend: name another folder"),
+        ("si.txt --out base", "base is the tokenizer to extend: name another folder"),
         ("si.txt --reuse-ids", r"base has no config\.json with the model's number of rows: leave out --reuse-ids"),
         ("si.txt --weight x=2", "--weight: 'x' matches none of the files: give a file name or a glob"),
         ("si.txt --split train", "--split needs a dataset: name one with --dataset"),

@@ -119,7 +119,7 @@ def test_weights_of_files(tmp_path):
         ("good.txt --out stale", r"stale/added_tokens\.json: this file of another tokenizer"),
         ("good.txt --out in-the-way-tokenizer_config.json", r"tokenizer_config\.json is a folder"),
         # Before anything is read.
-        ("nowhere.jsonl good.txt --out in-the-way-tokenizer.json", r"tokenizer\.json/tokenizer\.json is a folder"),
+        ("good.txt --out in-the-way-tokenizer.json", r"tokenizer\.json/tokenizer\.json is a folder"),
         ("good.txt --out out --vocab-size 260", r"--vocab-size 260 is too small for .* at least \d+"),
         ("good.txt --out out --vocab-size many", "--vocab-size must be a whole number, not 'many': see --help$"),
         ("good.txt --out out --recipe x", "--recipe x: choose from auto, hybrid, portable, sgpe, bpe$"),

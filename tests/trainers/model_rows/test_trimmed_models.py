@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch", reason="rows are tensors: pip install torch
 transformers = pytest.importorskip("transformers")
 
 from support.command import hf_sgpe  # noqa: E402
+from support.extended import save_extended  # noqa: E402
 from support.other_scripts import TEXT as OTHER  # noqa: E402
 from support.small_models import LAYERS, SMALL, bits, tensors_of  # noqa: E402
 
@@ -19,7 +20,6 @@ from hf_sgpe.formats import tokenizer_json  # noqa: E402
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder  # noqa: E402
 from trainers import ExtensionConfig, TokenizerExtender  # noqa: E402
 from trainers.model_rows.transplanting import transplant  # noqa: E402
-from trainers.tokenizers.tokenizer_extender import save_extended  # noqa: E402
 
 LAYERS_OWN = {"hidden_size_per_layer_input": 4, "num_kv_shared_layers": 0, "altup_num_inputs": 2, "laurel_rank": 4}
 TYPES = {

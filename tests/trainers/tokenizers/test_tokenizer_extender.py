@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from support.extended import save_extended
 from support.sentencepiece_like import content
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer
@@ -12,7 +13,7 @@ from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
 from hf_sgpe.formats.tokenizer_json import to_dict
 from trainers import ExtensionConfig, TokenizerExtender, WordCounts
-from trainers.tokenizers.tokenizer_extender import cost_of, save_extended
+from trainers.tokenizers.tokenizer_extender import cost_of
 
 pytestmark = pytest.mark.kernels
 
