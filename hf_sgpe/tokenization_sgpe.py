@@ -422,8 +422,8 @@ def _settings_of(splitting: Splitting) -> dict[str, Any]:
             "this tokenizer was not trained with hf_sgpe, and it splits text in several steps: train with a "
             "TrainingConfig instead"
         )
-    names = ("recipe", "scripts", "pattern", "normalization")
-    return {name: value for name in names if (value := getattr(splitting, name))}
+    settings = {name: getattr(splitting, name) for name in ("recipe", "scripts", "pattern") if getattr(splitting, name)}
+    return {**settings, "normalization": str(splitting.normalization)}
 
 
 def _flatten(texts: Iterable[str | list[str]]) -> Iterator[str]:

@@ -23,7 +23,6 @@ from hf_sgpe.learning.learn import learn_tokenizer
 from hf_sgpe.learning.observer import NOBODY, Observer
 from hf_sgpe.learning.training_config import TrainingConfig
 from hf_sgpe.package import named_above
-from hf_sgpe.splitting.normalization import later
 from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.splitting.streams import cut_between, cut_stream
@@ -93,7 +92,6 @@ class BPETokenizer:
     model_max_length: int | None = _part("model_max_length")
     added_ids: Mapping[str, int] = _part("added_ids")
     ids: Set[int] = _part("ids")
-    normalization: str = _part("normalization")
     vocab_size: int = _part("vocab_size")
     rows_needed: int = _part("rows_needed")
     bos_token: str | None = _part("bos_token")
@@ -107,6 +105,11 @@ class BPETokenizer:
 
     def __init__(self, vocab: Mapping[bytes, int], merges: Iterable[tuple[bytes, bytes]], **parts: Any) -> None:
         self.__setstate__(TokenizerData(vocab, list(merges), **parts))
+
+    @property
+    def normalization(self) -> str:
+        """The name of the normalization, such as ``nfc``, ``none`` or ``metaspace after NFKC``."""
+        return str(self.data.normalization)
 
     @classmethod
     def of(cls, data: TokenizerData) -> BPETokenizer:
@@ -537,7 +540,7 @@ class BPETokenizer:
                 if stop - start == len(part.text) and stop + margin <= len(plain):
                     end, count = stop, len(ids)
             else:
-                is_inside = part.span[0] > 0 and later(self.normalization) != self.normalization
+                is_inside = part.span[0] > 0 and self.data.normalization.later != self.data.normalization
                 ids += self._encode_recent(part.text, "none", continues=is_inside)
         shown = slice(end + margin)
         self._recent.keep(Beginning(end, ids[:count], plain[shown], marks[shown], special.names), known)
@@ -735,7 +738,7 @@ class BPETokenizer:
         if isinstance(allowed, str) and allowed == "none":  # the usual case: saves half a microsecond for short texts
             return self._always_added
         return AddedPatterns.of(
-            (*self._allowed(allowed), *self.added_tokens), self.normalized_tokens, self.matching, self.normalization
+            (*self._allowed(allowed), *self.added_tokens), self.normalized_tokens, self.matching, self.data.normalization
         )
 
     def _allowed(self, allowed: AllowedSpecial) -> Collection[str]:
@@ -753,7 +756,7 @@ class BPETokenizer:
 
     @cached_property
     def _always_added(self) -> AddedPatterns | None:
-        return AddedPatterns.of(tuple(self.added_tokens), self.normalized_tokens, self.matching, self.normalization)
+        return AddedPatterns.of(tuple(self.added_tokens), self.normalized_tokens, self.matching, self.data.normalization)
 
     def _add_template(self, ids: list[int]) -> list[int]:
         if self.template is None:

@@ -84,7 +84,8 @@ def extend(
     corpus = Corpus.of(corpus)
     warn_of_zawgyi(corpus)
     scripts = find_scripts(corpus, script, "hybrid", for_extension=True)
-    whole, removed = folder.data, ()
+    whole = folder.data
+    removed: tuple[str, ...] = ()
     if replaced := list(replace_script):
         folder, trimming = folder.trimmed(replaced)
         removed, settings["reuse_ids"] = tuple(trimming.scripts), True

@@ -95,7 +95,7 @@ def count(given: CountOptions, text: CorpusOptions, plan: TaskPlan, as_json: Jso
     if given.chat_template:
         extra = SPECIAL_TOKENS.get(read_chat_template(given.chat_template), ())
         splitting = replace(splitting, special_tokens=tuple({*(splitting.special_tokens or ()), *extra}))
-    check_special_tokens(splitting.special_tokens or (), splitting.normalization or "none")
+    check_special_tokens(splitting.special_tokens or (), splitting.normalization.scheme)
     check_file(given.out)
     corpus.check_apart_from(given.out)
     check_new_file(given.out, overwrite=given.overwrite)

@@ -14,7 +14,6 @@ from hf_sgpe.cli.input_lines import well_formed
 from hf_sgpe.cli.tokenizer_options import TokenizerFirst
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.package import __version__
-from hf_sgpe.splitting.normalization import shown
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
 from hf_sgpe.terminal.options import option
 from hf_sgpe.terminal.printing import print_facts, print_json
@@ -85,7 +84,7 @@ def _facts(tokenizer: str, sample_text: str | None) -> dict[str, Any]:
         **({"added tokens": loaded.added_tokens} if loaded.added_tokens else {}),
         "roles": loaded.roles,
         "model max length": loaded.model_max_length or "any",
-        "normalization": shown(loaded.normalization),
+        "normalization": str(loaded.normalization),
     }
     splitting, training = loaded.splitting, loaded.metadata.get("training", {})
     # The recipe portable splits text as bpe does.

@@ -8,12 +8,12 @@
 
 from __future__ import annotations
 
-from hf_sgpe.splitting.normalization import prepare
+from hf_sgpe.splitting.normalization import NFC, prepare
 
 
 def normalized(text: str) -> str:
     """Normalize a text to NFC, the form in which text is measured."""
-    return prepare(text, "nfc")
+    return prepare(text, NFC)
 
 
 def words_of(text: str) -> list[str]:

@@ -103,7 +103,7 @@ class WordCounter:
 
     def __init__(self, config: HasSplitting) -> None:
         self._splitter = RegexPreTokenizer.of(config.splitting)
-        self._normalization = config.splitting.normalization or "none"
+        self._normalization = config.splitting.normalization
         self._special_tokens = config.splitting.special_tokens or ()
         self._special_pattern = any_of(frozenset(self._special_tokens)) if self._special_tokens else None
         self._counts: Counter[str] = Counter()
@@ -165,7 +165,7 @@ class NativeWordCounter(WordCounter):
         super().__init__(config)
         scanner, special_tokens = self._splitter.scanner, [token.encode() for token in self._special_tokens]
         assert scanner is not None
-        self._native = _native.WordCounter(scanner, self._normalization == "nfc", special_tokens, LONGEST_WORD)
+        self._native = _native.WordCounter(scanner, self._normalization.scheme == "nfc", special_tokens, LONGEST_WORD)
 
     def add(self, texts: Sequence[str]) -> None:
         """Add the words of ``texts`` to the counts. A word never extends across two texts."""

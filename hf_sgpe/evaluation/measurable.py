@@ -15,7 +15,7 @@ from hf_sgpe.errors import NotByteLevelError, NotInstalledError, SGPEError
 from hf_sgpe.files.unreadable import read_utf8
 from hf_sgpe.formats import loading, tokenizer_json
 from hf_sgpe.kernels import tokenizers_library
-from hf_sgpe.splitting.normalization import prepare, steps_of
+from hf_sgpe.splitting.normalization import Normalization, prepare
 from hf_sgpe.tokenizer import BPETokenizer
 from hf_sgpe.vocabulary.byte_strings import SPACE_MARK
 
@@ -139,7 +139,7 @@ def measurable(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast) -> Measu
     if not isinstance(tokenizer, BPETokenizer):
         return tokenizer if isinstance(tokenizer, Measurable) else Measurable(lambda text: ([], tokenizer(text)), 0)
     lengths = {id: len(token) for id, token in tokenizer.data.bytes_by_id().items()}
-    is_changed = tokenizer.by_characters and bool(steps_of(tokenizer.normalization) or not tokenizer.byte_tokens)
+    is_changed = tokenizer.by_characters and bool(tokenizer.data.normalization.steps or not tokenizer.byte_tokens)
 
     def encode(text: str) -> tuple[list[int], list[int]]:
         if is_changed:  # tokens need not have the bytes of the text
@@ -148,12 +148,12 @@ def measurable(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast) -> Measu
             return ids, [starts[end] for _, end in places]
         ids = tokenizer.encode(text)
         ends = list(accumulate(map(lengths.__getitem__, ids)))
-        return ids, _places_in(text, tokenizer.normalization, ends) if tokenizer.by_characters else ends
+        return ids, _places_in(text, tokenizer.data.normalization, ends) if tokenizer.by_characters else ends
 
     return Measurable(encode, tokenizer.vocab_size)
 
 
-def _places_in(text: str, normalization: str, ends: Sequence[int]) -> list[int]:
+def _places_in(text: str, normalization: Normalization, ends: Sequence[int]) -> list[int]:
     """Convert token ends from byte offsets in the normalized text to byte offsets in the original text. The normalization
     (see `METASPACES`) can put a space before the text, and replaces each U+2581 by a space.
     """

@@ -27,7 +27,7 @@ from hf_sgpe.evaluation.auto_tokenizer import (
 )
 from hf_sgpe.formats import llama_cpp_characters, model_vocab, tiktoken
 from hf_sgpe.formats.llama_cpp_pre_tokenizers import PreTokenizer, of_patterns
-from hf_sgpe.splitting.normalization import is_metaspace, prepare, scheme_of, well_formed
+from hf_sgpe.splitting.normalization import NFC, prepare, well_formed
 from hf_sgpe.splitting.patterns import PATTERNS
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
 from hf_sgpe.splitting.splitting import Splitting
@@ -336,7 +336,7 @@ def _always(what: TokenizerData | Splitting) -> Verdict:
 
 
 def _unless_respelled(what: TokenizerData | Splitting) -> Verdict:
-    return Verdict(NFC_ONLY if _split_of(what).normalization == "nfc" else EXACT)
+    return Verdict(NFC_ONLY if _split_of(what).normalization == NFC else EXACT)
 
 
 def _knowing(*names: str) -> Callable[[TokenizerData | Splitting], Verdict]:
@@ -344,7 +344,7 @@ def _knowing(*names: str) -> Callable[[TokenizerData | Splitting], Verdict]:
 
     def rule(what: TokenizerData | Splitting) -> Verdict:
         splitting = _split_of(what)
-        if is_metaspace(splitting.normalization):  # has no pattern
+        if splitting.normalization.is_metaspace:  # has no pattern
             return Verdict(EXACT)
         if splitting.recipe == "bpe" and splitting.base is not None and splitting.base.name in names:
             return Verdict(EXACT)
@@ -354,7 +354,7 @@ def _knowing(*names: str) -> Callable[[TokenizerData | Splitting], Verdict]:
 
 
 def _of_fastokens(what: TokenizerData | Splitting) -> Verdict:
-    if scheme_of(_split_of(what).normalization or "") in ("metaspace-always", "metaspace-first"):
+    if _split_of(what).normalization.scheme in ("metaspace-always", "metaspace-first"):
         return Verdict(REFUSED, "it does not support the pre-tokenizer Metaspace")
     return Verdict(EXACT)
 
@@ -369,8 +369,8 @@ def _of_tiktoken(what: TokenizerData | Splitting) -> Verdict:
 
 def _of_llama_cpp(what: TokenizerData | Splitting) -> Verdict:
     pre_tokenizer: PreTokenizer | None
-    if isinstance(what, Splitting) and is_metaspace(what.normalization):
-        differs = llama_cpp_characters.text_differs(what.normalization or "")
+    if isinstance(what, Splitting) and what.normalization.is_metaspace:
+        differs = llama_cpp_characters.text_differs(what.normalization)
         pre_tokenizer = PreTokenizer(llama_cpp_characters.KIND, (), differs=differs)
     elif isinstance(what, Splitting):
         pre_tokenizer = next(iter(of_patterns(what.patterns)), None) if what.recipe == "bpe" else None

@@ -14,7 +14,7 @@ from hf_sgpe.counts.count_files import is_file_of_counts
 from hf_sgpe.counts.counters import in_batches
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.splitting.normalization import later, prepare, puts_space, steps_of
+from hf_sgpe.splitting.normalization import Normalization, prepare
 from hf_sgpe.tokenizer import BPETokenizer
 from hf_sgpe.vocabulary.codec import make_codec
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
@@ -100,8 +100,8 @@ def document_parts(
     """
     whole = not data.splitting.allows_cuts
     if data.by_characters:
-        whole = bool(steps_of(data.normalization))
-    if data.by_characters and data.added_tokens and puts_space(later(data.normalization)):
+        whole = bool(data.normalization.steps)
+    if data.by_characters and data.added_tokens and data.normalization.later.puts_space:
         whole = True  # a space is added after each added token, even inside a document
     cuts = make_codec(data).neighbours.last_cut if data.by_characters else lambda text: 1
     held, begins = "", True
@@ -151,7 +151,7 @@ def with_lines(parts: Iterable[tuple[str, bool]]) -> Iterator[tuple[str, bool]]:
 
 
 def parts_without(
-    parts: Iterable[tuple[str, bool]], points: frozenset[int], normalization: str
+    parts: Iterable[tuple[str, bool]], points: frozenset[int], normalization: Normalization
 ) -> Iterator[tuple[str, bool]]:
     """Filter the parts of `document_parts`. If a part contains none of the code points ``points``, yield the whole part.
     Otherwise, yield only its lines that contain none of them.
@@ -223,7 +223,7 @@ def word_counts_in(file: CorpusFile, data: TokenizerData) -> WordCounts | None:
         raise SGPEError(f"{file} has word counts, but this tokenizer has merges across words: give the text itself")
     counts = WordCounts.load(file)
     ours, theirs = data.splitting, counts.splitting
-    if (ours.regexes, ours.normalization or "none") != (theirs.regexes, theirs.normalization or "none"):
+    if (ours.regexes, ours.normalization) != (theirs.regexes, theirs.normalization):
         setting = theirs.difference(ours) or "pattern"
         has, wants = (repr(splitting.to_dict()[setting])[:100] for splitting in (theirs, ours))
         raise SGPEError(

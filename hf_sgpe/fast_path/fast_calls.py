@@ -21,7 +21,7 @@ from transformers.tokenization_utils_base import PaddingStrategy, TruncationStra
 from hf_sgpe import kernels
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats.tokenizer_json import from_transformers
-from hf_sgpe.splitting.normalization import prepare
+from hf_sgpe.splitting.normalization import NONE, prepare
 from hf_sgpe.tokenizer import BPETokenizer
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ class _Lane:
         if get(_OFFSETS):
             # The backend computes different offsets for characters that normalization changed. (A lane is open only if no
             # normalizer comes before a Metaspace.)
-            normalization = "none" if self.bpe.by_characters else self.bpe.normalization
+            normalization = NONE if self.bpe.by_characters else self.bpe.normalization
             if any(prepare(text, normalization) != text for text in texts):
                 return None
             pairs = [self.bpe.encode_with_offsets(text, allowed_special=allowed) for text in texts]

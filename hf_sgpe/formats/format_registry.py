@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.splitting.normalization import shown
+from hf_sgpe.splitting.normalization import NFC, NONE
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 
@@ -119,11 +119,11 @@ def _write_tiktoken(tokenizer: TokenizerData, out: Path) -> Written:
     if tokenizer.template:
         around = " ".join("TEXT" if name == "$A" else name for name, _ in tokenizer.template.single)
         left_out.append(f"template ({around})")
-    if tokenizer.normalization != "none":
-        left_out.append(f"normalization ({shown(tokenizer.normalization)})")
+    if tokenizer.normalization != NONE:
+        left_out.append(f"normalization ({tokenizer.normalization})")
     return Written(
         f"{len(tokenizer.vocab):,} tokens. Not in the file: {', '.join(left_out)}",
-        {"patterns": list(tokenizer.splitting.regexes), "normalization": shown(tokenizer.normalization)},
+        {"patterns": list(tokenizer.splitting.regexes), "normalization": str(tokenizer.normalization)},
     )
 
 
@@ -148,14 +148,14 @@ def _write_gguf(
     name, fitting = gguf.pre_to_write(tokenizer, pre_tokenizer), gguf.pre_tokenizer_of(tokenizer)
     kind = f"kind {name}" if tokenizer.by_characters else f"pre-tokenizer {name}"
     if exact:
-        only = " for text that is already in NFC" if tokenizer.normalization == "nfc" else ""
+        only = " for text that is already in NFC" if tokenizer.normalization == NFC else ""
         but = f", except for {fitting.rarely}" if fitting and fitting.rarely else ""
         around = f", except around {next(iter(tokenizer.matching))!r}" if tokenizer.matching else ""
         own = f"llama.cpp's own tokenizer returns the same ids{only}{but}{around} ({kind})"
     else:
         where = f"for {fitting.differs}" if fitting and name == fitting.name else "than this tokenizer"
         own = f"llama.cpp's own tokenizer ({kind}) returns other ids {where}: pass ids to llama.cpp, as hf-sgpe chat does"
-    facts = {"bytes": size, "pre_tokenizer": name, "exact": exact, "normalization": shown(tokenizer.normalization)}
+    facts = {"bytes": size, "pre_tokenizer": name, "exact": exact, "normalization": str(tokenizer.normalization)}
     return Written(f"{size / 1e6:,.1f} MB. {own}", facts)
 
 

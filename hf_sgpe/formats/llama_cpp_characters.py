@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 
 from hf_sgpe.formats.llama_cpp_pre_tokenizers import PreTokenizer
-from hf_sgpe.splitting.normalization import steps_of
+from hf_sgpe.splitting.normalization import METASPACE, Normalization
 from hf_sgpe.vocabulary.byte_strings import SPACE_MARK, byte_token
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
@@ -36,13 +36,13 @@ def record_of(data: TokenizerData) -> PreTokenizer:
     return PreTokenizer(KIND, (), differs=differs, rarely=_rarely(data, tokens))
 
 
-def text_differs(normalization: str) -> str:
+def text_differs(normalization: Normalization) -> str:
     """Return a description of the text that llama.cpp and this normalization change differently. If there is no such text,
     return an empty string.
     """
-    if steps := steps_of(normalization):
-        return f"text that the normalizer {steps[0]['type']} changes"
-    return _SPACE_DIFFERS.get(normalization, "")
+    if normalization.steps:
+        return f"text that the normalizer {normalization.normalizers[0]['type']} changes"
+    return _SPACE_DIFFERS.get(normalization.scheme, "")
 
 
 def scores(data: TokenizerData) -> dict[int, float]:
@@ -73,7 +73,7 @@ def _differs(data: TokenizerData, tokens: Set[str]) -> str:
         return "words that are a token but that merges do not make"
     if data.splitting.cuts_at_spaces and (right := next((right for _, right in data.merges if right[:1] == b" "), None)):
         return f"text with {right.decode()!r}, before which the tokenizer cuts"
-    if data.normalized_tokens and data.normalization != "metaspace":
+    if data.normalized_tokens and data.normalization != METASPACE:
         return f"text after the added token {min(data.normalized_tokens)}"
     for text in data.added_tokens:
         spaced = data.bytes_of_added(text)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import chain
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.formats import sentencepiece_json
 from hf_sgpe.kernels import tokenizers_library
-from hf_sgpe.splitting.normalization import after, is_metaspace, prepare, scheme_of, steps_of
+from hf_sgpe.splitting.normalization import Normalization, prepare
 from hf_sgpe.vocabulary.added_patterns import EXACTLY, Matching
 from hf_sgpe.vocabulary.byte_strings import BYTES_OF_TEXT, bytes_spelled, is_text, string_to_bytes, string_to_text
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
@@ -90,7 +91,9 @@ def vocab_of(data: TokenizerData) -> dict[str, int]:
     return vocab
 
 
-def read(content: Mapping[str, Any], normalization: str, *, by_characters: bool, has_bytes: bool) -> dict[str, Any]:
+def read(
+    content: Mapping[str, Any], normalization: Normalization, *, by_characters: bool, has_bytes: bool
+) -> dict[str, Any]:
     """Read the model and the added tokens of a ``tokenizer.json``. Return them as keyword arguments for `TokenizerData`.
 
     Args:
@@ -120,7 +123,7 @@ def read(content: Mapping[str, Any], normalization: str, *, by_characters: bool,
     spelled |= also_ordinary(names & vocab.keys(), pairs, ignore_merges=ignore_merges, by_characters=by_characters)
     if by_characters and ignore_merges:
         sentencepiece_json.check_whole_words(spelled.values(), pairs)
-    if scheme_of(normalization) == "metaspace-prefix" and (both := added["normalized_tokens"] & spelled.keys()):
+    if normalization.scheme == "metaspace-prefix" and (both := added["normalized_tokens"] & spelled.keys()):
         raise NotByteLevelError(
             f"its added token {min(both)!r} is matched in normalized text, but merges also make this token"
         )
@@ -133,7 +136,7 @@ def read(content: Mapping[str, Any], normalization: str, *, by_characters: bool,
     }
 
 
-def _added_tokens(content: Mapping[str, Any], normalization: str) -> dict[str, Any]:
+def _added_tokens(content: Mapping[str, Any], normalization: Normalization) -> dict[str, Any]:
     """Return the added tokens and their matching rules as arguments for `TokenizerData`."""
     vocab = content["model"]["vocab"]
     name_of: dict[int, str] = {}
@@ -142,7 +145,7 @@ def _added_tokens(content: Mapping[str, Any], normalization: str) -> dict[str, A
         name, id = token["content"], token["id"]
         is_normalized = bool(token.get("normalized"))
         # A Metaspace changes a token as it changes the text in which the token is matched.
-        matched = after("none", steps_of(normalization)) if is_metaspace(normalization) else normalization
+        matched = replace(normalization, scheme="none") if normalization.is_metaspace else normalization
         is_changed = prepare(name, matched) != name
         if is_normalized and is_changed:
             raise NotByteLevelError(f"its added token {name!r} changes under normalization")

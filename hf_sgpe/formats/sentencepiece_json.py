@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from hf_sgpe.bpe.merging import merge_words
 from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.kernels import sentencepiece_library
-from hf_sgpe.splitting.normalization import after, scheme_of, steps_of
+from hf_sgpe.splitting.normalization import Normalization
 from hf_sgpe.vocabulary.byte_strings import SPACE_MARK, byte_token, string_to_text
 from hf_sgpe.vocabulary.neighbours import is_character
 from hf_sgpe.vocabulary.tokenizer_data import Unknown
@@ -39,15 +39,14 @@ class Parts(NamedTuple):
     """The rules that a ``tokenizer.json`` expresses by its normalizer, pre-tokenizer and decoder.
 
     Attributes:
-        normalization: One of `hf_sgpe.splitting.normalization.METASPACES`, possibly preceded by other normalizers
-            (`hf_sgpe.splitting.normalization.after`).
+        normalization: The normalization, whose scheme is one of `hf_sgpe.splitting.normalization.METASPACES`.
         cuts_at_spaces: Whether each space begins a word.
         stripping: The spaces that decoding removes from the beginning of a text, one of
             `hf_sgpe.vocabulary.tokenizer_data.STRIPPINGS`.
         has_bytes: Whether the decoder joins byte tokens into characters.
     """
 
-    normalization: str
+    normalization: Normalization
     cuts_at_spaces: bool
     stripping: str
     has_bytes: bool
@@ -78,7 +77,7 @@ def parts_in(content: Mapping[str, Any]) -> Parts:
         steps = normalizers
         scheme, cuts_at_spaces = _of_metaspace(pre_tokenizers)
     decoders = _members(content.get("decoder"), "decoders")
-    return Parts(after(scheme, steps), cuts_at_spaces, *_of_decoders(decoders, scheme))
+    return Parts(Normalization.of(scheme, steps), cuts_at_spaces, *_of_decoders(decoders, scheme))
 
 
 def _of_metaspace(pre_tokenizers: list[Mapping[str, Any]]) -> tuple[str, bool]:
@@ -126,7 +125,7 @@ def _names(parts: Iterable[Mapping[str, Any]]) -> str:
 
 def as_content(parts: Parts) -> dict[str, Any]:
     """Return the normalizer, pre-tokenizer and decoder that express these rules in a ``tokenizer.json``."""
-    scheme, steps = scheme_of(parts.normalization), steps_of(parts.normalization)
+    scheme, steps = parts.normalization.scheme, parts.normalization.normalizers
     metaspace: dict[str, Any] | None = None
     if scheme in ("metaspace", "metaspace-prefix") and not parts.cuts_at_spaces:
         steps += map(dict, [_PREPEND, _REPLACE] if scheme == "metaspace-prefix" else [_REPLACE])

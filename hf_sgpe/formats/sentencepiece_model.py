@@ -36,7 +36,7 @@ from hf_sgpe.errors import NotByteLevelError, SGPEError, optional
 from hf_sgpe.files.unreadable import check_no_pointer
 from hf_sgpe.formats import sentencepiece_json
 from hf_sgpe.kernels import sentencepiece_library
-from hf_sgpe.splitting.normalization import after, puts_space
+from hf_sgpe.splitting.normalization import Normalization
 from hf_sgpe.vocabulary.byte_strings import SPACE_MARK
 
 logger = logging.getLogger(__name__)
@@ -347,7 +347,7 @@ def _check_equals(equal: list[str], ordered: list[str]) -> None:
         )
 
 
-def _around(model: Any, normalization: str) -> dict[str, Any]:
+def _around(model: Any, scheme: str) -> dict[str, Any]:
     """Return the normalizer, pre-tokenizer and decoder of the ``tokenizer.json``. They remove extra spaces if the model
     does. The decoder decodes byte tokens if the model has byte tokens.
     """
@@ -363,8 +363,8 @@ def _around(model: Any, normalization: str) -> dict[str, Any]:
             {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "},
         ]
     # If extra spaces are removed, text has no space at the beginning, so decoding removes one, also without a dummy prefix.
-    stripping = "one" if removes_spaces or puts_space(normalization) else "none"
-    parts = sentencepiece_json.Parts(after(normalization, steps), False, stripping, model.trainer_spec.byte_fallback)
+    stripping = "one" if removes_spaces or Normalization(scheme).puts_space else "none"
+    parts = sentencepiece_json.Parts(Normalization.of(scheme, steps), False, stripping, model.trainer_spec.byte_fallback)
     return sentencepiece_json.as_content(parts)
 
 

@@ -25,6 +25,7 @@ from hf_sgpe.formats import model_vocab, sentencepiece_json, tutorial_files
 from hf_sgpe.formats.pre_tokenizers import BYTE_LEVEL, pre_tokenizer_of, regexes_of
 from hf_sgpe.formats.tokenizer_classes import MODEL_FILE
 from hf_sgpe.formats.tokenizer_config import AUTO_CLASS_FILE, CONFIG_FILE, config_files, for_every_loader
+from hf_sgpe.splitting.normalization import NFC, NONE, Normalization
 from hf_sgpe.splitting.patterns import PATTERNS
 from hf_sgpe.splitting.splitting import BEFORE_SPACES, Splitting
 from hf_sgpe.vocabulary.added_patterns import EXACTLY
@@ -58,7 +59,7 @@ def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
         sentencepiece_json.check_writable(parts)
     else:
         parts = {
-            "normalizer": {"type": "NFC"} if tokenizer.normalization == "nfc" else None,
+            "normalizer": {"type": "NFC"} if tokenizer.normalization == NFC else None,
             "pre_tokenizer": pre_tokenizer_of(tokenizer.splitting),
             "decoder": dict(BYTE_LEVEL),
         }
@@ -405,11 +406,11 @@ def _parts_of(content: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _normalization(normalizer: Mapping[str, Any] | None) -> str:
+def _normalization(normalizer: Mapping[str, Any] | None) -> Normalization:
     if normalizer is None:
-        return "none"
+        return NONE
     parts = normalizer["normalizers"] if normalizer["type"] == "Sequence" else [normalizer]
     kinds = {part["type"] for part in parts}
     if kinds - {"NFC"}:
         raise NotByteLevelError(f"its normalizer {', '.join(sorted(kinds))} is not NFC, the only supported normalizer")
-    return "nfc" if kinds else "none"
+    return NFC if kinds else NONE

@@ -1,16 +1,15 @@
 """Preparation of text for splitting: replacement of lone surrogates, and optional normalization.
 
-A normalization is identified by a string. A tokenizer converted from SentencePiece uses one of the normalizations in
-`METASPACES`. All of these replace U+2581 by a space: such a tokenizer writes a space as U+2581, so it cannot distinguish
-U+2581 from a space. Some also put a space before the text. If a tokenizer applies other normalizers first, such as NFKC, the
-string also contains these steps (see `after`).
+A tokenizer converted from SentencePiece writes a space as U+2581, so it cannot distinguish U+2581 from a space. Its
+normalization replaces U+2581 by a space, and may also put a space before the text.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -34,75 +33,105 @@ METASPACES = ("metaspace", "metaspace-prefix", "metaspace-always", "metaspace-fi
 like ``metaspace-always``, but only for the first part."""
 
 
-_AFTER = " after "
+@dataclass(frozen=True)
+class Normalization:
+    """A normalization of text before it is split.
 
-
-def after(scheme: str, steps: Sequence[Mapping[str, Any]]) -> str:
-    """Return the normalization that first applies ``steps`` (normalizers as in a ``tokenizer.json``) and then ``scheme``
-    (one of `METASPACES`).
-
-    >>> after("metaspace", [{"type": "NFKC"}])
-    'metaspace after [{"type":"NFKC"}]'
+    Attributes:
+        scheme: One of `NORMALIZATIONS` or `METASPACES`. It is applied last.
+        steps: Normalizers that are applied first, each as the JSON of a ``tokenizer.json``. Only a scheme of `METASPACES`,
+            or ``none``, has steps.
     """
-    return scheme + (_AFTER + json.dumps(list(steps), separators=(",", ":")) if steps else "")
+
+    scheme: str = "none"
+    steps: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, scheme: str, normalizers: Iterable[Mapping[str, Any]]) -> Normalization:
+        """Return the normalization that applies ``normalizers``, as in a ``tokenizer.json``, and then ``scheme``.
+
+        >>> str(Normalization.of("metaspace", [{"type": "NFKC"}]))
+        'metaspace after NFKC'
+        """
+        return cls(scheme, tuple(json.dumps(step, separators=(",", ":")) for step in normalizers))
+
+    @property
+    def normalizers(self) -> list[dict[str, Any]]:
+        """The steps in the format of ``tokenizer.json``."""
+        return list(map(json.loads, self.steps))
+
+    @property
+    def is_metaspace(self) -> bool:
+        """True if the scheme is one of `METASPACES`."""
+        return self.scheme in METASPACES
+
+    @property
+    def puts_space(self) -> bool:
+        """True if the normalization puts a space before text."""
+        return self.is_metaspace and self.scheme != "metaspace"
+
+    @cached_property
+    def inside(self) -> Normalization:
+        """The same normalization for a part that is not at the start of its text. It puts no space before the part."""
+        return replace(self, scheme="metaspace") if self.puts_space else self
+
+    @cached_property
+    def later(self) -> Normalization:
+        """The normalization for all parts of a text except the first part. Added tokens divide a text into parts."""
+        return self.inside if self.scheme == "metaspace-first" else self
+
+    @cached_property
+    def in_two(self) -> tuple[Normalization, Normalization]:
+        """The normalization as two steps, for a tokenizer that matches added tokens in normalized text. The first step is
+        applied before the tokens are matched, and the second step to the parts between the matches.
+
+        ``metaspace-always`` and ``metaspace-first`` put spaces before these parts, so they belong to the second step.
+
+        >>> [step.scheme for step in Normalization("metaspace-prefix").in_two]
+        ['metaspace-prefix', 'metaspace']
+        """
+        if self.scheme in ("metaspace-always", "metaspace-first"):
+            return replace(self, scheme="none"), Normalization(self.scheme)
+        return self, METASPACE if self.is_metaspace else NONE
+
+    @cached_property
+    def without_steps(self) -> Normalization:
+        """The scheme alone."""
+        return replace(self, steps=())
+
+    @cached_property
+    def keeps_prefix(self) -> bool:
+        """True if a text becomes a single space when the steps delete all of its characters. SentencePiece does this if it
+        keeps all spaces.
+        """
+        return self.scheme == "metaspace-prefix" and all(table for table, _ in self.libraries)
+
+    @cached_property
+    def libraries(self) -> list[tuple[str, str]]:
+        """The steps as pairs (table for SentencePiece, JSON for ``tokenizers``), one of which is empty."""
+        pairs: list[tuple[str, str]] = []
+        for is_table, steps in groupby(self.normalizers, lambda step: step["type"] == sentencepiece_library.KIND):
+            if is_table:
+                pairs += [(step["precompiled_charsmap"], "") for step in steps]
+            else:
+                pairs.append(("", json.dumps(list(steps))))
+        return pairs
+
+    def to_json(self) -> str | list[str]:
+        """Return a JSON value from which `from_json` makes the same normalization."""
+        return [self.scheme, *self.steps] if self.steps else self.scheme
+
+    @classmethod
+    def from_json(cls, value: str | list[str]) -> Normalization:
+        """Read the result of `to_json`."""
+        return cls(value[0], tuple(value[1:])) if value and isinstance(value, list) else cls(value)  # type: ignore[arg-type]
+
+    def __str__(self) -> str:
+        steps = ", ".join(step["type"] for step in self.normalizers)
+        return f"{self.scheme} after {steps}" if steps else self.scheme
 
 
-@lru_cache(64)
-def _split(normalization: str) -> tuple[str, str]:
-    """Split a normalization into its scheme and the JSON of the steps before it (see `after`). The JSON can have 300,000
-    characters, so the result is cached to avoid copying it again.
-    """
-    scheme, _, steps = normalization.partition(_AFTER)
-    return scheme, steps
-
-
-def scheme_of(normalization: str) -> str:
-    """Return a normalization without the steps before its scheme (see `after`).
-
-    >>> scheme_of('metaspace after [{"type":"NFKC"}]'), scheme_of("nfc")
-    ('metaspace', 'nfc')
-    """
-    return _split(normalization)[0]
-
-
-def steps_of(normalization: str) -> list[dict[str, Any]]:
-    """Return the normalizers that a normalization applies before its scheme (see `after`), in the format of
-    ``tokenizer.json``.
-    """
-    steps = _split(normalization)[1]
-    return json.loads(steps) if steps else []
-
-
-def is_metaspace(normalization: str | None) -> bool:
-    """Return whether the scheme of a normalization is one of `METASPACES`, which tokenizers converted from SentencePiece
-    use.
-    """
-    return scheme_of(normalization or "") in METASPACES
-
-
-def shown(normalization: str) -> str:
-    """Return a short form of a normalization for messages. It contains only the types of the steps before the scheme.
-
-    >>> shown('metaspace after [{"type":"NFKC"}]')
-    'metaspace after NFKC'
-    """
-    steps = steps_of(normalization)
-    return scheme_of(normalization) + (_AFTER + ", ".join(step["type"] for step in steps) if steps else "")
-
-
-def puts_space(normalization: str) -> bool:
-    """Return whether a normalization puts a space before text."""
-    return is_metaspace(normalization) and scheme_of(normalization) != "metaspace"
-
-
-@lru_cache(64)
-def inside(normalization: str) -> str:
-    """Return the same normalization for a part that is not at the start of its text. It puts no space before the part.
-
-    >>> inside("metaspace-prefix"), inside("nfc")
-    ('metaspace', 'nfc')
-    """
-    return normalization.replace(scheme_of(normalization), "metaspace", 1) if is_metaspace(normalization) else normalization
+NONE, NFC, METASPACE = Normalization(), Normalization("nfc"), Normalization("metaspace")
 
 
 def well_formed(text: str) -> str:
@@ -118,31 +147,32 @@ def well_formed(text: str) -> str:
     return text
 
 
-def prepare(text: str, normalization: str) -> str:
+def prepare(text: str, normalization: Normalization | str) -> str:
     r"""Return a text as a tokenizer's split regexes expect it: as valid Unicode (see `well_formed`), and normalized.
 
     NFC follows the Unicode version of the ``tokenizers`` library, which differs from Python's.
 
     Args:
-        normalization: One of `NORMALIZATIONS` or `METASPACES`, possibly with other steps before it (`after`).
+        normalization: A normalization, or the name of its scheme.
 
     >>> prepare("e\u0301 \ud800", "nfc")
     'é �'
     >>> prepare("a\u2581b", "metaspace-prefix")
     ' a b'
     """
-    scheme, steps = _split(normalization)
-    if steps:
+    if isinstance(normalization, str):
+        normalization = Normalization(normalization)
+    if normalization.steps:
         changed = well_formed(text)
-        for table, others in _parsed(steps):
+        for table, others in normalization.libraries:
             apply = sentencepiece_library if table else tokenizers_library
             changed = apply.normalized(changed, table or others)
-        return prepare(changed, scheme) or (" " if text and _keeps_prefix(scheme, steps) else "")
-    if scheme in METASPACES:
-        return _space_before(text, scheme) + well_formed(text).replace("\u2581", " ")
+        return prepare(changed, normalization.without_steps) or (" " if text and normalization.keeps_prefix else "")
+    if normalization.is_metaspace:
+        return _space_before(text, normalization) + well_formed(text).replace("\u2581", " ")
     if text.isascii():
         return text
-    if normalization == "none":
+    if normalization.scheme == "none":
         return well_formed(text)
     if not kernels.is_native():
         return _normalized(text)
@@ -155,7 +185,7 @@ def prepare(text: str, normalization: str) -> str:
     return "".join(pieces)
 
 
-def aligned(text: str, normalization: str) -> tuple[str, tuple[NDArray[np.int32], NDArray[np.int32]] | None]:
+def aligned(text: str, normalization: Normalization) -> tuple[str, tuple[NDArray[np.int32], NDArray[np.int32]] | None]:
     r"""Prepare a text as `prepare` does, and align it to the original text. Time is linear in the length of the text.
 
     Returns:
@@ -163,22 +193,21 @@ def aligned(text: str, normalization: str) -> tuple[str, tuple[NDArray[np.int32]
         they contain the start and the end of the original characters from which it was made. Characters that were normalized
         together have the same start and end. If nothing changed, the alignment is None.
 
-    >>> text, (first, last) = aligned("ae\u0301", "nfc")
+    >>> text, (first, last) = aligned("ae\u0301", NFC)
     >>> text, first.tolist(), last.tolist()
     ('aé', [0, 1], [1, 3])
     """
     import numpy as np
 
-    scheme, steps = _split(normalization)
-    if steps:
-        return _aligned_to_steps(text, scheme, steps)
-    if scheme in METASPACES:
-        return _aligned_to_metaspace(text, scheme)
+    if normalization.steps:
+        return _aligned_to_steps(text, normalization)
+    if normalization.is_metaspace:
+        return _aligned_to_metaspace(text, normalization)
     prepared = prepare(text, normalization)
     if prepared == text:
         return text, None
     originals = ["", text, ""]
-    if kernels.is_native() and normalization == "nfc":
+    if kernels.is_native() and normalization.scheme == "nfc":
         import hf_sgpe._native as _native
 
         originals = _native.nfc_pieces(text)
@@ -209,76 +238,38 @@ def aligned(text: str, normalization: str) -> tuple[str, tuple[NDArray[np.int32]
     return prepared, (np.concatenate(firsts), np.concatenate(lasts))
 
 
-def later(normalization: str) -> str:
-    """Return the normalization for all parts of a text except the first part. Added tokens divide a text into parts."""
-    return inside(normalization) if scheme_of(normalization) == "metaspace-first" else normalization
-
-
-@lru_cache(64)
-def in_two(normalization: str) -> tuple[str, str]:
-    """Divide a normalization into two steps, for a tokenizer that matches added tokens in normalized text. Apply the first
-    step before the tokens are matched, and the second step to the parts between the matches.
-
-    ``metaspace-always`` and ``metaspace-first`` put spaces before these parts, so they belong to the second step.
-
-    >>> in_two("metaspace-prefix"), in_two("metaspace-first")
-    (('metaspace-prefix', 'metaspace'), ('none', 'metaspace-first'))
-    """
-    scheme = scheme_of(normalization)
-    if scheme in ("metaspace-always", "metaspace-first"):
-        return normalization.replace(scheme, "none", 1), scheme
-    return normalization, "metaspace" if scheme in METASPACES else "none"
-
-
-def _space_before(text: str, normalization: str) -> str:
-    if not text or normalization == "metaspace":
+def _space_before(text: str, normalization: Normalization) -> str:
+    if not text or not normalization.puts_space:
         return ""
-    return " " if normalization == "metaspace-prefix" or text[0] not in " \u2581" else ""
+    return " " if normalization.scheme == "metaspace-prefix" or text[0] not in " \u2581" else ""
 
 
-def _aligned_to_steps(text: str, scheme: str, steps: str) -> tuple[str, tuple[NDArray[np.int32], NDArray[np.int32]] | None]:
+def _aligned_to_steps(
+    text: str, normalization: Normalization
+) -> tuple[str, tuple[NDArray[np.int32], NDArray[np.int32]] | None]:
     import numpy as np
 
     whole = text
-    text, origins = aligned(text, "none")
+    text, origins = aligned(text, NONE)
     first, last = origins or (places := np.arange(len(text), dtype=np.int32), places + 1)
-    for table, others in _parsed(steps):
+    for table, others in normalization.libraries:
         apply = sentencepiece_library if table else tokenizers_library
         text, starts, ends = apply.normalized_with_places(text, table or others)
         first, last = first[starts], last[ends - 1]
-    if not text and whole and _keeps_prefix(scheme, steps):
+    if not text and whole and normalization.keeps_prefix:
         return " ", (np.zeros(1, np.int32), np.full(1, len(whole), np.int32))
-    prepared, spaced = aligned(text, scheme)
+    prepared, spaced = aligned(text, normalization.without_steps)
     if spaced is not None:
         first, last = first[spaced[0]], last[spaced[1] - 1]
     return prepared, (first, last)
 
 
-def _keeps_prefix(scheme: str, steps: str) -> bool:
-    """Return whether a text becomes a single space if the steps before the scheme delete all of its characters.
-    SentencePiece does this if it keeps all spaces.
-    """
-    return scheme == "metaspace-prefix" and all(table for table, _ in _parsed(steps))
-
-
-@lru_cache(8)
-def _parsed(steps: str) -> list[tuple[str, str]]:
-    """Parse the JSON of the steps before a scheme into pairs (table for SentencePiece, JSON for ``tokenizers``). In each
-    pair, one of the two strings is empty.
-    """
-    parsed: list[tuple[str, str]] = []
-    for is_table, group in groupby(json.loads(steps), lambda step: step["type"] == sentencepiece_library.KIND):
-        if is_table:
-            parsed += [(step["precompiled_charsmap"], "") for step in group]
-        else:
-            parsed.append(("", json.dumps(list(group))))
-    return parsed
-
-
-def _aligned_to_metaspace(text: str, normalization: str) -> tuple[str, tuple[NDArray[np.int32], NDArray[np.int32]] | None]:
+def _aligned_to_metaspace(
+    text: str, normalization: Normalization
+) -> tuple[str, tuple[NDArray[np.int32], NDArray[np.int32]] | None]:
     import numpy as np
 
-    same, origins = aligned(text, "none")
+    same, origins = aligned(text, NONE)
     first, last = origins or (places := np.arange(len(same), dtype=np.int32), places + 1)
     space = _space_before(same, normalization)
     prepared = space + same.replace("\u2581", " ")

@@ -17,7 +17,7 @@ import regex
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.kernels import tokenizers_library
 from hf_sgpe.splitting.character_classes import runs_of_class
-from hf_sgpe.splitting.normalization import NORMALIZATIONS, is_metaspace
+from hf_sgpe.splitting.normalization import NONE, NORMALIZATIONS, Normalization
 from hf_sgpe.splitting.patterns import CUT_MARKS, PATTERNS, SplitPattern, covers_all, is_name, patterns_of, resolve_pattern
 from hf_sgpe.splitting.scripts.script import ZWJ, ZWNJ, ZWSP, Ranges, Script, runs, shared_marks
 from hf_sgpe.splitting.scripts.script_registry import every_script, resolve_script, resolve_scripts
@@ -87,7 +87,8 @@ class Splitting:
             DeepSeek) have several patterns, which are applied one after another. ``sgpe`` has no pattern. If ``pattern`` is
             an empty tuple, the whole text is one word, and the normalization must be one of `METASPACES`. With these
             normalizations, the only other allowed pattern is `BEFORE_SPACES`.
-        normalization: ``none``, ``nfc`` or one of `METASPACES`; None for the recipe's default.
+        normalization: A `Normalization` or the name of its scheme; None for the recipe's default. It is stored as a
+            `Normalization`.
         special_tokens: Special tokens, which are removed from the text before it is split. None means the recipe's default.
         letters: For each script, the characters of its words as code point ranges. This is needed for tokenizers that were
             saved with older script tables. None means the current tables.
@@ -104,7 +105,7 @@ class Splitting:
     recipe: str = "hybrid"
     scripts: tuple[str, ...] = ("sinhala",)
     pattern: str | tuple[str, ...] = "o200k"
-    normalization: str | None = None
+    normalization: Any = None
     special_tokens: tuple[str, ...] | None = None
     letters: tuple[Ranges, ...] | None = field(default=None, repr=False)
     joiners: tuple[Ranges, ...] | None = field(default=None, repr=False)
@@ -114,9 +115,11 @@ class Splitting:
             raise SGPEError(f"unknown recipe {self.recipe!r}: choose from {', '.join(RECIPES)}")
         object.__setattr__(self, "recipe", RECIPES[self.recipe].words_of or self.recipe)
         recipe = RECIPES[self.recipe]
-        normalization = recipe.normalization if self.normalization is None else self.normalization
-        if normalization not in NORMALIZATIONS and not is_metaspace(normalization):
-            raise SGPEError(f"unknown normalization {normalization!r}: choose from {', '.join(NORMALIZATIONS)}")
+        normalization: Any = recipe.normalization if self.normalization is None else self.normalization
+        if not isinstance(normalization, Normalization):
+            normalization = Normalization(normalization)
+        if normalization.scheme not in NORMALIZATIONS and not normalization.is_metaspace:
+            raise SGPEError(f"unknown normalization {normalization.scheme!r}: choose from {', '.join(NORMALIZATIONS)}")
         named = resolve_scripts(checked_list("scripts", self.scripts)) if recipe.uses_scripts else ()
         if self.recipe == "sgpe" and (without := [name for name in named if not resolve_script(name).document]):
             more = f" and {len(without) - 1} more" if without[1:] else ""
@@ -140,7 +143,7 @@ class Splitting:
             raise SGPEError(f"a special token occurs twice: {', '.join(special_tokens)}: give each token once")
         checked = {
             "scripts": scripts,
-            "pattern": self._checked_pattern() if recipe.uses_pattern else "",
+            "pattern": self._checked_pattern(normalization) if recipe.uses_pattern else "",
             "normalization": normalization,
             "special_tokens": tuple(sorted(special_tokens)),
             "letters": None if self.letters == _letters(self.recipe, scripts) else self.letters,
@@ -152,9 +155,9 @@ class Splitting:
         for pattern in self.regexes:
             _check(pattern)
 
-    def _checked_pattern(self) -> str | tuple[str, ...]:
+    def _checked_pattern(self, normalization: Normalization) -> str | tuple[str, ...]:
         patterns = tuple(self.pattern) if isinstance(self.pattern, (tuple, list)) else (self.pattern,)
-        has_any = patterns or is_metaspace(self.normalization)
+        has_any = patterns or normalization.is_metaspace
         if not has_any or not all(isinstance(pattern, str) for pattern in patterns):
             raise SGPEError(f"pattern must be a name or a regex, not {self.pattern!r}")
         return patterns[0] if len(patterns) == 1 else patterns
@@ -165,7 +168,7 @@ class Splitting:
 
     @classmethod
     def from_regexes(
-        cls, regexes: Sequence[str], normalization: str = "none", special_tokens: Iterable[str] = ()
+        cls, regexes: Sequence[str], normalization: Normalization = NONE, special_tokens: Iterable[str] = ()
     ) -> Splitting:
         """Convert the regexes of a saved tokenizer to a splitting. If these are the regexes of a recipe, the splitting uses
         this recipe. Otherwise it uses a list of split patterns.
@@ -272,7 +275,7 @@ class Splitting:
     @property
     def cuts_at_spaces(self) -> bool:
         """True if the tokenizer merges characters and splits text before each space, as a Metaspace with ``split`` does."""
-        return is_metaspace(self.normalization) and bool(self.patterns)
+        return self.normalization.is_metaspace and bool(self.patterns)
 
     @property
     def base(self) -> SplitPattern | None:
@@ -306,7 +309,7 @@ class Splitting:
             "recipe": self.recipe,
             "scripts": list(self.scripts),
             "pattern": self.pattern,
-            "normalization": self.normalization,
+            "normalization": self.normalization.to_json(),
             "special_tokens": list(self.special_tokens or ()),
             "patterns": list(self.regexes),
         }
@@ -321,6 +324,7 @@ class Splitting:
         try:
             names = ("recipe", "scripts", "pattern", "normalization", "special_tokens")
             recipe, scripts, pattern, normalization, special_tokens = (values[name] for name in names)
+            normalization = Normalization.from_json(normalization)
             splitting = cls(recipe, tuple(scripts), pattern, normalization, tuple(special_tokens))
             if (regexes := tuple(values["patterns"])) != splitting.regexes:
                 splitting = cls.from_regexes(regexes, normalization, special_tokens)

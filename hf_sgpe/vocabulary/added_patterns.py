@@ -12,7 +12,7 @@ from typing import NamedTuple
 import regex
 
 from hf_sgpe.kernels.tokenizers_library import is_word
-from hf_sgpe.splitting.normalization import in_two, prepare
+from hf_sgpe.splitting.normalization import NONE, Normalization, prepare
 from hf_sgpe.vocabulary.special_tokens import any_of
 
 _SPACE = regex.compile(r"\p{White_Space}*")
@@ -121,7 +121,7 @@ class AddedPatterns(NamedTuple):
         names: Collection[str],
         normalized: Collection[str],
         matching: Mapping[str, Matching] | None = None,
-        normalization: str = "none",
+        normalization: Normalization = NONE,
     ) -> AddedPatterns | None:
         """Return patterns that find the tokens ``names``, or None if there are no names. Those of the names that are also in
         ``normalized`` are searched for in normalized text, after all others.
@@ -134,7 +134,7 @@ class AddedPatterns(NamedTuple):
         if not names:
             return None
         then = frozenset(name for name in names if name in normalized)
-        texts = {prepare(name, in_two(normalization)[0]): name for name in then}
+        texts = {prepare(name, normalization.in_two[0]): name for name in then}
 
         def pattern(some: frozenset[str]) -> AddedPattern:
             return AddedPattern(any_of(some), {name: rules for name, rules in (matching or {}).items() if name in some})

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hf_sgpe import kernels
 from hf_sgpe.bpe.merging import MergeTable, apply_merges, symbols
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.splitting.normalization import METASPACES, in_two, inside, later, prepare, puts_space, scheme_of, steps_of
+from hf_sgpe.splitting.normalization import METASPACE, METASPACES, NONE, Normalization, prepare
 from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer
 from hf_sgpe.vocabulary.added_patterns import AddedPattern, AddedPatterns
 from hf_sgpe.vocabulary.neighbours import Neighbours, is_character
@@ -74,7 +74,7 @@ class Codec:
         self.normalization = data.normalization
         self.ignore_merges = data.ignore_merges
         self.by_characters = data.by_characters
-        self.puts_space = puts_space(data.normalization)
+        self.puts_space = data.normalization.puts_space
         self.stripping = data.stripping
         self.unknown = (data.unknown_id, data.unknown.is_fused) if data.unknown and data.unknown_id is not None else None
         no_bytes = data.by_characters and not data.byte_tokens
@@ -83,7 +83,7 @@ class Codec:
         self._cuts_at_spaces = data.splitting.cuts_at_spaces
         self._unknown_characters = UnknownCharacters(data) if no_bytes else None
         # Whether text is changed in Python before it is encoded, in ways that depend on more than each single character.
-        self.is_changed_first = bool(steps_of(data.normalization)) or (no_bytes and self.unknown is None)
+        self.is_changed_first = bool(data.normalization.steps) or (no_bytes and self.unknown is None)
         self.bytes_of = data.bytes_by_id()
         self._memory: dict[str, tuple[int, ...]] = {}
         self._memory_bytes = self._hits = self._misses = 0
@@ -119,19 +119,19 @@ class Codec:
         normalization = self._normalization_of(continues)
         if added is None:
             return self._ordinary(text, normalization)
-        normalizations = (normalization, later(self.normalization))
+        normalizations = (normalization, self.normalization.later)
         then = added.then
         if then is None:
             return self._around(added.first, text, self._ordinary, normalizations)
 
-        def between(part: str, normalization: str) -> list[int]:
-            matched, rest = in_two(normalization)
-            return self._around(then, prepare(part, matched), self._ordinary, (rest, later(rest)))
+        def between(part: str, normalization: Normalization) -> list[int]:
+            matched, rest = normalization.in_two
+            return self._around(then, prepare(part, matched), self._ordinary, (rest, rest.later))
 
         return self._around(added.first, text, between, normalizations)
 
-    def _normalization_of(self, continues: bool) -> str:
-        return inside(self.normalization) if continues else self.normalization
+    def _normalization_of(self, continues: bool) -> Normalization:
+        return self.normalization.inside if continues else self.normalization
 
     def words(self, text: str, *, continues: bool = False) -> list[str]:
         """Normalize a text without added tokens and split it into words, the parts that are encoded separately.
@@ -147,10 +147,14 @@ class Codec:
 
     def encode_normalized(self, text: str) -> list[int]:
         """Encode a text that is already normalized. Added tokens are not recognised."""
-        return self._ordinary(text, "metaspace" if self.by_characters else "none")
+        return self._ordinary(text, METASPACE if self.by_characters else NONE)
 
     def _around(
-        self, added: AddedPattern, text: str, between: Callable[[str, str], list[int]], normalizations: tuple[str, str]
+        self,
+        added: AddedPattern,
+        text: str,
+        between: Callable[[str, Normalization], list[int]],
+        normalizations: tuple[Normalization, Normalization],
     ) -> list[int]:
         """Encode a text: the added tokens that ``added`` finds in it, and the parts between them.
 
@@ -190,11 +194,11 @@ class Codec:
         ids = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int32)
         return ids, np.cumsum([len(row) for row in rows], dtype=np.int64)
 
-    def _ordinary(self, text: str, normalization: str) -> list[int]:
+    def _ordinary(self, text: str, normalization: Normalization) -> list[int]:
         kernels.note_slow_use(len(text))
         return self._words(self._cut(self._prepare(text, normalization)))
 
-    def _prepare(self, text: str, normalization: str) -> str:
+    def _prepare(self, text: str, normalization: Normalization) -> str:
         """Return a text as it is before it is split into words: normalized, and without the characters that encoding leaves
         out.
         """
@@ -320,7 +324,7 @@ class NativeCodec(Codec):
             characters=[(token, id) for token, id in vocab.items() if is_character(token)] if self.by_characters else [],
             added_tokens=[(token.encode(), id) for token, id in self._found_by_kernels.items()],
             # Text that is changed first has its spaces already.
-            prefix=METASPACES.index(scheme_of(self.normalization)) if self.puts_space and self.encodes_natively else 0,
+            prefix=METASPACES.index(self.normalization.scheme) if self.puts_space and self.encodes_natively else 0,
             unknown=self.unknown,
         )
 
@@ -338,7 +342,7 @@ class NativeCodec(Codec):
 
     @cached_property
     def _nfc(self) -> bool:
-        return self.normalization == "nfc"
+        return self.normalization.scheme == "nfc"
 
     def encode(self, text: str, added: AddedPatterns | None = None, *, continues: bool = False) -> list[int]:
         """Return the ids of ``text``; see `Codec.encode`."""
@@ -391,7 +395,7 @@ class NativeCodec(Codec):
             return np.split(ids, ends[:-1])
         return [np.array(super(NativeCodec, self).encode(text, added), dtype=np.int32) for text in texts]
 
-    def _ordinary(self, text: str, normalization: str) -> list[int]:
+    def _ordinary(self, text: str, normalization: Normalization) -> list[int]:
         # If the encoder encodes whole texts of characters, it would put a further space before this text.
         if self.encodes_natively if self.by_characters else not self.encodes_natively:
             return super()._ordinary(text, normalization)

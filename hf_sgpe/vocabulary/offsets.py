@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hf_sgpe.splitting.normalization import aligned, in_two, later
+from hf_sgpe.splitting.normalization import Normalization, aligned
 from hf_sgpe.vocabulary.added_patterns import AddedPattern, AddedPatterns, Found
 from hf_sgpe.vocabulary.codec import Codec
 
@@ -37,9 +37,9 @@ def encode_with_offsets(codec: Codec, text: str, added: AddedPatterns | None) ->
 def _encode_part(
     codec: Codec, text: str, added: AddedPatterns | None, *, is_first: bool
 ) -> tuple[list[int], NDArray[np.int32]]:
-    normalization = codec.normalization if is_first else later(codec.normalization)
+    normalization = codec.normalization if is_first else codec.normalization.later
     if added and added.then and (added.then.matching or codec.by_characters):
-        matched, rest = in_two(normalization)
+        matched, rest = normalization.in_two
         normalized, origins = aligned(text, matched)
         ids, places = _encode_around(codec, normalized, added.then, rest)
     else:
@@ -49,7 +49,9 @@ def _encode_part(
     return ids, _in_origin(places, origins)
 
 
-def _encode_around(codec: Codec, text: str, added: AddedPattern, normalization: str) -> tuple[list[int], NDArray[np.int32]]:
+def _encode_around(
+    codec: Codec, text: str, added: AddedPattern, normalization: Normalization
+) -> tuple[list[int], NDArray[np.int32]]:
     """Return the ids and offsets of a text in which added tokens are matched after normalization. This is needed if such
     tokens include white space around them, or if a space is put before each part between them. ``normalization`` is applied
     to these parts.
@@ -59,7 +61,7 @@ def _encode_around(codec: Codec, text: str, added: AddedPattern, normalization: 
     position = 0
     for start, stop, name in (*added.find(text), Found(len(text), len(text), "")):
         if position < start:
-            part, origins = aligned(text[position:start], later(normalization) if position else normalization)
+            part, origins = aligned(text[position:start], normalization.later if position else normalization)
             new = codec.encode_normalized(part)
             places.append(_in_origin(codec.offsets(np.array(new, dtype=np.int32), part), origins) + position)
             ids += new

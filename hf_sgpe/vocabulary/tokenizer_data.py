@@ -12,7 +12,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, NamedTuple
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.splitting.normalization import METASPACES, in_two, is_metaspace, prepare, puts_space, shown
+from hf_sgpe.splitting.normalization import METASPACE, METASPACES, Normalization, prepare
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.vocabulary.added_patterns import EXACTLY, Matching
 from hf_sgpe.vocabulary.byte_strings import (
@@ -132,7 +132,7 @@ class TokenizerData:
             "merges": list(self.merges),
             "byte_tokens": tuple(self.byte_tokens),
             "unmade_tokens": dict(self.unmade_tokens),
-            "stripping": self.stripping or ("one" if puts_space(splitting.normalization or "none") else "none"),
+            "stripping": self.stripping or ("one" if splitting.normalization.puts_space else "none"),
             "special_tokens": dict(self.special_tokens or {}),
             "added_tokens": dict(self.added_tokens or {}),
             "normalized_tokens": frozenset(self.normalized_tokens),
@@ -238,7 +238,7 @@ class TokenizerData:
     @property
     def by_characters(self) -> bool:
         """True if merges join characters, as in SentencePiece, instead of bytes."""
-        return is_metaspace(self.normalization)
+        return self.normalization.is_metaspace
 
     @property
     def named_bytes(self) -> dict[str, int]:
@@ -249,11 +249,10 @@ class TokenizerData:
         return {byte_token(byte): id for byte, id in ids if self.vocab.get(bytes([byte])) != id}
 
     @property
-    def normalization(self) -> str:
-        """The name of the normalization: ``none``, ``nfc`` or one of `hf_sgpe.splitting.normalization.METASPACES`, possibly
-        preceded by other steps.
-        """
-        return self.splitting.normalization or "none"
+    def normalization(self) -> Normalization:
+        """The normalization of text before it is split."""
+        normalization: Normalization = self.splitting.normalization
+        return normalization
 
     @property
     def vocab_size(self) -> int:
@@ -270,7 +269,7 @@ class TokenizerData:
         bytes_of |= {id: self.bytes_of_added(text) for text, id in self.added_ids.items()}
         # As in the library, a normalized token decodes to its normalized text, which may begin with a space.
         return bytes_of | {
-            self.added_ids[text]: prepare(text, in_two(self.normalization)[0]).encode() for text in self.normalized_tokens
+            self.added_ids[text]: prepare(text, self.normalization.in_two[0]).encode() for text in self.normalized_tokens
         }
 
     @property
@@ -305,7 +304,7 @@ class TokenizerData:
                 raise SGPEError(f"special_tokens maps {token!r} to {id!r}, not to an id: write {{'<s>': 5000}} or ['<s>']")
             if self.special_tokens.get(token, id) != id:
                 raise SGPEError(f"special token {token!r} already has the id {self.special_tokens[token]}, not {id}")
-        check_special_tokens(new, self.normalization)
+        check_special_tokens(new, self.normalization.scheme)
         special = {**self.special_tokens, **ids}
         return replace(self, special_tokens=special, roles={**roles_of(new), **self.roles})
 
@@ -315,14 +314,14 @@ class TokenizerData:
         """
         if not self.by_characters:
             return self
-        return replace(self, splitting=replace(self.splitting, normalization="metaspace"))
+        return replace(self, splitting=replace(self.splitting, normalization=METASPACE))
 
     def __len__(self) -> int:
         return self.vocab_size
 
     def __repr__(self) -> str:
         size = f"{self.vocab_size:,} tokens, {len(self.merges):,} merges"
-        return f"{type(self).__name__}({size}, normalization={shown(self.normalization)})"
+        return f"{type(self).__name__}({size}, normalization={self.normalization})"
 
     def get_vocab(self) -> dict[str, int]:
         """Return the ids of all tokens, including special tokens, keyed by vocabulary string, in the order of ids.

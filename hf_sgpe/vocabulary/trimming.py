@@ -21,6 +21,7 @@ from functools import lru_cache
 from typing import Any
 
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.splitting.normalization import NFC, NONE, Normalization
 from hf_sgpe.splitting.scripts.script import runs
 from hf_sgpe.splitting.scripts.script_registry import every_script, resolve_script, resolve_scripts
 from hf_sgpe.vocabulary.confinement import Confinement
@@ -147,7 +148,7 @@ def scripts_except(kept: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in every_script() if name not in names)
 
 
-def confined_to(scripts: Iterable[str], normalization: str = "none") -> Confinement:
+def confined_to(scripts: Iterable[str], normalization: Normalization = NONE) -> Confinement:
     """Return a confinement to the characters of the given scripts.
 
     An unassigned character that several scripts share is included only if all of them are given. With the normalization
@@ -157,11 +158,11 @@ def confined_to(scripts: Iterable[str], normalization: str = "none") -> Confinem
 
 
 @lru_cache(8)
-def _confined_to(names: frozenset[str], normalization: str) -> Confinement:
+def _confined_to(names: frozenset[str], normalization: Normalization) -> Confinement:
     points = set(Confinement.to_scripts(names).points)
     for name in every_script().keys() - names:
         points -= set(map(ord, resolve_script(name).characters()))
-    if normalization == "nfc":
+    if normalization == NFC:
         texts = {point: unicodedata.normalize("NFD", chr(point)) for point in points}
         points = {point for point in points if not points.isdisjoint(map(ord, texts[point]))}
     return Confinement(points)

@@ -25,7 +25,7 @@ from hf_sgpe.files.atomic import atomic_file, scratch_directory
 from hf_sgpe.files.folder_contents import why_no_model
 from hf_sgpe.formats import gguf_tokenizer, llama_cpp_characters, loading, model_vocab, tokenizer_json
 from hf_sgpe.formats.llama_cpp_pre_tokenizers import PRE_TOKENIZERS, PreTokenizer, called, of_patterns
-from hf_sgpe.splitting.normalization import puts_space
+from hf_sgpe.splitting.normalization import NFC
 from hf_sgpe.terminal.progress import somebody_watches
 from hf_sgpe.vocabulary.byte_strings import byte_token, bytes_to_string
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
@@ -267,7 +267,7 @@ def _add_tokenizer(writer: GGUFWriter, tokenizer: TokenizerData, pre: str, confi
         tokens[id] = text
         types[id] = TokenType.CONTROL if text in tokenizer.special_tokens else TokenType.USER_DEFINED
     # llama.cpp does not normalize to NFC, and its added tokens take no white space.
-    exact = is_exact(tokenizer, pre) and tokenizer.normalization != "nfc" and not tokenizer.matching
+    exact = is_exact(tokenizer, pre) and tokenizer.normalization != NFC and not tokenizer.matching
     writer.add_bool("hf_sgpe.tokenizes_exactly", exact)
     writer.add_string(gguf_tokenizer.TOKENIZER_KEY, _compact(tokenizer_json.to_dict(tokenizer)))
     settings = tokenizer_json.config(tokenizer)
@@ -307,4 +307,4 @@ def _add_scores(writer: GGUFWriter, tokenizer: TokenizerData, rows: int) -> None
     least = float(-len(tokenizer.merges))
     writer.add_tokenizer_pre("default")
     writer.add_token_scores([made.get(id, least) for id in range(rows)])
-    writer.add_add_space_prefix(puts_space(tokenizer.normalization))
+    writer.add_add_space_prefix(tokenizer.normalization.puts_space)

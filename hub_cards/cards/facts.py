@@ -13,7 +13,7 @@ from hf_sgpe.evaluation.runtimes import DIFFERS, EXACT, NFC_ONLY, REFUSED, state
 from hf_sgpe.evaluation.vocabulary_health import NO_SCRIPT, alike, scripts_of, unreachable_ids
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.generation.conversation import end_of_turn
-from hf_sgpe.splitting.normalization import scheme_of, steps_of
+from hf_sgpe.splitting.normalization import NFC, Normalization
 from hf_sgpe.splitting.scripts.script_registry import every_script, names_of
 from hf_sgpe.tokenizer import BPETokenizer
 from hf_sgpe.vocabulary.trimming import COMPACT, PARTS
@@ -132,7 +132,7 @@ class Facts:
             "Longest input": f"{longest:,} tokens (`model_max_length`)" if longest else "",
             "Added tokens": _with_ids([*tokenizer.added_tokens.items()]),
             "Around each text": " ".join("the text" if name == "$A" else code(name) for name in template),
-            "Normalization": _normalization(tokenizer.normalization),
+            "Normalization": _normalization(tokenizer.data.normalization),
             "Same ids in": self._runtimes({EXACT}),
             "Same ids for text in NFC in": self._runtimes({NFC_ONLY}),
             "Other ids, or refused, in": self._runtimes({DIFFERS, REFUSED}),
@@ -269,9 +269,9 @@ class Facts:
         tokenizer = self.tokenizer
         if self.scripts and not self.extensions:
             yield _RETRAINED.format(name=as_json(name))
-        if tokenizer.normalization == "nfc":
+        if tokenizer.data.normalization == NFC:
             yield "Decoding returns text in Unicode's form NFC, whatever the form of the encoded text."
-        elif steps_of(tokenizer.normalization):
+        elif tokenizer.data.normalization.steps:
             yield "Decoding returns the normalized text, whatever the form of the encoded text."
         else:
             yield "Text is not normalized: a word in another Unicode form (NFC, NFD) gets other tokens."
@@ -301,10 +301,10 @@ def _with_known_scripts(note: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
-def _normalization(normalization: str) -> str:
+def _normalization(normalization: Normalization) -> str:
     """Return a phrase for a normalization, which begins with the types of the steps before its scheme."""
-    steps = [step["type"] for step in steps_of(normalization)]
-    return "; then ".join([*([listed(steps)] if steps else []), _NORMALIZATIONS[scheme_of(normalization)]])
+    steps = [step["type"] for step in normalization.normalizers]
+    return "; then ".join([*([listed(steps)] if steps else []), _NORMALIZATIONS[normalization.scheme]])
 
 
 def _extended(note: Mapping[str, Any]) -> str:

@@ -18,6 +18,7 @@ from hf_sgpe.evaluation.runtimes import LLAMA_CPP, RUNTIMES, find_runtimes, inex
 from hf_sgpe.learning.extension.extending import Extension
 from hf_sgpe.learning.extension.extension_config import ExtensionConfig, keeps_words
 from hf_sgpe.learning.portable_cost import SplitCost, cost_of_one_split, more_tokens
+from hf_sgpe.splitting.normalization import NFC
 from hf_sgpe.splitting.patterns import resolve_pattern
 from hf_sgpe.splitting.scripts.script_registry import names_of, resolve_script, resolve_scripts, scripts_in
 from hf_sgpe.splitting.splitting import Splitting
@@ -285,7 +286,7 @@ def choose_split(base: TokenizerData, config: ExtensionConfig, runs_in: Iterable
     Raises:
         SGPEError: a runtime is unknown, or would not return the same ids. The message says what to do instead.
     """
-    runtimes, nfc = find_runtimes(runs_in), base.normalization == "nfc"
+    runtimes, nfc = find_runtimes(runs_in), base.normalization == NFC
     splitting = config.splitting_for(base)
     if splitting != base.splitting and not inexact(splitting, runtimes, nfc=nfc):
         return config
@@ -313,7 +314,7 @@ def where_it_runs(extension: Extension, config: ExtensionConfig, runs_in: Iterab
     """
     asked = find_runtimes(runs_in)
     runtimes, base, data = asked or (LLAMA_CPP,), extension.base, extension.tokenizer
-    nfc, names = base.normalization == "nfc", ", ".join(runtimes)
+    nfc, names = base.normalization == NFC, ", ".join(runtimes)
     is_old_split = data.splitting == base.splitting
 
     def cost() -> str:

@@ -230,6 +230,4 @@ def _count_options(splitting: Splitting) -> str:
     scripts = [f"--script {','.join(splitting.scripts)}"] if splitting.scripts else []
     patterns = (splitting.pattern,) if isinstance(splitting.pattern, str) else splitting.pattern or ()
     pattern = [f"--pattern {' '.join(map(quote, patterns))}"] if patterns else []
-    return " ".join(
-        [f"--recipe {splitting.recipe}", *scripts, *pattern, f"--normalization {splitting.normalization or 'none'}"]
-    )
+    return " ".join([f"--recipe {splitting.recipe}", *scripts, *pattern, f"--normalization {splitting.normalization}"])

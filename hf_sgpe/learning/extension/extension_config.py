@@ -12,7 +12,7 @@ from hf_sgpe.bpe.trainer import TIE_BREAKS
 from hf_sgpe.corpora.corpus_weights import checked_weights
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.learning.unit_choice import check_cut_cost
-from hf_sgpe.splitting.normalization import steps_of
+from hf_sgpe.splitting.normalization import NFC, NONE
 from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer
 from hf_sgpe.splitting.scripts.script import Script
 from hf_sgpe.splitting.scripts.script_registry import resolve_script, resolve_scripts
@@ -221,8 +221,8 @@ class ExtensionConfig:
         if not base.by_characters:
             return splitting
         # Normalizers such as NFKC compose letters, so the words to learn from must have composed letters.
-        composes = any(step["type"] in _COMPOSING for step in steps_of(base.normalization))
-        normalization = "nfc" if composes else "none"
+        composes = any(step["type"] in _COMPOSING for step in base.normalization.normalizers)
+        normalization = NFC if composes else NONE
         return Splitting("hybrid", tuple(self.scripts), normalization=normalization, special_tokens=splitting.special_tokens)
 
 

@@ -8,7 +8,7 @@ from support.texts import texts
 from tokenizers.normalizers import NFC, NFD, NFKC, NFKD
 
 from hf_sgpe import kernels
-from hf_sgpe.splitting.normalization import aligned, prepare
+from hf_sgpe.splitting.normalization import Normalization, aligned, prepare
 
 if kernels.is_native():
     import hf_sgpe._native as native
@@ -54,7 +54,7 @@ def test_lone_surrogates_are_replaced_and_pairs_joined():
 
 @given(st.text(marks, max_size=12) | texts)
 def test_normalized_text_is_aligned_cluster_by_cluster(text):
-    prepared, alignment = aligned(text, "nfc")
+    prepared, alignment = aligned(text, Normalization("nfc"))
     assert prepared == prepare(text, "nfc")
     if alignment is None:
         assert prepared == text
