@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from hf_sgpe.chat import templates
-from hf_sgpe.chat.marked_text import Finder, Written, marks_of, parts
+from hf_sgpe.chat.marked_text import Finder, Written, parts
 from hf_sgpe.counts.counters import make_word_counter, only_texts
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError, optional
@@ -31,7 +31,6 @@ from hf_sgpe.vocabulary.batches import Padding, make_batch, results
 from hf_sgpe.vocabulary.codec import CacheInfo, Codec, make_codec
 from hf_sgpe.vocabulary.growing_text import GrowingText, Restarts
 from hf_sgpe.vocabulary.offsets import encode_with_offsets
-from hf_sgpe.vocabulary.recent_texts import SHORTEST, Beginning, RecentTexts
 from hf_sgpe.vocabulary.special_tokens import Template, bos_eos_template_of
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData, Unknown
 
@@ -124,7 +123,6 @@ class BPETokenizer:
     def __setstate__(self, data: TokenizerData) -> None:
         self.data = data
         self._codec = make_codec(data)
-        self._recent = RecentTexts()
         # Prepared once for each set of allowed special tokens, because some tokenizers have thousands of added tokens.
         self._finder = lru_cache(8)(partial(_finder, data))
         self._reading = lru_cache(8)(partial(_reading, data, self._codec))
@@ -521,14 +519,9 @@ class BPETokenizer:
         return self._encode_written(text, special, template)
 
     def _encode_written(self, text: Written, special: Finder, template: str) -> list[int]:
-        """Return the ids of a rendered conversation. Messages that were encoded before are not encoded again."""
-        plain, marks = str.__str__(text), marks_of(text)
-        known = self._recent.find(plain, special.names, marks)
-        ids = known.ids.copy()
-        # At the end of a special token, encoding can begin again, unless a longer token may begin at the same place.
-        margin = special.longest + 1
-        end, count = known.length, len(ids)
-        for part in parts(text, special, known.length):
+        """Return the ids of a rendered conversation."""
+        ids: list[int] = []
+        for part in parts(text, special):
             if part.is_special and part.text not in self.special_tokens:
                 raise SGPEError(
                     f"this tokenizer lacks the special token {part.text!r} of the chat template {template}: "
@@ -536,40 +529,10 @@ class BPETokenizer:
                 )
             if part.is_special:
                 ids.append(self.special_tokens[part.text])
-                start, stop = part.span
-                if stop - start == len(part.text) and stop + margin <= len(plain):
-                    end, count = stop, len(ids)
             else:
                 is_inside = part.span[0] > 0 and self.data.normalization.later != self.data.normalization
-                ids += self._encode_recent(part.text, "none", continues=is_inside)
-        shown = slice(end + margin)
-        self._recent.keep(Beginning(end, ids[:count], plain[shown], marks[shown], special.names), known)
+                ids += self._codec.encode(part.text, continues=is_inside)
         return ids
-
-    def encode_prompt(self, text: str, *, allowed_special: AllowedSpecial = "none") -> list[int]:
-        """Return the same ids as `encode`, but do not encode a prefix again that the text shares with a recent text.
-
-        Recent texts are kept in a cache. Its size in bytes is limited (see `hf_sgpe.vocabulary.recent_texts`).
-
-        Args:
-            allowed_special: See `encode`.
-        """
-        if not isinstance(text, str):
-            raise TypeError(f"encode_prompt needs a str, not {type(text).__name__}")
-        return self._encode_recent(text, allowed_special)
-
-    def _encode_recent(self, text: str, allowed: AllowedSpecial, *, continues: bool = False) -> list[int]:
-        names = frozenset(self._allowed(allowed))
-        added, restarts = self._reading(names)
-        if len(text) < SHORTEST or continues:
-            return self._codec.encode(text, added, continues=continues)
-        known = self._recent.find(text, names)
-        length, ids = known.length, known.ids
-        if cut := restarts.last(text[length:]):
-            ids = ids + self._codec.encode(text[length : length + cut], added, continues=length > 0)
-            length += cut
-            self._recent.keep(Beginning(length, ids, text[: length + restarts.margin], b"", names), known)
-        return ids + self._codec.encode(text[length:], added, continues=length > 0)
 
     def encode_inside(self, text: str) -> list[int]:
         """Return the ids of a text that continues another text. Special tokens and other added tokens are encoded as

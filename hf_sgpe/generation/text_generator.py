@@ -330,7 +330,7 @@ class TextGenerator:
         """
         if not isinstance(prompt, str):
             raise TypeError(f"the prompt must be a string, not {type(prompt).__name__}")
-        return self._before + self.tokenizer.encode_prompt(prompt, allowed_special=allowed_special)
+        return self._before + self.tokenizer.encode(prompt, allowed_special=allowed_special)
 
     @cached_property
     def constrainer(self) -> Constrainer:

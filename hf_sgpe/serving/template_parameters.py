@@ -93,7 +93,7 @@ def read_encoder(given: Parameters, generator: TextGenerator) -> Callable[[str],
     if special not in (None, "text", "allowed"):
         message = f"special_tokens must be 'text' or 'allowed', not {str(special)[:40]!r}"
         raise RequestError(message, param="special_tokens")
-    encode = generator.encode if given.flag("add_special_tokens", True) else generator.tokenizer.encode_prompt
+    encode = generator.encode if given.flag("add_special_tokens", True) else generator.tokenizer.encode
     return lambda text: encode(text, allowed_special="all" if special == "allowed" else "none")
 
 

@@ -148,50 +148,69 @@ def train_balanced(
         )
     rounds = _ROUNDS if by == "weights" else 2
     with tqdm(total=rounds, unit=" rounds", desc="Balancing", disable=bar_disabled(progress), leave=False) as bar:
-        alone = dict.fromkeys(texts, 1.0)
-        if not _translations(texts):
-            logger.warning("the held-out texts have different numbers of lines, so they are not treated as translations")
-            for name, corpora in languages.items():
-                own = train_from_counts(_mixture({corpus: counts[corpus] for corpus in corpora}, given), config)
-                alone[name] = _tokens(own, texts[name])
-
-        def trial(weights: Mapping[str, float], tokenizer: BPETokenizer) -> Trial:
-            bar.update()
-            tokens = {name: _tokens(tokenizer, lines) for name, lines in texts.items()}
-            return Trial(dict(weights), tokens, {name: tokens[name] / alone[name] for name in texts})
-
-        def train(weights: Mapping[str, float]) -> BPETokenizer:
-            return train_from_counts(_mixture(counts, weights), replace(config, weights=weights))
-
-        first = trial(given, train(given))
+        trials = _Trials(counts, texts, config, given, languages, bar)
+        first = trials.with_weights(given)
         if by == "merges":
-            words = {
-                name: _mixture({corpus: counts[corpus] for corpus, its in nearest.items() if its == name}, given)
-                for name in texts
-            }
-            parts = [(words[name], WordCounts.from_texts(lines, config)) for name, lines in texts.items()]
+            parts = []
+            for name, lines in texts.items():
+                learning = _mixture({corpus: counts[corpus] for corpus, its in nearest.items() if its == name}, given)
+                parts.append((learning, WordCounts.from_texts(lines, config)))
             together = WordCounts.sum(learning for learning, _ in parts)
             tokenizer = train_from_counts(together, replace(config, weights=given), languages=parts)
-            best = trial(given, tokenizer)
-            trials = [first, best]
+            best = trials.measured(given, tokenizer)
+            tried = [first, best]
         else:
-            done = {tuple(given.values()): first}
-
-            def with_logs(logs: Mapping[str, float]) -> Trial:
-                weights = _weights(counts, languages, given, logs)
-                if (key := tuple(weights.values())) not in done:
-                    done[key] = trial(weights, train(weights))
-                return done[key]
-
-            trials = _search(first, with_logs, price, parity)
-            best = _best(trials, price, parity)
-            tokenizer = train(best.weights)
+            tried = _search(first, trials.with_logs, price, parity)
+            best = _best(tried, price, parity)
+            tokenizer = trials.train(best.weights)
     costs = {
         when: {"tokens": trial.total, "gini": round(trial.gini, 4)}
         for when, trial in {"before": first, "after": best}.items()
     }
     data = replace(tokenizer.data, metadata={**tokenizer.metadata, "balance": {"by": by, **costs}})
-    return Balanced(BPETokenizer.of(data), _mixture(counts, best.weights), languages, trials, best)
+    return Balanced(BPETokenizer.of(data), _mixture(counts, best.weights), languages, tried, best)
+
+
+class _Trials:
+    """Trials with different weights for the same corpora and held-out texts."""
+
+    def __init__(
+        self,
+        counts: Mapping[str, WordCounts],
+        texts: Mapping[str, Sequence[str]],
+        config: TrainingConfig,
+        given: Mapping[str, float],
+        languages: Mapping[str, Sequence[str]],
+        bar: tqdm[Any],
+    ) -> None:
+        self._counts, self._texts, self._config, self._given, self._bar = counts, texts, config, given, bar
+        self._languages = languages
+        self._done: dict[tuple[float, ...], Trial] = {}
+        # Without translations, a cost is relative to the tokens that a tokenizer of this language alone needs.
+        self._alone = dict.fromkeys(texts, 1.0)
+        if not _translations(texts):
+            logger.warning("the held-out texts have different numbers of lines, so they are not treated as translations")
+            for name, corpora in languages.items():
+                own = train_from_counts(_mixture({corpus: counts[corpus] for corpus in corpora}, given), config)
+                self._alone[name] = _tokens(own, texts[name])
+
+    def train(self, weights: Mapping[str, float]) -> BPETokenizer:
+        return train_from_counts(_mixture(self._counts, weights), replace(self._config, weights=weights))
+
+    def measured(self, weights: Mapping[str, float], tokenizer: BPETokenizer) -> Trial:
+        self._bar.update()
+        tokens = {name: _tokens(tokenizer, lines) for name, lines in self._texts.items()}
+        return Trial(dict(weights), tokens, {name: tokens[name] / self._alone[name] for name in tokens})
+
+    def with_weights(self, weights: Mapping[str, float]) -> Trial:
+        key = tuple(weights.values())
+        if key not in self._done:
+            self._done[key] = self.measured(weights, self.train(weights))
+        return self._done[key]
+
+    def with_logs(self, logs: Mapping[str, float]) -> Trial:
+        """Run the trial with the weights that the search represents by ``logs``."""
+        return self.with_weights(_weights(self._counts, self._languages, self._given, logs))
 
 
 def balance_corpus(
