@@ -1,8 +1,7 @@
 """The Typer application that contains all commands.
 
 All commands follow the same conventions. The first argument is the tokenizer, model or text. The option ``--baseline`` adds
-tokenizers for comparison. ``--json`` prints the result as JSON. ``--quiet`` prints only results and errors. Option names of
-earlier versions still work.
+tokenizers for comparison. ``--json`` prints the result as JSON. ``--quiet`` prints only results and errors.
 """
 
 from __future__ import annotations
@@ -51,32 +50,12 @@ _QUIET = Parameter(
 
 
 class Command(PlainHelp, TyperCommand):
-    """A command that also accepts ``--format json``, the name of ``--json`` in earlier versions."""
+    """A command whose options with the metavar `SEVERAL` take all values up to the next option."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if not any("--format" in option.opts for option in self.params):
-            args = list(_without_format(args))
-        args = list(
-            _one_value_each(args, {name for option in self.params if option.metavar == SEVERAL for name in option.opts})
-        )
-        rest: list[str] = super().parse_args(ctx, args)
+        several = {name for option in self.params if option.metavar == SEVERAL for name in option.opts}
+        rest: list[str] = super().parse_args(ctx, list(_one_value_each(args, several)))
         return rest
-
-
-def _without_format(arguments: list[str]) -> Iterator[str]:
-    remaining = iter(arguments)
-    for argument in remaining:
-        if argument == "--":
-            yield argument
-            yield from remaining
-        elif argument == "--format" or argument.startswith("--format="):
-            form = argument.partition("=")[2] or next(remaining, "")
-            if form not in ("json", "table", "ids"):
-                raise SGPEError(f"--format {form}: unknown format: use --json for JSON, or leave --format out")
-            if form == "json":
-                yield "--json"
-        else:
-            yield argument
 
 
 def _one_value_each(arguments: list[str], names: set[str]) -> Iterator[str]:

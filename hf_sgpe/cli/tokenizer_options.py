@@ -26,12 +26,12 @@ baseline_option = partial(option_list, "Another tokenizer to compare with: TOKEN
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerFirst:
-    """The arguments of a command whose first argument is the tokenizer. In earlier versions the tokenizer was an option,
+    """The arguments of a command whose first argument is the tokenizer. The tutorial writes it as the option
     ``--tokenizer``.
     """
 
     tokenizer: str | None = argument(TOKENIZER_HELP, None)
-    older: list[str] = option_list("", "--tokenizer", "-t", hidden=True)
+    tokenizers: list[str] = option_list("", "--tokenizer", "-t", hidden=True)
 
     def tokenizer_and_rest(self, rest: list[str]) -> tuple[str, list[str], list[str]]:
         """Separate the tokenizer from the other arguments, ``rest``.
@@ -42,8 +42,8 @@ class TokenizerFirst:
         Raises:
             SGPEError: there is no tokenizer.
         """
-        if self.older:
-            return self.older[0], rest if self.tokenizer is None else [self.tokenizer, *rest], self.older[1:]
+        if self.tokenizers:
+            return self.tokenizers[0], rest if self.tokenizer is None else [self.tokenizer, *rest], self.tokenizers[1:]
         if self.tokenizer is None:
             raise SGPEError("the first argument must be a tokenizer: name a folder, a tokenizer.json or a Hub repository")
         return self.tokenizer, rest, []

@@ -12,9 +12,6 @@ from hf_sgpe.learning.training_config import TrainingConfig
 from hf_sgpe.learning.two_tiers import learn_two_tiers
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
-_LEARNERS = {"sgpe": learn_sgpe}
-"""The functions that learn the tokens of a recipe, keyed by recipe. Recipes without an entry use `learn_two_tiers`."""
-
 
 def learn_tokenizer(
     counts: WordCounts, config: TrainingConfig, *, languages: Languages = (), observer: Observer = NOBODY
@@ -40,7 +37,7 @@ def learn_tokenizer(
     Source of Parity-aware BPE: Foroutan et al. 2025, "Parity-Aware Byte-Pair Encoding" (the base variant).
     """
     check_counts(counts, config)
-    learn = _LEARNERS.get(config.recipe, learn_two_tiers)
+    learn = learn_sgpe if config.recipe == "sgpe" else learn_two_tiers
     with ThreadPoolExecutor(1) as second:
         digest = second.submit(counts.digest)  # the native kernel releases the GIL while it merges
         learned = learn(counts, config, languages=languages, observer=observer)

@@ -57,7 +57,7 @@ def test_the_command_line_talks(engine, here):
 def test_engines_are_listed(here):
     listed = hf_sgpe("engines").stdout.splitlines()
     assert [line.split()[0] for line in listed] == ["engine", "mlx", "openvino", "llama.cpp", "transformers"]
-    found = json.loads(hf_sgpe("engines", "--format", "json").stdout)
+    found = json.loads(hf_sgpe("engines", "--json").stdout)
     assert [info["why_not"] for info in found] == [""] * 4
 
 

@@ -31,29 +31,18 @@ def test_quiet_leaves_results_and_errors_alone(workplace):
 
 
 @pytest.mark.parametrize(
-    ("now", "before"),
+    ("argument", "option"),
     [
         ("encode tok ක හ", "encode -t tok ක හ"),
-        ("encode tok ක --json", "encode ක --tokenizer tok --format json"),
-        ("encode tok ක", "encode ක --tokenizer tok --format=ids"),
+        ("encode tok ක", "encode ක --tokenizer tok"),
         ("decode tok 97 98", "decode -t tok 97 98"),
-        ("evaluate tok good.txt", "evaluate -t tok good.txt --format table"),
-        ("evaluate tok good.txt --json", "evaluate -t tok good.txt --format json"),
+        ("evaluate tok good.txt", "evaluate -t tok good.txt"),
         ("evaluate tok good.txt --baseline gpt2", "evaluate -t tok -t gpt2 good.txt"),
-        ("info tok --json", "info tok --format json"),
-        pytest.param("engines --json", "engines --format json", marks=pytest.mark.slow),
     ],
 )
-def test_spellings_of_earlier_versions_are_understood(workplace, now, before):
+def test_the_tokenizer_may_be_an_option(workplace, argument, option):
     (workplace / "gpt2").symlink_to("tok")
-    assert hf_sgpe(*now.split(), cwd=workplace).stdout == hf_sgpe(*before.split(), cwd=workplace).stdout
-
-
-def test_forms_other_than_json_are_refused(workplace):
-    done = hf_sgpe("info", "tok", "--format", "xml", cwd=workplace, code=2)
-    assert done.stderr.count("\n") == 1
-    assert "use --json for JSON" in done.stderr
-    assert hf_sgpe("encode", "tok", "--", "--format", "json", cwd=workplace).stdout.count("\n") == 2  # these are texts
+    assert hf_sgpe(*argument.split(), cwd=workplace).stdout == hf_sgpe(*option.split(), cwd=workplace).stdout
 
 
 def test_a_command_that_does_not_exist(refuses):

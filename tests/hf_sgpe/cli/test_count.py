@@ -32,7 +32,7 @@ def test_counts_can_be_trained_on_later(workplace):
     assert BPETokenizer.from_pretrained(workplace / "c").metadata != BPETokenizer.from_pretrained(workplace / "a").metadata
     shown = hf_sgpe("counts", "info", "counts", cwd=workplace).stdout
     assert "good.txt" in shown and "hybrid" in shown
-    info = json.loads(hf_sgpe("counts", "info", "counts", "--format", "json", cwd=workplace).stdout)
+    info = json.loads(hf_sgpe("counts", "info", "counts", "--json", cwd=workplace).stdout)
     assert info["digest"] == BPETokenizer.from_pretrained(workplace / "b").metadata["word_counts"]
     done = hf_sgpe("counts", "add", "counts", "--out", "few", "--min-count", 2, cwd=workplace)
     assert "distinct words that occur fewer than 2 times" in done.stdout

@@ -53,7 +53,7 @@ def test_evaluate_on_held_out_text_by_a_tokenizer_of_others(tmp_path):
     hf_sgpe("export", ranks, "--pattern", "gpt2", "--special-token", "<|endoftext|>=50256", "--out", tmp_path / "gpt2")
     lines = held_out("si", 200)
     (tmp_path / "si.txt").write_text("\n".join(lines), encoding="utf-8")
-    [row] = json.loads(hf_sgpe("evaluate", "-t", tmp_path / "gpt2", tmp_path / "si.txt", "--format", "json").stdout)
+    [row] = json.loads(hf_sgpe("evaluate", "-t", tmp_path / "gpt2", tmp_path / "si.txt", "--json").stdout)
     assert row["tokens_per_word"] == evaluate(gpt2(), lines).tokens_per_word > 9
     assert row["cut_letter_share"] == 1
 

@@ -158,7 +158,7 @@ def test_a_reader_of_one_line_is_no_error_either(workplace, arguments):
 
 def test_output_is_utf8_whatever_the_locale(saved):
     env = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
-    command = [*COMMAND, "encode", "-t", str(saved), "--format", "json"]
+    command = [*COMMAND, "encode", "-t", str(saved), "--json"]
     done = subprocess.run(command, input="ශ්‍රී\n".encode(), capture_output=True, env=env)
     assert "ශ්‍රී" in done.stdout.decode()
 

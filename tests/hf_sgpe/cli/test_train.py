@@ -90,7 +90,7 @@ def test_weights_of_files(tmp_path):
     options = ["--recipe", "bpe", "--vocab-size", 262]
     done = hf_sgpe("train", "a.txt", "b.txt", "-o", "t", *options, "--weight", "a*=0.5", "--weight", "b.txt=3", cwd=tmp_path)
     assert done.stdout == "t: 262 tokens, learned from 11 words (6 distinct)\n"
-    assert json.loads(hf_sgpe("info", tmp_path / "t", "--format", "json").stdout)["weights"] == {"a*": 0.5, "b.txt": 3.0}
+    assert json.loads(hf_sgpe("info", tmp_path / "t", "--json").stdout)["weights"] == {"a*": 0.5, "b.txt": 3.0}
     for weight in ("a.txt", "=2", "a.txt=x"):
         done = hf_sgpe("train", "a.txt", "-o", "u", *options, "--weight", weight, code=2, cwd=tmp_path)
         assert done.stderr == f"error: --weight {weight!r}: expected NAME-OR-GLOB=NUMBER, for example 'si*=2.5'\n"
