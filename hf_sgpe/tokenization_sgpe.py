@@ -33,6 +33,7 @@ from hf_sgpe.formats import loading, tokenizer_json
 from hf_sgpe.formats.damage import check_loaded, damage_of
 from hf_sgpe.formats.tokenizer_classes import MODEL_FILE
 from hf_sgpe.formats.tokenizer_config import CONFIG_FILE, config_files
+from hf_sgpe.kernels.tokenizers_library import is_panic
 from hf_sgpe.learning.training_config import TRAINED_ROLES, TrainingConfig
 from hf_sgpe.package import named_above
 from hf_sgpe.splitting.splitting import Splitting
@@ -133,8 +134,8 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
             with fast_calls.backend_lock(self):
                 try:
                     return super()._encode_plus(text, text_pair, **options)
-                except BaseException as error:  # a panic of the tokenizers library is no Exception
-                    if type(error).__name__ != "PanicException" or not options.get("stride"):
+                except BaseException as error:
+                    if not is_panic(error) or not options.get("stride"):
                         raise
                     self.backend_tokenizer.no_truncation()
                     room = f"max_length={options.get('max_length')} without special tokens"

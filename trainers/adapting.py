@@ -123,7 +123,7 @@ def _check_out(given: Adaptation, out: Path) -> None:
     is_begun = (out / SETTINGS_FILE).exists()
     if given.resume and not is_begun:
         raise SGPEError(f"{out}: there is no run to resume: leave out --resume")
-    if not given.resume and out.exists() and any(out.iterdir()):
+    if not given.resume and out.exists() and any(not file.name.startswith(".") for file in out.iterdir()):
         raise SGPEError(f"{out} has files: " + ("continue with --resume, or " * is_begun) + "give a new folder")
 
 

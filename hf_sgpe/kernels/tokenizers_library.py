@@ -45,12 +45,22 @@ def load(content: str) -> Tokenizer:
         Exception: the library cannot read the content. The error is of the class ``Exception`` itself.
     """
     kind: type[Tokenizer] = optional("tokenizers", "tokenizers that BPETokenizer does not read need tokenizers").Tokenizer
-    if hasattr(kind, "from_str"):
-        return kind.from_str(content)
-    with TemporaryDirectory() as folder:  # since 1.0, only files can be loaded
-        path = Path(folder, "tokenizer.json")
-        path.write_text(content, encoding="utf-8", newline="\n")
-        return kind.from_file(str(path))
+    try:
+        if hasattr(kind, "from_str"):
+            return kind.from_str(content)
+        with TemporaryDirectory() as folder:  # since 1.0, only files can be loaded
+            path = Path(folder, "tokenizer.json")
+            path.write_text(content, encoding="utf-8", newline="\n")
+            return kind.from_file(str(path))
+    except BaseException as error:
+        if is_panic(error):
+            raise Exception(str(error)) from None
+        raise
+
+
+def is_panic(error: BaseException) -> bool:
+    """Return whether an error is a panic of the library's Rust code, which is not an `Exception`."""
+    return type(error).__name__ == "PanicException"
 
 
 def check_regex(pattern: str) -> None:

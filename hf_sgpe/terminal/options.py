@@ -3,6 +3,9 @@
 To turn a field into an option, set its metadata with `as_option`, or use a function such as `option` in place of
 `dataclasses.field`. The option has the name, type and default of the field. The parameters of a command are such
 dataclasses, and `with_options` converts the command for Typer.
+
+cyclopts 5.5 and tyro 1.0 do the same, but importing one of them takes 130 and 136 ms where Typer takes 102 ms (medians of five,
+one machine), and both bring rich. So this module stays.
 """
 
 from __future__ import annotations
@@ -85,6 +88,7 @@ def with_options(function: Callable[..., None], *others: Parameter) -> Callable[
     def run(**values: Any) -> None:
         for other in others:
             del values[other.name]
+        typed = set(map(str, values.values()))
         try:
             records = {
                 name: build(**{spec.name: value for spec in _options(of) if (value := values.pop(spec.name)) is not None})
@@ -92,7 +96,9 @@ def with_options(function: Callable[..., None], *others: Parameter) -> Callable[
             }
             function(**records, **values)
         except SGPEError as error:
-            error.args = (with_option_names(str(error), options),)
+            # A folder may have the name of an option.
+            names = {name: option for name, option in options.items() if name not in typed}
+            error.args = (with_option_names(str(error), names),)
             raise
 
     options = {spec.name: _name_of(spec) for of, _ in kinds.values() for spec in _options(of)}
