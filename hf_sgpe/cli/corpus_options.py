@@ -23,6 +23,13 @@ PATTERN_HELP = f"Split pattern of the pre-tokenizer: {', '.join(SPLIT_PATTERNS)}
 
 WORKERS_HELP = "Number of threads that count words; without native kernels, number of processes (default: one per core)."
 
+WEIGHT = {
+    "help": "Weight of the words of a file: NAME-OR-GLOB=NUMBER, such as 'si*=2.5' (repeatable; the first match applies).",
+    "names": ("--weight",),
+    "type": list[str],
+}
+"""How the setting ``weights`` becomes an option."""
+
 script_option = partial(
     option_list,
     "Scripts or languages whose syllables stay whole, such as sinhala,tamil or si,hi (repeatable; default: auto, "

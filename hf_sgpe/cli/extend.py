@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from hf_sgpe.cli.application import Json, command
-from hf_sgpe.cli.corpus_options import CorpusOptions, runs_in_option, script_option
+from hf_sgpe.cli.corpus_options import WEIGHT, CorpusOptions, runs_in_option, script_option
 from hf_sgpe.cli.tokenizer_options import TOKENIZER_HELP, overwrite_option
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.learning.extension.extension_config import ExtensionConfig, cut_scripts, parse_new_tokens
 from hf_sgpe.splitting.scripts.script_registry import names_of
-from hf_sgpe.terminal.options import Given, argument, option, option_list
+from hf_sgpe.terminal.options import Given, argument, option, option_list, options_of
 from hf_sgpe.terminal.printing import print_table, report
 from hf_sgpe.terminal.progress import is_quiet
 
@@ -53,8 +53,18 @@ class ExtendOptions:
     )
 
 
+EXTENSION = options_of(
+    ExtensionConfig,
+    "new_tokens own_split letter_coverage syllable_coverage cut_cost least_saving balance min_frequency weights reuse_ids "
+    "reuse_reserved",
+    new_tokens={"type": str, "default": "16000"},
+    own_split={"names": ("--own-split/--base-split",)},
+    weights=WEIGHT,
+)
+
+
 @command(epilog="Example: hf-sgpe extend Qwen/Qwen3-0.6B-Base si.txt.xz --script si --new-tokens 16000 --out qwen-si")
-def extend(given: ExtendOptions, settings: Given[ExtensionConfig], text: CorpusOptions, as_json: Json = False) -> None:
+def extend(given: ExtendOptions, settings: Annotated[Given, EXTENSION], text: CorpusOptions, as_json: Json = False) -> None:
     """Add tokens for a language to the tokenizer of an existing model. Old tokens keep their ids, and text in other scripts
     is still encoded to the same ids.
 

@@ -32,11 +32,11 @@ class InfoOptions(TokenizerFirst):
 @command(epilog="Example: hf-sgpe info my-tokenizer")
 def info(given: InfoOptions, as_json: Json = False) -> None:
     """Describe a tokenizer: vocabulary, splitting and training. Without a tokenizer, show versions and scripts."""
-    names = [*([] if given.tokenizer is None else [given.tokenizer]), *given.older]
+    names = [*([] if given.tokenizer is None else [given.tokenizer]), *given.tokenizers]
     if len(names) > 1:
         raise SGPEError("more than one tokenizer is given: name one")
     if given.sample_text is not None and not names:
-        raise SGPEError("--sample-text needs a tokenizer: name a folder, a tokenizer.json or a Hub repository first")
+        raise SGPEError("--sample-text needs a tokenizer: name a ftokenizers, a tokenizer.json or a Hub repository first")
     facts = _facts(names[0], given.sample_text) if names else _versions()
     if as_json:
         print_json(facts)

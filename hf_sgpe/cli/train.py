@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from hf_sgpe.cli.application import Json, command
-from hf_sgpe.cli.corpus_options import PATTERN_HELP, RECIPES_HELP, CorpusOptions, runs_in_option, script_option
+from hf_sgpe.cli.corpus_options import PATTERN_HELP, RECIPES_HELP, WEIGHT, CorpusOptions, runs_in_option, script_option
 from hf_sgpe.cli.model_options import read_chat_template
 from hf_sgpe.cli.tokenizer_options import overwrite_option
 from hf_sgpe.errors import SGPEError
@@ -17,7 +17,7 @@ from hf_sgpe.learning.extension.extension_config import cut_scripts
 from hf_sgpe.learning.training_config import TrainingConfig
 from hf_sgpe.splitting.scripts.script_registry import names_of
 from hf_sgpe.splitting.splitting import RECIPES, Splitting
-from hf_sgpe.terminal.options import SEVERAL, Given, option, option_list
+from hf_sgpe.terminal.options import SEVERAL, Given, option, option_list, options_of
 from hf_sgpe.terminal.printing import report
 
 if TYPE_CHECKING:
@@ -87,9 +87,32 @@ class BalanceOptions:
             )
 
 
+TRAINING = options_of(
+    TrainingConfig,
+    "vocab_size min_frequency cut_cost letter_coverage syllable_coverage min_unit_frequency tie_break normalization "
+    "special_tokens special_tokens_position chat_template bos_token eos_token pad_token add_bos_token add_eos_token "
+    "model_max_length weights",
+    vocab_size={"default": 32_000},
+    special_tokens={
+        "help": "Special token (repeatable; default: <|endoftext|>, or for sgpe [PAD], [UNK], [CLS], [SEP] and [MASK]).",
+        "names": ("--special-token",),
+        "type": list[str],
+    },
+    chat_template={
+        "help": "Chat template to save: llama3, chatml, alpaca or a .jinja file. The special tokens of llama3, chatml or "
+        "alpaca are added."
+    },
+    weights=WEIGHT,
+)
+
+
 @command(epilog="Example: hf-sgpe train corpora/si.txt.xz corpora/en.jsonl --out my-tokenizer --vocab-size 32000")
 def train(
-    given: TrainOptions, settings: Given[TrainingConfig], balance: BalanceOptions, text: CorpusOptions, as_json: Json = False
+    given: TrainOptions,
+    settings: Annotated[Given, TRAINING],
+    balance: BalanceOptions,
+    text: CorpusOptions,
+    as_json: Json = False,
 ) -> None:
     """Train a tokenizer on text and save it as a folder that plain AutoTokenizer loads."""
     from trainers.training import train as work

@@ -82,7 +82,7 @@ def moved_content(content: Mapping[str, Any], ids: Mapping[int, int]) -> dict[st
     moved["added_tokens"] = [{**token, "id": ids[token["id"]]} for token in content.get("added_tokens") or ()]
     moved["post_processor"] = _moved_template(content.get("post_processor"), ids)
     if isinstance(padding := content.get("padding"), Mapping):
-        moved["padding"] = {**padding, "pad_id": ids.get(padding.get("pad_id"), 0)}
+        moved["padding"] = {**padding, "pad_id": ids.get(padding.get("pad_id", -1), 0)}
     return moved
 
 

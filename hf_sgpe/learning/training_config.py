@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import KW_ONLY, dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,6 @@ from hf_sgpe.learning.unit_choice import CUT_COST, check_cut_cost
 from hf_sgpe.splitting.normalization import NORMALIZATIONS
 from hf_sgpe.splitting.scripts.script_registry import resolve_scripts
 from hf_sgpe.splitting.splitting import RECIPES, Splitting, checked_list
-from hf_sgpe.terminal.options import as_option
 from hf_sgpe.vocabulary.special_tokens import (
     Template,
     bos_eos_template,
@@ -40,51 +39,41 @@ class TrainingConfig:
     ``min_unit_frequency`` stay None if they do not affect the choice of letters and syllables.
 
     Args:
-        vocab_size: Number of tokens in the finished tokenizer, including special tokens. For ``sgpe``, it is the number of
-            special tokens, symbols and merges, as in the SGPE document. To spell all other text, the finished tokenizer also
-            has tokens for bytes, characters and letters, which are not counted in ``vocab_size``.
+        vocab_size: Number of tokens, including special tokens. With the recipe sgpe, tokens for bytes and rare characters
+            are added to this number.
         recipe: How text is split. ``hybrid``: words of ``scripts`` consist of whole syllables, and ``pattern`` splits all
             other text. ``portable``: ``pattern``, which other runtimes know, splits all text, and syllables inside the
             resulting words stay whole. ``sgpe``: text is split as in the SGPE document. ``bpe``: ``pattern`` splits all
             text, and merges start from bytes.
         scripts: Names of the scripts whose syllables stay whole, or ``("all",)``. ``bpe`` does not use them.
         pattern: Name of one of `SPLIT_PATTERNS`, or a regular expression. ``sgpe`` does not use it.
-        min_frequency: Pairs that occur less often than this are not merged.
-        cut_cost: For ``hybrid`` and ``portable``: how many additional tokens in text are as bad as one cut inside a letter
-            or syllable. Letters and syllables compete with learned tokens for room in the vocabulary, and this cost counts
-            in favour of letters and syllables. With 0, text takes the fewest tokens. A higher cost gives fewer cuts. None
-            means 2 if none of the next three arguments is given. If one of them is given, None means that only these
-            arguments choose letters and syllables.
-        letter_coverage: A share (0 to 1) of each script's letters in the text. The most frequent letters that make up this
-            share get their own tokens, even if these tokens save nothing.
-        syllable_coverage: The same for syllables. Where ``cut_cost`` is not used, the default coverages are 0.9999 for
-            letters and 0.999 for syllables.
-        min_unit_frequency: A rule that replaces both coverages: each letter and syllable that occurs at least this often
-            gets its own token (``prune_freq`` in the SGPE document).
-        tie_break: The rule that chooses among equally frequent pairs (one of `TIE_BREAKS`).
-        normalization: ``nfc`` or ``none``. None means the recipe's default: ``nfc`` for ``hybrid``, and ``none`` for all
-            other recipes.
-        special_tokens: List of special tokens (strings), or mapping from special tokens to ids. Special tokens in the
-            training text are skipped. None means the recipe's default.
-        special_tokens_position: Position of the special tokens' ids in the vocabulary: ``start``, ``after-bytes`` or
-            ``end``. If ``special_tokens`` is a mapping, the position must be ``given`` or None. For a list, None means the
-            recipe's default.
+        min_frequency: Merge no pair that occurs less often than this.
+        cut_cost: Cost, in tokens, of a letter or syllable that a token boundary cuts: a higher cost gives fewer cuts but
+            more tokens (default: 2, or none if one of the next three settings is given; extend has its own scale).
+        letter_coverage: Give a token to each of the most frequent letters, until these letters make up this share (0 to 1)
+            of all letters in the text. Without cut_cost, only this share decides (then the default is 0.9999).
+        syllable_coverage: Give a token to each of the most frequent syllables, until these syllables make up this share of
+            all syllables in the text (default without cut_cost: 0.999).
+        min_unit_frequency: Instead of the two coverages: give a token to each letter and syllable that occurs at least this
+            often.
+        tie_break: Rule that chooses among equally frequent pairs: smallest-pair-id, greatest-pair-bytes or
+            greatest-pair-id.
+        normalization: Unicode normalization: nfc or none (default: nfc for hybrid, else none).
+        special_tokens: Special tokens, or a mapping from special tokens to ids. Special tokens in the training text are
+            skipped. None means the recipe's default.
+        special_tokens_position: Place of the special tokens' ids: end, start or after-bytes (default: end, or start for
+            sgpe; given for a mapping).
         chat_template: ``llama3``, ``chatml``, ``alpaca`` or Jinja source. It is saved with the tokenizer. The special tokens
             of a named template are added to a list ``special_tokens``. A mapping must already contain them.
-        bos_token: The special token that begins a text. Like the tokens of a chat template, it is added to
-            ``special_tokens``. None means the token of the chat template. If there is no chat template, None means a special
-            token that is recognized by its spelling, such as ``<s>``.
-        eos_token: The same for the token with which a model ends the text that it generates.
-        pad_token: The same for the token that fills short rows of a batch. None means a special token that is recognized by
-            its spelling (``<|pad|>``) or, if there is none, the end-of-text token (``<|endoftext|>``). Some collators
-            exclude the padding token from the loss. If such a collator is used, and the model should learn to end its texts
-            with ``<|endoftext|>``, the tokenizer needs a separate padding token.
-        add_bos_token: Whether ``add_special_tokens=True`` puts ``bos_token`` before each text, as in Llama 3. This cannot be
-            combined with the recipe ``sgpe`` if that recipe puts ``[CLS]`` and ``[SEP]`` around each text.
-        add_eos_token: The same for ``eos_token`` after each text. `hf_sgpe.tokenizer.BPETokenizer.train` puts both tokens
-            around a text.
-        model_max_length: Maximum number of ids that a model accepts, to which transformers truncates texts. None means no
-            limit.
+        bos_token: Special token that begins a text (default: the token of the chat template, or one with a known spelling,
+            such as <s>).
+        eos_token: Special token that ends a text or a turn (default: the same).
+        pad_token: Special token for padding (default: the token that ends a text). If the model should learn to end its
+            texts, and the collator excludes padding from the loss, give another token.
+        add_bos_token: Put the BOS token before each text when special tokens are added. The recipe sgpe refuses this if it
+            puts [CLS] and [SEP] around each text.
+        add_eos_token: Put the EOS token after each text when special tokens are added.
+        model_max_length: Length, in tokens, to which transformers truncates text (default: no limit).
         weights: Dict from file names or globs to the weight of each word in these files, to balance languages whose corpora
             differ in size. If several keys match a file, the key that equals the file's path is used. If no key equals the
             path, the first matching key is used. The default weight is 1.
@@ -96,114 +85,28 @@ class TrainingConfig:
     'nfc'
     """
 
-    vocab_size: int = field(
-        metadata=as_option(
-            "Number of tokens, including special tokens. With recipe sgpe, tokens for bytes and rare characters are "
-            "added to this number.",
-            default=32_000,
-        )
-    )
+    vocab_size: int
     recipe: str = "hybrid"
     scripts: tuple[str, ...] = ("sinhala",)
     pattern: str = "o200k"
-    min_frequency: int = field(default=2, metadata=as_option("Merge no pair that occurs less often than this."))
-    letter_coverage: float | None = field(
-        default=None,
-        metadata=as_option(
-            "Give a token to each of the most frequent letters, until these letters make up this share (0 to 1) of all "
-            "letters in the text. Without --cut-cost, only this share decides."
-        ),
-    )
-    syllable_coverage: float | None = field(
-        default=None,
-        metadata=as_option(
-            "Give a token to each of the most frequent syllables, until these syllables make up this share of all "
-            "syllables in the text."
-        ),
-    )
-    min_unit_frequency: int | None = field(
-        default=None,
-        metadata=as_option(
-            "Instead of the two coverages: give a token to each letter and syllable that occurs at least this often."
-        ),
-    )
-    tie_break: str = field(
-        default="smallest-pair-id",
-        metadata=as_option(
-            f"Rule that chooses among equally frequent pairs: {', '.join(TIE_BREAKS[:-1])} or {TIE_BREAKS[-1]}."
-        ),
-    )
-    normalization: str | None = field(
-        default=None, metadata=as_option("Unicode normalization: nfc or none (default: nfc for hybrid, else none).")
-    )
-    special_tokens: Sequence[str] | Mapping[str, int] | None = field(
-        default=None,
-        hash=False,
-        metadata=as_option(
-            "Special token (repeatable; default: <|endoftext|>, or for sgpe [PAD], [UNK], [CLS], [SEP] and [MASK]).",
-            "--special-token",
-            type=list[str],
-        ),
-    )
-    special_tokens_position: str | None = field(
-        default=None,
-        metadata=as_option("Place of the special tokens' ids: end, start or after-bytes (default: end, or start for sgpe)."),
-    )
-    chat_template: str | None = field(
-        default=None,
-        metadata=as_option(
-            "Chat template to save: llama3, chatml, alpaca or a .jinja file. The special tokens of llama3, chatml or "
-            "alpaca are added."
-        ),
-    )
-    bos_token: str | None = field(
-        default=None,
-        kw_only=True,
-        metadata=as_option("Special token that begins a text (default: the token of the chat template)."),
-    )
-    eos_token: str | None = field(
-        default=None,
-        kw_only=True,
-        metadata=as_option("Special token that ends a text or a turn (default: the token of the chat template)."),
-    )
-    pad_token: str | None = field(
-        default=None,
-        kw_only=True,
-        metadata=as_option("Special token for padding (default: the token that ends a text)."),
-    )
-    add_bos_token: bool = field(
-        default=False,
-        kw_only=True,
-        metadata=as_option("Put the BOS token before each text when special tokens are added."),
-    )
-    add_eos_token: bool = field(
-        default=False,
-        kw_only=True,
-        metadata=as_option("Put the EOS token after each text when special tokens are added."),
-    )
-    cut_cost: float | None = field(
-        default=None,
-        kw_only=True,
-        metadata=as_option(
-            "Cost, in tokens, of a letter or syllable that a token boundary cuts: a higher cost gives fewer cuts but more "
-            f"tokens (default: {CUT_COST:g}; extend has its own scale).",
-            after="min_frequency",
-        ),
-    )
-    model_max_length: int | None = field(
-        default=None,
-        kw_only=True,
-        metadata=as_option("Length, in tokens, to which transformers truncates text (default: no limit)."),
-    )
-    weights: Mapping[str, float] = field(
-        default_factory=dict,
-        hash=False,
-        metadata=as_option(
-            "Weight of the words of a file: NAME-OR-GLOB=NUMBER, such as 'si*=2.5' (repeatable; the first match applies).",
-            "--weight",
-            type=list[str],
-        ),
-    )
+    min_frequency: int = 2
+    letter_coverage: float | None = None
+    syllable_coverage: float | None = None
+    min_unit_frequency: int | None = None
+    tie_break: str = "smallest-pair-id"
+    normalization: str | None = None
+    special_tokens: Sequence[str] | Mapping[str, int] | None = field(default=None, hash=False)
+    special_tokens_position: str | None = None
+    chat_template: str | None = None
+    _: KW_ONLY
+    bos_token: str | None = None
+    eos_token: str | None = None
+    pad_token: str | None = None
+    add_bos_token: bool = False
+    add_eos_token: bool = False
+    cut_cost: float | None = None
+    model_max_length: int | None = None
+    weights: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         _check_known("recipe", self.recipe, tuple(RECIPES))

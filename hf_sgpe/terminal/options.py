@@ -4,30 +4,28 @@ To turn a field into an option, set its metadata with `as_option`, or use a func
 `dataclasses.field`. The option has the name, type and default of the field. The parameters of a command are such
 dataclasses, and `with_options` converts the command for Typer.
 
-cyclopts 5.5 and tyro 1.0 do the same, but importing one of them takes 130 and 136 ms where Typer takes 102 ms (medians of five,
-one machine), and both bring rich. So this module stays.
+cyclopts 5.5 and tyro 1.0 do the same, but they take 130 and 136 ms to import, and Typer takes 102 ms (medians of five). So
+this module stays.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, Field, field, fields, is_dataclass
-from inspect import Parameter, Signature, signature
+from dataclasses import MISSING, Field, field, fields, is_dataclass, make_dataclass
+from inspect import Parameter, Signature, getdoc, signature
 from types import UnionType
-from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from hf_sgpe.errors import SGPEError
-
-Value = TypeVar("Value")
 
 SEVERAL = "FILE..."
 """Metavar of options that take all values up to the next option, so that the shell can expand a glob."""
 
 
-class Given(dict[str, Any], Generic[Value]):
+class Given(dict[str, Any]):
     """A dict from the fields of a dataclass to the values of their options, for a command that sets the remaining fields
-    itself. A field whose option has neither a value nor a default is missing.
+    itself: ``Annotated[Given, kind]``. A field whose option has neither a value nor a default is missing.
     """
 
 
@@ -63,12 +61,36 @@ def arguments(help: str, **how: Any) -> Any:
     return option_list(help, is_argument=True, **how)
 
 
+def options_of(config: type, names: str, **how: Mapping[str, Any]) -> type:
+    """Return a dataclass with options for some fields of a dataclass that knows nothing of the command line. The help of an
+    option is the text about the field in the section Args of the class's docstring.
+
+    Args:
+        names: Names of the fields, separated by spaces, in the order of ``--help``.
+        **how: For a field: further arguments of `as_option`. ``names`` are the names of the option.
+    """
+    described = re.findall(
+        r"^    (\w+): (.*(?:\n        .*)*)", (getdoc(config) or "").partition("Args:\n")[2], re.MULTILINE
+    )
+    helps = {name: " ".join(text.replace("`", "").split()) for name, text in described}
+    hints, specs = get_type_hints(config), {spec.name: spec for spec in fields(config)}
+    long = {name: "--" + name.replace("_", "-") for name in names.split()}
+    made = []
+    for name in long:
+        settings = dict(how.get(name, {}))
+        help = settings.pop("help", None) or with_option_names(helps[name], long)
+        metadata = as_option(help, *settings.pop("names", ()), **settings)
+        spec = field(default=specs[name].default, default_factory=specs[name].default_factory, metadata=metadata)
+        made.append((name, hints[name], spec))
+    return make_dataclass(f"{config.__name__}Options", made, kw_only=True)
+
+
 def with_options(function: Callable[..., None], *others: Parameter) -> Callable[..., None]:
     """Convert a command that takes dataclasses to a function that Typer accepts: it has a parameter for each option.
 
     Args:
-        function: The command. The annotation of each parameter is a dataclass, `Given` of a dataclass, or an annotation for
-            Typer.
+        function: The command. The annotation of each parameter is a dataclass, `Given` annotated with a dataclass, or an
+            annotation for Typer.
         *others: Additional parameters at the end, which are not passed to the function.
     """
     kinds: dict[str, tuple[Any, Callable[..., Any]]] = {}
@@ -76,7 +98,8 @@ def with_options(function: Callable[..., None], *others: Parameter) -> Callable[
     after: dict[str, str] = {}
     for name, parameter in signature(function, eval_str=True).parameters.items():
         kind = parameter.annotation
-        of, build = (get_args(kind)[0], Given) if get_origin(kind) is Given else (kind, kind)
+        is_given = get_origin(kind) is Annotated and get_args(kind)[0] is Given
+        of, build = (get_args(kind)[1], Given) if is_given else (kind, kind)
         if is_dataclass(of):
             kinds[name] = of, build
             hints = get_type_hints(of)

@@ -17,7 +17,6 @@ from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer
 from hf_sgpe.splitting.scripts.script import Script
 from hf_sgpe.splitting.scripts.script_registry import resolve_script, resolve_scripts
 from hf_sgpe.splitting.splitting import Splitting
-from hf_sgpe.terminal.options import as_option
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 AUTO = "auto"
@@ -46,30 +45,25 @@ class ExtensionConfig:
 
     Args:
         scripts: Scripts or languages whose words get tokens, or ``("all",)`` for all scripts.
-        new_tokens: Number of new tokens. With ``"auto"``, learning stops when a thousand more tokens would save less than
-            ``least_saving``.
-        own_split: Whether to put a new split before the old split of the tokenizer. The new split keeps the words of the
-            scripts whole. None means: only if the old split cuts these words. Cuts at the joiners that the scripts use
-            count, too.
-        letter_coverage: A share of each script's letters in the text, from 0 to 1. Only the most frequent letters, which
-            together make up this share, may get their own token.
+        new_tokens: Number of tokens to add, or auto, which stops before a thousand more tokens save less than
+            least_saving of the text's tokens.
+        own_split: Whether to put a new split before the tokenizer's own split, so that words of the scripts stay whole
+            (default: only if the tokenizer's own split cuts these words, or cuts at the joiners that the scripts use).
+        letter_coverage: Only the most frequent letters may get a token. Together, they make up this share (0 to 1) of all
+            letters in the text.
         syllable_coverage: The same for syllables.
-        cut_cost: Cost of a cut syllable, in tokens, when letters, syllables and learned tokens compete for room. A cut
-            letter costs four times as much; in `TrainingConfig`, both cost the same. With 0, text takes the fewest tokens;
-            with higher values, there are fewer cuts. The default is lower than in `TrainingConfig`, because each new token
-            adds a row to the model.
-        least_saving: Used if ``new_tokens`` is ``"auto"``. Learning continues while a thousand more tokens save at least
-            this share of the tokens in the scripts' words.
-        balance: How strongly to favour scripts with little text, from 0 (all words count the same) to 1 (all scripts count
-            the same).
-        min_frequency: Pairs that occur less often than this are never merged.
+        cut_cost: Cost, in tokens, of a syllable that a token boundary cuts. A cut letter costs four times as much. A higher
+            cost gives fewer cuts but more tokens. The default is lower than that of train, because each new token adds a
+            row to the model.
+        least_saving: With new_tokens auto: the minimum saving of a thousand more tokens, as a share of the text's tokens.
+        balance: How strongly to favour scripts with little text: from 0 (each word counts once) to 1 (all scripts count
+            equally).
+        min_frequency: Merge no pair that occurs less often than this.
         tie_break: The rule that chooses which of several equally frequent pairs is merged first (one of `TIE_BREAKS`).
         weights: Dict from file names or globs to weights. Words from a file are counted with the weight of the first name or
             glob that matches.
-        reuse_ids: Whether new tokens first take free ids. A free id is below the ``vocab_size`` in the model's config.json
-            and has no token. If False, new ids follow the highest id in use.
-        reuse_reserved: Whether new tokens also take the ids of reserved tokens such as ``<unused12>``. A model was not
-            trained on reserved tokens. Afterwards, the name of a replaced token is ordinary text.
+        reuse_ids: First use free ids. A free id is below vocab_size in the model's config.json, and no token has it.
+        reuse_reserved: First use the ids of reserved tokens, such as unused12 in Gemma. Their names become ordinary text.
 
     Raises:
         SGPEError: a value is out of range or unknown. The message lists the known values.
@@ -79,77 +73,18 @@ class ExtensionConfig:
     """
 
     scripts: Sequence[str]
-    new_tokens: int | str = field(
-        default=16_000,
-        metadata=as_option(
-            "Number of tokens to add, or auto: stop when a thousand more tokens would save less than --least-saving.",
-            type=str,
-            default="16000",
-        ),
-    )
-    own_split: bool | None = field(
-        default=None,
-        metadata=as_option(
-            "Whether to put a new split before the tokenizer's own split, so that words of the scripts stay whole "
-            "(default: only if the tokenizer's own split cuts these words).",
-            "--own-split/--base-split",
-        ),
-    )
-    letter_coverage: float = field(
-        default=0.9999,
-        metadata=as_option(
-            "Only the most frequent letters may get a token. Together, they make up this share (0 to 1) of all letters "
-            "in the text."
-        ),
-    )
-    syllable_coverage: float = field(
-        default=0.999,
-        metadata=as_option("The same for syllables."),
-    )
-    cut_cost: float = field(
-        default=1.0,
-        metadata=as_option(
-            "Cost, in tokens, of a syllable that a token boundary cuts. A cut letter costs four times as much. A higher "
-            "cost gives fewer cuts but more tokens. The default is lower than that of train, because each new token adds a "
-            "row to the model."
-        ),
-    )
-    least_saving: float = field(
-        default=0.005,
-        metadata=as_option(
-            "With --new-tokens auto: the minimum saving of a thousand more tokens, as a share of the text's tokens."
-        ),
-    )
-    balance: float = field(
-        default=0.4,
-        metadata=as_option(
-            "How strongly to favour scripts with little text: from 0 (each word counts once) to 1 (all scripts count "
-            "equally). Unlike --balance of train, this option takes a number."
-        ),
-    )
-    min_frequency: int = field(default=2, metadata=as_option("Merge no pair that occurs less often than this."))
+    new_tokens: int | str = 16_000
+    own_split: bool | None = None
+    letter_coverage: float = 0.9999
+    syllable_coverage: float = 0.999
+    cut_cost: float = 1.0
+    least_saving: float = 0.005
+    balance: float = 0.4
+    min_frequency: int = 2
     tie_break: str = "smallest-pair-id"
-    weights: Mapping[str, float] = field(
-        default_factory=dict,
-        hash=False,
-        metadata=as_option(
-            "Weight of the words of a file: NAME-OR-GLOB=NUMBER, such as 'si*=2.5' (repeatable; the first match applies).",
-            "--weight",
-            type=list[str],
-        ),
-    )
-    reuse_ids: bool = field(
-        default=False,
-        metadata=as_option(
-            "First use free ids. A free id is below vocab_size in the model's config.json, and no token has it."
-        ),
-    )
-    reuse_reserved: bool = field(
-        default=False,
-        metadata=as_option(
-            "First use the ids of reserved tokens, such as unused12 in Gemma. Their names become ordinary text."
-        ),
-    )
+    weights: Mapping[str, float] = field(default_factory=dict, hash=False)
+    reuse_ids: bool = False
+    reuse_reserved: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.scripts, Iterable):

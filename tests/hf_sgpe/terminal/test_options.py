@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 import typer
@@ -16,6 +17,7 @@ from hf_sgpe.terminal.options import (
     as_option,
     option,
     option_list,
+    options_of,
     with_option_names,
     with_options,
 )
@@ -77,7 +79,7 @@ def test_a_command_gets_values(run):
 def test_a_command_may_fill_in_fields_itself(run):
     given = []
 
-    def command(settings: Given[Settings]) -> None:
+    def command(settings: Annotated[Given, Settings]) -> None:
         given.append(settings)
 
     run(command)
@@ -103,7 +105,9 @@ def test_options_come_in_the_order_of_fields_unless_one_names_another():
 
 
 def test_defaults_are_those_of_the_classes_but_where_the_command_line_has_its_own():
-    def command(config: Given[TrainingConfig], options: GenerationOptions) -> None:
+    training = options_of(TrainingConfig, "vocab_size min_frequency", vocab_size={"default": 32_000})
+
+    def command(config: Annotated[Given, training], options: GenerationOptions) -> None:
         raise AssertionError
 
     defaults = {name: one.default for name, one in with_options(command).__signature__.parameters.items()}
