@@ -24,8 +24,8 @@ from hf_sgpe.corpora.text_files import read_texts
 from hf_sgpe.vocabulary.recent_texts import RecentTexts
 
 
-def main() -> None:
-    with command(__doc__, run) as option:
+def _main() -> None:
+    with command(__doc__, _run) as option:
         option("tokenizer", help="folder of a tokenizer; a tokenizer without a chat template uses alpaca")
         option("text", nargs="+", help="files of text, one for each conversation")
         option("--turns", default=100, help="number of turns, each with a user message and an answer")
@@ -33,18 +33,18 @@ def main() -> None:
         option("--out", default=Path("grown"), help="folder for the records")
 
 
-def run(args: argparse.Namespace) -> None:
+def _run(args: argparse.Namespace) -> None:
     records = Records(args.out / "conversations.jsonl")
     rows = []
     for name in args.text:
-        records.add(Path(name).stem, result := measured(args, name))
+        records.add(Path(name).stem, result := _measured(args, name))
         cells = (f"{result[way][which]:,.1f}" for which in ("all", "last") for way in ("without", "with", "rendering"))
         rows.append((Path(name).stem, f"{result['characters']:,}", *cells))
     head = ("conversation", "characters", "ms without", "with", "rendering", "last turns without", "with", "rendering")
     print(table(head, rows))
 
 
-def measured(args: argparse.Namespace, name: str) -> dict[str, Any]:
+def _measured(args: argparse.Namespace, name: str) -> dict[str, Any]:
     lines = [line for text in read_texts(name) for line in text.splitlines() if line]
     texts = ["\n".join(lines[start : start + args.lines]) for start in range(0, len(lines), args.lines)]
     roles = ["user", "assistant"] * args.turns
@@ -57,17 +57,15 @@ def measured(args: argparse.Namespace, name: str) -> dict[str, Any]:
     kept._recent = RecentTexts()
     return {
         "characters": len(kept.apply_chat_template(messages, template, tokenize=False)),
-        "without": times(other, messages, tokenize=True),
-        "with": times(kept, messages, tokenize=True),
-        "rendering": times(kept, messages, tokenize=False),
+        "without": _times(other, messages, tokenize=True),
+        "with": _times(kept, messages, tokenize=True),
+        "rendering": _times(kept, messages, tokenize=False),
     }
 
 
-def times(tokenizer: BPETokenizer, messages: Sequence[Mapping[str, str]], *, tokenize: bool) -> dict[str, float]:
-    """Render the growing conversation at each turn and, with ``tokenize``, also encode it.
-
-    Returns:
-        CPU times in milliseconds: ``all`` is the total of all turns, and ``last`` is the mean of the last ten turns.
+def _times(tokenizer: BPETokenizer, messages: Sequence[Mapping[str, str]], *, tokenize: bool) -> dict[str, float]:
+    """Render the growing conversation at each turn and, with ``tokenize``, also encode it. Return CPU times in milliseconds:
+    the total of all turns, and the mean of the last ten turns.
     """
     taken = []
     template = tokenizer.chat_template or "alpaca"
@@ -79,4 +77,4 @@ def times(tokenizer: BPETokenizer, messages: Sequence[Mapping[str, str]], *, tok
 
 
 if __name__ == "__main__":
-    main()
+    _main()

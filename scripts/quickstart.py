@@ -53,7 +53,7 @@ os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 
 @dataclass(frozen=True)
-class Arguments:
+class _Arguments:
     """The training text, and the output folder."""
 
     corpus: list[str] = option_list("Your own text: files, folders or globs (default: the sample).", metavar=SEVERAL)
@@ -62,7 +62,7 @@ class Arguments:
     overwrite: bool = option("Replace a tokenizer in --out that this script did not write.", False)
 
 
-def run(args: Arguments) -> None:
+def _run(args: _Arguments) -> None:
     out, plain_folder = args.out, args.out / "plain-bpe"
     check_is_folder(out)
     # If the folder has both tokenizers of an earlier run, they are replaced without --overwrite.
@@ -79,16 +79,16 @@ def run(args: Arguments) -> None:
     print(f"Two tokenizers were trained on nine of every ten lines: {sizes}.")
     print(f"Neither was trained on every tenth line, which is held out. Below are {len(held_out):,} of these lines.\n")
     console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 160)
-    words = example_words(held_out)
+    words = _example_words(held_out)
     if words:
-        console.print(words_table(words, tokenizers))
+        console.print(_words_table(words, tokenizers))
         print()
-    console.print(measures_table(held_out, folders))
-    known, cut = known_syllables(held_out, tokenizers[SYLLABLE_SAFE])
+    console.print(_measures_table(held_out, folders))
+    known, cut = _known_syllables(held_out, tokenizers[SYLLABLE_SAFE])
     print(
         f"\nOf {known:,} held-out syllables that have a {SYLLABLE_SAFE} token, {cut:,} were cut. Rarer syllables are split."
     )
-    print(check_with_auto_tokenizer(out, held_out))
+    print(_check_with_auto_tokenizer(out, held_out))
     print(f"\nThe {SYLLABLE_SAFE} tokenizer is in {out}, {PLAIN} in {plain_folder}. What to type next:\n")
     print_next(
         {
@@ -147,7 +147,7 @@ def training_lines(files: list[CorpusFile]) -> Iterator[str]:
         yield from (f"{line}\n" for number, line in enumerate(read_lines(file), 1) if number % 10)
 
 
-def check_with_auto_tokenizer(folder: Path, lines: list[str]) -> str:
+def _check_with_auto_tokenizer(folder: Path, lines: list[str]) -> str:
     """Check that plain AutoTokenizer encodes ``lines`` to the same ids as this package, in a process that cannot import this
     package. Return a sentence about the result.
 
@@ -168,7 +168,7 @@ def check_with_auto_tokenizer(folder: Path, lines: list[str]) -> str:
     return f"Plain AutoTokenizer loads it as {name}, without hf_sgpe, with the same ids on {len(lines):,} held-out lines."
 
 
-def example_words(lines: list[str]) -> list[str]:
+def _example_words(lines: list[str]) -> list[str]:
     """Return the five most frequent words of each script, and then of English. If any words of a script have conjuncts, only
     such words of this script are returned.
     """
@@ -189,7 +189,7 @@ def example_words(lines: list[str]) -> list[str]:
     return [word for counted in chosen for word, _ in counted.most_common(5)]
 
 
-def words_table(words: list[str], tokenizers: dict[str, BPETokenizer]) -> Table:
+def _words_table(words: list[str], tokenizers: dict[str, BPETokenizer]) -> Table:
     """Return a table with one row for each word: its syllables, and its tokens from each tokenizer."""
     trie = LinguisTrie(SCRIPTS, whole_clusters=True)
     title = "Held-out words and their tokens (␣: a space alone, ◌: part of a character)"
@@ -209,7 +209,7 @@ def pieces(tokenizer: BPETokenizer, word: str) -> list[str]:
     return [token.strip().replace("\ufffd", "◌") or "␣" for token in tokens]
 
 
-def known_syllables(lines: list[str], tokenizer: BPETokenizer) -> tuple[int, int]:
+def _known_syllables(lines: list[str], tokenizer: BPETokenizer) -> tuple[int, int]:
     """Return the number of syllables in ``lines`` that have a token, and the number of these syllables that are cut."""
     trie = LinguisTrie(SCRIPTS, whole_clusters=True)
     known = cut = 0
@@ -223,7 +223,7 @@ def known_syllables(lines: list[str], tokenizer: BPETokenizer) -> tuple[int, int
     return known, cut
 
 
-def measures_table(lines: list[str], folders: dict[str, Path]) -> Table:
+def _measures_table(lines: list[str], folders: dict[str, Path]) -> Table:
     """Return a table of the measures of both tokenizers on held-out lines, with the lines grouped by their main script."""
     trie = LinguisTrie(SCRIPTS, whole_clusters=True)
     groups: dict[str, list[str]] = {}
@@ -248,4 +248,4 @@ def measures_table(lines: list[str], folders: dict[str, Path]) -> Table:
 
 
 if __name__ == "__main__":
-    run_script(run, __doc__)
+    run_script(_run, __doc__)

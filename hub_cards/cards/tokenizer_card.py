@@ -128,7 +128,7 @@ def write_card(
     datasets = [name.partition(":")[0] for name in datasets]  # the Hub's metadata has no place for configurations
     for dataset in datasets:
         check_name(dataset)
-    card = Card(
+    card = _Card(
         name or Path(folder).resolve().name,
         Facts(tokenizer),
         Tables(evaluations, tuple(languages)) if evaluations else None,
@@ -216,7 +216,7 @@ def warn_of_metadata(license: str | None, languages: Iterable[str]) -> None:
 
 
 @dataclass(frozen=True)
-class Card:
+class _Card:
     """The values for the templates of a tokenizer card. The arguments are those of `write_card`."""
 
     name: str

@@ -38,7 +38,7 @@ _COLUMNS, _INNER = 3, 560
 _LONGEST_LABEL, _LONGEST_NAME, _LONGEST_KEY = 27, 64, 22
 
 
-def look_of(place: int) -> int:
+def _look_of(place: int) -> int:
     """Return the index of the colour and plot marker of the tokenizer at index ``place``. If there are more than five
     baselines, some of them have the same colour and plot marker.
     """
@@ -47,7 +47,7 @@ def look_of(place: int) -> int:
 
 def colour_of(place: int) -> str:
     """Return the CSS class for the colour of the tokenizer at index ``place``."""
-    return [*COLOURS][4 + look_of(place)]
+    return [*COLOURS][4 + _look_of(place)]
 
 
 def line(x: float, y: float, to_x: float, to_y: float, look: str = "faint", width: float = 1) -> Markup:
@@ -71,7 +71,7 @@ def bar(x: float, y: float, width: float, height: float, look: str) -> Markup:
 def mark(place: int, x: float, y: float, look: str = "solid") -> Markup:
     """Return the SVG of the plot marker for the tokenizer at index ``place``."""
     shape = '<svg x="{:.5g}%" y="{:.5g}" overflow="visible"><path class="mark {} {}" d="{}"/></svg>'
-    return Markup(shape).format(x, y, colour_of(place), look, _MARKS[look_of(place)])
+    return Markup(shape).format(x, y, colour_of(place), look, _MARKS[_look_of(place)])
 
 
 def curve(points: Iterable[tuple[float, float]], place: int) -> Markup:

@@ -135,7 +135,7 @@ def _bytes_of(name: str, is_byte_level: bool) -> bytes:
 # ---------------------------------------------------------------- tokens → cells
 
 
-class Run(NamedTuple):
+class _Run(NamedTuple):
     """A run of characters: a syllable, or text between syllables. ``is_cut`` tells whether a token begins or ends inside the
     syllable. It is None for text between syllables.
     """
@@ -145,7 +145,7 @@ class Run(NamedTuple):
     is_cut: bool | None
 
 
-class Cell(NamedTuple):
+class _Cell(NamedTuple):
     """The smallest part of a text that can be shown by itself: a token, several tokens that share characters, or characters
     without a token.
 
@@ -158,7 +158,7 @@ class Cell(NamedTuple):
     start: int
     stop: int
     tokens: list[Token]
-    runs: list[Run]
+    runs: list[_Run]
     is_torn: bool
 
     @property
@@ -175,8 +175,8 @@ class TextInCells:
 
     text: str
     counts: Evaluation
-    cells: list[Cell]
-    syllables: dict[int, Run]
+    cells: list[_Cell]
+    syllables: dict[int, _Run]
 
     def cut_by(self, token: Token) -> list[str]:
         """Return the text of the cut syllables to which the first or the last character of a token belongs."""
@@ -192,13 +192,13 @@ def in_cells(text: str, read: Reader) -> TextInCells:
     joints = {0, len(text), *(cluster.start() for cluster in _CLUSTER.finditer(text))}
     joints -= {place for place, run in syllables.items() if run.is_cut and place > run.start}
     cells = [
-        Cell(start, stop, group, [*_runs(start, stop, syllables)], not joints.issuperset((start, stop)))
+        _Cell(start, stop, group, [*_runs(start, stop, syllables)], not joints.issuperset((start, stop)))
         for start, stop, group in _groups(len(text), tokens, syllables)
     ]
     return TextInCells(text, counts, cells, syllables)
 
 
-def _measure(text: str, tokens: Sequence[Token]) -> tuple[Evaluation, dict[int, Run]]:
+def _measure(text: str, tokens: Sequence[Token]) -> tuple[Evaluation, dict[int, _Run]]:
     """Return the counts of `hub_cards.evaluate`, and a dict that maps the index of each character in a syllable to that
     syllable.
     """
@@ -206,23 +206,23 @@ def _measure(text: str, tokens: Sequence[Token]) -> tuple[Evaluation, dict[int, 
     ends = _ends(tokens)
     words, unspaced = len(words_of(text)), count_unspaced(text)
     counts = Evaluation(lines=1, words=words, characters=len(text), unspaced=unspaced, tokens=len(tokens))
-    syllables: dict[int, Run] = {}
+    syllables: dict[int, _Run] = {}
     start = 0
     for unit in trie.tokenize(text):
         stop = start + len(unit)
         if trie.script_of(unit):
             is_cut = counts.add_syllable(trie.letters(unit), ends, 2 * start, 2 * stop, lambda letter: 2 * len(letter))
-            syllables |= dict.fromkeys(range(start, stop), Run(start, stop, is_cut))
+            syllables |= dict.fromkeys(range(start, stop), _Run(start, stop, is_cut))
         start = stop
     return counts, syllables
 
 
-def _runs(start: int, stop: int, syllables: Mapping[int, Run]) -> Iterator[Run]:
+def _runs(start: int, stop: int, syllables: Mapping[int, _Run]) -> Iterator[_Run]:
     """Divide a cell into runs: syllables, or parts of them, and text between syllables."""
     while start < stop:
         run = syllables.get(start)
         end = run.stop if run else next((place for place in range(start, stop) if place in syllables), stop)
-        yield Run(start, min(end, stop), run.is_cut if run else None)
+        yield _Run(start, min(end, stop), run.is_cut if run else None)
         start = end
 
 
@@ -242,7 +242,7 @@ def _ends(tokens: Sequence[Token]) -> list[int]:
     return [2 * token.stop - (start < token.stop) for token, start in zip(tokens, starts, strict=True)]
 
 
-def _groups(length: int, tokens: Sequence[Token], syllables: Mapping[int, Run]) -> Iterator[tuple[int, int, list[Token]]]:
+def _groups(length: int, tokens: Sequence[Token], syllables: Mapping[int, _Run]) -> Iterator[tuple[int, int, list[Token]]]:
     """Divide a text into the parts that become cells, and yield the start, the stop and the tokens of each part. A part has
     one token, several tokens that share characters, or no token.
     """
@@ -268,7 +268,7 @@ def _groups(length: int, tokens: Sequence[Token], syllables: Mapping[int, Run]) 
 # ---------------------------------------------------------------- cells → columns
 
 
-def columns(shown: Sequence[TextInCells]) -> Iterator[tuple[list[list[Cell]], bool]]:
+def columns(shown: Sequence[TextInCells]) -> Iterator[tuple[list[list[_Cell]], bool]]:
     """Divide the texts into columns of about one word each, so that the rows of several tokenizers can be shown below each
     other. Yield each column as a pair: the cells of each tokenizer, and whether the line ends after the column.
     """
@@ -293,7 +293,7 @@ def _cuts(shown: Sequence[TextInCells]) -> list[tuple[int, ...]]:
     return [(0,) * len(shown), *cuts, tuple(len(each.text) + 1 for each in shown)]
 
 
-def _between(cells: Sequence[Cell], cuts: Sequence[int]) -> Iterator[list[Cell]]:
+def _between(cells: Sequence[_Cell], cuts: Sequence[int]) -> Iterator[list[_Cell]]:
     place = 0
     for stop in cuts[1:]:
         first = place
