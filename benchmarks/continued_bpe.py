@@ -21,8 +21,8 @@ from typing import Any
 
 from harness import Records, apart, beginning, command, peak_bytes
 
-from hf_sgpe import BPETokenizer, ExtensionConfig, SGPEError
-from hf_sgpe.evaluation.measurable import Measurable, foreign_backend
+from hf_sgpe import ExtensionConfig, SGPEError
+from hf_sgpe.evaluation.measurable import load
 from hf_sgpe.evaluation.metrics import evaluate
 from hf_sgpe.evaluation.same_ids import compare_ids
 from trainers import TokenizerExtender, find_files, read_lines
@@ -52,12 +52,12 @@ def _run(args: Namespace) -> None:
     ways: dict[str, Callable[..., float]] = {"hf_sgpe": _extend_here}
     if args.peer:
         ways["tokenizer-extension"] = _extend_by_peer
-    records, base = Records(args.out / "continued_bpe.jsonl"), _measurable(Path(args.base))
+    records, base = Records(args.out / "continued_bpe.jsonl"), load(args.base)
     with TemporaryDirectory() as directory:
         for name, extend in ways.items():
             out = Path(directory) / name
             seconds, peak = apart(_measured, extend, args, lines, out)
-            tokenizer = _measurable(out)
+            tokenizer = load(out)
             measures = evaluate(tokenizer, _held_out(args.eval)).to_dict()
             same = compare_ids(base, tokenizer, _held_out(args.other))
             changed = {"other_lines": same.lines, "changed_lines": same.lines - same.same}
@@ -78,15 +78,6 @@ def report(results: dict[str, Any], out: Path | None = None) -> None:
 
 def _held_out(path: Path) -> list[str]:
     return [line for line in read_lines(find_files([path])[0]) if line.strip()]
-
-
-def _measurable(folder: Path) -> BPETokenizer | Measurable:
-    """Load a tokenizer to measure. If hf_sgpe cannot read the tokenizer, load it with the ``tokenizers`` package."""
-    try:
-        return BPETokenizer.from_pretrained(folder)
-    except SGPEError:
-        backend = foreign_backend((folder / "tokenizer.json").read_text(encoding="utf-8"), str(folder))
-        return Measurable(lambda text: (backend.encode(text).ids, []), backend.get_vocab_size())
 
 
 def _measured(extend: Callable[..., float], args: Namespace, lines: list[str], out: Path) -> tuple[float, int]:

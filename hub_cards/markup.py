@@ -41,7 +41,7 @@ COLOURS = {
 
 
 def render(template: str, **values: Any) -> str:
-    """Fill in a template from ``hub_cards/templates`` with the given values, and return the result."""
+    """Fill in a template from ``hub_cards/templates``."""
     return _environment().get_template(template).render(values)
 
 
@@ -62,8 +62,7 @@ def _environment() -> Environment:
 
 
 def font_stack(text: str) -> str:
-    """Return a CSS list of font families for a text. The list has a Noto font for each script in the text, and then common
-    fonts in case Noto is missing.
+    """Return a CSS list of font families: a Noto font for each script in the text, and common fonts in case Noto is missing.
 
     >>> font_stack("ශ්‍රී Lanka").partition(", system-ui")[0]
     "'Noto Sans', 'Noto Sans Sinhala'"
@@ -105,9 +104,7 @@ def _json_in_script(value: Any) -> Markup:
 
 
 def _block(text: str, language: str) -> str:
-    """Return text as a Markdown code block, with a fence that is longer than any run of backticks in the text. Control
-    characters are written as in strings of Jinja, Python and JSON.
-    """
+    """Return text as a Markdown code block, with a fence that is longer than any run of backticks in the text."""
     text = visible(text)
     fence = max(3, 1 + _longest_run(text)) * "`"
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
@@ -118,9 +115,7 @@ def _longest_run(text: str) -> int:
 
 
 def _cell(text: str) -> str:
-    """Return text for a cell of a Markdown table, with line breaks and control characters replaced by spaces. Escape
-    vertical bars, which would end the cell even inside code.
-    """
+    """Return text for a cell of a Markdown table. Escape vertical bars, which would end the cell even inside code."""
     return _CONTROL.sub(" ", text).replace("|", "\\|")
 
 

@@ -121,9 +121,8 @@ def _save_model(file: Path, folder: Path, dtype: str) -> None:
 
 
 def save_tokenizer(file: Path, folder: Path) -> None:
-    """Write a tokenizer that is equal to llama.cpp's tokenizer for ``tokenizer.ggml.pre`` = smollm.
-
-    The tokenizer first splits off each digit, and then splits the rest with GPT-2's pattern.
+    """Write a tokenizer that is equal to llama.cpp's tokenizer for ``tokenizer.ggml.pre`` = smollm: it first splits off each
+    digit, and then splits the rest with GPT-2's pattern.
     """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast

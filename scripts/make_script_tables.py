@@ -67,9 +67,7 @@ def _property_of(file: Path) -> Iterator[tuple[int, str]]:
 
 
 def _classes_of(points: Iterable[int], syllabic: dict[int, str]) -> dict[str, list[int]]:
-    """Group the letters and marks of a script by their class in syllables. Return a dict from the one-letter name of each
-    class, or "" for no class, to code points.
-    """
+    """Group the letters and marks of a script by the one-letter name of their class in syllables, or "" for no class."""
     classes: dict[str, list[int]] = defaultdict(list)
     for point in points:
         character, category = chr(point), syllabic.get(point, "")
@@ -86,9 +84,7 @@ def _classes_of(points: Iterable[int], syllabic: dict[int, str]) -> dict[str, li
 
 
 def _clusters_of(points: Iterable[int]) -> dict[str, list[int]]:
-    """Group the letters and marks of a script by their role in extended grapheme clusters. Return a dict from the one-letter
-    name of each role to code points.
-    """
+    """Group the letters and marks of a script by the one-letter name of their role in extended grapheme clusters."""
     classes: dict[str, list[int]] = defaultdict(list)
     for point in points:
         character = chr(point)
@@ -105,8 +101,8 @@ def _clusters_of(points: Iterable[int]) -> dict[str, list[int]]:
 def _block_of(points: Iterable[int]) -> str:
     """Return the main block of a script as a hexadecimal range of code points, such as ``0D80-0DFF``.
 
-    The code points of the script are divided into ranges at large gaps. The main block is the range with the most letters
-    and marks, extended to whole rows of 16 code points.
+    The code points of the script are divided at large gaps. The main block is the range with the most letters and marks,
+    extended to whole rows of 16 code points.
     """
     blocks: list[list[int]] = []
     for point in sorted(points):

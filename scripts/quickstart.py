@@ -102,7 +102,7 @@ def _run(args: _Arguments) -> None:
 
 
 def print_next(commands: dict[str, str]) -> None:
-    """Print commands that the user can type next, with the purpose of each. ``commands`` maps purposes to commands."""
+    """Print commands that the user can type next, keyed by purpose."""
     width = max(map(len, commands)) + 2
     for purpose, line in commands.items():
         print(f"  {purpose + ':':{width}}{line}")
@@ -122,7 +122,7 @@ def command_line(program: str, *words: object) -> str:
 
 
 def shown_path(path: Path) -> str:
-    """Return a path as it is shown to the user: relative if it is inside the current folder, otherwise absolute."""
+    """Return a path for the user: relative if it is inside the current folder, otherwise absolute."""
     absolute, here = path.absolute(), Path.cwd()
     return str(absolute.relative_to(here)) if absolute.is_relative_to(here) else str(absolute)
 
@@ -150,9 +150,6 @@ def training_lines(files: list[CorpusFile]) -> Iterator[str]:
 def _check_with_auto_tokenizer(folder: Path, lines: list[str]) -> str:
     """Check that plain AutoTokenizer encodes ``lines`` to the same ids as this package, in a process that cannot import this
     package. Return a sentence about the result.
-
-    Raises:
-        SGPEError: AutoTokenizer cannot load the folder, or the ids differ.
     """
     from hf_sgpe import SGPETokenizerFast
 
@@ -169,9 +166,7 @@ def _check_with_auto_tokenizer(folder: Path, lines: list[str]) -> str:
 
 
 def _example_words(lines: list[str]) -> list[str]:
-    """Return the five most frequent words of each script, and then of English. If any words of a script have conjuncts, only
-    such words of this script are returned.
-    """
+    """Return the five most frequent words of each script (with a conjunct, if there are any), and then of English."""
     trie = LinguisTrie(SCRIPTS, whole_clusters=True)
     counts: dict[str, Counter[str]] = {}
     with_conjuncts: dict[str, Counter[str]] = {}
@@ -190,7 +185,7 @@ def _example_words(lines: list[str]) -> list[str]:
 
 
 def _words_table(words: list[str], tokenizers: dict[str, BPETokenizer]) -> Table:
-    """Return a table with one row for each word: its syllables, and its tokens from each tokenizer."""
+    """Return a table of the syllables of each word, and of its tokens from each tokenizer."""
     trie = LinguisTrie(SCRIPTS, whole_clusters=True)
     title = "Held-out words and their tokens (␣: a space alone, ◌: part of a character)"
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
@@ -210,7 +205,7 @@ def pieces(tokenizer: BPETokenizer, word: str) -> list[str]:
 
 
 def _known_syllables(lines: list[str], tokenizer: BPETokenizer) -> tuple[int, int]:
-    """Return the number of syllables in ``lines`` that have a token, and the number of these syllables that are cut."""
+    """Return the number of syllables that have a token, and the number of these that are cut."""
     trie = LinguisTrie(SCRIPTS, whole_clusters=True)
     known = cut = 0
     for line in lines:
@@ -224,7 +219,7 @@ def _known_syllables(lines: list[str], tokenizer: BPETokenizer) -> tuple[int, in
 
 
 def _measures_table(lines: list[str], folders: dict[str, Path]) -> Table:
-    """Return a table of the measures of both tokenizers on held-out lines, with the lines grouped by their main script."""
+    """Return a table of the measures of both tokenizers, with the lines grouped by their main script."""
     trie = LinguisTrie(SCRIPTS, whole_clusters=True)
     groups: dict[str, list[str]] = {}
     for line in lines:

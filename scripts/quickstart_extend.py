@@ -16,7 +16,6 @@ import shlex
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,10 +69,10 @@ def _run(args: _Arguments) -> None:
     text, held = out / "text.txt", out / "held-out.txt"
     sample: list[CorpusFile] = [SAMPLE / "en.txt"]
     english, held_english = out / "english.txt", out / "english-held-out.txt"
-    _write(held, (f"{line}\n" for line in held_out))
-    _write(held_english, (f"{line}\n" for line in held_out_lines(sample)))
-    _write(text, training_lines(files))
-    _write(english, training_lines(sample))
+    for path, lines in (held, held_out), (held_english, held_out_lines(sample)):
+        write_text(path, "".join(f"{line}\n" for line in lines))
+    for path, corpus in (text, files), (english, sample):
+        write_text(path, "".join(training_lines(corpus)))
     model = args.model or out / "smollm2"
 
     if not args.model and not (model / "config.json").exists():
@@ -123,10 +122,10 @@ def _show_text(lines: list[str], models: dict[str, Path]) -> None:
     for name, folder in models.items():
         with TextGenerator.load(folder, "transformers") as generator:
             continued = generator.generate(prompt, CONTINUED)
-            has_template = bool(generator.tokenizer.chat_template)
-            answer = (
-                "".join(generator.chat().say(QUESTION, ANSWERED)) if has_template else generator.generate(QUESTION, ANSWERED)
-            )
+            if generator.tokenizer.chat_template:
+                answer = "".join(generator.chat().say(QUESTION, ANSWERED))
+            else:
+                answer = generator.generate(QUESTION, ANSWERED)
         written.append((name, *(" ".join(text.split()) for text in (continued, answer))))
     print(f"\nA held-out line: {line}\nIts beginning after some other lines, continued by the model: {beginning} …")
     for name, continued, _ in written:
@@ -137,17 +136,13 @@ def _show_text(lines: list[str], models: dict[str, Path]) -> None:
 
 
 def _example_line(lines: list[str]) -> str:
-    """Return the first line that has at least twice as many words as a prompt. If there is no such line, return the line
-    with the most words.
-    """
+    """Return the first line that has at least twice as many words as a prompt, or else the line with the most words."""
     long = (line for line in lines if len(line.split()) >= 2 * PROMPT_WORDS)
     return next(long, max(lines, key=lambda line: len(line.split())))
 
 
 def _show_measures(held_out: list[Path], rows: Path, trained: Path | None, args: _Arguments) -> None:
-    """Print the bits per byte of each held-out text for the old model, for the model with new rows, and for the trained
-    model.
-    """
+    """Print the bits per byte of each held-out text for the old model, with new rows, and after training."""
     texts = read_held_out(map(str, held_out))
     report = read_json(rows / REPORT_FILE)["texts"]
     measured = {name: [report[name][when]["bits_per_byte"] for when in ("before", "after")] for name in texts}
@@ -192,16 +187,8 @@ def _show_next_steps(last: Path, model: Path, held: Path, args: _Arguments) -> N
     )
 
 
-def _write(path: Path, lines: Iterable[str]) -> None:
-    write_text(path, "".join(lines))
-
-
 def _call(program: str, *words: object) -> None:
-    """Print a command and run it in this environment. ``program`` is ``python`` or ``hf-sgpe``.
-
-    Raises:
-        SGPEError: the command failed. The command itself has printed the reason.
-    """
+    """Print a command and run it in this environment. ``program`` is ``python`` or ``hf-sgpe``."""
     shown = command_line(program, *words)
     print(f"\n$ {shown}", flush=True)
     module = ["-m", "hf_sgpe"] if program == "hf-sgpe" else []

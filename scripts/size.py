@@ -23,7 +23,6 @@ COLUMNS = ("lines", "code", "docstrings", "public names", "long functions", "wal
 
 
 def _main() -> None:
-    """Print a row for each folder, one for all folders without the tests, and the docstring lines for 100 lines of code."""
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     folders: dict[str, Counter[str]] = {}
     listed = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
@@ -38,11 +37,7 @@ def _main() -> None:
 
 
 def _counts_of(source: str) -> Counter[str]:
-    """Return what `COLUMNS` names, for the text of one file.
-
-    Args:
-        source: A Python program. A line of code is neither empty, nor a comment, nor a part of a docstring.
-    """
+    """Return the counts for `COLUMNS` of a program. A line of code is neither empty, nor a comment, nor in a docstring."""
     tree = ast.parse(source)
     lines = source.splitlines()
     documented = set(_docstring_lines(tree))

@@ -55,17 +55,17 @@ class Facts:
 
     @property
     def training(self) -> dict[str, Any]:
-        """The configuration of the tokenizer's training. It is empty if this package did not train the tokenizer."""
+        """The configuration of the training. It is empty if this package did not train the tokenizer."""
         return _with_known_scripts(self.tokenizer.metadata.get("training", {}))
 
     @property
     def extensions(self) -> list[dict[str, Any]]:
-        """The extensions of the tokenizer, oldest first."""
+        """The extensions, oldest first."""
         return [_with_known_scripts(one) for one in self.tokenizer.metadata.get("extensions", ())]
 
     @property
     def trimmings(self) -> list[dict[str, Any]]:
-        """The descriptions of tokens that were removed from the tokenizer, oldest first."""
+        """The descriptions of removed tokens, oldest first."""
         return list(self.tokenizer.metadata.get("trimmed", ()))
 
     @property
@@ -76,7 +76,6 @@ class Facts:
 
     @property
     def summary(self) -> str:
-        """One or two sentences about the tokenizer."""
         sort = "BPE" if self.tokenizer.by_characters else "byte-level BPE"
         kind = f"{sort} tokenizer with {self.tokenizer.vocab_size:,} tokens"
         if not self.scripts:
@@ -85,15 +84,15 @@ class Facts:
         tables = [every_script()[name] for name in self.scripts if name in every_script()]
         units = "letters with their marks" if tables and all(table.by_clusters for table in tables) else "written syllables"
         whole = f"A {kind} that keeps {units} whole: those of {scripts}."
-        base = next((code(one["base"]) for one in self.extensions if one.get("base")), "")
-        if not base:
+        bases = [code(one["base"]) for one in self.extensions if one.get("base")]
+        if not bases:
             return whole
         kept = "every old token keeps its id"
         if self.trimmings:
             kept = "every old token that was not removed keeps its id"
         if any(one.get("ids") == COMPACT for one in self.trimmings):
             kept = "some tokens were removed, and the others were renumbered"
-        return f"{whole} It extends {base}: {kept}."
+        return f"{whole} It extends {bases[0]}: {kept}."
 
     @property
     def sample(self) -> str:
@@ -108,7 +107,6 @@ class Facts:
 
     @property
     def sample_tokens(self) -> str:
-        """The texts of the sample's tokens, separated by vertical bars."""
         return "|".join(self.tokenizer.decode([id]) for id in self.sample_ids)
 
     @property
@@ -118,7 +116,7 @@ class Facts:
         return digest if re.fullmatch("[0-9a-f]{64}", digest) else ""
 
     def table(self) -> list[tuple[str, str]]:
-        """Return the facts about the tokenizer as pairs of name and value."""
+        """Return pairs (name, value)."""
         tokenizer, training = self.tokenizer, self.training
         longest = tokenizer_json.config(tokenizer.data).get("model_max_length")
         template = [name for name, _ in tokenizer.template.single] if tokenizer.template else []
@@ -158,9 +156,7 @@ class Facts:
         return "including all 256 bytes, so it can encode any text"
 
     def _parts(self) -> Iterator[str]:
-        """Yield a phrase for each role, with its special token or "none". If there is a chat template, also yield a phrase
-        for the token that ends a chat turn. Without special tokens, yield nothing.
-        """
+        """Yield a phrase for each role, with its special token or "none", and one for the token that ends a chat turn."""
         tokenizer = self.tokenizer
         if not tokenizer.special_tokens:
             return
@@ -173,14 +169,15 @@ class Facts:
 
     def _coverage(self) -> str:
         training, ways = self.training, []
-        if (cost := training.get("cut_cost")) is not None:
+        cost = training.get("cut_cost")
+        if cost is not None:
             ways.append(f"letters and syllables that save as much as a learned token (cut cost {cost:g})")
-        if training.get("min_unit_frequency"):
-            return ", and ".join(
-                [*ways, f"letters and syllables that occur {training['min_unit_frequency']:,} times or more"]
-            )
+        least = training.get("min_unit_frequency")
+        if least:
+            ways.append(f"letters and syllables that occur {least:,} times or more")
         for unit in ("letter", "syllable"):
-            if share := training.get(f"{unit}_coverage"):
+            share = training.get(f"{unit}_coverage")
+            if share and not least:
                 ways.append(f"the most frequent {unit}s that make up {100 * share:.10g} % of a script's running {unit}s")
         return ", and ".join(ways)
 
@@ -194,7 +191,8 @@ class Facts:
         return f"{counts['case']:,} that differ only in case from another, {counts['space']:,} only in a leading space"
 
     def _balance(self) -> str:
-        if not (balance := self.tokenizer.metadata.get("balance")):
+        balance = self.tokenizer.metadata.get("balance")
+        if not balance:
             return ""
         before, after = balance["before"], balance["after"]
         return (
@@ -210,15 +208,13 @@ class Facts:
             return "none: merges cross the whole text, in SentencePiece's manner"
         patterns = (splitting.pattern,) if isinstance(splitting.pattern, str) else splitting.pattern
         spelled = ", then ".join(f"the pattern {code(pattern)}" for pattern in patterns)
-        return (
-            f"an optional space and letters of one script; other text is split with {spelled}"
-            if splitting.scripts
-            else spelled
-        )
+        if not splitting.scripts:
+            return spelled
+        return f"an optional space and letters of one script; other text is split with {spelled}"
 
     def composition(self) -> list[tuple[str, int]]:
-        """Return pairs (script, number of tokens), the largest numbers first. Tokens without a script come last. A token
-        belongs to the script of its first letter. Scripts with few tokens are counted together as "other scripts".
+        """Return pairs (script of the first letter, number of tokens), the largest numbers first and tokens without a script
+        last. Scripts with few tokens are counted together as "other scripts".
         """
         vocab = self.tokenizer.vocab
         counts = Counter(name if name in _NO_SCRIPT else name.title() for name in scripts_of(vocab))
@@ -228,7 +224,7 @@ class Facts:
         return sorted(counts.items(), key=lambda item: (item[0] in _NO_SCRIPT, -item[1], item[0]))
 
     def making(self, datasets: Sequence[str] = ()) -> list[str]:
-        """Return paragraphs about the training and the extensions of the tokenizer."""
+        """Return paragraphs about the training and the extensions."""
         training = self.training
         if self.extensions:
             return [*self._extending(), *([f"The text was {listed(map(code, datasets))}."] if datasets else ())]
@@ -265,7 +261,7 @@ class Facts:
             )
 
     def limits(self, name: str) -> Iterator[str]:
-        """Yield sentences about the limits of the tokenizer. ``name`` is its path or its ``user/name`` on the Hub."""
+        """Yield sentences about the limits. ``name`` is the path or the ``user/name`` on the Hub."""
         tokenizer = self.tokenizer
         if self.scripts and not self.extensions:
             yield _RETRAINED.format(name=as_json(name))
@@ -296,15 +292,13 @@ class Facts:
 
 def _with_known_scripts(note: Mapping[str, Any]) -> dict[str, Any]:
     """Return a note of the tokenizer without names of scripts that this package does not know. Anybody can edit a note."""
-    return (
-        {**note, "scripts": [name for name in note["scripts"] if name in every_script()]} if "scripts" in note else {**note}
-    )
+    scripts = [name for name in note.get("scripts", ()) if name in every_script()]
+    return {**note, "scripts": scripts} if "scripts" in note else {**note}
 
 
 def _normalization(normalization: str) -> str:
-    """Return a phrase for a normalization, which begins with the types of the steps before its scheme."""
     steps = [step["type"] for step in steps_of(normalization)]
-    return "; then ".join([*([listed(steps)] if steps else []), _NORMALIZATIONS[scheme_of(normalization)]])
+    return "; then ".join(filter(None, (listed(steps), _NORMALIZATIONS[scheme_of(normalization)])))
 
 
 def _extended(note: Mapping[str, Any]) -> str:

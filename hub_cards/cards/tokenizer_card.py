@@ -158,13 +158,7 @@ def write_card(
 
 def check_card(folder: str | os.PathLike[str], tokenizer: BPETokenizer, *, measured: bool, replace: bool = False) -> None:
     """Check that a new card in ``folder`` would not overwrite a README.md that a person wrote or changed, or a card with
-    measurements of the same tokenizer.
-
-    Measurements may be overwritten if the new card also has measurements (``measured``).
-
-    Raises:
-        SGPEError: the new card would overwrite measurements or a person's README.md, and ``replace`` is not set.
-        OSError: the folder is not writable, or it has a subfolder with the name of one of the card's files.
+    measurements of the same tokenizer. A card that is ``measured`` may overwrite measurements.
     """
     others = (PAGE_FILE, *(f"pictures/{name}.svg" for name in PICTURES))
     check_directory(folder, (CARD_FILE, *others))
@@ -184,11 +178,6 @@ def check_card(folder: str | os.PathLike[str], tokenizer: BPETokenizer, *, measu
 
 
 def check_metadata(license: str | None, languages: Iterable[str]) -> None:
-    """Check the licence and the language codes for a card's metadata.
-
-    Raises:
-        SGPEError: the licence or a language code is not valid.
-    """
     if license is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.+-]*", license):
         raise SGPEError(f"{license!r} is not a licence identifier of the Hub: give one such as apache-2.0, mit or cc-by-4.0")
     for code in languages:
@@ -228,12 +217,10 @@ class _Card:
     tags: tuple[str, ...] = ()
 
     def readme(self, pictures: Container[str] = ()) -> str:
-        """Return the card in Markdown with YAML metadata. ``pictures`` has the names of the pictures in the folder."""
         values = {"captions": PICTURES, "pictures": pictures, "mark": CARD_MARK}
         return seal(self._render("model_card.md.jinja", **values), self.facts.tokenizer)
 
     def page(self, pictures: Mapping[str, Picture]) -> str:
-        """Return the card as an HTML page that contains the pictures."""
         return self._render("page.html.jinja", pictures=pictures, mark=mark, colour_of=colour_of)
 
     def _render(self, template: str, **values: object) -> str:
@@ -241,11 +228,10 @@ class _Card:
 
     @property
     def title(self) -> str:
-        """The name of the tokenizer without the owner's name."""
         return self.name.rpartition("/")[2]
 
     def tiles(self) -> list[tuple[str, str]]:
-        """Return the size of the vocabulary and the main results for the top of the page, as pairs (number, label)."""
+        """Return the size of the vocabulary and the main results, as pairs (number, label)."""
         vocabulary = (f"{self.facts.tokenizer.vocab_size:,}", "tokens in the vocabulary")
         return [vocabulary, *(self.tables.tiles() if self.tables else ())]
 
@@ -256,16 +242,13 @@ class _Card:
         return [(where, kind, code.format(**values, tokens=facts.sample_tokens)) for where, kind, code in _LOADING]
 
     def chatting(self) -> str:
-        """Return Python code that renders a chat with the tokenizer's chat template."""
         return _CHATTING.format(name=as_json(self.name), sample=as_json(self.facts.sample))
 
     def limits(self) -> list[str]:
-        """Return sentences about the limits of the tokenizer, from the measurements and from the facts."""
         measured = self.tables.limits() if self.tables else ["It has not been measured on any text."]
         return [*measured, *self.facts.limits(self.name)]
 
     def yaml(self) -> str:
-        """Return the card's metadata for the Hub as YAML."""
         from huggingface_hub import ModelCardData
 
         results = self._results(self.tables) if self.tables else None

@@ -24,13 +24,13 @@ from hub_cards.pictures.drawing import (
     tick,
 )
 
-LONGEST = 12
+_LONGEST = 12
 """Tokens with at least this number of characters share one bar."""
 
-_LANE = 10
+_TOUCHING = 10
 """The least distance, in pixels, at which two marks do not touch."""
 
-_BINS = (None, *range(1, LONGEST + 1))
+_BINS = (None, *range(1, _LONGEST + 1))
 
 
 def draw(comparison: Comparison) -> dict[str, Picture]:
@@ -63,8 +63,8 @@ def tokens_per_word(
 
     Args:
         values: Tokens per word, keyed by language code and then by the tokenizer's name.
-        per_character: Tokens per character in languages without spaces between words, keyed in the same way. These languages
-            are drawn below the others, with a separate scale.
+        per_character: Tokens per character in languages without spaces between words, which are drawn below the others, with
+            a separate scale.
     """
     groups = [
         (what, rows, low, about)
@@ -90,7 +90,6 @@ def tokens_per_word(
 
 
 def _costs(values: Mapping[str, Mapping[str, float]], names: Sequence[str], low: float, what: str) -> tuple[Row, ...]:
-    """Return a row for each language, and a last row with the scale."""
     costs = [value for row in values.values() for value in row.values()]
     least, most = 0.93 * min(low, *costs), 1.06 * max(2 * low, *costs)
     powers = range(ceil(log2(least)), floor(log2(most)) + 1)
@@ -104,30 +103,29 @@ def _costs(values: Mapping[str, Mapping[str, float]], names: Sequence[str], low:
     rows = []
     for code in sorted(values, key=lambda code: (values[code][names[0]], code)):
         known, costs = language(code), [values[code][name] for name in names]
-        lanes = _lanes([x_of(cost) * LEAST_WIDTH / 100 for cost in costs])
-        height = max(24, _LANE * (max(lanes) + 1) + 10)
+        offsets = _offsets([x_of(cost) * LEAST_WIDTH / 100 for cost in costs])
+        height = max(24, _TOUCHING * (max(offsets) + 1) + 10)
         shapes = [line(x_of(2.0**power), 0, x_of(2.0**power), height) for power in powers]
         shapes.append(line(x_of(min(costs)), height / 2, x_of(max(costs)), height / 2, "faint", 4))
-        for place, (cost, lane) in enumerate(zip(costs, lanes, strict=True)):
-            shapes.append(mark(place, x_of(cost), height / 2 + _LANE * (lane - max(lanes) / 2)))
+        for place, (cost, offset) in enumerate(zip(costs, offsets, strict=True)):
+            shapes.append(mark(place, x_of(cost), height / 2 + _TOUCHING * (offset - max(offsets) / 2)))
         native = known.native if known.native != known.english else ""
         rows.append(Row(join(shapes), height, known.english, native, code, tuple(f"{cost:.2f}" for cost in costs)))
     scale = [tick(x_of(value), LINE - 4, label) for value, label in labels.items()]
     return (*rows, Row(join([*scale, text(50, 2 * LINE - 4, what, anchor="middle")]), 2 * LINE))
 
 
-def _lanes(places: Sequence[float]) -> list[int]:
-    """Return a lane (a vertical position) for each plot marker in a row, so that markers do not overlap. Each marker gets
-    the first lane in which it touches no earlier marker.
+def _offsets(places: Sequence[float]) -> list[int]:
+    """Return a vertical offset for each plot marker in a row: the first at which it touches no earlier marker.
 
-    >>> _lanes([10, 15, 30, 17])
+    >>> _offsets([10, 15, 30, 17])
     [0, 1, 0, 2]
     """
-    lanes: list[int] = []
+    offsets: list[int] = []
     for number, place in enumerate(places):
-        taken = {lane for lane, other in zip(lanes, places[:number], strict=False) if abs(place - other) < _LANE}
-        lanes.append(next(lane for lane in range(number + 1) if lane not in taken))
-    return lanes
+        taken = {offset for offset, other in zip(offsets, places, strict=False) if abs(place - other) < _TOUCHING}
+        offsets.append(next(offset for offset in range(number + 1) if offset not in taken))
+    return offsets
 
 
 def token_lengths(lengths: Mapping[str, Mapping[int | None, int]]) -> Picture:
@@ -153,7 +151,7 @@ def token_lengths(lengths: Mapping[str, Mapping[int | None, int]]) -> Picture:
             shapes.append(bar(left + 0.1 * step, floor - height, 0.8 * step, height, look))
             tone, middle = "ink" if share else "muted", left + step / 2
             shapes.append(text(middle, floor - height - 4, _percent(share), f"{tone} tiny", anchor="middle"))
-            label = "part" if not number else f"{number}" if number < LONGEST else f"{number}+"
+            label = f"{number}{'+' * (number == _LONGEST)}" if number else "part"
             shapes.append(text(middle, floor + LINE - 3, label, "muted tiny", anchor="middle"))
         shapes.append(line(0, floor, 100, floor))
         title, what = ("", "") if place else ("Length of tokens", about)
@@ -162,7 +160,7 @@ def token_lengths(lengths: Mapping[str, Mapping[int | None, int]]) -> Picture:
 
 
 def _percent(share: float) -> str:
-    """Format a share in per cent. The result has at most three characters, because thirteen bars are side by side.
+    """Format a share in per cent, with at most three characters, because thirteen bars are side by side.
 
     >>> _percent(0.123), _percent(0.0123), _percent(0.0001), _percent(0)
     ('12', '1.2', '0.0', '0')
@@ -175,7 +173,7 @@ def _shares(counts: Mapping[int | None, int]) -> dict[int | None, float]:
     shares: dict[int | None, float] = dict.fromkeys(_BINS, 0.0)
     for length, count in counts.items():
         # Some tokenizers have a token without characters, for the start of a text.
-        shares[length if length is None else min(max(length, 1), LONGEST)] += count / total
+        shares[length if length is None else min(max(length, 1), _LONGEST)] += count / total
     return shares
 
 
@@ -186,8 +184,7 @@ def compression(
 
     Args:
         curves: Bytes per token, keyed by language code and then by vocabulary size.
-        baselines: Vocabulary size and bytes per token of each baseline, keyed by language code and then by the tokenizer's
-            name.
+        baselines: Vocabulary size and bytes per token, keyed by language code and then by the tokenizer's name.
     """
     baselines = baselines or {}
     names = list(dict.fromkeys(name for row in baselines.values() for name in row))
