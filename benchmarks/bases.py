@@ -21,12 +21,11 @@ from typing import Any
 import tokenizers
 from harness import ROOT, Records, command
 from reporting import table, write_pages
-from tokens import MEASURES, add_options, check_trial, corpus_files, counts_of, held_out, size_of
+from tokens import add_options, check_trial, corpus_files, counts_of, held_out, measures_of, size_of
 from vocabularies import BASES, KNOWN, UNTRIED, VOCABULARY, vocabulary
 
 from hf_sgpe import BPETokenizer, ExtensionConfig, SGPEError
 from hf_sgpe.evaluation.languages import language
-from hf_sgpe.evaluation.metrics import evaluate
 from hf_sgpe.evaluation.results import CUT_SYLLABLES
 from hf_sgpe.evaluation.runtimes import DIFFERS, EXACT, LLAMA_CPP, NFC_ONLY, check_runtimes
 from hf_sgpe.evaluation.same_ids import compare_ids
@@ -135,8 +134,7 @@ def report(results: dict[str, Any], out: Path | None = None) -> None:
 
 
 def _measures(tokenizer: BPETokenizer, texts: Mapping[str, list[str]]) -> dict[str, dict[str, Any]]:
-    results = {code: evaluate(tokenizer, lines).to_dict() for code, lines in texts.items()}
-    return {code: {name: result[name] for name in MEASURES} for code, result in results.items()}
+    return {code: measures_of(tokenizer, lines) for code, lines in texts.items()}
 
 
 def _read(base: BPETokenizer, folder: TokenizerFolder, file: Path, lines: list[str]) -> dict[str, Any]:
@@ -147,8 +145,8 @@ def _read(base: BPETokenizer, folder: TokenizerFolder, file: Path, lines: list[s
         return {"sentencepiece": _in_sentencepiece(folder.sentencepiece, base, lines)}
     if file.name != TOKENIZER_FILE:
         return {}
-    if (made_of := file.with_name(VOCABULARY)).exists():
-        return {LLAMA_CPP: _in_llama_cpp(made_of, base, lines)}
+    if file.with_name(VOCABULARY).exists():
+        return {LLAMA_CPP: _in_llama_cpp(file.with_name(VOCABULARY), base, lines)}
     library = tokenizers.Tokenizer.from_file(str(file))
     theirs = (encoding.ids for encoding in library.encode_batch_fast(lines, add_special_tokens=False))
     return {"tokenizers": _compared(tokenizers.__version__, theirs, base, lines)}
@@ -186,7 +184,7 @@ def _extended(
         "scripts": list(config.scripts),
         "new_tokens": extension.new_tokens,
         "corpus": corpus,
-        "measures": _measures(tokenizer, {code: texts[code]}),
+        "measures": {code: measures_of(tokenizer, texts[code])},
         "others": {name: {"lines": result.lines, "same": result.same} for name, result in same.items()},
         "runs": runs,
     }
@@ -253,7 +251,8 @@ def _after(results: Results) -> str:
 def _gemma(results: Results) -> str:
     rows = []
     for code in LANGUAGES:
-        if (result := results.get(_subject("gemma3", code))) is None:
+        result = results.get(_subject("gemma3", code))
+        if result is None:
             continue
         old = results["gemma3"]["measures"][code]
         new, corpus, others = result["measures"][code], result["corpus"], result["others"].values()
@@ -301,7 +300,8 @@ def _tried(runs: Mapping[str, Any], *programs: str) -> str:
 def _families(results: Results) -> str:
     rows = []
     for name, base in KNOWN.items():
-        if (made := results.get(_subject(name, "si"))) is None:
+        made = results.get(_subject(name, "si"))
+        if made is None:
             rows.append([base.title, base.kind, "not tried", "", "", "", _in_code(base.models) or "not tried"])
             continue
         same, llama_cpp = made["others"].values(), made["runs"][LLAMA_CPP]

@@ -37,7 +37,8 @@ def _run(args: argparse.Namespace) -> None:
     records = Records(args.out / "conversations.jsonl")
     rows = []
     for name in args.text:
-        records.add(Path(name).stem, result := _measured(args, name))
+        result = _measured(args, name)
+        records.add(Path(name).stem, result)
         cells = (f"{result[way][which]:,.1f}" for which in ("all", "last") for way in ("without", "with", "rendering"))
         rows.append((Path(name).stem, f"{result['characters']:,}", *cells))
     head = ("conversation", "characters", "ms without", "with", "rendering", "last turns without", "with", "rendering")

@@ -82,15 +82,15 @@ def _run(args: Any) -> None:
             return result
 
         def trained(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
-            made = [point | measured(_training, point["counts"], args.vocab_size) for point in points]
-            return [{name: value for name, value in point.items() if name != "counts"} for point in made]
+            return [point | measured(_training, point.pop("counts"), args.vocab_size) for point in points]
 
         for group in [[file] for file in files] + ([files] if len(files) > 1 else []):
             points = measured(_real, group)
+            counts = [point["counts"] for point in points]
             records.add(Path(group[0]).name.partition(".")[0] if len(group) == 1 else "mixed", trained(points))
         if len(files) > 1:
             # These files have most words in common, like the files of tasks on a cluster.
-            records.add(ADDING, measured(_adding, [point["counts"] for point in points]))
+            records.add(ADDING, measured(_adding, counts))
         made_up: list[dict[str, Any]] = []
         while 4 ** len(made_up) <= args.synthetic:
             made_up += trained([measured(_made_up, 4 ** len(made_up), args.exponent, args.memory)])

@@ -236,8 +236,11 @@ def _mapped(package: Package, texts: Texts) -> Callable[[], Any]:
 
 
 def _digest(row: Any) -> bytes:
-    data = row.encode() if isinstance(row, str) else row if isinstance(row, bytes) else array("q", row).tobytes()
-    return hashlib.blake2b(data, digest_size=8).digest()
+    if isinstance(row, str):
+        row = row.encode()
+    elif not isinstance(row, bytes):
+        row = array("q", row).tobytes()
+    return hashlib.blake2b(row, digest_size=8).digest()
 
 
 def _installed_version(name: str) -> str:

@@ -136,6 +136,11 @@ def _of_flat_batches(name: str, folder: str, threads: int) -> Package:
     package = importlib.import_module(name)
     tokenizer = package.Tokenizer.from_file(f"{folder}/tokenizer.json")
 
+    def rows(batch: tuple[bytes, bytes]) -> Rows:
+        import numpy as np  # not before the measured part
+
+        return _split(np.frombuffer(batch[0], np.uint32), np.frombuffer(batch[1], np.uint64)[1:-1].astype(int))
+
     def caller() -> Callable[[Texts], Any]:
         with contextlib.redirect_stdout(io.StringIO()):  # fastokens prints a message if it was patched before
             package.patch_transformers()
@@ -146,7 +151,7 @@ def _of_flat_batches(name: str, folder: str, threads: int) -> Package:
         one=lambda text: tokenizer.encode(text).ids,
         decode=tokenizer.decode_batch,
         batch=tokenizer.encode_batch_flat,
-        rows=_flat_rows,
+        rows=rows,
         caller=caller,
     )
 
@@ -211,13 +216,6 @@ RAYON_NUM_THREADS.
 """
 
 
-def _flat_rows(batch: tuple[bytes, bytes]) -> Rows:
-    """Convert joined ids and their offsets, as arrays in bytes, to lists."""
-    import numpy as np
-
-    return _split(np.frombuffer(batch[0], np.uint32), np.frombuffer(batch[1], np.uint64)[1:-1].astype(int))
-
-
 def _split(ids: Any, ends: Any) -> Rows:
     import numpy as np
 
@@ -228,8 +226,7 @@ def _standard_tokenizer(folder: str) -> Callable[[Texts], Any]:
     """Load a tokenizer that encodes with ``tokenizers``, or with a package that has patched transformers."""
     from transformers import PreTrainedTokenizerFast
 
-    tokenizer: Callable[[Texts], Any] = PreTrainedTokenizerFast.from_pretrained(folder)
-    return tokenizer
+    return PreTrainedTokenizerFast.from_pretrained(folder)  # type: ignore[no-any-return]
 
 
 # ---------------------------------------------------------------- training with each package; the result is the list of

@@ -216,11 +216,13 @@ def _compare(workers: Sequence[Worker], measure: str, docs: Docs, args: argparse
         if measure in worker.failures:
             results[worker.row] = {"failure": worker.failures[measure]}
             continue
-        passes = {how: [turn[how] for turn in taken[worker.row] if how in turn] for how in ("cold", "warm")}
-        clocks = {"seconds": 0, "cpu seconds": 1}
-        turns = {name: {how: [one[n] for one in ones] for how, ones in passes.items()} for name, n in clocks.items()}
+        turns: Results = {clock: {"cold": [], "warm": []} for clock in ("seconds", "cpu seconds")}
+        for turn in taken[worker.row]:
+            for how, times in turn.items():
+                for clock, seconds in zip(turns.values(), times, strict=True):
+                    clock[how].append(seconds)
         counted = turns["cpu seconds" if args.cpu_time and worker.threads == 1 else "seconds"]
-        speeds = {how: _megabytes(docs) / median(seconds) for how, seconds in counted.items() if seconds}
+        speeds = {how: _megabytes(docs) / median(times) for how, times in counted.items() if times}
         results[worker.row] = {**speeds, **turns, **peak}
         if output:
             outputs[worker.row] = output
@@ -358,9 +360,11 @@ def _package_of(row: str) -> str:
 
 def _installed(names: Sequence[str], args: argparse.Namespace) -> dict[str, str]:
     """Return the versions of the installed packages, without those in --skip, and report missing ones on stderr."""
-    builds = [row for row in args.python if "@" in row]
+    rows = []
+    for name in names:
+        rows += [name, *(row for row in args.python if "@" in row and _package_of(row) == name)]
     skipped, found = args.skip.split(","), {}
-    for row in [row for name in names for row in (name, *(row for row in builds if _package_of(row) == name))]:
+    for row in rows:
         if row in skipped or _package_of(row) in skipped:
             continue
         python = args.python.get(row, sys.executable)
@@ -418,15 +422,14 @@ def _encoding_table(columns: dict[str, Results]) -> str:
             shown = textwrap.shorten(reason.replace("|", "¦"), 160, placeholder=" …")
             brackets = shown.replace("[", r"\[")  # Markdown may read this as a link
             notes.append(f"- {row}{affected}: {brackets}")
-    heading = ("package", *map(_head, columns), "peak memory", "same result")
+    titles = []
+    for column in columns:
+        measure, threads = column.split(", ")
+        title = _measure_label(measure)
+        titles.append(title if measure in ONE_THREAD_ONLY else f"{title}, {threads} thread{'s' * (threads != '1')}")
+    heading = ("package", *titles, "peak memory", "same result")
     text = table(heading, rows, f"l{'r' * (len(columns) + 1)}l")
     return "\n".join([text, "", *notes]) if notes else text
-
-
-def _head(column: str) -> str:
-    measure, threads = column.split(", ")
-    name = _measure_label(measure)
-    return name if measure in ONE_THREAD_ONLY else f"{name}, {threads} thread{'s' * (threads != '1')}"
 
 
 def _measure_label(measure: str) -> str:

@@ -64,19 +64,15 @@ class _Recipe:
         first: Number of new tokens to keep for the measurement (default: all).
     """
 
-    languages: tuple[str, ...]
+    languages: Sequence[str]
     base: str | None = None
     corpora: Mapping[str, float | None] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     first: int | None = None
 
 
-def _recipe(languages: str, **settings: Any) -> _Recipe:
-    return _Recipe(tuple(languages.split()), **settings)
-
-
 _LINES = Path(__file__).with_name("tokenizers.jsonl").read_text(encoding="utf-8").splitlines()
-RECIPES = {line.pop("name"): _recipe(**line) for line in map(json.loads, _LINES)}
+RECIPES = {line.pop("name"): _Recipe(**line) for line in map(json.loads, _LINES)}
 """The recipes, keyed by the tokenizer's name."""
 
 
@@ -146,12 +142,16 @@ def _measured(recipe: _Recipe, args: argparse.Namespace) -> dict[str, Any]:
     results = {}
     for code in recipe.languages:
         lines = held_out(args.held_out, code, args.lines)
-        measures = evaluate(tokenizer, lines).to_dict()
         as_written = sum(len(ids) for ids in tokenizer.encode_batch(lines))
-        results[code] = {name: measures[name] for name in MEASURES} | {"tokens_as_written": as_written}
+        results[code] = measures_of(tokenizer, lines) | {"tokens_as_written": as_written}
         if base is not None and recipe.corpora:
             results[code]["same_lines"] = compare_ids(base, tokenizer, lines).same
     return {"base": recipe.base, "tokens": tokenizer.vocab_size, **how, "measures": results}
+
+
+def measures_of(tokenizer: BPETokenizer, lines: Sequence[str]) -> dict[str, Any]:
+    measures = evaluate(tokenizer, lines).to_dict()
+    return {name: measures[name] for name in MEASURES}
 
 
 def _existing(name: str, args: argparse.Namespace) -> TokenizerData:

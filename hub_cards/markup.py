@@ -55,8 +55,17 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"cell": _cell, "plain": _plain, "inline": _inline, "block": _block, "visible": visible}
-    environment.filters |= {"json": as_json, "json_in_script": _json_in_script}
+    environment.filters |= {
+        # Vertical bars would end a cell of a Markdown table even inside code.
+        "cell": lambda text: _CONTROL.sub(" ", text).replace("|", "\\|"),
+        "plain": _plain,
+        "inline": _inline,
+        "block": _block,
+        "visible": visible,
+        "json": as_json,
+        # "</script" would end a script element of HTML.
+        "json_in_script": lambda value: Markup(as_json(value, separators=(",", ":")).replace("<", "\\u003c")),
+    }
     environment.globals |= {"version": __version__, "font_stack": font_stack, "colours": COLOURS}
     return environment
 
@@ -98,11 +107,6 @@ def code(text: str) -> str:
     return f"{ticks} {text} {ticks}" if len(ticks) > 1 else f"`{text}`"
 
 
-def _json_in_script(value: Any) -> Markup:
-    """Return JSON for a script element of HTML. Escape ``<``, because ``</script`` would end the element."""
-    return Markup(as_json(value, separators=(",", ":")).replace("<", "\\u003c"))
-
-
 def _block(text: str, language: str) -> str:
     """Return text as a Markdown code block, with a fence that is longer than any run of backticks in the text."""
     text = visible(text)
@@ -112,11 +116,6 @@ def _block(text: str, language: str) -> str:
 
 def _longest_run(text: str) -> int:
     return max((len(run) for run in re.findall("`+", text)), default=0)
-
-
-def _cell(text: str) -> str:
-    """Return text for a cell of a Markdown table. Escape vertical bars, which would end the cell even inside code."""
-    return _CONTROL.sub(" ", text).replace("|", "\\|")
 
 
 def _plain(text: str) -> str:

@@ -23,7 +23,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
     commands = typer.main.get_command(app)
     written = get_docs_for_click(obj=commands, ctx=typer.Context(commands), name="hf-sgpe", title="hf-sgpe")
-    _, *parts = re.split(r"^## ", written, flags=re.MULTILINE)
+    parts = re.split(r"^## ", written, flags=re.MULTILINE)[1:]
     return markdown + "\n".join(f"## {_EXAMPLES.sub(_as_code, part)}" for part in parts)
 
 

@@ -90,7 +90,11 @@ def _clusters_of(points: Iterable[int]) -> dict[str, list[int]]:
         character = chr(point)
         if not _IS_WRITTEN.match(character):
             continue
-        letter = "R" if _PREPENDED.match(character) else "M" if _ATTACHES.match(character) else "C"
+        letter = "C"
+        if _PREPENDED.match(character):
+            letter = "R"
+        elif _ATTACHES.match(character):
+            letter = "M"
         for jamo in ("L", "V", "T", "LV", "LVT"):
             if regex.match(rf"\p{{GCB={jamo}}}", character):
                 letter = {"V": "U", "LV": "G", "LVT": "K"}.get(jamo, jamo)

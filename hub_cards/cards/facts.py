@@ -101,15 +101,6 @@ class Facts:
         return next(filter(None, greetings), SAMPLE)
 
     @property
-    def sample_ids(self) -> list[int]:
-        """The ids of the sample text, including the special tokens that the tokenizer adds."""
-        return self.tokenizer.encode(self.sample, add_special_tokens=True)
-
-    @property
-    def sample_tokens(self) -> str:
-        return "|".join(self.tokenizer.decode([id]) for id in self.sample_ids)
-
-    @property
     def word_counts(self) -> str:
         """The hash of the word counts that the tokenizer was trained on; empty if unknown."""
         digest = str(self.tokenizer.metadata.get("word_counts", ""))
@@ -119,10 +110,15 @@ class Facts:
         """Return pairs (name, value)."""
         tokenizer, training = self.tokenizer, self.training
         longest = tokenizer_json.config(tokenizer.data).get("model_max_length")
+        normalization = tokenizer.normalization
+        steps = [step["type"] for step in steps_of(normalization)]  # before the scheme
         template = [name for name, _ in tokenizer.template.single] if tokenizer.template else []
         facts = {
             "Vocabulary": f"{tokenizer.vocab_size:,} tokens, {self._bytes()}",
-            "Extended": "; ".join(map(_extended, self.extensions)),
+            "Extended": "; ".join(
+                f"from {code(one.get('base', 'a tokenizer'))} by {one.get('new_tokens', 0):,} tokens for {_scripts_of(one)}"
+                for one in self.extensions
+            ),
             "Trimmed": "; ".join(map(_trimmed, self.trimmings)),
             "Merges": f"{len(tokenizer.merges):,}",
             "Special tokens": _with_ids(sorted(tokenizer.special_tokens.items(), key=lambda item: item[1])) or "none",
@@ -130,7 +126,7 @@ class Facts:
             "Longest input": f"{longest:,} tokens (`model_max_length`)" if longest else "",
             "Added tokens": _with_ids([*tokenizer.added_tokens.items()]),
             "Around each text": " ".join("the text" if name == "$A" else code(name) for name in template),
-            "Normalization": _normalization(tokenizer.normalization),
+            "Normalization": "; then ".join(filter(None, (listed(steps), _NORMALIZATIONS[scheme_of(normalization)]))),
             "Same ids in": self._runtimes({EXACT}),
             "Same ids for text in NFC in": self._runtimes({NFC_ONLY}),
             "Other ids, or refused, in": self._runtimes({DIFFERS, REFUSED}),
@@ -252,7 +248,7 @@ class Facts:
         if self.trimmings:
             kept = "all other text that needs no removed token keeps its tokens"
         for one in self.extensions:
-            scripts = listed(map(str.title, one.get("scripts", ())))
+            scripts = _scripts_of(one)
             yield (
                 f"{code(one.get('base', 'A tokenizer'))} got {one.get('new_tokens', 0):,} new tokens for {scripts}. "
                 f"Merges that build the frequent letters and syllables of {scripts} from {parts} come before its own "
@@ -296,14 +292,8 @@ def _with_known_scripts(note: Mapping[str, Any]) -> dict[str, Any]:
     return {**note, "scripts": scripts} if "scripts" in note else {**note}
 
 
-def _normalization(normalization: str) -> str:
-    steps = [step["type"] for step in steps_of(normalization)]
-    return "; then ".join(filter(None, (listed(steps), _NORMALIZATIONS[scheme_of(normalization)])))
-
-
-def _extended(note: Mapping[str, Any]) -> str:
-    scripts = listed(map(str.title, note.get("scripts", ())))
-    return f"from {code(note.get('base', 'a tokenizer'))} by {note.get('new_tokens', 0):,} tokens for {scripts}"
+def _scripts_of(note: Mapping[str, Any]) -> str:
+    return listed(map(str.title, note.get("scripts", ())))
 
 
 def _trimmed(note: Mapping[str, Any]) -> str:

@@ -74,10 +74,10 @@ class Tables:
     @property
     def languages(self) -> list[Language]:
         """The given languages or, if there are none, the measured languages without a high fallback rate."""
-        rates = self.fallback_rates()
+        rates = self._fallback_rates()
         return [*map(language, self.given)] or [known for known in self.measured if known.code not in rates]
 
-    def fallback_rates(self) -> dict[str, float]:
+    def _fallback_rates(self) -> dict[str, float]:
         """Return the shares, above 1 %, of tokens that are only a part of a character, the highest first."""
         rows, name = self.comparison.evaluations, self.comparison.name
         rates = {code: row[name].fallback_rate or 0.0 for code, row in rows.items()}
@@ -134,10 +134,12 @@ class Tables:
         if not any(self.value(CUT_SYLLABLES, known) is not None for known in languages):
             tiles[-1] = (CUT_CLUSTERS, f"of the grapheme clusters are cut, {where}")
         for measure, what in tiles:
-            if values := [value for known in languages if (value := self.value(measure, known)) is not None]:
+            values = [value for value in (self.value(measure, known) for known in languages) if value is not None]
+            if values:
                 least, most = measure.show(min(values)), measure.show(max(values))
                 yield least if least == most else f"{least.removesuffix(' %')} to {most}", what
-        if (own := gini(self.comparison.name)) is not None:
+        own = gini(self.comparison.name)
+        if own is not None:
             others = ", ".join(f"{other} {gini(other):.3f}" for other in self.comparison.baselines)
             number = "both" if len(measured) == 2 else f"all {len(measured)}"
             what = f"Gini of the cost of {number} languages"
@@ -145,7 +147,7 @@ class Tables:
 
     def examples(self) -> list[tuple[Language, list[Word]]]:
         """Return pairs (language, example words), without the languages that have no example words."""
-        return [(known, words) for known in self.measured if (words := self.comparison.words.get(known.code))]
+        return [(language(code), words) for code, words in self.comparison.words.items() if words]
 
     def word_html(self, word: Word, name: str) -> Markup:
         tokenizer = self.comparison.tokenizers[name]
@@ -175,7 +177,8 @@ class Tables:
             yield _GINI
         if REFERENCE in rows and len(rows) > 1:
             yield "Parity and Gini assume that line n of each text is the same sentence."
-        if unspaced := [known.english for known in self.measured if not self.comparison.spaced(known.code)]:
+        unspaced = [known.english for known in self.measured if not self.comparison.spaced(known.code)]
+        if unspaced:
             yield (
                 f"{listed(unspaced)}: written without spaces between words, so nothing is counted per word; tokens are "
                 "counted per character instead."
@@ -188,10 +191,12 @@ class Tables:
 
     def limits(self) -> Iterator[str]:
         """Yield sentences about the limits that the measurements show."""
-        if rates := self.fallback_rates():
+        rates = self._fallback_rates()
+        if rates:
             languages = listed(f"{language(code).english} ({FALLBACK.show(rate)})" for code, rate in rates.items())
             yield f"It is not for {languages}: the percentage is the share of tokens that are only a part of a character."
-        if others := [known.english for known in self.measured if self.given and known.code not in self.given]:
+        others = [known.english for known in self.measured if self.given and known.code not in self.given]
+        if others:
             yield f"Measured, although the tokenizer was not made for them: {listed(others)}."
         cut, syllables = self._worst(CUT_SYLLABLES)
         if cut:

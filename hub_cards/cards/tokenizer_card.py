@@ -237,9 +237,11 @@ class _Card:
 
     def loading(self) -> list[tuple[str, str, str]]:
         """Return examples of code that loads the tokenizer, each as (heading, programming language, code)."""
-        facts = self.facts
-        values = {"name": as_json(self.name), "sample": as_json(facts.sample), "ids": facts.sample_ids}
-        return [(where, kind, code.format(**values, tokens=facts.sample_tokens)) for where, kind, code in _LOADING]
+        tokenizer, sample = self.facts.tokenizer, self.facts.sample
+        ids = tokenizer.encode(sample, add_special_tokens=True)
+        tokens = "|".join(tokenizer.decode([id]) for id in ids)
+        values = {"name": as_json(self.name), "sample": as_json(sample), "ids": ids, "tokens": tokens}
+        return [(where, kind, code.format(**values)) for where, kind, code in _LOADING]
 
     def chatting(self) -> str:
         return _CHATTING.format(name=as_json(self.name), sample=as_json(self.facts.sample))
@@ -254,11 +256,13 @@ class _Card:
         results = self._results(self.tables) if self.tables else None
         languages = self.tables.languages if self.tables else map(language, self.languages)
         tags = dict.fromkeys([*TAGS, *self.facts.scripts, *self.tags])
+        if self.facts.tokenizer.by_characters:
+            del tags["byte-level-bpe"]
         data = ModelCardData(
             language=[known.code for known in languages] or None,
             license=self.license,
             library_name="transformers",
-            tags=[tag for tag in tags if not (tag == "byte-level-bpe" and self.facts.tokenizer.by_characters)],
+            tags=list(tags),
             datasets=list(self.datasets) or None,
             # The Hub requires a name with results, and results with a name.
             model_name=self.title if results else None,

@@ -17,7 +17,7 @@ from hf_sgpe.learning.extension.extending import Extension
 from hf_sgpe.terminal.progress import bar_disabled
 from hf_sgpe.tokenizer import BPETokenizer
 from hub_cards.pictures.drawing import LINE, Panel, Picture, Row, colour_of, curve, join, line, mark, text
-from hub_cards.pictures.plots import thousands
+from hub_cards.pictures.plots import groups_by_unit, thousands
 
 _POINTS = 8
 
@@ -48,8 +48,7 @@ class ExtensionCurve:
 
     def draw(self) -> str:
         """Return the picture as SVG: a curve for each language, with a separate scale for tokens per character."""
-        groups = [("tokens per word", self.tokens_per_word, 1.0), ("tokens per character", self.tokens_per_character, 0.5)]
-        groups = [group for group in groups if group[1]]
+        groups = groups_by_unit(self.tokens_per_word, self.tokens_per_character)
         codes = [code for _, rows, _ in groups for code in rows]
         about = "Fewer is better; the scale is logarithmic. Left: the tokenizer as it was."
         panels = tuple(
@@ -107,7 +106,8 @@ def extension_curve(
         if not any(map(words_of, rows)):
             raise SGPEError(f"the {language(code).english} text has no words to measure")
     units, last = extension.unit_tokens, extension.new_tokens
-    sizes = sorted({units, last, *(size for part in range(1, _POINTS) if (size := last * part // _POINTS) > units)})
+    parts = (last * part // _POINTS for part in range(1, _POINTS))
+    sizes = sorted({units, last, *(size for size in parts if size > units)})
     measured: dict[str, list[float]] = {code: [] for code in lines}
     with tqdm(total=len(sizes) + 1, desc="Measuring", disable=bar_disabled(progress), leave=False) as bar:
         for size in (0, *sizes):
@@ -115,7 +115,6 @@ def extension_curve(
             for code, rows in lines.items():
                 measured[code].append(len(tokenizer.encode_batch_to_numpy(rows)[0]) / units_of[code])
             bar.update()
-    words, characters = (
-        {code: tuple(row) for code, row in measured.items() if spaced[code] == by_words} for by_words in (True, False)
-    )
+    words = {code: tuple(row) for code, row in measured.items() if spaced[code]}
+    characters = {code: tuple(row) for code, row in measured.items() if not spaced[code]}
     return ExtensionCurve((0, *sizes), words, characters)

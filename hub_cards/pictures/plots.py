@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import ceil, floor, log2
+from typing import TypeVar
 
 from hf_sgpe.evaluation.languages import language
 from hf_sgpe.evaluation.results import FERTILITY, PER_CHARACTER, Comparison
@@ -30,7 +31,13 @@ _LONGEST = 12
 _TOUCHING = 10
 """The least distance, in pixels, at which two marks do not touch."""
 
+_UNITS = {
+    "tokens per word": "Words are separated by spaces",
+    "tokens per character": "Languages without spaces between words",
+}
 _BINS = (None, *range(1, _LONGEST + 1))
+
+T = TypeVar("T")
 
 
 def draw(comparison: Comparison) -> dict[str, Picture]:
@@ -43,20 +50,21 @@ def draw(comparison: Comparison) -> dict[str, Picture]:
     for code, row in comparison.evaluations.items():
         for name, evaluation in row.items():
             for key, values in fertility.items():
-                if (value := comparison.measure(key, code, name)) is not None:
+                value = comparison.measure(key, code, name)
+                if value is not None:
                     values.setdefault(code, {})[name] = value
             lengths[name].update(evaluation.token_lengths)
             lengths[name][None] += evaluation.fallback_tokens
             if name != comparison.name and evaluation.vocab_size and evaluation.bytes_per_token:
                 baselines.setdefault(code, {})[name] = (evaluation.vocab_size, evaluation.bytes_per_token)
     words, characters = fertility.values()
-    pictures = {"tokens_per_word": tokens_per_word(words, characters)} if words or characters else {}
-    pictures["token_lengths"] = token_lengths(lengths)
-    pictures["compression"] = compression(comparison.compression, baselines)
+    pictures = {"tokens_per_word": _tokens_per_word(words, characters)} if words or characters else {}
+    pictures["token_lengths"] = _token_lengths(lengths)
+    pictures["compression"] = _compression(comparison.compression, baselines)
     return pictures
 
 
-def tokens_per_word(
+def _tokens_per_word(
     values: Mapping[str, Mapping[str, float]], per_character: Mapping[str, Mapping[str, float]] | None = None
 ) -> Picture:
     """Draw tokens per word: a row for each language, with a plot marker and a number for each tokenizer.
@@ -66,27 +74,22 @@ def tokens_per_word(
         per_character: Tokens per character in languages without spaces between words, which are drawn below the others, with
             a separate scale.
     """
-    groups = [
-        (what, rows, low, about)
-        for what, rows, low, about in (
-            ("tokens per word", values, 1.0, "Words are separated by spaces"),
-            ("tokens per character", per_character or {}, 0.5, "Languages without spaces between words"),
-        )
-        if rows
-    ]
+    groups = groups_by_unit(values, per_character or {})
     names = list(next(iter(groups[0][1].values())))
-    panels = tuple(
-        Panel(
-            what.capitalize(),
-            f"Fewer is better. {about}; the scale is logarithmic.",
-            () if number else tuple(enumerate(names)),
-            _costs(rows, names, low, what),
-        )
-        for number, (what, rows, low, about) in enumerate(groups)
-    )
+    panels: list[Panel] = []
+    for what, rows, low in groups:
+        about = f"Fewer is better. {_UNITS[what]}; the scale is logarithmic."
+        keys = () if panels else tuple(enumerate(names))
+        panels.append(Panel(what.capitalize(), about, keys, _costs(rows, names, low, what)))
     titles = " and ".join(what for what, *_ in groups).capitalize()
-    languages = sum(len(rows) for _, rows, *_ in groups)
-    return Picture(panels, f"{titles} in {languages} languages: {', '.join(names)}")
+    languages = sum(len(rows) for _, rows, _ in groups)
+    return Picture(tuple(panels), f"{titles} in {languages} languages: {', '.join(names)}")
+
+
+def groups_by_unit(words: Mapping[str, T], characters: Mapping[str, T]) -> list[tuple[str, Mapping[str, T], float]]:
+    """Return the unit, the rows and the low end of the scale of tokens per word and of tokens per character, if any."""
+    groups = [("tokens per word", words, 1.0), ("tokens per character", characters, 0.5)]
+    return [group for group in groups if group[1]]
 
 
 def _costs(values: Mapping[str, Mapping[str, float]], names: Sequence[str], low: float, what: str) -> tuple[Row, ...]:
@@ -128,7 +131,7 @@ def _offsets(places: Sequence[float]) -> list[int]:
     return offsets
 
 
-def token_lengths(lengths: Mapping[str, Mapping[int | None, int]]) -> Picture:
+def _token_lengths(lengths: Mapping[str, Mapping[int | None, int]]) -> Picture:
     """Draw the lengths of tokens in running text: a panel for each tokenizer, with a bar for each length.
 
     Args:
@@ -177,7 +180,7 @@ def _shares(counts: Mapping[int | None, int]) -> dict[int | None, float]:
     return shares
 
 
-def compression(
+def _compression(
     curves: Mapping[str, Mapping[int, float]], baselines: Mapping[str, Mapping[str, tuple[int, float]]] | None = None
 ) -> Picture:
     """Draw a panel for each language: a curve of bytes per token against vocabulary size, and a point for each baseline.
@@ -193,6 +196,8 @@ def compression(
     smallest, largest = min(size for size, _ in points), max(size for size, _ in points)
     highest = ceil(max(value for _, value in points))
     rung = next(rung for rung in (1, 2, 5, 10, 20, 50, 100) if highest / rung <= 4)
+    powers_of_4 = (1000 * 4**power for power in range(-2, 8))
+    sizes = [size for size in powers_of_4 if smallest <= size <= largest] or [largest]
     head, floor = 12, 100
 
     def place_of(point: tuple[int, float]) -> tuple[float, float]:
@@ -207,7 +212,7 @@ def compression(
         for height in range(0, highest + 1, rung):
             y = place_of((smallest, height))[1]
             shapes += [line(10, y, 100, y), text(8, y + 4, f"{height}", anchor="end")]
-        shapes += [tick(place_of((size, 0))[0], floor + LINE - 2, thousands(size)) for size in _ticks(smallest, largest)]
+        shapes += [tick(place_of((size, 0))[0], floor + LINE - 2, thousands(size)) for size in sizes]
         shapes += [curve(map(place_of, values.items()), 0), mark(0, *place_of([*values.items()][-1]))]
         for place, name in enumerate(names, 1):
             if name in baselines.get(code, {}):
@@ -219,11 +224,6 @@ def compression(
     return Picture(
         tuple(panels), f"Bytes per token against the number of tokens in the vocabulary, in {len(curves)} languages"
     )
-
-
-def _ticks(smallest: int, largest: int) -> list[int]:
-    """Return round vocabulary sizes for a scale, each four times the previous one."""
-    return [size for size in (1000 * 4**power for power in range(-2, 8)) if smallest <= size <= largest] or [largest]
 
 
 def thousands(size: int) -> str:
