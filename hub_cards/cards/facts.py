@@ -59,12 +59,12 @@ class Facts:
         return _with_known_scripts(self.tokenizer.metadata.get("training", {}))
 
     @property
-    def extensions(self) -> list[dict[str, Any]]:
+    def _extensions(self) -> list[dict[str, Any]]:
         """The extensions, oldest first."""
         return [_with_known_scripts(one) for one in self.tokenizer.metadata.get("extensions", ())]
 
     @property
-    def trimmings(self) -> list[dict[str, Any]]:
+    def _trimmings(self) -> list[dict[str, Any]]:
         """The descriptions of removed tokens, oldest first."""
         return list(self.tokenizer.metadata.get("trimmed", ()))
 
@@ -72,7 +72,7 @@ class Facts:
     def scripts(self) -> list[str]:
         """Names of the scripts whose syllables the tokenizer keeps whole."""
         trained = [] if self.training.get("recipe") == "bpe" else self.training.get("scripts", ())
-        return list(dict.fromkeys([*trained, *(script for one in self.extensions for script in one.get("scripts", ()))]))
+        return list(dict.fromkeys([*trained, *(script for one in self._extensions for script in one.get("scripts", ()))]))
 
     @property
     def summary(self) -> str:
@@ -84,13 +84,13 @@ class Facts:
         tables = [every_script()[name] for name in self.scripts if name in every_script()]
         units = "letters with their marks" if tables and all(table.by_clusters for table in tables) else "written syllables"
         whole = f"A {kind} that keeps {units} whole: those of {scripts}."
-        bases = [code(one["base"]) for one in self.extensions if one.get("base")]
+        bases = [code(one["base"]) for one in self._extensions if one.get("base")]
         if not bases:
             return whole
         kept = "every old token keeps its id"
-        if self.trimmings:
+        if self._trimmings:
             kept = "every old token that was not removed keeps its id"
-        if any(one.get("ids") == COMPACT for one in self.trimmings):
+        if any(one.get("ids") == COMPACT for one in self._trimmings):
             kept = "some tokens were removed, and the others were renumbered"
         return f"{whole} It extends {bases[0]}: {kept}."
 
@@ -117,9 +117,9 @@ class Facts:
             "Vocabulary": f"{tokenizer.vocab_size:,} tokens, {self._bytes()}",
             "Extended": "; ".join(
                 f"from {code(one.get('base', 'a tokenizer'))} by {one.get('new_tokens', 0):,} tokens for {_scripts_of(one)}"
-                for one in self.extensions
+                for one in self._extensions
             ),
-            "Trimmed": "; ".join(map(_trimmed, self.trimmings)),
+            "Trimmed": "; ".join(map(_trimmed, self._trimmings)),
             "Merges": f"{len(tokenizer.merges):,}",
             "Special tokens": _with_ids(sorted(tokenizer.special_tokens.items(), key=lambda item: item[1])) or "none",
             "Parts of special tokens": "; ".join(self._parts()),
@@ -222,7 +222,7 @@ class Facts:
     def making(self, datasets: Sequence[str] = ()) -> list[str]:
         """Return paragraphs about the training and the extensions."""
         training = self.training
-        if self.extensions:
+        if self._extensions:
             return [*self._extending(), *([f"The text was {listed(map(code, datasets))}."] if datasets else ())]
         if not training:
             return ["The tokenizer does not record how it was trained."]
@@ -245,9 +245,9 @@ class Facts:
     def _extending(self) -> Iterator[str]:
         parts = "characters" if self.tokenizer.by_characters else "bytes"
         kept = "all other text keeps its ids"
-        if self.trimmings:
+        if self._trimmings:
             kept = "all other text that needs no removed token keeps its tokens"
-        for one in self.extensions:
+        for one in self._extensions:
             scripts = _scripts_of(one)
             yield (
                 f"{code(one.get('base', 'A tokenizer'))} got {one.get('new_tokens', 0):,} new tokens for {scripts}. "
@@ -259,7 +259,7 @@ class Facts:
     def limits(self, name: str) -> Iterator[str]:
         """Yield sentences about the limits. ``name`` is the path or the ``user/name`` on the Hub."""
         tokenizer = self.tokenizer
-        if self.scripts and not self.extensions:
+        if self.scripts and not self._extensions:
             yield _RETRAINED.format(name=as_json(name))
         if tokenizer.normalization == "nfc":
             yield "Decoding returns text in Unicode's form NFC, whatever the form of the encoded text."
@@ -276,10 +276,10 @@ class Facts:
         if not tokenizer.pad_token:
             remedy = "pad_token = tokenizer.eos_token" if tokenizer.eos_token else "add_special_tokens"
             yield f"It has no padding token. Padded batches need one: `tokenizer.{remedy}`."
-        if self.trimmings:
+        if self._trimmings:
             yield "Text that needs a removed token is encoded by smaller tokens, down to bytes, which a model may not know."
         yield "It is a tokenizer, not a model: it has no weights."
-        if self.extensions:
+        if self._extensions:
             yield (
                 "The model of the old tokenizer has no rows for the new tokens: add them with `hf-sgpe transplant`, then "
                 "fine-tune the model."

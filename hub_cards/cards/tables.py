@@ -147,7 +147,8 @@ class Tables:
 
     def examples(self) -> list[tuple[Language, list[Word]]]:
         """Return pairs (language, example words), without the languages that have no example words."""
-        return [(language(code), words) for code, words in self.comparison.words.items() if words]
+        examples = ((known, self.comparison.words.get(known.code, [])) for known in self.measured)
+        return [(known, words) for known, words in examples if words]
 
     def word_html(self, word: Word, name: str) -> Markup:
         tokenizer = self.comparison.tokenizers[name]
