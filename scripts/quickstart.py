@@ -45,6 +45,7 @@ tokenizer = AutoTokenizer.from_pretrained(sys.argv[1])
 json.dump([type(tokenizer).__name__, [tokenizer(line)["input_ids"] for line in json.load(sys.stdin)]], sys.stdout)
 """
 HELD_OUT_LINES = 5_000
+TRIE = LinguisTrie(SCRIPTS, whole_clusters=True)
 # The names of the two tokenizers in the output, and their recipes.
 SYLLABLE_SAFE, PLAIN = "syllable-safe", "plain BPE"
 RECIPES = {SYLLABLE_SAFE: "hybrid", PLAIN: "bpe"}
@@ -167,16 +168,15 @@ def _check_with_auto_tokenizer(folder: Path, lines: list[str]) -> str:
 
 def _example_words(lines: list[str]) -> list[str]:
     """Return the five most frequent words of each script (with a conjunct, if there are any), and then of English."""
-    trie = LinguisTrie(SCRIPTS, whole_clusters=True)
     counts: dict[str, Counter[str]] = {}
     with_conjuncts: dict[str, Counter[str]] = {}
     english: Counter[str] = Counter()
     for word in (word for line in lines for word in line.split()):
-        syllables = trie.tokenize(word)
-        script = trie.script_of(word)
-        if script and len(syllables) > 1 and all(map(trie.script_of, syllables)):
+        syllables = TRIE.tokenize(word)
+        script = TRIE.script_of(word)
+        if script and len(syllables) > 1 and all(map(TRIE.script_of, syllables)):
             counts.setdefault(script, Counter())[word] += 1
-            if has_conjunct(trie, word):
+            if has_conjunct(TRIE, word):
                 with_conjuncts.setdefault(script, Counter())[word] += 1
         elif word.isascii() and word.isalpha() and len(word) > 6:
             english[word] += 1
@@ -186,13 +186,12 @@ def _example_words(lines: list[str]) -> list[str]:
 
 def _words_table(words: list[str], tokenizers: dict[str, BPETokenizer]) -> Table:
     """Return a table of the syllables of each word, and of its tokens from each tokenizer."""
-    trie = LinguisTrie(SCRIPTS, whole_clusters=True)
     title = "Held-out words and their tokens (␣: a space alone, ◌: part of a character)"
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for title in ("word", "syllables", *(f"{name} tokens" for name in tokenizers)):
         table.add_column(title, overflow="fold")
     for word in words:
-        units = trie.tokenize(word) if trie.script_of(word) else [word]
+        units = TRIE.tokenize(word) if TRIE.script_of(word) else [word]
         tokens = [pieces(tokenizer, word) for tokenizer in tokenizers.values()]
         table.add_row(word, *(" | ".join(parts) for parts in (units, *tokens)))
     return table
@@ -206,12 +205,11 @@ def pieces(tokenizer: BPETokenizer, word: str) -> list[str]:
 
 def _known_syllables(lines: list[str], tokenizer: BPETokenizer) -> tuple[int, int]:
     """Return the number of syllables that have a token, and the number of these that are cut."""
-    trie = LinguisTrie(SCRIPTS, whole_clusters=True)
     known = cut = 0
     for line in lines:
         text = prepare(line, tokenizer.normalization)
         ends = list(accumulate(len(tokenizer.token_bytes(id)) for id in tokenizer.encode(text)))
-        for syllable, start, stop in syllable_spans(trie, text):
+        for syllable, start, stop in syllable_spans(TRIE, text):
             if syllable.encode() in tokenizer.vocab:
                 known += 1
                 cut += ends_inside(ends, start, stop)
@@ -220,10 +218,9 @@ def _known_syllables(lines: list[str], tokenizer: BPETokenizer) -> tuple[int, in
 
 def _measures_table(lines: list[str], folders: dict[str, Path]) -> Table:
     """Return a table of the measures of both tokenizers, with the lines grouped by their main script."""
-    trie = LinguisTrie(SCRIPTS, whole_clusters=True)
     groups: dict[str, list[str]] = {}
     for line in lines:
-        scripts = Counter(trie.script_of(character) or "other" for character in line if character.isalpha())
+        scripts = Counter(TRIE.script_of(character) or "other" for character in line if character.isalpha())
         groups.setdefault(scripts.most_common(1)[0][0] if scripts else "other", []).append(line)
     table = Table(title="Measured on the held-out lines", title_justify="left", box=None, pad_edge=False)
     table.add_column("script")

@@ -29,7 +29,7 @@ from hub_cards.markup import as_json, listed, render
 
 PAGE, CARD = "index.html", "README.md"
 _TOKENIZERS = "tokenizer-*.json"
-_SCRIPTS = files("hub_cards.playground").joinpath("page")
+_PAGE_FILES = files("hub_cards.playground").joinpath("page")
 _ABOUT = """This page shows typed text as tokens of several tokenizers. The tokenizers run in the browser.
 Written by `hf-sgpe playground`.
 """
@@ -87,7 +87,7 @@ def write_playground(
     head = f"---\ntitle: {as_json(title)}\nsdk: static\napp_file: {PAGE}\ntags: [tokenizer, hf_sgpe]\n---\n"
     written = {PAGE: page, CARD: f"{head}\n{_ABOUT}"}
     written |= {file: as_json(contents[name], separators=(",", ":")) for name, file in names.items()}
-    written |= {each.name: each.read_text(encoding="utf-8") for each in _SCRIPTS.iterdir()}
+    written |= {each.name: each.read_text(encoding="utf-8") for each in _PAGE_FILES.iterdir()}
     with atomic_directory(target) as there:
         for name, content in written.items():
             (there / name).write_text(content, encoding="utf-8", newline="\n")
@@ -130,7 +130,7 @@ def playground_files(folder: str | os.PathLike[str]) -> list[str]:
     if not _is_playground(Path(folder)):
         raise SGPEError(f"{folder} has no playground: write one with hf-sgpe playground")
     tokenizers = (file.name for file in Path(folder).glob(_TOKENIZERS))
-    return sorted([PAGE, CARD, *(each.name for each in _SCRIPTS.iterdir()), *tokenizers])
+    return sorted([PAGE, CARD, *(each.name for each in _PAGE_FILES.iterdir()), *tokenizers])
 
 
 def _is_playground(folder: Path) -> bool:
