@@ -239,12 +239,11 @@ def _before(results: Results) -> str:
 
 
 def _after(results: Results) -> str:
-    def cell(name: str, code: str) -> str:
-        result = results.get(_subject(name, code))
-        return "–" if result is None else _shown(result["measures"][code])
-
-    run = [code for code in LANGUAGES if any(_subject(name, code) in results for name in BASES)]
-    rows = [[_named(code), *(cell(name, code) for name in BASES)] for code in run]
+    rows = []
+    for code in LANGUAGES:
+        extended = [results.get(_subject(name, code)) for name in BASES]
+        if any(extended):
+            rows.append([_named(code), *("–" if one is None else _shown(one["measures"][code]) for one in extended)])
     return table(_HEADING, rows)
 
 

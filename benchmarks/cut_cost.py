@@ -112,10 +112,11 @@ def _summary(files: dict[str, Any], plain: dict[str, Any]) -> dict[str, Any]:
         A dict with the total number of ``tokens``, the relative increase of this total over plain BPE (``more``), the
         largest increase in a single file (``most``), and a list of the shares in the files for each name in `SHARES`.
     """
-    tokens, plain_tokens = (sum(measures["tokens"] for measures in one.values()) for one in (files, plain))
+    tokens = sum(measures["tokens"] for measures in files.values())
+    more = tokens / sum(measures["tokens"] for measures in plain.values()) - 1
     most = max(measures["tokens"] / plain[name]["tokens"] - 1 for name, measures in files.items())
     shares = {share: [one[share] for one in files.values() if one[share] is not None] or [0.0] for share in SHARES}
-    return {"tokens": tokens, "more": tokens / plain_tokens - 1, "most": most, **shares}
+    return {"tokens": tokens, "more": more, "most": most, **shares}
 
 
 if __name__ == "__main__":
