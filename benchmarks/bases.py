@@ -21,12 +21,11 @@ from typing import Any
 import tokenizers
 from harness import ROOT, Records, command
 from reporting import table, write_pages
-from tokens import MEASURES, corpus_files, counts_of, held_out, size_of
+from tokens import add_options, check_trial, corpus_files, counts_of, held_out, measures_of, size_of
 from vocabularies import BASES, KNOWN, UNTRIED, VOCABULARY, vocabulary
 
 from hf_sgpe import BPETokenizer, ExtensionConfig, SGPEError
 from hf_sgpe.evaluation.languages import language
-from hf_sgpe.evaluation.metrics import evaluate
 from hf_sgpe.evaluation.results import CUT_SYLLABLES
 from hf_sgpe.evaluation.runtimes import DIFFERS, EXACT, LLAMA_CPP, NFC_ONLY, check_runtimes
 from hf_sgpe.evaluation.same_ids import compare_ids
@@ -52,23 +51,21 @@ IN_ALL = ("gemma3", "llama3")
 """Bases that are extended for all languages."""
 
 
-def subject(base: str, code: str) -> str:
-    """Return the name under which the results of extending the tokenizer ``base`` for the language ``code`` are recorded."""
+def _subject(base: str, code: str) -> str:
+    """Return the name under which the results of extending a tokenizer for a language are recorded."""
     return f"{base}-{code}"
 
 
-def reading(base: str) -> str:
-    """Return the name under which the result of `read` is recorded for the tokenizer ``base``."""
+def _reading(base: str) -> str:
+    """Return the name under which the result of `_read` is recorded."""
     return f"{base} read"
 
 
-ORDER = [*KNOWN, *map(reading, KNOWN), *(subject(base, code) for base in KNOWN for code in LANGUAGES)]
+ORDER = [*KNOWN, *map(_reading, KNOWN), *(_subject(base, code) for base in KNOWN for code in LANGUAGES)]
 
 
-def main() -> None:
-    with command(__doc__, run) as option:
-        option("--corpora", type=Path, required=True, help="folder with training files, such as si.txt.xz")
-        option("--held-out", type=Path, required=True, help="folder with held-out files, such as ntrex_si.txt")
+def _main() -> None:
+    with command(__doc__, _run) as option:
         option(
             "--vocabularies",
             type=Path,
@@ -91,25 +88,23 @@ def main() -> None:
             help="languages for which to extend the tokenizers (default: see EVERYWHERE and IN_ALL in this script)",
         )
         option("--again", action="store_true", help="repeat the measurements whose results are already recorded")
-        option("--work", default=Path("measure"), help="folder for word counts")
-        option("--megabytes", type=float, help="megabytes of each corpus to use in a trial (default: all)")
-        option("--lines", type=int, help="lines of each held-out text to use in a trial (default: all)")
-        option("--record", default=RECORD, help="JSON Lines file to write the results to")
-        option("--no-pages", action="store_true", help="write only the results, not the tables of the documentation")
+        add_options(option, RECORD)
 
 
-def run(args: argparse.Namespace) -> None:
-    if (args.megabytes is not None or args.lines is not None) and not args.no_pages:
-        raise SGPEError("--megabytes and --lines are only for trials: add --no-pages and a different --record FILE")
+def _run(args: argparse.Namespace) -> None:
+    check_trial(args)
     if args.vocabularies is None:
         raise SGPEError("name a folder for the vocabularies: --vocabularies FOLDER")
     records = Records(args.record, keep=True)
     texts = {code: held_out(args.held_out, code, args.lines) for code in (*LANGUAGES, *OTHERS)}
     for name in args.bases:
-        codes = LANGUAGES if name in IN_ALL else EVERYWHERE if name in BASES else EVERYWHERE[:1]
-        asked = codes if args.languages is None else args.languages
-        first = [name, reading(name)] if name in BASES else [reading(name)]
-        subjects = [*first, *(subject(name, code) for code in asked)]
+        codes = args.languages
+        if codes is None and name in IN_ALL:
+            codes = LANGUAGES
+        elif codes is None:
+            codes = EVERYWHERE if name in BASES else EVERYWHERE[:1]
+        first = [name, _reading(name)] if name in BASES else [_reading(name)]
+        subjects = [*first, *(_subject(name, code) for code in codes)]
         due = [about for about in subjects if args.again or about not in records.results]
         if not due:
             continue
@@ -119,11 +114,11 @@ def run(args: argparse.Namespace) -> None:
         for about in due:
             began = time.perf_counter()
             if about == name:
-                result = {"package": KNOWN[name].package, "tokens": base.vocab_size, "measures": measures(base, texts)}
-            elif about == reading(name):
-                result = read(base, folder, file, [line for lines in texts.values() for line in lines])
+                result = {"package": KNOWN[name].package, "tokens": base.vocab_size, "measures": _measures(base, texts)}
+            elif about == _reading(name):
+                result = _read(base, folder, file, [line for lines in texts.values() for line in lines])
             else:
-                result = extended(folder, base, about.rpartition("-")[2], texts, args)
+                result = _extended(folder, base, about.rpartition("-")[2], texts, args)
             records.add(about, result, order=ORDER)
             print(f"{about}: {time.perf_counter() - began:.0f} s", flush=True)
     if not args.no_pages:
@@ -138,92 +133,85 @@ def report(results: dict[str, Any], out: Path | None = None) -> None:
 # ---------------------------------------------------------------- measuring
 
 
-def measures(tokenizer: BPETokenizer, texts: Mapping[str, list[str]]) -> dict[str, dict[str, Any]]:
-    """Evaluate a tokenizer on the text of each language. Return the values of `MEASURES`, keyed by language code."""
-    results = {code: evaluate(tokenizer, lines).to_dict() for code, lines in texts.items()}
-    return {code: {name: result[name] for name in MEASURES} for code, result in results.items()}
+def _measures(tokenizer: BPETokenizer, texts: Mapping[str, list[str]]) -> dict[str, dict[str, Any]]:
+    return {code: measures_of(tokenizer, lines) for code, lines in texts.items()}
 
 
-def read(base: BPETokenizer, folder: TokenizerFolder, file: Path, lines: list[str]) -> dict[str, Any]:
-    """Encode lines with a base tokenizer and with the program that defines its file format, and compare the ids.
-
-    Returns:
-        A dict from the program's name to the record of the comparison. It is empty for tekken.json, which is not compared.
+def _read(base: BPETokenizer, folder: TokenizerFolder, file: Path, lines: list[str]) -> dict[str, Any]:
+    """Compare the ids of a base tokenizer with those of the program that defines its file format. Return the record of the
+    comparison, keyed by the program's name. It is empty for tekken.json, which is not compared.
     """
     if folder.sentencepiece is not None:
-        return {"sentencepiece": in_sentencepiece(folder.sentencepiece, base, lines)}
+        return {"sentencepiece": _in_sentencepiece(folder.sentencepiece, base, lines)}
     if file.name != TOKENIZER_FILE:
         return {}
-    if (made_of := file.with_name(VOCABULARY)).exists():
-        return {LLAMA_CPP: in_llama_cpp(made_of, base, lines)}
+    if file.with_name(VOCABULARY).exists():
+        return {LLAMA_CPP: _in_llama_cpp(file.with_name(VOCABULARY), base, lines)}
     library = tokenizers.Tokenizer.from_file(str(file))
-    theirs = library.encode_batch_fast(lines, add_special_tokens=False)
-    same = sum(ids == their.ids for ids, their in zip(base.encode_batch(lines), theirs, strict=True))
-    return {"tokenizers": compared(tokenizers.__version__, len(lines), same)}
+    theirs = (encoding.ids for encoding in library.encode_batch_fast(lines, add_special_tokens=False))
+    return {"tokenizers": _compared(tokenizers.__version__, theirs, base, lines)}
 
 
-def compared(version: str, lines: int, same: int) -> dict[str, Any]:
-    return {"version": version, "verdict": EXACT if same == lines else DIFFERS, "lines": lines, "same": same}
+def _compared(version: str, theirs: Iterable[Sequence[int]], tokenizer: BPETokenizer, lines: list[str]) -> dict[str, Any]:
+    """Compare the ids of lines in a program with those in a tokenizer."""
+    same = sum(list(ids) == list(ours) for ids, ours in zip(theirs, tokenizer.encode_batch(lines), strict=True))
+    return {"version": version, "verdict": EXACT if same == len(lines) else DIFFERS, "lines": len(lines), "same": same}
 
 
-def extended(
+def _extended(
     folder: TokenizerFolder,
     base: BPETokenizer,
     code: str,
     texts: Mapping[str, list[str]],
     args: argparse.Namespace,
 ) -> dict[str, Any]:
-    """Extend a base tokenizer for the language ``code``, measure the extended tokenizer, and return the results."""
+    """Extend a base tokenizer for the language ``code``, and measure the extended tokenizer."""
     files = corpus_files(args.corpora, code)
     config = ExtensionConfig(scripts=[code], new_tokens=NEW_TOKENS)
     counts = counts_of(code, files, config.counting_splitting(folder.data), args)
     extension = extend_from_counts(folder.data, counts, config)
     tokenizer = BPETokenizer.of(extension.tokenizer)
     corpus = {"files": [file.name for file in files], "bytes": size_of(files, args)}
-    others = {name: list(without(config.scripts, lines)) for name, lines in texts.items() if name != code}
+    others = {name: list(_without(config.scripts, lines)) for name, lines in texts.items() if name != code}
     same = {name: compare_ids(base, tokenizer, lines) for name, lines in others.items() if lines}
     runs = {
         check.name: {"version": check.version, "verdict": check.verdict.what, "lines": check.lines, "same": check.same}
         for check in check_runtimes(tokenizer, texts[code], names=PROGRAMS if code in EVERYWHERE else ())
     }
     if code in EVERYWHERE and (model := folder.with_vocabulary_of(extension.tokenizer).sentencepiece):
-        runs["sentencepiece"] = in_sentencepiece(model, tokenizer, [line for lines in texts.values() for line in lines])
+        runs["sentencepiece"] = _in_sentencepiece(model, tokenizer, [line for lines in texts.values() for line in lines])
     return {
         "scripts": list(config.scripts),
         "new_tokens": extension.new_tokens,
         "corpus": corpus,
-        "measures": measures(tokenizer, {code: texts[code]}),
+        "measures": {code: measures_of(tokenizer, texts[code])},
         "others": {name: {"lines": result.lines, "same": result.same} for name, result in same.items()},
         "runs": runs,
     }
 
 
-def without(scripts: Iterable[str], lines: Iterable[str]) -> Iterator[str]:
+def _without(scripts: Iterable[str], lines: Iterable[str]) -> Iterator[str]:
     """Yield the lines that contain no characters of the given scripts."""
     characters = frozenset[str]().union(*(resolve_script(name).characters() for name in scripts))
     return (line for line in lines if characters.isdisjoint(line))
 
 
-def in_sentencepiece(model: bytes, tokenizer: BPETokenizer, lines: Sequence[str]) -> dict[str, Any]:
-    """Encode lines with a tokenizer and with SentencePiece, and compare the ids. SentencePiece loads ``model``, the content
-    of a ``tokenizer.model``.
-    """
+def _in_sentencepiece(model: bytes, tokenizer: BPETokenizer, lines: list[str]) -> dict[str, Any]:
+    """Compare the ids of a tokenizer with those of SentencePiece. ``model`` is the content of a tokenizer.model."""
     import sentencepiece
 
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-    ids = zip(processor.encode(list(lines)), tokenizer.encode_batch(lines), strict=True)
-    return compared(sentencepiece.__version__, len(lines), sum(theirs == list(ours) for theirs, ours in ids))
+    return _compared(sentencepiece.__version__, processor.encode(lines), tokenizer, lines)
 
 
-def in_llama_cpp(vocabulary: Path, tokenizer: BPETokenizer, lines: Sequence[str]) -> dict[str, Any]:
-    """Encode lines with a tokenizer and with llama.cpp, and compare the ids. llama.cpp loads ``vocabulary``, a GGUF file."""
+def _in_llama_cpp(vocabulary: Path, tokenizer: BPETokenizer, lines: list[str]) -> dict[str, Any]:
+    """Compare the ids of a tokenizer with those of llama.cpp. ``vocabulary`` is a GGUF file."""
     import llama_cpp
 
     silence()
     loaded = llama_cpp.Llama(str(vocabulary), vocab_only=True, verbose=False)
-    theirs = (list(loaded.tokenize(line.encode(), add_bos=False, special=False)) for line in lines)
-    same = sum(ids == list(ours) for ids, ours in zip(theirs, tokenizer.encode_batch(lines), strict=True))
-    return compared(llama_cpp.__version__, len(lines), same)
+    theirs = (loaded.tokenize(line.encode(), add_bos=False, special=False) for line in lines)
+    return _compared(llama_cpp.__version__, theirs, tokenizer, lines)
 
 
 # ---------------------------------------------------------------- tables
@@ -231,54 +219,54 @@ def in_llama_cpp(vocabulary: Path, tokenizer: BPETokenizer, lines: Sequence[str]
 Results = Mapping[str, Any]
 
 
-def shown(measures: Mapping[str, Any], digits: int = 2) -> str:
-    """Format the number of tokens per word for a table. For a language without spaces between words, format tokens per
-    character instead, in parentheses.
-    """
+def _shown(measures: Mapping[str, Any], digits: int = 2) -> str:
+    """Format the number of tokens per word or, for a language without spaces between words, (tokens per character)."""
     per_word = measures["tokens_per_word"]
     return f"({measures['tokens_per_character']:.3f})" if per_word is None else f"{per_word:.{digits}f}"
 
 
-def named(code: str) -> str:
+def _named(code: str) -> str:
     return f"{language(code).english} (`{code}`)"
 
 
-def titles() -> list[str]:
-    return [base.title for base in BASES.values()]
+_HEADING = ("tokens per word (per character)", *(base.title for base in BASES.values()))
 
 
-def before(results: Results) -> str:
-    rows = [[named(code), *(shown(results[name]["measures"][code]) for name in BASES)] for code in (*LANGUAGES, *OTHERS)]
+def _before(results: Results) -> str:
+    rows = [[_named(code), *(_shown(results[name]["measures"][code]) for name in BASES)] for code in (*LANGUAGES, *OTHERS)]
     rows.append(["number of tokens", *(f"{results[name]['tokens']:,}" for name in BASES)])
-    return table(("tokens per word (per character)", *titles()), rows)
+    return table(_HEADING, rows)
 
 
-def after(results: Results) -> str:
-    def cell(name: str, code: str) -> str:
-        result = results.get(subject(name, code))
-        return "–" if result is None else shown(result["measures"][code])
-
-    run = [code for code in LANGUAGES if any(subject(name, code) in results for name in BASES)]
-    rows = [[named(code), *(cell(name, code) for name in BASES)] for code in run]
-    return table(("tokens per word (per character)", *titles()), rows)
-
-
-def gemma(results: Results) -> str:
+def _after(results: Results) -> str:
     rows = []
     for code in LANGUAGES:
-        if (result := results.get(subject("gemma3", code))) is None:
+        extended = [results.get(_subject(name, code)) for name in BASES]
+        if any(extended):
+            rows.append([_named(code), *("–" if one is None else _shown(one["measures"][code]) for one in extended)])
+    return table(_HEADING, rows)
+
+
+def _gemma(results: Results) -> str:
+    rows = []
+    for code in LANGUAGES:
+        result = results.get(_subject("gemma3", code))
+        if result is None:
             continue
         old = results["gemma3"]["measures"][code]
         new, corpus, others = result["measures"][code], result["corpus"], result["others"].values()
         digits = 3 if code == "si" else 2
+        cut = ""
+        if new["cut_syllable_share"] is not None:
+            cut = " → ".join(CUT_SYLLABLES.show(one["cut_syllable_share"]) for one in (old, new))
         rows.append(
             [
-                named(code),
+                _named(code),
                 f"{corpus['bytes'] / 1e6:.0f}",
                 f"{result['new_tokens']:,}",
-                f"{shown(old)} → **{shown(new, digits)}**",
+                f"{_shown(old)} → **{_shown(new, digits)}**",
                 f"{100 * (1 - new['tokens'] / old['tokens']):.0f} %",
-                *(" → ".join(cut(one) for one in (old, new)) if new["cut_syllable_share"] is not None else "",),
+                cut,
                 f"{sum(other['same'] for other in others):,} of {sum(other['lines'] for other in others):,}",
             ]
         )
@@ -286,53 +274,48 @@ def gemma(results: Results) -> str:
     return table((*heading, "lines of other languages with the same ids"), rows)
 
 
-def cut(measures: Mapping[str, Any]) -> str:
-    return CUT_SYLLABLES.show(measures["cut_syllable_share"])
-
-
-def where(results: Results) -> str:
+def _where(results: Results) -> str:
     rows = []
     for name, base in BASES.items():
-        names = {code: subject(name, code) for code in EVERYWHERE}
+        names = {code: _subject(name, code) for code in EVERYWHERE}
         runs = {code: results[about]["runs"] for code, about in names.items() if about in results}
         exact = {code: one for code, one in runs.items() if one[LLAMA_CPP]["verdict"] in (EXACT, NFC_ONLY)}
         inexact = [language(code).english for code in runs if code not in exact]
         languages = ", ".join(language(code).english for code in runs)
-        cells = [tried(runs, *programs) for programs in (PROGRAMS[:1], ("sentencepiece",))]
-        rows.append([base.title, languages, *cells, tried(exact, LLAMA_CPP), ", ".join(inexact)])
+        cells = [_tried(runs, *programs) for programs in (PROGRAMS[:1], ("sentencepiece",))]
+        rows.append([base.title, languages, *cells, _tried(exact, LLAMA_CPP), ", ".join(inexact)])
     heading = ("base", "extended for", "`tokenizers`", "`sentencepiece`", "llama.cpp itself", "llama.cpp must get ids for")
     return table(heading, rows, "llllll")
 
 
-def tried(runs: Mapping[str, Any], *programs: str) -> str:
-    """Format how many of the compared lines get the same ids in the programs, such as ``990 of 1,000``. If no program was
-    run, return an empty string.
-    """
+def _tried(runs: Mapping[str, Any], *programs: str) -> str:
+    """Format how many of the compared lines get the same ids in the programs, such as ``990 of 1,000``, or nothing."""
     checks = [one[program] for one in runs.values() for program in programs if program in one]
     if not checks:
         return ""
     return f"{sum(check['same'] for check in checks):,} of {sum(check['lines'] for check in checks):,}"
 
 
-def families(results: Results) -> str:
+def _families(results: Results) -> str:
     rows = []
     for name, base in KNOWN.items():
-        if (made := results.get(subject(name, "si"))) is None:
-            rows.append([base.title, base.kind, "not tried", "", "", "", in_code(base.models) or "not tried"])
+        made = results.get(_subject(name, "si"))
+        if made is None:
+            rows.append([base.title, base.kind, "not tried", "", "", "", _in_code(base.models) or "not tried"])
             continue
         same, llama_cpp = made["others"].values(), made["runs"][LLAMA_CPP]
         rows.append(
             [
                 base.title,
                 base.kind,
-                tried({"": results[reading(name)]}, "tokenizers", "sentencepiece", LLAMA_CPP) or "yes; ids not compared",
+                _tried({"": results[_reading(name)]}, "tokenizers", "sentencepiece", LLAMA_CPP) or "yes; ids not compared",
                 f"{sum(one['same'] for one in same):,} of {sum(one['lines'] for one in same):,}",
-                tried({"": made["runs"]}, "tokenizers before 1.0", "sentencepiece"),
-                tried({"": made["runs"]}, LLAMA_CPP) if llama_cpp["verdict"] in (EXACT, NFC_ONLY) else "must get ids",
-                in_code(base.models) or "not tried",
+                _tried({"": made["runs"]}, "tokenizers before 1.0", "sentencepiece"),
+                _tried({"": made["runs"]}, LLAMA_CPP) if llama_cpp["verdict"] in (EXACT, NFC_ONLY) else "must get ids",
+                _in_code(base.models) or "not tried",
             ]
         )
-    rows += [[title, kind, "not tried", "", "", "", in_code(models) or "not tried"] for title, kind, models in UNTRIED]
+    rows += [[title, kind, "not tried", "", "", "", _in_code(models) or "not tried"] for title, kind, models in UNTRIED]
     heading = (
         *("tokenizer of", "merges join", "read", "extended: other text", "extended: `tokenizers`, `sentencepiece`"),
         *("extended: GGUF", "transplanted"),
@@ -340,19 +323,19 @@ def families(results: Results) -> str:
     return table(heading, rows, "lllllll")
 
 
-def in_code(names: Iterable[str]) -> str:
+def _in_code(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
 TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
-    "bases before": ("docs/bases.md", before),
-    "bases after": ("docs/bases.md", after),
-    "gemma extended": ("docs/bases.md", gemma),
-    "where bases run": ("docs/bases.md", where),
-    "families": ("docs/extend.md", families),
+    "bases before": ("docs/bases.md", _before),
+    "bases after": ("docs/bases.md", _after),
+    "gemma extended": ("docs/bases.md", _gemma),
+    "where bases run": ("docs/bases.md", _where),
+    "families": ("docs/extend.md", _families),
 }
 """The page of each table, and the function that writes the table, keyed by the table's name."""
 
 
 if __name__ == "__main__":
-    main()
+    _main()

@@ -21,15 +21,15 @@ from typing import Any
 
 from harness import Records, apart, beginning, command, peak_bytes
 
-from hf_sgpe import BPETokenizer, ExtensionConfig, SGPEError
-from hf_sgpe.evaluation.measurable import Measurable, foreign_backend
+from hf_sgpe import ExtensionConfig, SGPEError
+from hf_sgpe.evaluation.measurable import load
 from hf_sgpe.evaluation.metrics import evaluate
 from hf_sgpe.evaluation.same_ids import compare_ids
 from trainers import TokenizerExtender, find_files, read_lines
 
 
-def main() -> None:
-    with command(__doc__, run) as option:
+def _main() -> None:
+    with command(__doc__, _run) as option:
         option("base", help="folder with the tokenizer to extend")
         option("corpus", type=Path, help="text to learn from, one document per line")
         option("--script", required=True, help="script of the text, such as si")
@@ -41,7 +41,7 @@ def main() -> None:
         option("--out", default=Path("extending"), help="folder for the records")
 
 
-def run(args: Namespace) -> None:
+def _run(args: Namespace) -> None:
     if args.peer and not args.peer.is_dir():
         raise SGPEError(f"{args.peer}: no such folder")
     texts = list(beginning((f"{line}\n" for line in read_lines(find_files([args.corpus])[0])), args.megabytes))
@@ -49,17 +49,17 @@ def run(args: Namespace) -> None:
         f"{sum(len(text.encode()) for text in texts) / 1e6:.1f} MB of text, {args.new_tokens:,} new tokens for {args.base}"
     )
     lines = [text[:-1] for text in texts]
-    ways: dict[str, Callable[..., float]] = {"hf_sgpe": extend_here}
+    ways: dict[str, Callable[..., float]] = {"hf_sgpe": _extend_here}
     if args.peer:
-        ways["tokenizer-extension"] = extend_by_peer
-    records, base = Records(args.out / "continued_bpe.jsonl"), measurable(Path(args.base))
+        ways["tokenizer-extension"] = _extend_by_peer
+    records, base = Records(args.out / "continued_bpe.jsonl"), load(args.base)
     with TemporaryDirectory() as directory:
         for name, extend in ways.items():
             out = Path(directory) / name
-            seconds, peak = apart(measured, extend, args, lines, out)
-            tokenizer = measurable(out)
-            measures = evaluate(tokenizer, held_out(args.eval)).to_dict()
-            same = compare_ids(base, tokenizer, held_out(args.other))
+            seconds, peak = apart(_measured, extend, args, lines, out)
+            tokenizer = load(out)
+            measures = evaluate(tokenizer, _held_out(args.eval)).to_dict()
+            same = compare_ids(base, tokenizer, _held_out(args.other))
             changed = {"other_lines": same.lines, "changed_lines": same.lines - same.same}
             records.add(name, {"seconds": seconds, "peak": peak, **changed, **measures})
             report({name: records.results[name]})
@@ -76,24 +76,15 @@ def report(results: dict[str, Any], out: Path | None = None) -> None:
         )
 
 
-def held_out(path: Path) -> list[str]:
+def _held_out(path: Path) -> list[str]:
     return [line for line in read_lines(find_files([path])[0]) if line.strip()]
 
 
-def measurable(folder: Path) -> BPETokenizer | Measurable:
-    """Load a tokenizer to measure. If hf_sgpe cannot read the tokenizer, load it with the ``tokenizers`` package."""
-    try:
-        return BPETokenizer.from_pretrained(folder)
-    except SGPEError:
-        backend = foreign_backend((folder / "tokenizer.json").read_text(encoding="utf-8"), str(folder))
-        return Measurable(lambda text: (backend.encode(text).ids, []), backend.get_vocab_size())
-
-
-def measured(extend: Callable[..., float], args: Namespace, lines: list[str], out: Path) -> tuple[float, int]:
+def _measured(extend: Callable[..., float], args: Namespace, lines: list[str], out: Path) -> tuple[float, int]:
     return extend(args, lines, out), peak_bytes()
 
 
-def extend_here(args: Namespace, lines: list[str], out: Path) -> float:
+def _extend_here(args: Namespace, lines: list[str], out: Path) -> float:
     config = ExtensionConfig([args.script], new_tokens=args.new_tokens)
     start = time.perf_counter()
     tokenizer = TokenizerExtender(config, progress=False).extend(args.base, iterator=lines)
@@ -102,7 +93,7 @@ def extend_here(args: Namespace, lines: list[str], out: Path) -> float:
     return seconds
 
 
-def extend_by_peer(args: Namespace, lines: list[str], out: Path) -> float:
+def _extend_by_peer(args: Namespace, lines: list[str], out: Path) -> float:
     sys.path.insert(0, str(args.peer))
     from transformers import AutoTokenizer
 
@@ -119,4 +110,4 @@ def extend_by_peer(args: Namespace, lines: list[str], out: Path) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    _main()

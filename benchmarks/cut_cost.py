@@ -34,8 +34,8 @@ SHARES = {"cut_syllable_share": "cut syllables", "cut_letter_share": "cut letter
 PLAIN = "plain BPE"
 
 
-def main() -> None:
-    with command(__doc__, run) as option:
+def _main() -> None:
+    with command(__doc__, _run) as option:
         option("corpus", nargs="+", help="files, folders or globs to train on")
         option(
             "--eval",
@@ -57,7 +57,7 @@ def main() -> None:
         option("--out", default=Path("sweep"), help="folder to write to")
 
 
-def run(args: argparse.Namespace) -> None:
+def _run(args: argparse.Namespace) -> None:
     check_matplotlib()
     lines = held_out_lines(args.eval)
     weights = named_numbers(args.weight, "--weight", "NAME-OR-GLOB=NUMBER", float)
@@ -80,10 +80,8 @@ def run(args: argparse.Namespace) -> None:
 
 
 def report(results: dict[str, Any], out: Path) -> None:
-    """Print a table and draw a chart. For each cut cost, they show the number of tokens relative to plain BPE, and the
-    shares of cut syllables and letters.
-    """
-    shown = {name: summary(result["files"], results[PLAIN]["files"]) for name, result in results.items()}
+    """Print a table and draw a chart of the tokens and the cut syllables and letters of each cut cost."""
+    shown = {name: _summary(result["files"], results[PLAIN]["files"]) for name, result in results.items()}
     print("cut cost    tokens  against plain BPE (worst file)       cut syllables (worst)  cut letters (worst)")
     for name, one in shown.items():
         shares = "".join(f"     {fmean(one[share]):7.3%} ({max(one[share]):7.3%})" for share in SHARES)
@@ -107,19 +105,19 @@ def report(results: dict[str, Any], out: Path) -> None:
         figure.suptitle(f"What whole syllables cost, {results[PLAIN]['vocab_size']:,} tokens")
 
 
-def summary(files: dict[str, Any], plain: dict[str, Any]) -> dict[str, Any]:
+def _summary(files: dict[str, Any], plain: dict[str, Any]) -> dict[str, Any]:
     """Summarize the measures of a tokenizer in all files.
 
     Returns:
-        A dict with the total number of ``tokens``, the relative increase of this total over plain BPE (``more``), and the
-        largest increase in a single file (``most``). For each name in `SHARES`, the dict also has a list of the shares in
-        the files.
+        A dict with the total number of ``tokens``, the relative increase of this total over plain BPE (``more``), the
+        largest increase in a single file (``most``), and a list of the shares in the files for each name in `SHARES`.
     """
-    tokens, plain_tokens = (sum(measures["tokens"] for measures in one.values()) for one in (files, plain))
+    tokens = sum(measures["tokens"] for measures in files.values())
+    more = tokens / sum(measures["tokens"] for measures in plain.values()) - 1
     most = max(measures["tokens"] / plain[name]["tokens"] - 1 for name, measures in files.items())
     shares = {share: [one[share] for one in files.values() if one[share] is not None] or [0.0] for share in SHARES}
-    return {"tokens": tokens, "more": tokens / plain_tokens - 1, "most": most, **shares}
+    return {"tokens": tokens, "more": more, "most": most, **shares}
 
 
 if __name__ == "__main__":
-    main()
+    _main()

@@ -22,8 +22,8 @@ from hf_sgpe.generation import GenerationOptions, TextGenerator, available_engin
 PROMPT = list(range(20, 40))
 
 
-def main() -> None:
-    with command(__doc__, run) as option:
+def _main() -> None:
+    with command(__doc__, _run) as option:
         option("--engine", action="append", help="engine to measure (repeatable; default: all installed engines)")
         option("--layers", default=8, help="number of layers of the model")
         option("--width", default=512, help="hidden size of the model")
@@ -34,7 +34,7 @@ def main() -> None:
         option("--out", default=Path("engines"), help="folder for the records")
 
 
-def run(args: argparse.Namespace) -> None:
+def _run(args: argparse.Namespace) -> None:
     options = GenerationOptions(max_new_tokens=args.tokens, temperature=0)
     records = Records(args.out / "engine_loops.jsonl")
     with small_model(args.vocab_size, args, heads=args.heads, length=1024) as (folder, parameters):
@@ -71,11 +71,10 @@ def report(results: dict[str, Any], out: Path | None = None) -> None:
         )
 
 
-# ---------------------------------------------------------------- the engines' own loops; each function returns the number
-# of tokens
+# ---------------------------------------------------------------- the engines' own loops, which return the number of tokens
 
 
-def transformers_loop(engine: Any, tokens: int) -> int:
+def _transformers_loop(engine: Any, tokens: int) -> int:
     import torch
     from transformers import GenerationConfig
 
@@ -85,14 +84,14 @@ def transformers_loop(engine: Any, tokens: int) -> int:
     return int(output.shape[1]) - len(PROMPT)
 
 
-def mlx_loop(engine: Any, tokens: int) -> int:
+def _mlx_loop(engine: Any, tokens: int) -> int:
     import mlx.core as mx
     from mlx_lm.generate import generate_step
 
     return len([int(token) for token, _ in generate_step(mx.array(PROMPT), engine._model, max_tokens=tokens)])
 
 
-def llama_cpp_loop(engine: Any, tokens: int) -> int:
+def _llama_cpp_loop(engine: Any, tokens: int) -> int:
     engine._llm.reset()
     stream = engine._llm.generate(PROMPT, temp=0.0)
     count = len([next(stream) for _ in range(tokens)])
@@ -101,11 +100,11 @@ def llama_cpp_loop(engine: Any, tokens: int) -> int:
 
 
 OWN: dict[str, Callable[[Any, int], int]] = {
-    "transformers": transformers_loop,
-    "openvino": transformers_loop,
-    "mlx": mlx_loop,
-    "llama.cpp": llama_cpp_loop,
+    "transformers": _transformers_loop,
+    "openvino": _transformers_loop,
+    "mlx": _mlx_loop,
+    "llama.cpp": _llama_cpp_loop,
 }
 
 if __name__ == "__main__":
-    main()
+    _main()

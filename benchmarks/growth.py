@@ -47,8 +47,8 @@ _ENOUGH_BYTES = 50 * MEGABYTE
 """The smallest text from which to extrapolate."""
 
 
-def main() -> None:
-    with command(__doc__, run) as option:
+def _main() -> None:
+    with command(__doc__, _run) as option:
         option(
             "corpus",
             nargs="*",
@@ -62,13 +62,12 @@ def main() -> None:
         option("--out", default=Path("growth"), help="folder to write to")
 
 
-def run(args: Any) -> None:
-    """Run all measurements, each in its own process."""
+def _run(args: Any) -> None:
     files = [str(file) for file in find_files(args.corpus)] if args.corpus else []
     if not files and not args.synthetic:
         raise SGPEError("nothing to measure: name files, or use --synthetic")
     if args.cores:
-        compare_threads(files, args.cores)
+        _compare_threads(files, args.cores)
         return
     check_matplotlib()
     records = Records(args.out / "growth.jsonl")
@@ -83,15 +82,15 @@ def run(args: Any) -> None:
             return result
 
         def trained(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
-            made = [point | measured(_training, point["counts"], args.vocab_size) for point in points]
-            return [{name: value for name, value in point.items() if name != "counts"} for point in made]
+            return [point | measured(_training, point.pop("counts"), args.vocab_size) for point in points]
 
         for group in [[file] for file in files] + ([files] if len(files) > 1 else []):
             points = measured(_real, group)
+            counts = [point["counts"] for point in points]
             records.add(Path(group[0]).name.partition(".")[0] if len(group) == 1 else "mixed", trained(points))
         if len(files) > 1:
             # These files have most words in common, like the files of tasks on a cluster.
-            records.add(ADDING, measured(_adding, [point["counts"] for point in points]))
+            records.add(ADDING, measured(_adding, counts))
         made_up: list[dict[str, Any]] = []
         while 4 ** len(made_up) <= args.synthetic:
             made_up += trained([measured(_made_up, 4 ** len(made_up), args.exponent, args.memory)])
@@ -99,11 +98,11 @@ def run(args: Any) -> None:
     report(records.results, args.out)
 
 
-def compare_threads(files: list[str], cores: int) -> None:
+def _compare_threads(files: list[str], cores: int) -> None:
     """Count the same texts in turns with one thread, with ``cores`` threads, and with ``cores`` processes. Print the speeds.
 
-    The texts are already in memory. Each process counts all texts independently, so the total speed of the processes is the
-    highest that the machine allows with this number of cores.
+    Each process counts all texts independently, so the total speed of the processes is the highest that the machine allows
+    with this number of cores.
     """
     texts = list(_blocks(files))
     context = multiprocessing.get_context("fork")  # a forked process inherits the texts
@@ -172,9 +171,7 @@ def _real(files: list[str], folder: str) -> list[dict[str, Any]]:
 
 
 def _blocks(files: list[str]) -> Iterator[str]:
-    """Yield the text in parts of similar size, so that a measurement can be taken close to each planned size. If there are
-    several files, their parts are shuffled together.
-    """
+    """Yield the text in parts of similar size. If there are several files, their parts are shuffled together."""
     parts = (
         text[start : start + _BLOCK_CHARACTERS]
         for file in files
@@ -242,7 +239,7 @@ def _adding(counts: list[str], folder: str) -> dict[str, Any]:
 
 
 def _zipf_texts(size: int, exponent: float) -> Iterator[str]:
-    """Yield texts whose words are drawn by Zipf's law from an infinite vocabulary. The texts are the same in every run."""
+    """Yield texts, always the same, whose words are drawn by Zipf's law from an infinite vocabulary."""
     generator = np.random.default_rng(7)
     while size > 0:
         text = _spelled(generator.zipf(exponent, 50_000))
@@ -266,14 +263,12 @@ def _spelled(numbers: Any) -> str:
 # ---------------------------------------------------------------- fits, tables and the chart
 
 
-def heaps(points: list[dict[str, Any]]) -> dict[str, float]:
+def _heaps(points: list[dict[str, Any]]) -> dict[str, float]:
     """Fit Heaps' law, distinct = k · words^beta, by least squares on the logarithms.
 
     Returns:
-        A dict with ``k``, ``beta`` and ``beta_error`` (the standard error of ``beta``). `at` uses the other values to
-        compute the error of predictions: ``spread`` is the standard deviation around the line, ``mean`` is the mean of the
-        logarithms of the numbers of words, ``width`` is the sum of their squared distances from this mean, and ``points`` is
-        the number of points. If there are fewer than three points, the dict is empty.
+        A dict with ``k``, ``beta`` and ``beta_error`` (the standard error of ``beta``), and with the values from which `_at`
+        computes the error of predictions. If there are fewer than three points, the dict is empty.
     """
     x, y = (np.log([point[name] for point in points]) for name in ("words", "distinct"))
     if len(x) < 3:
@@ -286,16 +281,16 @@ def heaps(points: list[dict[str, Any]]) -> dict[str, float]:
     return {**{name: float(value) for name, value in fit.items()}, "points": len(x)}
 
 
-def at(fit: dict[str, float], words: float) -> tuple[float, float]:
+def _at(fit: dict[str, float], words: float) -> tuple[float, float]:
     """Return the predicted number of distinct words in a text with the given number of words, and the prediction's error
-    (two standard errors) as a multiplicative factor.
+    (two standard errors) as a factor.
     """
     distance = log(words) - fit["mean"]
     error = fit["spread"] * (1 + 1 / fit["points"] + distance**2 / fit["width"]) ** 0.5
     return fit["k"] * words ** fit["beta"], exp(2 * error)
 
 
-def shown(fit: dict[str, float]) -> str:
+def _shown(fit: dict[str, float]) -> str:
     return f"{fit['beta']:.3f} ± {fit['beta_error']:.3f}" if fit else ""
 
 
@@ -303,7 +298,7 @@ def report(results: dict[str, Any], out: Path) -> None:
     """Print Markdown tables of the measurements and of the estimates for 1 and 10 TB, and draw the measurements."""
     adding = results.get(ADDING)
     series = {name: result for name, result in results.items() if name != ADDING}
-    fits = {name: heaps(points) for name, points in series.items()}
+    fits = {name: _heaps(points) for name, points in series.items()}
     rows = []
     for name, points in series.items():
         for one in points:
@@ -320,25 +315,22 @@ def report(results: dict[str, Any], out: Path) -> None:
     for name, points in real.items():
         last = points[-1]
         shares = (f"{last[f'at_least_{least}'] / last['distinct']:.1%}" for least in _LEAST)
-        lasts.append((name, f"{last['bytes'] / 1e6:,.0f}", shown(fits[name]), *shares))
+        lasts.append((name, f"{last['bytes'] / 1e6:,.0f}", _shown(fits[name]), *shares))
     first, *further = (f"at least {least} times" for least in _LEAST)
     print(f"\n{table(('text', 'MB', 'β', f'of the distinct words, {first}', *further), lasts)}")
     if fits.get(MADE_UP):
-        print(f"\nMade up: β = {shown(fits[MADE_UP])}")
+        print(f"\nMade up: β = {_shown(fits[MADE_UP])}")
     if adding:
         print(f"\nAdding up: {adding['rows'] / adding['seconds'] / 1e6:.2f} million rows per second on one core")
     for name, points in real.items():
         if points[-1]["bytes"] >= _ENOUGH_BYTES:
-            print(f"\n{plan(name, points, fits[name], adding['rows'] / adding['seconds'] if adding else 1e6)}")
-    draw(series, fits, out / "growth.svg")
+            print(f"\n{_plan(name, points, fits[name], adding['rows'] / adding['seconds'] if adding else 1e6)}")
+    _draw(series, fits, out / "growth.svg")
 
 
-def plan(name: str, points: list[dict[str, Any]], fit: dict[str, float], adding: float) -> str:
-    """Return a Markdown table of the estimated cost of counting 1 TB and 10 TB of similar text on machines with `_CORES`
-    cores.
-
-    Args:
-        adding: The number of rows of counts that one core adds up per second.
+def _plan(name: str, points: list[dict[str, Any]], fit: dict[str, float], adding: float) -> str:
+    """Return a Markdown table of the estimated cost of counting 1 TB and 10 TB of similar text. ``adding`` is the number of
+    rows of counts that one core adds up per second.
     """
     first, last = points[0], points[-1]
     words_per_byte, rate = last["words"] / last["bytes"], last["bytes"] / last["seconds"]
@@ -347,9 +339,9 @@ def plan(name: str, points: list[dict[str, Any]], fit: dict[str, float], adding:
     seconds = sum(last[key] - first[key] for key in ("loading_seconds", "training_seconds")) / more
 
     def column(size: float) -> dict[str, str]:
-        distinct, off = at(fit, size * words_per_byte)
+        distinct, off = _at(fit, size * words_per_byte)
         tasks = size / _TASK_BYTES
-        shuffled = tasks * at(fit, _TASK_BYTES * words_per_byte)[0]
+        shuffled = tasks * _at(fit, _TASK_BYTES * words_per_byte)[0]
         spread = f"{distinct / off / 1e6:,.0f} to {distinct * off / 1e6:,.0f}"
         cells = {"distinct words, millions": f"{distinct / 1e6:,.0f} ({spread})"}
         cells["counting, core hours"] = f"{size / rate / 3600:,.0f}"
@@ -371,11 +363,8 @@ def plan(name: str, points: list[dict[str, Any]], fit: dict[str, float], adding:
     return table((name, "1 TB", "10 TB"), [(title, one[title], ten[title]) for title in one])
 
 
-def draw(series: dict[str, list[dict[str, Any]]], fits: dict[str, dict[str, float]], path: Path) -> None:
-    """Draw distinct words against running words, and the memory of training against distinct words.
-
-    If there is enough text, the number of distinct words is extrapolated to 10 TB.
-    """
+def _draw(series: dict[str, list[dict[str, Any]]], fits: dict[str, dict[str, float]], path: Path) -> None:
+    """Draw distinct words against running words (extrapolated to 10 TB), and the memory of training."""
     extrapolated = [name for name, points in series.items() if points[-1]["bytes"] >= _ENOUGH_BYTES and fits[name]]
     with chart(path, (11, 4.8)) as (_, ((left, right),)):
         less = iter(["less text"])
@@ -390,8 +379,8 @@ def draw(series: dict[str, list[dict[str, Any]]], fits: dict[str, dict[str, floa
             left.plot(words, distinct, "o", ms=4, color=colour)
             right.plot(distinct, memory, "o-", ms=4, lw=1, color=colour, label=name)
             far = np.geomspace(words[0], 1e13 * words[-1] / points[-1]["bytes"], 50)
-            middle, off = (np.array(column) for column in zip(*(at(fits[name], count) for count in far), strict=True))
-            left.plot(far, middle, lw=1, color=colour, label=f"{name}, β = {shown(fits[name])}")
+            middle, off = (np.array(column) for column in zip(*(_at(fits[name], count) for count in far), strict=True))
+            left.plot(far, middle, lw=1, color=colour, label=f"{name}, β = {_shown(fits[name])}")
             left.fill_between(far, middle / off, middle * off, color=colour, alpha=0.12, lw=0)
         left.set(xscale="log", yscale="log", xlabel="running words", ylabel="distinct words")
         right.set(xscale="log", yscale="log", xlabel="distinct words", ylabel="bytes", title="Memory of training")
@@ -401,4 +390,4 @@ def draw(series: dict[str, list[dict[str, Any]]], fits: dict[str, dict[str, floa
 
 
 if __name__ == "__main__":
-    main()
+    _main()

@@ -36,8 +36,7 @@ T = TypeVar("T")
 
 @contextlib.contextmanager
 def command(description: str | None, run: Callable[[Any], None]) -> Iterator[Callable[..., Any]]:
-    """Run a benchmark as a command-line program. In the ``with`` block, declare its options with the yielded function. After
-    the block, the command line is parsed, ``run`` is called with the options, and the program exits.
+    """Run a benchmark as a program: parse the options that the ``with`` block declares, call ``run`` with them, and exit.
 
     The yielded function works like ``add_argument`` of `argparse`, but it gives an option the type of its default, and adds
     the default to the help text.
@@ -66,12 +65,11 @@ class Sample(NamedTuple):
     cpu: float
 
 
-class Comparison(NamedTuple):
-    """The measurements of one of several functions that ran in turns (`take_turns`).
+class _Comparison(NamedTuple):
+    """How one of several functions compares with the first (`take_turns`).
 
-    ``seconds`` is the wall-clock time, and ``cpu`` is the CPU time in seconds. ``ratio`` is the speed divided by the speed
-    of the first function. All three are medians over the turns. ``least`` and ``greatest`` are the lowest and the highest
-    ratio.
+    ``seconds`` (wall-clock time), ``cpu`` (CPU time) and ``ratio`` (speed divided by the speed of the first function) are
+    medians over the turns. ``least`` and ``greatest`` are the lowest and the highest ratio.
     """
 
     seconds: float
@@ -82,9 +80,7 @@ class Comparison(NamedTuple):
 
 
 def timed(work: Callable[[], object], pid: int | None = None) -> Callable[[], Sample]:
-    """Wrap ``work`` in a function that runs it and returns the time taken. The CPU time is that of the process ``pid``
-    (default: this process).
-    """
+    """Wrap ``work`` in a function that runs it and returns the time taken. ``pid`` is the process whose CPU time counts."""
 
     def cpu() -> float:
         if pid is None:
@@ -106,12 +102,10 @@ def timed(work: Callable[[], object], pid: int | None = None) -> Callable[[], Sa
 def take_turns(
     ways: Mapping[str, Callable[[], T]], turns: int, *, warm_up: bool = True, enough: Callable[[T], bool] = lambda _: False
 ) -> dict[str, list[T]]:
-    """Run several functions in turns, so that other work on the machine affects all of them. Return a dict from the name of
-    each function to its results.
+    """Run several functions in turns, so that other work on the machine affects all of them. Return the results by name.
 
     Args:
         ways: The functions, keyed by name. Every second turn runs them in reverse order.
-        turns: Number of turns.
         warm_up: Whether to run an additional first turn whose results are discarded.
         enough: Function that takes a result. If it returns True, for example because the turn was too long, the function
             that produced the result gets no more turns.
@@ -126,14 +120,14 @@ def take_turns(
     return taken
 
 
-def compare(taken: Mapping[str, Sequence[Sample]]) -> dict[str, Comparison]:
+def compare(taken: Mapping[str, Sequence[Sample]]) -> dict[str, _Comparison]:
     """Compare the speed of each function with the speed of the first, from the results of `take_turns`."""
     first = next(iter(taken.values()))
     compared = {}
     for name, samples in taken.items():
         ratios = [one.seconds / other.seconds for one, other in zip(first, samples, strict=True)]
         seconds, cpu = (median(column) for column in zip(*samples, strict=True))
-        compared[name] = Comparison(seconds, cpu, median(ratios), min(ratios), max(ratios))
+        compared[name] = _Comparison(seconds, cpu, median(ratios), min(ratios), max(ratios))
     return compared
 
 
@@ -141,12 +135,7 @@ def compare(taken: Mapping[str, Sequence[Sample]]) -> dict[str, Comparison]:
 
 
 def apart(function: Callable[..., T], *args: Any) -> T:
-    """Call a function in a new process, and return its result. The process does nothing else, so its peak memory is that of
-    the function.
-
-    Raises:
-        SGPEError: the process was killed.
-    """
+    """Call a function in a new process that does nothing else, so its peak memory is that of the function."""
     from hf_sgpe import SGPEError
 
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
@@ -179,9 +168,6 @@ def peak_bytes() -> int:
 class Records:
     """The results of a benchmark, in a file with one JSON line per result.
 
-    A record has the ``question`` (the name of the benchmark), the subject (``about``), the ``result``, the date, commit,
-    command, machine and load of the run, the sources of downloaded texts, and the versions of the libraries.
-
     Args:
         path: The file. It is rewritten after each result.
         keep: Whether to keep the records that are already in the file. By default, they are dropped.
@@ -193,36 +179,26 @@ class Records:
 
     @property
     def results(self) -> dict[str, Any]:
-        """The results, keyed by subject."""
         return {about: record["result"] for about, record in self._records.items()}
 
     def add(self, about: str, result: Any, order: Iterable[str] = ()) -> None:
-        """Add the result about a subject, and rewrite the file. An earlier result about the same subject is replaced. The
-        subjects in ``order`` come first in the file, in that order.
-        """
+        """Add the result about a subject, or replace it, and rewrite the file. The subjects in ``order`` come first."""
         from hf_sgpe.files.atomic import write_text
 
-        record = {"question": self.path.stem, "about": about, "result": result, **surroundings()}
+        record = {"question": self.path.stem, "about": about, "result": result, **_surroundings()}
         self._records[about] = json.loads(json.dumps(record))
         names = dict.fromkeys([*(name for name in order if name in self._records), *self._records])
         self._records = {name: self._records[name] for name in names}
         lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in self._records.values())
         write_text(self.path, "".join(lines))
 
-    def once(self, about: str, work: Callable[[], Any]) -> bool:
-        """If the subject has no result yet, call ``work`` and add its result. Return whether ``work`` was called."""
-        if about in self._records:
-            return False
-        self.add(about, work())
-        return True
-
 
 def read_records(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def surroundings() -> dict[str, Any]:
-    """Return this run's date, commit, command, machine and load, and the versions of its libraries."""
+def _surroundings() -> dict[str, Any]:
+    """Return this run's date, commit, command, machine, texts and load, and the versions of its libraries."""
     described = ["git", "-C", str(ROOT), "describe", "--always", "--tags", "--dirty"]
     commit = None
     with contextlib.suppress(FileNotFoundError):  # git is not installed
@@ -234,18 +210,16 @@ def surroundings() -> dict[str, Any]:
     return {
         "date": f"{date.today()}",
         "commit": commit,
-        "command": command_line(sys.argv),
+        "command": _command_line(sys.argv),
         "machine": machine(),
-        "texts": sources_of(sys.argv[1:]),
+        "texts": _sources_of(sys.argv[1:]),
         "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         "versions": versions,
     }
 
 
-def sources_of(words: Sequence[str]) -> dict[str, Any]:
-    """Return the entries in sources.json for the texts that a command line names, as files or as folders of files. The dict
-    is empty for text that benchmarks/public_texts.py did not download.
-    """
+def _sources_of(words: Sequence[str]) -> dict[str, Any]:
+    """Return the entries in sources.json for the texts that a command line names, as files or as folders of files."""
     entries: dict[str, Any] = {}
     for path in map(Path, re.split("[=,\0]", "\0".join(words))):
         file = (path if path.is_dir() else path.parent) / SOURCES
@@ -255,11 +229,10 @@ def sources_of(words: Sequence[str]) -> dict[str, Any]:
     return entries
 
 
-def command_line(words: Sequence[str]) -> str:
-    """Return a command line from ``sys.argv``, with the folders removed from all file names. Only the program keeps a
-    folder, ``benchmarks``.
+def _command_line(words: Sequence[str]) -> str:
+    """Return a command line from ``sys.argv``. Only the program keeps its folder.
 
-    >>> command_line(["/here/benchmarks/speed.py", "out", "--text", "si=/there/si.txt"])
+    >>> _command_line(["/here/benchmarks/speed.py", "out", "--text", "si=/there/si.txt"])
     'python benchmarks/speed.py out --text si=si.txt'
     """
     names = [re.sub(r"(?<![^=,])[^=,]*/(?=[^/=,])", "", word) for word in words[1:]]
@@ -267,7 +240,6 @@ def command_line(words: Sequence[str]) -> str:
 
 
 def machine() -> str:
-    """Describe the processor, cores, operating system and Python version."""
     from hf_sgpe.vocabulary.codec import available_cores
 
     model = platform.processor() or platform.machine()
@@ -281,9 +253,7 @@ def machine() -> str:
 
 
 def beginning(texts: Iterable[str], megabytes: float | None) -> Iterator[str]:
-    """Yield texts from the start, until their total size in UTF-8 reaches ``megabytes``. If ``megabytes`` is None, yield all
-    texts.
-    """
+    """Yield texts from the start, until their total size in UTF-8 reaches ``megabytes`` (None: all)."""
     size = 0
     for text in texts:
         yield text
@@ -292,23 +262,18 @@ def beginning(texts: Iterable[str], megabytes: float | None) -> Iterator[str]:
             return
 
 
-def lines_of(paths: Sequence[str], without: Iterable[str] = ()) -> list[str]:
-    """Return the lines of files, normalized to NFC. Leave out blank lines and the lines in ``without``."""
+def lines_of(paths: Sequence[str], held_out: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the lines of files, normalized to NFC. Leave out blank lines and the lines of the held-out texts."""
     from hf_sgpe.corpora.measured_text import normalized
     from trainers import find_files, read_lines
 
-    left_out = set(without)
+    left_out = {line for lines in held_out.values() for line in lines}
     lines = (normalized(line) for file in find_files(paths) for line in read_lines(file) if line.strip())
     return [line for line in lines if line not in left_out]
 
 
 def held_out_lines(values: Sequence[str], most: int | None = None) -> dict[str, list[str]]:
-    """Read held-out texts, given as ``FILE`` or ``NAME=FILE``. Return up to ``most`` lines of each, keyed by the text's
-    name.
-
-    Raises:
-        SGPEError: a file has no text.
-    """
+    """Read held-out texts, given as ``FILE`` or ``NAME=FILE``. Return up to ``most`` lines of each, keyed by name."""
     from hf_sgpe import SGPEError
     from hf_sgpe.corpora.held_out import read_held_out
 
@@ -322,9 +287,7 @@ def held_out_lines(values: Sequence[str], most: int | None = None) -> dict[str, 
 @contextlib.contextmanager
 def small_model(rows: int, args: Any, *, heads: int, length: int) -> Iterator[tuple[str, int]]:
     """Save a tokenizer and a small Llama with random weights in a temporary folder. Yield the folder and the model's number
-    of parameters.
-
-    The model has ``rows`` embedding rows, ``args.layers`` layers and the hidden size ``args.width``.
+    of parameters. The model has ``rows`` embedding rows, ``args.layers`` layers and the hidden size ``args.width``.
     """
     import torch
     from transformers import LlamaForCausalLM

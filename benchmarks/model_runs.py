@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness import Records
+from harness import Records, lines_of
 from tqdm import tqdm
 
 from hf_sgpe import SGPEError
@@ -27,9 +27,7 @@ _SEED = ", seed "
 
 
 def add_options(option: Callable[..., Any], out: str, **defaults: float) -> None:
-    """Declare the training options in ``defaults`` (seeds, steps, batch, length, learning_rate) with these default values,
-    and the option --out with the default value ``out``.
-    """
+    """Declare the training options in ``defaults`` with these default values, and --out with the default ``out``."""
     about = {"seeds": "runs per model", "steps": "training steps", "batch": "tokens per step", "length": "tokens per row"}
     for name, default in defaults.items():
         option(f"--{name.replace('_', '-')}", default=default, help=about.get(name, "peak learning rate"))
@@ -37,11 +35,7 @@ def add_options(option: Callable[..., Any], out: str, **defaults: float) -> None
 
 
 def check(args: Namespace) -> None:
-    """Check the libraries and options before the first run.
-
-    Raises:
-        SGPEError: a library is missing, or an option is out of range.
-    """
+    """Check the libraries and options before the first run."""
     require_pytorch()
     check_matplotlib()
     for name in ("seeds", "steps", "batch", "length"):
@@ -51,6 +45,16 @@ def check(args: Namespace) -> None:
         raise SGPEError(f"--batch must be a multiple of --length {args.length}, not {args.batch}")
 
 
+def training_lines(corpus: Sequence[str], held_out: Mapping[str, Sequence[str]]) -> list[str]:
+    lines = lines_of(corpus, held_out)
+    if not lines:
+        raise SGPEError(
+            "nothing to train on, because all lines of the corpus are also in the held-out files: give other text to "
+            "train on"
+        )
+    return lines
+
+
 def run_all(
     question: str,
     names: Collection[str],
@@ -58,36 +62,32 @@ def run_all(
     settings: Mapping[str, Any],
     args: Namespace,
 ) -> dict[str, Any]:
-    """Train each model in ``names`` with each seed, and return the results of all runs. Finished runs are not repeated.
+    """Train each model in ``names`` with each seed, unless this run has finished before. Return the result of each run.
 
     Args:
         train: Function that trains the model of a given name with a given seed. It returns a dict with a list ``points`` of
             measurements during training. Each measurement has a dict ``bits_per_byte``, keyed by the name of the held-out
             text.
-        settings: All settings that affect the results, except the number of seeds. A later call must have the same settings,
+        settings: All settings that affect the results, except the number of seeds. Later calls must have the same settings,
             but may have more seeds.
-
-    Returns:
-        The result of each run, keyed by name and seed.
-
-    Raises:
-        SGPEError: the folder ``args.out`` contains results of runs with other settings.
     """
     check_settings(args.out, settings)
     records = Records(args.out / f"{question}.jsonl", keep=True)
-    wanted = [(f"{name}{_SEED}{seed}", name, seed) for seed in range(1, args.seeds + 1) for name in names]
-    for about, name, seed in wanted:
+    wanted = {f"{name}{_SEED}{seed}": (name, seed) for seed in range(1, args.seeds + 1) for name in names}
+    for about, (name, seed) in wanted.items():
+        if about in records.results:
+            continue
         began = time.perf_counter()
-        if records.once(about, lambda name=name, seed=seed: train(name, seed)):  # type: ignore[misc]
-            keep_settings(args.out, settings)
-            last = records.results[about]["points"][-1]["bits_per_byte"]
-            values = ", ".join(f"{value:.4f} on {where}" for where, value in last.items())
-            print(f"{about}: {values} ({time.perf_counter() - began:.0f} s)", flush=True)
-    return {about: records.results[about] for about, _, _ in wanted}
+        records.add(about, train(name, seed))
+        keep_settings(args.out, settings)
+        last = records.results[about]["points"][-1]["bits_per_byte"]
+        values = ", ".join(f"{value:.4f} on {where}" for where, value in last.items())
+        print(f"{about}: {values} ({time.perf_counter() - began:.0f} s)", flush=True)
+    return {about: records.results[about] for about in wanted}
 
 
 def by_name(results: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """Group the results of `run_all` by the name of the model. The results of each model are ordered by seed."""
+    """Return the results of `run_all` keyed by the name of the model, in the order of the seeds."""
     runs: dict[str, list[dict[str, Any]]] = {}
     for about, result in results.items():
         runs.setdefault(about.rpartition(_SEED)[0], []).append(result)
@@ -95,7 +95,7 @@ def by_name(results: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
 
 
 def places_of(runs: Mapping[str, Sequence[Any]]) -> list[str]:
-    """Return the names of the held-out texts on which the runs were measured."""
+    """Return the names of the held-out texts."""
     return list(next(iter(runs.values()))[0]["points"][0]["bits_per_byte"])
 
 
@@ -111,8 +111,7 @@ def train(
 ) -> list[dict[str, Any]]:
     """Train a model on batches of ids (steps × rows × tokens), and return the measurements after the steps in ``ends``.
 
-    Args:
-        **how: ``mixed`` is passed to `train_on`, and ``length`` and ``watched`` are passed to `score_texts`.
+    ``how`` has ``mixed`` for `train_on`, and ``length`` and ``watched`` for `score_texts`.
     """
     points: list[dict[str, Any]] = []
     mixed, began = how.pop("mixed", None), time.perf_counter()

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import model_runs
 import numpy as np
 from harness import command, held_out_lines, lines_of
-from model_runs import add_options, by_name, check, places_of, run_all
+from model_runs import add_options, by_name, check, places_of, run_all, training_lines
 from reporting import table
 
 from hf_sgpe import SGPEError
@@ -52,10 +52,8 @@ POINTS = 8
 
 
 @dataclass
-class Texts:
-    """The texts for training, in the new language and in languages that the model knows (old), and the held-out texts for
-    measuring. ``old_share`` is the share of the training text, in bytes, that is in the old languages.
-    """
+class _Texts:
+    """Texts in the new language, in known (old) languages, and held-out ones. ``old_share`` is a share of the bytes read."""
 
     new: list[str]
     old: list[str]
@@ -63,8 +61,8 @@ class Texts:
     old_share: float
 
     def documents(self, seed: int) -> Iterator[str]:
-        """Yield training texts in the new and the old languages, in random order and without end: after the last text of a
-        language group, its texts are shuffled and repeated.
+        """Yield training texts in the new and the old languages, in random order and without end: after its last text, a
+        language group is shuffled and repeated.
         """
         order = random.Random(seed)
         sources = [list(self.new), list(self.old)]
@@ -79,8 +77,8 @@ class Texts:
             yield text
 
 
-def main() -> None:
-    with command(__doc__, run) as option:
+def _main() -> None:
+    with command(__doc__, _run) as option:
         option("model", help="folder of a model with its tokenizer")
         option("tokenizer", help="folder of the extended tokenizer")
         option("corpus", nargs="+", help="text in the new language: files, folders or globs")
@@ -99,37 +97,31 @@ def main() -> None:
         add_options(option, "transplant", seeds=1, steps=1200, batch=16384, length=512, learning_rate=3e-4)
 
 
-def run(args: Namespace) -> None:
+def _run(args: Namespace) -> None:
     check(args)
     args.starts = args.starts or [start for start in STARTS if start != "omp" or args.donor]
     if ("omp" in args.starts) != bool(args.donor):
         raise SGPEError("--starts omp needs --donor; for other starts, leave out --donor")
     held_out = held_out_lines(args.eval, args.lines)
-    measured = {line for lines in held_out.values() for line in lines}
-    texts = Texts(lines_of(args.corpus, measured), lines_of(args.keep, measured), held_out, args.keep_share)
-    if not texts.new:
-        raise SGPEError(
-            "nothing to train on, because all lines of the corpus are also held out: give other text to train on"
-        )
+    texts = _Texts(training_lines(args.corpus, held_out), lines_of(args.keep, held_out), held_out, args.keep_share)
     new, old = load_tokenizer(args.tokenizer), load_tokenizer(args.model)
     others = ("model", "tokenizer", "corpus", "keep", "eval", "starts", "donor", "seeds", "out")
     settings = {name: value for name, value in vars(args).items() if name not in others} | {
         "tokenizers": [digest(new), digest(old)],
         "text": digest_of([*texts.new, *texts.old]),
     }
-
-    starts = Starts(args, texts, new, old)
+    starts = _Starts(args, texts, new, old)
     report(run_all("model_starts", args.starts, starts.train, settings, args), args.out)
 
 
 @dataclass(eq=False)
-class Starts:
+class _Starts:
     """The training runs, one from each initialization. ``new`` is the extended tokenizer, and ``old`` is the model's own
     tokenizer.
     """
 
     args: Namespace
-    texts: Texts
+    texts: _Texts
     new: PreTrainedTokenizerBase
     old: PreTrainedTokenizerBase
 
@@ -150,7 +142,6 @@ class Starts:
         return torch.tensor(rows).reshape(steps, -1, length), read.tolist()
 
     def train(self, start: str, seed: int) -> dict[str, Any]:
-        """Train the model from the initialization ``start``, and return the measurements during training."""
         import torch
         from transformers import AutoModelForCausalLM
 
@@ -172,9 +163,7 @@ class Starts:
         return {"points": [point | {"bytes": read[point["step"] - 1] if point["step"] else 0} for point in points]}
 
     def begin(self, start: str, model: PreTrainedModel, seed: int) -> list[int]:
-        """Give the model embedding rows for the new tokens of the extended tokenizer, initialized by the method ``start``.
-        Return the ids of these rows.
-        """
+        """Give the model rows for the new tokens, initialized by the method ``start``. Return the ids of these rows."""
         import torch
 
         from trainers.model_rows.distillation import Distillation, choose_snippets, distil
@@ -200,9 +189,8 @@ class Starts:
 def report(results: dict[str, Any], out: Path) -> None:
     """Write a table (transplant.md) and a chart (transplant.svg) of the bits per byte from each initialization.
 
-    The table has bits per byte before training, after equal compute, and after equal text. For equal text, the runs are
-    compared at the largest number of bytes that all of them have read. The last columns have the share of probability that
-    the model gives to new tokens before and after training.
+    For equal text, the runs are compared at the largest number of bytes that all of them have read. The last columns have
+    the share of probability that the model gives to new tokens before and after training.
     """
     runs = by_name(results)
     places, last = places_of(runs), [run["points"][-1] for run in results.values()]
@@ -214,26 +202,24 @@ def report(results: dict[str, Any], out: Path) -> None:
         row = [start]
         for place in places:
             for size in (0, None, least):
-                numbers = [at(one["points"], size, place) for one in ones]
+                numbers = [_at(one["points"], size, place) for one in ones]
                 spread = f" ± {stdev(numbers):.4f}" if len(numbers) > 1 and size != 0 else ""
                 row.append(f"{fmean(numbers):.4f}{spread}")
         first, end = (ones[0]["points"][point]["on_new_tokens"] for point in (0, -1))
         rows.append([*row, *(f"{first[place]:.3%} → {end[place]:.3%}" for place in places)])
     text = table([*heading, *(f"{place}, on new tokens" for place in places)], rows) + "\n"
     write_text(out / "transplant.md", text)
-    draw(runs, out / "transplant.svg")
+    _draw(runs, out / "transplant.svg")
     print(f"\n{text}")
 
 
-def at(points: list[dict[str, Any]], size: int | None, place: str) -> float:
-    """Return the bits per byte on the held-out text ``place`` after training on ``size`` bytes of text, by linear
-    interpolation. If ``size`` is None, return the value at the end of training.
-    """
+def _at(points: list[dict[str, Any]], size: int | None, place: str) -> float:
+    """Return the bits per byte on the text ``place`` after ``size`` bytes of training (None: at the end), interpolated."""
     sizes = [point["bytes"] for point in points]
     return float(np.interp(sizes[-1] if size is None else size, sizes, [point["bits_per_byte"][place] for point in points]))
 
 
-def draw(runs: dict[str, list[dict[str, Any]]], path: Path) -> None:
+def _draw(runs: dict[str, list[dict[str, Any]]], path: Path) -> None:
     places = places_of(runs)
     with chart(path, (11, 0.8 + 3.4 * len(places)), len(places), sharey="row") as (_, grid):
         for axes, place in zip(grid, places, strict=True):
@@ -250,4 +236,4 @@ def draw(runs: dict[str, list[dict[str, Any]]], path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    _main()

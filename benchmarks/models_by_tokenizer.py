@@ -22,8 +22,8 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 import model_runs
-from harness import command, held_out_lines, lines_of
-from model_runs import add_options, by_name, check, places_of, run_all
+from harness import command, held_out_lines
+from model_runs import add_options, by_name, check, places_of, run_all, training_lines
 from reporting import table
 
 from hf_sgpe import SGPEError
@@ -45,8 +45,8 @@ POINTS = 7
 SHAPE = ("layers", "width", "heads", "length")
 
 
-def main() -> None:
-    with command(__doc__, run) as option:
+def _main() -> None:
+    with command(__doc__, _run) as option:
         option("corpus", nargs="+", help="files, folders or globs to train on")
         option("--recipe", action="append", default=[], choices=RECIPES, help="recipe of a tokenizer to train (repeatable)")
         option(
@@ -61,24 +61,19 @@ def main() -> None:
         add_options(option, "compare", seeds=3, steps=700, batch=1024, length=128, learning_rate=2e-3)
 
 
-def run(args: Namespace) -> None:
+def _run(args: Namespace) -> None:
     check(args)
     names = [*args.recipe, *(Path(folder).name for folder in args.tokenizer)]
     if len(names) < 2:
         raise SGPEError("nothing to compare: name at least two tokenizers with --recipe and --tokenizer")
     if len(set(names)) < len(names):
         raise SGPEError(f"two tokenizers have the same name: {', '.join(names)}")
-    small_llama(1, **shape(args))
+    small_llama(1, **_shape(args))
     held_out = held_out_lines(args.eval)
-    lines = lines_of(args.corpus, without=(line for lines in held_out.values() for line in lines))
-    if not lines:
-        raise SGPEError(
-            "nothing to train on, because all lines of the corpus are also in the held-out files: give other text to "
-            "train on"
-        )
+    lines = training_lines(args.corpus, held_out)
     existing = {Path(folder).name: load_tokenizer(folder) for folder in args.tokenizer}
     settings = {name: getattr(args, name) for name in ("recipe", "vocab_size", "script", "steps", "batch", "learning_rate")}
-    settings |= shape(args) | {
+    settings |= _shape(args) | {
         "tokenizer": {name: digest(tokenizer) for name, tokenizer in existing.items()},
         "text": digest_of(lines),
         "held_out": {name: digest_of(texts) for name, texts in held_out.items()},
@@ -88,20 +83,20 @@ def run(args: Namespace) -> None:
 
     def train(name: str, seed: int) -> dict[str, Any]:
         if not tokenizers:
-            tokenizers.update({recipe: trained(recipe, args, lines, again=not has_started) for recipe in args.recipe})
+            tokenizers.update({recipe: _trained(recipe, args, lines, again=not has_started) for recipe in args.recipe})
             tokenizers.update(existing)
         rows = max(map(embedding_rows, tokenizers.values()))
-        return train_and_measure(tokenizers[name], lines, held_out, rows, seed, args, f"{name}, seed {seed}")
+        return _train_and_measure(tokenizers[name], lines, held_out, rows, seed, args, f"{name}, seed {seed}")
 
     report(run_all("models_by_tokenizer", names, train, settings, args), args.out)
     print(f"\nWritten to {args.out}: models_by_tokenizer.jsonl, bits-per-byte.png")
 
 
-def shape(args: Namespace) -> dict[str, int]:
+def _shape(args: Namespace) -> dict[str, int]:
     return {name: getattr(args, name) for name in SHAPE}
 
 
-def trained(recipe: str, args: Namespace, lines: list[str], *, again: bool) -> PreTrainedTokenizerBase:
+def _trained(recipe: str, args: Namespace, lines: list[str], *, again: bool) -> PreTrainedTokenizerBase:
     """Load the tokenizer that an earlier run trained by the recipe. If there is none, or with ``again``, train it."""
     folder = args.out / recipe
     if again or not (folder / "tokenizer.json").exists():
@@ -111,7 +106,7 @@ def trained(recipe: str, args: Namespace, lines: list[str], *, again: bool) -> P
     return load_tokenizer(str(folder))
 
 
-def train_and_measure(
+def _train_and_measure(
     tokenizer: PreTrainedTokenizerBase,
     lines: list[str],
     held_out: dict[str, list[str]],
@@ -120,9 +115,7 @@ def train_and_measure(
     args: Namespace,
     title: str,
 ) -> dict[str, Any]:
-    """Train a new model with ``embedding`` embedding rows on the lines, shuffled by ``seed``. Return the measurements, and
-    the number of tokens and bytes that the model has seen.
-    """
+    """Train a new model with ``embedding`` embedding rows on the lines, shuffled by ``seed``, and measure it."""
     import torch
     from transformers import LlamaForCausalLM
 
@@ -135,18 +128,17 @@ def train_and_measure(
             "add text, or use fewer --steps"
         )
     torch.manual_seed(seed)
-    model = LlamaForCausalLM(small_llama(embedding, **shape(args))).to("cuda" if torch.cuda.is_available() else "cpu")
+    model = LlamaForCausalLM(small_llama(embedding, **_shape(args))).to("cuda" if torch.cuda.is_available() else "cpu")
     ends = {ceil(args.steps * point / POINTS) for point in range(1, POINTS + 1)}
     batches = torch.tensor(rows).reshape(args.steps, -1, args.length)
     optimizer = adamw(model.parameters(), learning_rate=args.learning_rate)
     points = model_runs.train(model, tokenizer, batches, optimizer, held_out, ends, title)
     seen = len(tokenizer.decode([id for row in rows for id in row], skip_special_tokens=True).encode())
-    held_out_bytes = {name: sum(len(line.encode()) for line in texts) for name, texts in held_out.items()}
     return {
         "points": points,
         "tokens_seen": len(rows) * args.length,
         "bytes_seen": seen,
-        "held_out_bytes": held_out_bytes,
+        "held_out_bytes": {name: len("".join(texts).encode()) for name, texts in held_out.items()},
         "parameters": model.num_parameters(),
     }
 
@@ -174,10 +166,10 @@ def report(results: dict[str, Any], out: Path) -> None:
             rows.append((name, *(f"{value:.4f}" for value in of_seeds), f"{mean:.4f}", spread, mark))
         seeds = [f"seed {seed + 1}" for seed in range(len(rows[0]) - 4)]
         print(f"\nBits per byte on {where} ({size:,} bytes)\n\n{table(('', *seeds, 'mean', 'spread', ''), rows)}")
-    draw(runs, out / "bits-per-byte.png", first)
+    _draw(runs, out / "bits-per-byte.png", first)
 
 
-def draw(runs: dict[str, list[dict[str, Any]]], path: Path, first: dict[str, Any]) -> None:
+def _draw(runs: dict[str, list[dict[str, Any]]], path: Path, first: dict[str, Any]) -> None:
     places = places_of(runs)
     size = (11, 0.8 + 3.6 * len(places))
     with chart(path, size, len(places), width_ratios=(3, 2)) as (figure, grid):
@@ -205,4 +197,4 @@ def draw(runs: dict[str, list[dict[str, Any]]], path: Path, first: dict[str, Any
 
 
 if __name__ == "__main__":
-    main()
+    _main()

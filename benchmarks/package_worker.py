@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import forget_peak, peak_bytes
-from packages import PACKAGES, TRAINERS, Lacks, Package, Rows, Texts, as_it_is
+from packages import PACKAGES, TRAINERS, Lacks, Package, Rows, Texts
 
 MEASURES = ("batch", "lists", "5000", "200", "tok", "map", "decode")
 """The names of the measures.
@@ -52,7 +52,7 @@ class Worker:
     Args:
         row: The name of the package's row in tables.
         python: Path of the interpreter that runs the package.
-        **job: The job, as described in `work`. It is sent through the pipe, because texts may be long.
+        **job: The job, as described in `_work`. It is sent through the pipe, because texts may be long.
     """
 
     def __init__(self, row: str, python: str, **job: Any) -> None:
@@ -69,7 +69,7 @@ class Worker:
             self._questions.send(job)
 
     def ask(self, what: str, measure: str) -> Any:
-        """Ask the process a question about a measure, and return its answer (see `work`). If the measure fails or has failed
+        """Return the answer of the process to a question about a measure (see `_work`). If the measure fails or has failed
         before, return None; ``failures`` has the reason.
         """
         if measure in self.failures:
@@ -104,7 +104,7 @@ class Worker:
 
 
 def version_there(name: str, python: str) -> str:
-    """Return the version of a package that the interpreter ``python`` can import, or an empty string if there is none."""
+    """Return the version of a package that the interpreter ``python`` can import, or an empty string."""
     command = [python, __file__, "version", name]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
@@ -112,7 +112,7 @@ def version_there(name: str, python: str) -> str:
 # ---------------------------------------------------------------- the side of the process
 
 
-def work(questions: Connection) -> None:
+def _work(questions: Connection) -> None:
     """Run the package, and answer questions of the form ``(what, measure)`` until the pipe is closed.
 
     For ``cold`` (first pass) and ``warm`` (second pass), the measure is run, and the answer is the wall-clock and CPU
@@ -128,10 +128,10 @@ def work(questions: Connection) -> None:
         os.sched_setaffinity(0, {job["core"]})
     make: Callable[[str], Passes]
     if "folder" in job:
-        make = encoding(job["name"], job["texts"], job["folder"], job["threads"])
+        make = _encoding(job["name"], job["texts"], job["folder"], job["threads"])
     else:
         trainer = partial(TRAINERS[job["name"]], job["texts"], job["pattern"], job["size"], job["threads"])
-        make = lambda _: always(*trainer())  # noqa: E731
+        make = lambda _: _always(*trainer())  # noqa: E731
     before = 0 if isinstance(job["texts"], Path) else forget_peak()
     result: Any = None
     prepare: Callable[[], Callable[[], Any]]
@@ -155,7 +155,7 @@ def work(questions: Connection) -> None:
                     questions.send(peak_bytes() - before)
                 case "check":
                     # Asked after ``peak``, because digests take memory.
-                    questions.send([digest(row) for row in comparable(result)])
+                    questions.send([_digest(row) for row in comparable(result)])
         except KeyboardInterrupt:
             return
         except BaseException as error:  # Rust panics are not subclasses of Exception
@@ -163,10 +163,9 @@ def work(questions: Connection) -> None:
             questions.send(" ".join(reason.split())[:300])
 
 
-def encoding(name: str, texts: Texts, folder: str, threads: int) -> Callable[[str], Passes]:
-    """Return a function that prepares a measure: it loads the tokenizer, and returns the functions to time (`Passes`).
-
-    While preparing, it runs the measure on a tiny input, so that imports are not timed.
+def _encoding(name: str, texts: Texts, folder: str, threads: int) -> Callable[[str], Passes]:
+    """Return a function that loads the tokenizer for a measure, and returns the functions to time (`Passes`). It first runs
+    the measure on a tiny input, so that imports are not timed.
     """
     rows: Rows = []
 
@@ -175,24 +174,23 @@ def encoding(name: str, texts: Texts, folder: str, threads: int) -> Callable[[st
         if measure == "decode":
             rows[:] = rows or package.lists(texts)
             package.decode([rows[0][:1]])
-            return always(partial(package.decode, rows), as_it_is)
+            return _always(partial(package.decode, rows), list)
         if measure == "map":
-            mapped(package, ["x"])()
-            return always(mapped(package, texts), lambda dataset: dataset["input_ids"][:])
-        encode, comparable = encoder(package, measure)
+            _mapped(package, ["x"])()
+            return _always(_mapped(package, texts), lambda dataset: dataset["input_ids"][:])
+        encode, comparable = _encoder(package, measure)
         encode(["x"])
-        inputs = cut(texts, int(measure)) if measure in ONE_THREAD_ONLY else texts
-        return lambda: partial(encode, renewed(inputs)), comparable
+        inputs = _cut(texts, int(measure)) if measure in ONE_THREAD_ONLY else texts
+        return lambda: partial(encode, _renewed(inputs)), comparable
 
     return passes
 
 
-def always(run: Callable[[], Any], comparable: Callable[[Any], Iterable[Any]]) -> Passes:
-    """Return `Passes` that time the same function in each pass."""
+def _always(run: Callable[[], Any], comparable: Callable[[Any], Iterable[Any]]) -> Passes:
     return lambda: run, comparable
 
 
-def renewed(texts: Texts) -> Texts:
+def _renewed(texts: Texts) -> Texts:
     """Replace each text in a list by a copy, and return the list.
 
     Some packages store the UTF-8 of a text in Python's string object, so they encode the same object faster again. In real
@@ -203,26 +201,24 @@ def renewed(texts: Texts) -> Texts:
     return texts
 
 
-def cut(texts: Texts, characters: int) -> Texts:
+def _cut(texts: Texts, characters: int) -> Texts:
     text = "".join(texts)
     return [text[start : start + characters] for start in range(0, len(text), characters)]
 
 
-def encoder(package: Package, measure: str) -> tuple[Callable[[Texts], Any], Callable[[Any], Iterable[Any]]]:
+def _encoder(package: Package, measure: str) -> tuple[Callable[[Texts], Any], Callable[[Any], Iterable[Any]]]:
     if measure == "batch":
         return package.batch or package.lists, package.rows
     if measure == "lists":
-        return package.lists, as_it_is
+        return package.lists, list
     if measure == "tok":
         return package.caller(), lambda encoded: encoded["input_ids"]
-    return lambda texts: [package.one(text) for text in texts], as_it_is
+    return lambda texts: [package.one(text) for text in texts], list
 
 
-def mapped(package: Package, texts: Texts) -> Callable[[], Any]:
-    """Return a function that encodes the texts with `datasets.map`, in memory.
-
-    `datasets.map` calls the package's transformers tokenizer. If the package has no such tokenizer, `datasets.map` calls the
-    package's function for lists of ids.
+def _mapped(package: Package, texts: Texts) -> Callable[[], Any]:
+    """Return a function that encodes the texts with `datasets.map`, in memory. It calls the package's transformers tokenizer
+    or, if there is none, its function for lists of ids.
     """
     import datasets
 
@@ -239,15 +235,16 @@ def mapped(package: Package, texts: Texts) -> Callable[[], Any]:
     return partial(dataset.map, function, batched=True, remove_columns=["text"], keep_in_memory=True)
 
 
-def digest(row: Any) -> bytes:
-    data = row.encode() if isinstance(row, str) else row if isinstance(row, bytes) else array("q", row).tobytes()
-    return hashlib.blake2b(data, digest_size=8).digest()
+def _digest(row: Any) -> bytes:
+    if isinstance(row, str):
+        row = row.encode()
+    elif not isinstance(row, bytes):
+        row = array("q", row).tobytes()
+    return hashlib.blake2b(row, digest_size=8).digest()
 
 
-def installed_version(name: str) -> str:
-    """Return the version of a package in this interpreter. If the package is not installed, or has another major version
-    than ``name`` means, return an empty string.
-    """
+def _installed_version(name: str) -> str:
+    """Return the version of a package, or an empty string if only another major version than ``name`` means is installed."""
     try:
         installed = version({"hf_sgpe": "hf-sgpe", "tokenizers-1": "tokenizers", "quicktok": "quicktok-v1"}.get(name, name))
     except PackageNotFoundError:
@@ -256,15 +253,15 @@ def installed_version(name: str) -> str:
     return "" if wrong and installed.startswith(wrong) else installed
 
 
-def main(command: str, *arguments: str) -> None:
+def _main(command: str, *arguments: str) -> None:
     match command:
         case "version":
-            print(installed_version(*arguments))
+            print(_installed_version(*arguments))
         case "work":
             os.dup2(2, 1)  # some packages print to stdout
             with Connection(int(arguments[0])) as questions:
-                work(questions)
+                _work(questions)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    _main(*sys.argv[1:])

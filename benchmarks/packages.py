@@ -31,11 +31,7 @@ class Lacks(Exception):
 # ---------------------------------------------------------------- encoding and decoding with each package
 
 
-def as_it_is(result: Any) -> Any:
-    return result
-
-
-def no_caller() -> Callable[[Texts], Any]:
+def _no_caller() -> Callable[[Texts], Any]:
     raise Lacks("no tokenizer for transformers")
 
 
@@ -56,11 +52,11 @@ class Package:
     one: Callable[[str], Any]
     decode: Callable[[Rows], Any]
     batch: Callable[[Texts], Any] | None = None
-    rows: Callable[[Any], Any] = as_it_is
-    caller: Callable[[], Callable[[Texts], Any]] = no_caller
+    rows: Callable[[Any], Any] = list
+    caller: Callable[[], Callable[[Texts], Any]] = _no_caller
 
 
-def hf_sgpe(folder: str, threads: int) -> Package:
+def _hf_sgpe(folder: str, threads: int) -> Package:
     from hf_sgpe import BPETokenizer
 
     tokenizer = BPETokenizer.from_pretrained(folder)
@@ -75,15 +71,13 @@ def hf_sgpe(folder: str, threads: int) -> Package:
         one=tokenizer.encode,
         decode=tokenizer.decode_batch,
         batch=lambda texts: tokenizer.encode_batch_to_numpy(texts, threads=threads),
-        rows=lambda batch: split(batch[0], batch[1][:-1]),
+        rows=lambda batch: _split(batch[0], batch[1][:-1]),
         caller=caller,
     )
 
 
-def tokenizers(folder: str, threads: int, *, is_version_1: bool = False) -> Package:
-    """Load a tokenizer with the ``tokenizers`` package. Its version 1.0 has no batch decoding and is not yet supported by
-    transformers.
-    """
+def _tokenizers(folder: str, threads: int, *, is_version_1: bool = False) -> Package:
+    """Load a tokenizer with ``tokenizers``. transformers does not support version 1.0, which has no batch decoding."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(f"{folder}/tokenizer.json")
@@ -103,18 +97,18 @@ def tokenizers(folder: str, threads: int, *, is_version_1: bool = False) -> Pack
     def caller() -> Callable[[Texts], Any]:
         if is_version_1:
             raise Lacks("transformers does not support this version")
-        return standard_tokenizer(folder)
+        return _standard_tokenizer(folder)
 
     one = lambda text: tokenizer.encode(text, add_special_tokens=False).ids  # noqa: E731
     return Package(lambda texts: rows(batch(texts)), one, decode, batch, rows, caller)
 
 
-def gigatoken(folder: str, threads: int) -> Package:
+def _gigatoken(folder: str, threads: int) -> Package:
     import gigatoken
 
     # gigatoken recognises the GPT-2 pattern only as ByteLevel with use_regex.
     content = json.loads(Path(folder, "tokenizer.json").read_text(encoding="utf-8"))
-    if is_gpt2(json.dumps(content["pre_tokenizer"])):
+    if _is_gpt2(json.dumps(content["pre_tokenizer"])):
         byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
         content["pre_tokenizer"] = byte_level
     with tempfile.TemporaryDirectory() as temporary:
@@ -132,49 +126,37 @@ def gigatoken(folder: str, threads: int) -> Package:
     )
 
 
-def is_gpt2(pattern: str) -> bool:
+def _is_gpt2(pattern: str) -> bool:
     """Return whether a pattern, or the JSON that contains it, is that of GPT-2. Later patterns ignore case."""
     return "'s|'t|" in pattern and "(?i:" not in pattern
 
 
-def fastokens(folder: str, threads: int) -> Package:
-    import fastokens
+def _of_flat_batches(name: str, folder: str, threads: int) -> Package:
+    """Load a tokenizer with a package that encodes a batch to joined ids and their offsets."""
+    package = importlib.import_module(name)
+    tokenizer = package.Tokenizer.from_file(f"{folder}/tokenizer.json")
 
-    tokenizer = fastokens.Tokenizer.from_file(f"{folder}/tokenizer.json")
+    def rows(batch: tuple[bytes, bytes]) -> Rows:
+        import numpy as np  # not before the measured part
 
-    def caller() -> Callable[[Texts], Any]:
-        with contextlib.redirect_stdout(io.StringIO()):  # the package prints a message if it was patched before
-            fastokens.patch_transformers()
-        return standard_tokenizer(folder)
-
-    return of_flat_batches(tokenizer, caller)
-
-
-def snaptokens(folder: str, threads: int) -> Package:
-    import snaptokens
-
-    tokenizer = snaptokens.Tokenizer.from_file(f"{folder}/tokenizer.json")
+        return _split(np.frombuffer(batch[0], np.uint32), np.frombuffer(batch[1], np.uint64)[1:-1].astype(int))
 
     def caller() -> Callable[[Texts], Any]:
-        snaptokens.patch_transformers()
-        return standard_tokenizer(folder)
+        with contextlib.redirect_stdout(io.StringIO()):  # fastokens prints a message if it was patched before
+            package.patch_transformers()
+        return _standard_tokenizer(folder)
 
-    return of_flat_batches(tokenizer, caller)
-
-
-def of_flat_batches(tokenizer: Any, caller: Callable[[], Callable[[Texts], Any]]) -> Package:
-    """Return a package whose tokenizer encodes a batch to joined ids and their offsets."""
     return Package(
         lists=lambda texts: [encoding.ids for encoding in tokenizer.encode_batch(texts)],
         one=lambda text: tokenizer.encode(text).ids,
         decode=tokenizer.decode_batch,
         batch=tokenizer.encode_batch_flat,
-        rows=flat_rows,
+        rows=rows,
         caller=caller,
     )
 
 
-def tiktoken(folder: str, threads: int) -> Package:
+def _tiktoken(folder: str, threads: int) -> Package:
     import tiktoken
 
     content = json.loads(Path(folder, "tiktoken.json").read_text(encoding="utf-8"))
@@ -187,7 +169,7 @@ def tiktoken(folder: str, threads: int) -> Package:
     )
 
 
-def kitoken(folder: str, threads: int) -> Package:
+def _kitoken(folder: str, threads: int) -> Package:
     import kitoken
 
     tokenizer = kitoken.Kitoken.from_tokenizers_file(f"{folder}/tokenizer.json")
@@ -198,32 +180,35 @@ def kitoken(folder: str, threads: int) -> Package:
     )
 
 
-def quicktok(folder: str, threads: int) -> Package:
+def _quicktok(folder: str, threads: int) -> Package:
     """Load a tokenizer with quicktok-v1. (Another package on PyPI is also imported as quicktok.)"""
     quicktok = importlib.import_module("quicktok")
     with tempfile.TemporaryDirectory() as temporary, contextlib.redirect_stdout(io.StringIO()):
         quicktok.import_tokenizer(f"{folder}/tokenizer.json", "imported", temporary)
         tokenizer = quicktok.Tokenizer("imported", temporary)
 
-    def batch(texts: Texts) -> Any:
-        return tokenizer.encode_batch(texts, threads)
-
     def rows(batch: Any) -> Rows:
-        return split(batch[0], batch[1][1:-1])
+        return _split(batch[0], batch[1][1:-1])
 
-    return Package(lambda texts: rows(batch(texts)), tokenizer.encode_ordinary, tokenizer.decode_batch, batch, rows)
+    return Package(
+        lists=lambda texts: rows(tokenizer.encode_batch(texts, threads)),
+        one=tokenizer.encode_ordinary,
+        decode=tokenizer.decode_batch,
+        batch=lambda texts: tokenizer.encode_batch(texts, threads),
+        rows=rows,
+    )
 
 
 PACKAGES: dict[str, Callable[[str, int], Package]] = {
-    "hf_sgpe": hf_sgpe,
-    "tokenizers": tokenizers,
-    "tokenizers-1": partial(tokenizers, is_version_1=True),
-    "gigatoken": gigatoken,
-    "fastokens": fastokens,
-    "snaptokens": snaptokens,
-    "tiktoken": tiktoken,
-    "kitoken": kitoken,
-    "quicktok": quicktok,
+    "hf_sgpe": _hf_sgpe,
+    "tokenizers": _tokenizers,
+    "tokenizers-1": partial(_tokenizers, is_version_1=True),
+    "gigatoken": _gigatoken,
+    "fastokens": partial(_of_flat_batches, "fastokens"),
+    "snaptokens": partial(_of_flat_batches, "snaptokens"),
+    "tiktoken": _tiktoken,
+    "kitoken": _kitoken,
+    "quicktok": _quicktok,
 }
 """Functions that load a tokenizer, keyed by the name of the package. Each function takes a folder with ``tokenizer.json``
 and ``tiktoken.json``, and a number of threads. Some packages need this number with each call; the others read
@@ -231,34 +216,24 @@ RAYON_NUM_THREADS.
 """
 
 
-def flat_rows(batch: tuple[bytes, bytes]) -> Rows:
-    """Convert joined ids and their offsets, as arrays in bytes, to lists."""
-    import numpy as np
-
-    return split(np.frombuffer(batch[0], np.uint32), np.frombuffer(batch[1], np.uint64)[1:-1].astype(int))
-
-
-def split(ids: Any, ends: Any) -> Rows:
+def _split(ids: Any, ends: Any) -> Rows:
     import numpy as np
 
     return [row.tolist() for row in np.split(ids, ends)]
 
 
-def standard_tokenizer(folder: str) -> Callable[[Texts], Any]:
-    """Load a tokenizer with `PreTrainedTokenizerFast`. It encodes with ``tokenizers``, or with a package that has patched
-    transformers.
-    """
+def _standard_tokenizer(folder: str) -> Callable[[Texts], Any]:
+    """Load a tokenizer that encodes with ``tokenizers``, or with a package that has patched transformers."""
     from transformers import PreTrainedTokenizerFast
 
-    tokenizer: Callable[[Texts], Any] = PreTrainedTokenizerFast.from_pretrained(folder)
-    return tokenizer
+    return PreTrainedTokenizerFast.from_pretrained(folder)  # type: ignore[no-any-return]
 
 
 # ---------------------------------------------------------------- training with each package; the result is the list of
 # tokens, in the order of the merges
 
 
-def train_hf_sgpe(texts: Texts | Path, pattern: str, size: int, threads: int) -> Task:
+def _train_hf_sgpe(texts: Texts | Path, pattern: str, size: int, threads: int) -> Task:
     from trainers import TokenizerTrainer, TrainingConfig
 
     # The other packages have no minimum frequency, or use this one.
@@ -271,7 +246,7 @@ def train_hf_sgpe(texts: Texts | Path, pattern: str, size: int, threads: int) ->
     return train, lambda learned: [a + b for a, b in learned.merges]
 
 
-def train_tokenizers(texts: Texts | Path, pattern: str, size: int, threads: int) -> Task:
+def _train_tokenizers(texts: Texts | Path, pattern: str, size: int, threads: int) -> Task:
     from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
     def train() -> Any:
@@ -297,7 +272,7 @@ def train_tokenizers(texts: Texts | Path, pattern: str, size: int, threads: int)
     return train, tokens
 
 
-def train_rustbpe(texts: Texts | Path, pattern: str, size: int, threads: int) -> Task:
+def _train_rustbpe(texts: Texts | Path, pattern: str, size: int, threads: int) -> Task:
     import rustbpe
 
     def train() -> Any:
@@ -309,13 +284,13 @@ def train_rustbpe(texts: Texts | Path, pattern: str, size: int, threads: int) ->
     return train, lambda learned: [bytes(token) for token, rank in learned.get_mergeable_ranks() if rank >= 256]
 
 
-def train_ffbpe(texts: Texts, pattern: str, size: int, threads: int) -> Task:
+def _train_ffbpe(texts: Texts, pattern: str, size: int, threads: int) -> Task:
     import ffbpe
 
-    return lambda: ffbpe.train_bpe(texts, vocab_size=size), lambda learned: by_id(learned.vocab)
+    return lambda: ffbpe.train_bpe(texts, vocab_size=size), lambda learned: _by_id(learned.vocab)
 
 
-def train_gigatoken(texts: Texts | Path, pattern: str, size: int, threads: int) -> Task:
+def _train_gigatoken(texts: Texts | Path, pattern: str, size: int, threads: int) -> Task:
     import gigatoken
 
     # Each document is a line, as for other packages, but gigatoken drops the line breaks.
@@ -325,24 +300,24 @@ def train_gigatoken(texts: Texts | Path, pattern: str, size: int, threads: int) 
     return train, lambda learned: [left + right for left, right in learned[1]]
 
 
-def train_gigabpe(texts: Texts | Path, pattern: str, size: int, threads: int) -> Task:
+def _train_gigabpe(texts: Texts | Path, pattern: str, size: int, threads: int) -> Task:
     import gigabpe
 
     from hf_sgpe.vocabulary.byte_strings import string_to_bytes
 
-    if not isinstance(texts, Path) or not is_gpt2(pattern):
+    if not isinstance(texts, Path) or not _is_gpt2(pattern):
         raise Lacks("it trains only on files, and only with the pattern of GPT-2")
     train = partial(gigabpe.train_bpe, [str(texts)], size, pretokenizer="bytelevel", threads=threads)
     return train, lambda learned: [string_to_bytes(left) + string_to_bytes(right) for left, right in learned[1]]
 
 
-def train_bpeasy(texts: Texts, pattern: str, size: int, threads: int) -> Task:
+def _train_bpeasy(texts: Texts, pattern: str, size: int, threads: int) -> Task:
     import bpeasy
 
-    return lambda: bpeasy.train_bpe(iter(texts), pattern, 128, size), by_id
+    return lambda: bpeasy.train_bpe(iter(texts), pattern, 128, size), _by_id
 
 
-def train_sentencepiece(texts: Texts, pattern: str, size: int, threads: int) -> Task:
+def _train_sentencepiece(texts: Texts, pattern: str, size: int, threads: int) -> Task:
     import sentencepiece
 
     options: dict[str, Any] = {"model_type": "bpe", "num_threads": threads, "byte_fallback": True, "minloglevel": 2}
@@ -355,17 +330,17 @@ def train_sentencepiece(texts: Texts, pattern: str, size: int, threads: int) -> 
     return train, lambda _: ()
 
 
-def by_id(vocab: dict[bytes, int]) -> list[bytes]:
+def _by_id(vocab: dict[bytes, int]) -> list[bytes]:
     return sorted(vocab, key=vocab.__getitem__)[256:]
 
 
 TRAINERS: dict[str, Callable[[Any, str, int, int], Task]] = {
-    "hf_sgpe": train_hf_sgpe,
-    "tokenizers": train_tokenizers,
-    "rustbpe": train_rustbpe,
-    "ffbpe": train_ffbpe,
-    "gigatoken": train_gigatoken,
-    "gigabpe": train_gigabpe,
-    "bpeasy": train_bpeasy,
-    "sentencepiece": train_sentencepiece,
+    "hf_sgpe": _train_hf_sgpe,
+    "tokenizers": _train_tokenizers,
+    "rustbpe": _train_rustbpe,
+    "ffbpe": _train_ffbpe,
+    "gigatoken": _train_gigatoken,
+    "gigabpe": _train_gigabpe,
+    "bpeasy": _train_bpeasy,
+    "sentencepiece": _train_sentencepiece,
 }

@@ -16,7 +16,6 @@ import argparse
 import hashlib
 import json
 import lzma
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -34,13 +33,11 @@ HELD_OUT_LINES = 1000
 
 
 @dataclass(frozen=True)
-class Source:
+class _Source:
     """A text in a data set on the Hub.
 
     Attributes:
-        dataset: Name of the data set.
         configuration: Name of the configuration, or an empty string if the data set has only one.
-        column: The column that contains the text.
         revision: The commit. None takes the latest one, which sources.json then names.
     """
 
@@ -50,13 +47,9 @@ class Source:
     column: str
     revision: str | None
 
-    def texts(self) -> Iterable[str]:
-        name = f"{self.dataset}:{self.configuration}" if self.configuration else self.dataset
-        return read_dataset(name, split=self.split, text_column=self.column, streaming=True, revision=self.revision)
 
-
-_FINEWEB2 = Source("HuggingFaceFW/fineweb-2", "", "train", "text", "af9c13333eb981300149d5ca60a8e9d659b276b9")
-_NTREX = Source("mteb/NTREX", "", "test", "", None)
+_FINEWEB2 = _Source("HuggingFaceFW/fineweb-2", "", "train", "text", "af9c13333eb981300149d5ca60a8e9d659b276b9")
+_NTREX = _Source("mteb/NTREX", "", "test", "", None)
 _CONFIGURATIONS = {
     "si": "sin_Sinh",
     "hi": "hin_Deva",
@@ -87,8 +80,8 @@ _CONFIGURATIONS = {
     "fr": "fra_Latn",
 }
 CORPORA = {code: replace(_FINEWEB2, configuration=name) for code, name in _CONFIGURATIONS.items()} | {
-    "en": Source("HuggingFaceFW/fineweb-edu", "sample-10BT", "train", "text", "87f09149ef4734204d70ed1d046ddc9ca3f2b8f9"),
-    "code": Source("codeparrot/codeparrot-clean-valid", "", "train", "content", "4db92d2ec0c1b4c41eeb439cfae16854511d9dcd"),
+    "en": _Source("HuggingFaceFW/fineweb-edu", "sample-10BT", "train", "text", "87f09149ef4734204d70ed1d046ddc9ca3f2b8f9"),
+    "code": _Source("codeparrot/codeparrot-clean-valid", "", "train", "content", "4db92d2ec0c1b4c41eeb439cfae16854511d9dcd"),
 }
 """Training text, keyed by language code."""
 _NTREX_NAMES = _CONFIGURATIONS | {"en": "eng_Latn", "ne": "nep_Deva", "zh": "zho_Hans", "ur": "urd_Arab", "dz": "dzo_Tibt"}
@@ -96,8 +89,8 @@ HELD_OUT = {code: replace(_NTREX, column=name) for code, name in _NTREX_NAMES.it
 """Held-out text, keyed by language code. The lines of all languages are translations of one another."""
 
 
-def main() -> None:
-    with command(__doc__, run) as option:
+def _main() -> None:
+    with command(__doc__, _run) as option:
         option("out", type=Path, help="folder for the texts")
         option(
             "--languages",
@@ -110,26 +103,22 @@ def main() -> None:
         option("--megabytes", default=12.0, help="megabytes of each training text")
 
 
-def run(args: argparse.Namespace) -> None:
+def _run(args: argparse.Namespace) -> None:
     for code in args.languages:
         if code in CORPORA:
             path = args.out / "corpora" / ("code.jsonl.xz" if code == "code" else f"{code}.txt.xz")
-            fetch(CORPORA[code], path, {"megabytes": args.megabytes})
+            _fetch(CORPORA[code], path, {"megabytes": args.megabytes})
         if code in HELD_OUT:
-            fetch(HELD_OUT[code], args.out / "eval" / f"ntrex_{code}.txt", {"lines": HELD_OUT_LINES})
+            _fetch(HELD_OUT[code], args.out / "eval" / f"ntrex_{code}.txt", {"lines": HELD_OUT_LINES})
 
 
-def fetch(source: Source, path: Path, size: dict[str, Any]) -> None:
+def _fetch(source: _Source, path: Path, size: dict[str, Any]) -> None:
     """Download a text and write its entry in sources.json, unless the same text is already there.
 
     Args:
         path: The file to write. In a JSON Lines file, texts stay whole; in a text file, their lines are written, without
             blank ones.
         size: ``{"megabytes": …}`` or ``{"lines": …}``: how much of the data set to take, from its beginning.
-
-    Raises:
-        SGPEError: the file exists, but sources.json has no entry for it or an entry with other settings; or the data set
-            cannot be read.
     """
     wanted = {name: value for name, value in (asdict(source) | size).items() if value is not None}
     sources = path.with_name(SOURCES)
@@ -140,11 +129,13 @@ def fetch(source: Source, path: Path, size: dict[str, Any]) -> None:
         print(f"{path}: already there")
         return
     source = replace(source, revision=source.revision or commit_of(source.dataset))
+    name = f"{source.dataset}:{source.configuration}" if source.configuration else source.dataset
+    texts = read_dataset(name, split=source.split, text_column=source.column, streaming=True, revision=source.revision)
     digest, written = hashlib.sha256(), 0
     if ".jsonl" in path.name:
-        rows = (json.dumps({"text": text}, ensure_ascii=False) for text in source.texts())
+        rows = (json.dumps({"text": text}, ensure_ascii=False) for text in texts)
     else:
-        rows = (line for text in source.texts() for line in text.splitlines() if line.strip())
+        rows = (line for text in texts for line in text.splitlines() if line.strip())
     total = int(size["megabytes"] * 1e6) if "megabytes" in size else None
     bar = tqdm(total=total, desc=path.name, unit="B", unit_scale=True, disable=bar_disabled(None))
     opened = lzma.open if path.suffix == ".xz" else open
@@ -161,4 +152,4 @@ def fetch(source: Source, path: Path, size: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    _main()

@@ -5,32 +5,30 @@ Example: python benchmarks/reporting.py docs/measured/growth.jsonl --out docs
 
 from __future__ import annotations
 
-import sys
+from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from harness import read_records
+from harness import command, read_records
 
 from hf_sgpe import SGPEError
 from hf_sgpe.files.atomic import write_text
-from hf_sgpe.terminal.command import ArgumentParser, exit_code
 
 
-def main() -> int:
-    parser = ArgumentParser(__doc__)
-    parser.add_argument("records", type=Path, help="JSON Lines file of results that a benchmark wrote")
-    parser.add_argument("--out", type=Path, help="folder to write to (default: the folder of the records)")
-    args = parser.parse_args()
-    return exit_code(lambda: run(args.records, args.out or args.records.parent))
+def _main() -> None:
+    with command(__doc__, _run) as option:
+        option("records", type=Path, help="JSON Lines file of results that a benchmark wrote")
+        option("--out", type=Path, help="folder to write to (default: the folder of the records)")
 
 
-def run(path: Path, out: Path) -> None:
-    records = read_records(path)
+def _run(args: Namespace) -> None:
+    records = read_records(args.records)
     if not records:
-        raise SGPEError(f"{path} has no records: give a file that a benchmark wrote")
-    import_module(records[0]["question"]).report({record["about"]: record["result"] for record in records}, out)
+        raise SGPEError(f"{args.records} has no records: give a file that a benchmark wrote")
+    results = {record["about"]: record["result"] for record in records}
+    import_module(records[0]["question"]).report(results, args.out or args.records.parent)
 
 
 # ---------------------------------------------------------------- tables
@@ -41,11 +39,6 @@ def table(heading: Sequence[str], rows: Iterable[Sequence[str]], align: str = "l
 
     Args:
         align: One letter, l or r, for each column from the left. Columns without a letter are aligned to the right.
-
-    >>> print(table(("name", "tokens", ""), [("a", "1", "")]))
-    | name | tokens | |
-    |---|---:|---:|
-    | a | 1 | |
     """
     rule = "".join("---|" if side == "l" else "---:|" for side in align.ljust(len(heading), "r"))
     first, *lines = (f"|{''.join(f' {cell} |' if cell else ' |' for cell in row)}" for row in (heading, *rows))
@@ -70,15 +63,10 @@ def bold(texts: Iterable[str]) -> list[str]:
 
 
 def write_pages(root: Path, tables: Mapping[str, tuple[str, Callable[[Any], str]]], figures: Any) -> list[Path]:
-    """Write each table into its page, between the comments ``<!-- measured: NAME -->`` and ``<!-- end -->``. Return the
-    paths of the pages.
+    """Write each table into its page, between the comments ``<!-- measured: NAME -->`` and ``<!-- end -->``.
 
     Args:
-        tables: Dict from the name of each table to two values: the page (relative to ``root``), and a function that makes
-            the table from ``figures``.
-
-    Raises:
-        SGPEError: a page lacks the comments for a table.
+        tables: The page (relative to ``root``) and the function that makes the table from ``figures``, keyed by table.
     """
     for name, (page, write) in tables.items():
         path = root / page
@@ -95,4 +83,4 @@ def write_pages(root: Path, tables: Mapping[str, tuple[str, Callable[[Any], str]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    _main()

@@ -38,8 +38,8 @@ PROMPT = "some words"
 KINDS = 40
 
 
-def main() -> None:
-    with command(__doc__, run) as option:
+def _main() -> None:
+    with command(__doc__, _run) as option:
         option("--engine", default="transformers", help="engine that runs the model")
         option("--minutes", default=5.0, help="minutes of load")
         option("--clients", default=64, help="number of concurrent clients")
@@ -50,17 +50,18 @@ def main() -> None:
         option("--out", default=Path("served"), help="folder for the records")
 
 
-def run(args: argparse.Namespace) -> None:
+def _run(args: argparse.Namespace) -> None:
     records = Records(args.out / "server_load.jsonl")
     with (
         small_model(8192, args, heads=4, length=512) as (folder, parameters),
         TextGenerator.load(folder, args.engine) as generator,
-        server(folder, args.engine) as (process, host),
+        _server(folder, args.engine) as (process, host),
     ):
         print(f"{parameters:,} parameters on {args.engine}", flush=True)
         if args.minutes:
-            records.add("load", load(args, process.pid, host, [generator.generate(PROMPT, asked(n)) for n in range(KINDS)]))
-        records.add("speed", speeds(args, generator, process.pid, host))
+            answers = [generator.generate(PROMPT, _options(kind)) for kind in range(KINDS)]
+            records.add("load", _load(args, process.pid, host, answers))
+        records.add("speed", _speeds(args, generator, process.pid, host))
     report(records.results)
     if records.results.get("load", {}).get("wrong"):
         raise SGPEError("the server gave other answers than TextGenerator")
@@ -81,8 +82,8 @@ def report(results: dict[str, Any], out: Path | None = None) -> None:
 
 
 @contextmanager
-def server(folder: str, engine: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Run a server during the ``with`` block, and yield the server's process and its address (HOST:PORT)."""
+def _server(folder: str, engine: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run a server during the ``with`` block, and yield its process and its address (HOST:PORT)."""
     command = [sys.executable, "-m", "hf_sgpe", "serve", folder, "--engine", engine, "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -95,15 +96,13 @@ def server(folder: str, engine: str) -> Iterator[tuple[subprocess.Popen[str], st
             process.terminate()
 
 
-def asked(kind: int) -> GenerationOptions:
+def _options(kind: int) -> GenerationOptions:
     return GenerationOptions(max_new_tokens=4 + kind, temperature=1, top_p=1, seed=kind)
 
 
-def request(host: str, timeout: float, read: int | None = None, **options: Any) -> tuple[int, bytes]:
-    """Request a completion. Return the HTTP status and the body of the answer or, with ``read``, only the first ``read``
-    bytes of the body.
-
-    Each request opens a new connection, because the server closes idle connections between turns.
+def _request(host: str, timeout: float, read: int | None = None, **options: Any) -> tuple[int, bytes]:
+    """Request a completion over a new connection, because the server closes idle connections between turns. Return the HTTP
+    status and the body of the answer or, with ``read``, only the first ``read`` bytes of the body.
     """
     with closing(http.client.HTTPConnection(host, timeout=timeout)) as connection:
         body = json.dumps({"prompt": PROMPT, **options})
@@ -112,11 +111,11 @@ def request(host: str, timeout: float, read: int | None = None, **options: Any) 
         return response.status, response.read(read)
 
 
-def load(args: argparse.Namespace, pid: int, host: str, answers: list[str]) -> dict[str, Any]:
+def _load(args: argparse.Namespace, pid: int, host: str, answers: list[str]) -> dict[str, Any]:
     """Send requests from many clients until the time is up. Return how many requests were answered, broken off or answered
     wrongly, and the server's memory in megabytes at three times.
     """
-    megabytes = [memory(pid)]
+    megabytes = [_memory(pid)]
     end = time.monotonic() + args.minutes * 60
     done: Counter[str] = Counter()
     lock = threading.Lock()
@@ -131,7 +130,7 @@ def load(args: argparse.Namespace, pid: int, host: str, answers: list[str]) -> d
 
     def answered(kind: int, draw: random.Random) -> str:
         stream = draw.random() >= 0.5
-        status, answer = request(host, 600, max_tokens=4 + kind, seed=kind, **({"stream": True} if stream else {}))
+        status, answer = _request(host, 600, max_tokens=4 + kind, seed=kind, **({"stream": True} if stream else {}))
         if stream:
             parts = [event[6:] for event in answer.decode().split("\n\n")[:-2]]
         else:
@@ -142,7 +141,7 @@ def load(args: argparse.Namespace, pid: int, host: str, answers: list[str]) -> d
     def broken_off(kind: int, draw: random.Random) -> str:
         timeout, stream, read = draw.uniform(0.01, 1.0), draw.random() < 0.5, draw.randrange(300)
         with suppress(TimeoutError):
-            request(host, timeout, read, max_tokens=4 + kind, seed=kind, stream=stream)
+            _request(host, timeout, read, max_tokens=4 + kind, seed=kind, stream=stream)
         return "broken off"
 
     threads = [threading.Thread(target=client, args=(number,)) for number in range(args.clients)]
@@ -152,23 +151,22 @@ def load(args: argparse.Namespace, pid: int, host: str, answers: list[str]) -> d
         while thread.is_alive():
             thread.join(1)
             if len(megabytes) == 1 and time.monotonic() > end - args.minutes * 54:
-                megabytes.append(memory(pid))  # by that time, PyTorch and the allocator have reached their steady size
+                megabytes.append(_memory(pid))  # by that time, PyTorch and the allocator have reached their steady size
     counts = {outcome: done[outcome] for outcome in ("answered", "broken off", "wrong")}
-    megabytes = [*megabytes, memory(pid)]
+    megabytes = [*megabytes, _memory(pid)]
     return {"clients": args.clients, "minutes": args.minutes, **counts, "megabytes": [megabytes[0], *megabytes[-2:]]}
 
 
-def memory(pid: int) -> float:
+def _memory(pid: int) -> float:
     """Return the resident memory of a process, in megabytes."""
     import psutil
 
     return float(psutil.Process(pid).memory_info().rss) / 1e6
 
 
-def speeds(args: argparse.Namespace, generator: TextGenerator, pid: int, host: str) -> dict[str, Any]:
-    """Compare the speed of the engine alone with the speed of the server."""
+def _speeds(args: argparse.Namespace, generator: TextGenerator, pid: int, host: str) -> dict[str, Any]:
     options = GenerationOptions(max_new_tokens=args.tokens, temperature=0)
-    served = partial(request, host, 600, max_tokens=args.tokens, temperature=0)
+    served = partial(_request, host, 600, max_tokens=args.tokens, temperature=0)
     ways = {
         "alone": timed(lambda: generator.generate(PROMPT, options)),
         "through the server": timed(partial(served, stream=False), pid),
@@ -179,4 +177,4 @@ def speeds(args: argparse.Namespace, generator: TextGenerator, pid: int, host: s
 
 
 if __name__ == "__main__":
-    main()
+    _main()

@@ -27,7 +27,7 @@ import tempfile
 import textwrap
 import time
 import timeit
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from itertools import chain
@@ -85,8 +85,8 @@ A result has the medians ``cold`` and ``warm`` (in MB/s, or in seconds for whole
 """
 
 
-def main() -> None:
-    with command(__doc__, run) as option:
+def _main() -> None:
+    with command(__doc__, _run) as option:
         option("out", type=Path, help="folder for the tables and their records")
         named = f"text to measure on (repeatable); these names have their own recipes: {', '.join(RECIPES)}"
         option("--text", action="append", required=True, metavar="NAME=FILE[,FILE…]", help=named)
@@ -119,21 +119,21 @@ def main() -> None:
         )
 
 
-def run(args: argparse.Namespace) -> None:
+def _run(args: argparse.Namespace) -> None:
     known = {**PACKAGES, **TRAINERS}
     for name, value in [("--text", value) for value in args.text] + [("--python", value) for value in args.python]:
         row, _, path = value.partition("=")
         if not (row and path):
             raise SGPEError(f"{name} needs NAME=FILE, not {value!r}")
-        if name == "--python" and package_of(row) not in known:
-            raise SGPEError(f"--python: unknown package {package_of(row)!r}: choose from {', '.join(known)}")
+        if name == "--python" and _package_of(row) not in known:
+            raise SGPEError(f"--python: unknown package {_package_of(row)!r}: choose from {', '.join(known)}")
     if args.pin and not hasattr(os, "sched_setaffinity"):
         raise SGPEError("--pin works only on Linux: leave it out")
     args.python = dict(value.split("=", 1) for value in args.python)
     args.threads = args.threads or available_cores()
     args.core = max(os.sched_getaffinity(0)) if args.pin else None
     args.parts = args.only or PARTS
-    encoders, trainers = installed(tuple(PACKAGES), args), installed(tuple(TRAINERS), args)
+    encoders, trainers = _installed(tuple(PACKAGES), args), _installed(tuple(TRAINERS), args)
     records = Records(args.out / "speed.jsonl")
     versions = ", ".join(f"{row} {version}" for row, version in (encoders | trainers).items())
     ways = [way for way, chosen in (("are pinned to one core", args.pin), ("use CPU time", args.cpu_time)) if chosen]
@@ -144,9 +144,9 @@ def run(args: argparse.Namespace) -> None:
     if ways:
         setting += f" Measurements with one thread {' and '.join(ways)}."
     records.add("setting", {"kind": "setting", "text": setting})
-    for title, result in measured(tuple(encoders), tuple(trainers), args):
+    for title, result in _measured(tuple(encoders), tuple(trainers), args):
         records.add(title, result)
-        print(section(title, result), flush=True)
+        print(_section(title, result), flush=True)
     report(records.results, args.out)
     print(f"written: {args.out}/speed.md, speed.jsonl")
 
@@ -154,50 +154,56 @@ def run(args: argparse.Namespace) -> None:
 # ---------------------------------------------------------------- what is measured
 
 
-def measured(encoders: Sequence[str], trainers: Sequence[str], args: argparse.Namespace) -> Iterator[tuple[str, Any]]:
-    """Run the chosen measurements, and yield the title and the results of each table."""
+def _measured(encoders: Sequence[str], trainers: Sequence[str], args: argparse.Namespace) -> Iterator[tuple[str, Any]]:
+    """Yield the title and the results of each table."""
     texts = [value.partition("=")[::2] for value in args.text]
     measures = [measure for measure in MEASURES if measure in args.parts]
     for kind, path in texts:
-        docs = read_documents(path, args.megabytes)
-        size = f"{megabytes(docs):.0f} MB"
-        for recipe in recipes(kind, args) if measures else ():
-            columns = measure_encoding(encoders, docs, kind, recipe, measures, args, args.threads)
-            yield f"Encoding {kind}, {label(recipe)}, {size}", {"kind": "encoding", "columns": columns}
+        docs = _read_documents(path, args.megabytes)
+        size = f"{_megabytes(docs):.0f} MB"
+        for recipe in _recipes(kind, args) if measures else ():
+            columns = _measure_encoding(encoders, docs, kind, recipe, measures, args, args.threads)
+            yield f"Encoding {kind}, {_label(recipe)}, {size}", {"kind": "encoding", "columns": columns}
         if "training" in args.parts:
-            title = f"Training on {kind}, {label(pattern_of(kind, args))}, {size}, {args.threads} threads"
-            yield title, {"kind": "training", "rows": measure_training(trainers, docs, kind, args)}
+            title = f"Training on {kind}, {_label(_pattern_of(kind, args))}, {size}, {args.threads} threads"
+            yield title, {"kind": "training", "rows": _measure_training(trainers, docs, kind, args)}
         if "syllables" in args.parts and kind == "sinhala":
-            yield "LinguisTrie", {"kind": "syllables", "speeds": syllables_per_second(docs)}
+            trie, text = LinguisTrie(), "".join(docs)
+            # The ends of the syllables, and the syllables as strings.
+            ways: dict[str, Callable[[], object]] = {
+                "ends": partial(trie.ends, text, True),
+                "tokenize": partial(trie.tokenize, text, True),
+            }
+            speeds = {name: len(text.split()) / median(timeit.repeat(way, number=1)) for name, way in ways.items()}
+            yield "LinguisTrie", {"kind": "syllables", "speeds": speeds}
     kind, path = texts[0]
     if "growth" in args.parts and args.growth:
         # Caches and vocabularies make speed depend on the size of the text.
         encoding, training = {}, {}
         for size in [f"{float(size):g}" for size in args.growth.split(",")]:
-            docs = read_documents(path, float(size))
-            columns = measure_encoding(encoders, docs, kind, pattern_of(kind, args), ["batch"], args, 1)
+            docs = _read_documents(path, float(size))
+            columns = _measure_encoding(encoders, docs, kind, _pattern_of(kind, args), ["batch"], args, 1)
             encoding[f"{size} MB"] = columns["batch, 1"]
             rows = [row for row in trainers if row != "sentencepiece"]
-            training[f"{size} MB"] = measure_training(rows, docs, kind, args)
+            training[f"{size} MB"] = _measure_training(rows, docs, kind, args)
         yield f"Encoding {kind}, first pass, 1 thread, MB/s", {"kind": "growth", "columns": encoding}
         yield f"Training on {kind}, {args.threads} threads, MB/s", {"kind": "growth", "columns": training}
     if "processes" in args.parts:
-        docs, pattern = read_documents(path, args.processes_megabytes), pattern_of(kind, args)
-        results = measure_processes([row for row in trainers if package_of(row) in PROCESSES], docs, pattern, args)
-        title = f"Training on {kind}, {label(pattern)}, {megabytes(docs):.0f} MB, {args.threads} threads: time of the whole "
-        yield title + "process, including imports and reading the text", {"kind": "processes", "rows": results}
+        docs, pattern = _read_documents(path, args.processes_megabytes), _pattern_of(kind, args)
+        results = _measure_processes([row for row in trainers if _package_of(row) in PROCESSES], docs, pattern, args)
+        title = f"Training on {kind}, {_label(pattern)}, {_megabytes(docs):.0f} MB, {args.threads} threads"
+        title += ": time of the whole process, including imports and reading the text"
+        yield title, {"kind": "processes", "rows": results}
 
 
-def start(row: str, args: argparse.Namespace, threads: int, **job: Any) -> Worker:
+def _start(row: str, args: argparse.Namespace, threads: int, **job: Any) -> Worker:
     core = args.core if threads == 1 else None
-    return Worker(row, python(row, args), name=package_of(row), threads=threads, core=core, **job)
+    return Worker(row, args.python.get(row, sys.executable), name=_package_of(row), threads=threads, core=core, **job)
 
 
-def compare(workers: Sequence[Worker], measure: str, docs: Docs, args: argparse.Namespace, reference: str) -> Results:
+def _compare(workers: Sequence[Worker], measure: str, docs: Docs, args: argparse.Namespace, reference: str) -> Results:
     """Measure all workers in turns, and compare their results with those of ``reference``. Return the measurements of each
-    worker, keyed by its row.
-
-    Peak memory is valid only for the first measure that a process runs.
+    worker, keyed by its row. Peak memory is valid only for the first measure that a process runs.
     """
     ways = {worker.row: partial(worker.turn, measure) for worker in workers}
     is_long = lambda turn: any(seconds > args.long for seconds, _ in turn.values())  # noqa: E731
@@ -210,61 +216,63 @@ def compare(workers: Sequence[Worker], measure: str, docs: Docs, args: argparse.
         if measure in worker.failures:
             results[worker.row] = {"failure": worker.failures[measure]}
             continue
-        passes = {how: [turn[how] for turn in taken[worker.row] if how in turn] for how in ("cold", "warm")}
-        clocks = {"seconds": 0, "cpu seconds": 1}
-        turns = {name: {how: [one[n] for one in ones] for how, ones in passes.items()} for name, n in clocks.items()}
+        turns: Results = {clock: {"cold": [], "warm": []} for clock in ("seconds", "cpu seconds")}
+        for turn in taken[worker.row]:
+            for how, times in turn.items():
+                for clock, seconds in zip(turns.values(), times, strict=True):
+                    clock[how].append(seconds)
         counted = turns["cpu seconds" if args.cpu_time and worker.threads == 1 else "seconds"]
-        speeds = {how: megabytes(docs) / median(seconds) for how, seconds in counted.items() if seconds}
+        speeds = {how: _megabytes(docs) / median(times) for how, times in counted.items() if times}
         results[worker.row] = {**speeds, **turns, **peak}
         if output:
             outputs[worker.row] = output
-    mark_differences(results, outputs, reference)
+    _mark_differences(results, outputs, reference)
     return results
 
 
-def mark_differences(results: Results, outputs: dict[str, list[bytes]], reference: str) -> None:
+def _mark_differences(results: Results, outputs: dict[str, list[bytes]], reference: str) -> None:
     expected = outputs.get(reference) or outputs.get(OURS) or []
     for row, output in outputs.items():
         differing = sum(a != b for a, b in zip(output, expected, strict=False)) + abs(len(output) - len(expected))
         results[row]["differs"] = differing / max(len(expected), 1)
 
 
-def measure_encoding(
+def _measure_encoding(
     rows: Sequence[str], docs: Docs, kind: str, recipe: str, measures: Sequence[str], args: argparse.Namespace, most: int
 ) -> dict[str, Results]:
-    """Measure encoding by one recipe. Return the results of each column of the table. Each column is a measure, with one
-    thread or with ``most`` threads.
+    """Measure encoding by one recipe. Return the results of each column of the table: a measure, with one thread or with
+    ``most`` threads.
     """
     columns: dict[str, Results] = {}
     with tempfile.TemporaryDirectory() as folder:
-        if is_folder(recipe):
+        if _is_folder(recipe):
             shutil.copytree(recipe, folder, dirs_exist_ok=True)
         else:
-            save_trained(docs, Path(folder), kind, recipe, args.vocab_size)
+            _save_trained(docs, Path(folder), kind, recipe, args.vocab_size)
         for threads in sorted({1, most}):
             with ExitStack() as stack:
                 job = {"texts": docs, "folder": folder}
-                workers = [stack.enter_context(closing(start(row, args, threads, **job))) for row in rows]
+                workers = [stack.enter_context(closing(_start(row, args, threads, **job))) for row in rows]
                 for measure in measures:
                     if threads == 1 or measure not in ONE_THREAD_ONLY:
-                        columns[f"{measure}, {threads}"] = compare(workers, measure, docs, args, "tokenizers")
+                        columns[f"{measure}, {threads}"] = _compare(workers, measure, docs, args, "tokenizers")
     return dict(sorted(columns.items(), key=lambda column: measures.index(column[0].split(",")[0])))
 
 
-def measure_training(rows: Sequence[str], docs: Docs, kind: str, args: argparse.Namespace) -> Results:
+def _measure_training(rows: Sequence[str], docs: Docs, kind: str, args: argparse.Namespace) -> Results:
     with ExitStack() as stack:
-        job = {"texts": docs, "pattern": resolve_pattern(pattern_of(kind, args)), "size": args.vocab_size}
-        workers = [stack.enter_context(closing(start(row, args, args.threads, **job))) for row in rows]
-        return compare(workers, "train", docs, args, "rustbpe")
+        job = {"texts": docs, "pattern": resolve_pattern(_pattern_of(kind, args)), "size": args.vocab_size}
+        workers = [stack.enter_context(closing(_start(row, args, args.threads, **job))) for row in rows]
+        return _compare(workers, "train", docs, args, "rustbpe")
 
 
-def measure_processes(rows: Sequence[str], docs: Docs, pattern: str, args: argparse.Namespace) -> Results:
+def _measure_processes(rows: Sequence[str], docs: Docs, pattern: str, args: argparse.Namespace) -> Results:
     """Measure how many seconds whole training processes take, from their start to their answer."""
 
     def train(row: str) -> dict[str, Any]:
         started = time.perf_counter()
         job = {"texts": file, "pattern": resolve_pattern(pattern), "size": args.vocab_size}
-        with closing(start(row, args, args.threads, **job)) as worker:
+        with closing(_start(row, args, args.threads, **job)) as worker:
             worker.ask("cold", "train")
             seconds = time.perf_counter() - started
             result = {"seconds": seconds, "peak": worker.ask("peak", "train"), "output": worker.ask("check", "train")}
@@ -282,30 +290,18 @@ def measure_processes(rows: Sequence[str], docs: Docs, pattern: str, args: argpa
             seconds = [turn["seconds"] for turn in turns]
             results[row] = {"cold": median(seconds), "seconds": seconds, "peak": max(turn["peak"] for turn in turns)}
     outputs = {row: turns[0]["output"] for row, turns in taken.items() if "cold" in results[row]}
-    mark_differences(results, outputs, "rustbpe")
+    _mark_differences(results, outputs, "rustbpe")
     return results
-
-
-def syllables_per_second(docs: Docs) -> dict[str, float]:
-    """Measure how many words per second the native LinguisTrie splits into syllables. Return one speed for each form of
-    output: the ends of the syllables (``ends``), and the syllables as strings (``tokenize``).
-    """
-    trie, text = LinguisTrie(), "".join(docs)
-    ways: dict[str, Callable[[], object]] = {
-        "ends": lambda: trie.ends(text, True),
-        "tokenize": lambda: trie.tokenize(text, True),
-    }
-    return {name: len(text.split()) / median(timeit.repeat(way, number=1)) for name, way in ways.items()}
 
 
 # ---------------------------------------------------------------- texts, tokenizers and packages
 
 
-def megabytes(docs: Docs) -> float:
+def _megabytes(docs: Docs) -> float:
     return sum(len(doc.encode()) for doc in docs) / 1e6
 
 
-def read_documents(paths: str, megabytes: float) -> Docs:
+def _read_documents(paths: str, megabytes: float) -> Docs:
     """Return the first ``megabytes`` of a corpus, as documents of a few thousand characters. If ``paths`` has several
     corpora, separated by commas, use the same amount of each, and alternate between their documents.
     """
@@ -313,11 +309,11 @@ def read_documents(paths: str, megabytes: float) -> Docs:
     mixed: list[Docs] = []
     for name in names:
         texts = (text for file in find_files([name]) for text in read_texts(file))
-        mixed.append(list(beginning(chain.from_iterable(map(pieces, texts)), megabytes / len(names))))
+        mixed.append(list(beginning(chain.from_iterable(map(_pieces, texts)), megabytes / len(names))))
     return [docs[n] for n in range(max(map(len, mixed))) for docs in mixed if n < len(docs)]
 
 
-def pieces(text: str, characters: int = 4000) -> Iterator[str]:
+def _pieces(text: str, characters: int = 4000) -> Iterator[str]:
     start = 0
     while start < len(text):
         cut = text.find("\n", start + characters) + 1 or len(text)
@@ -325,10 +321,8 @@ def pieces(text: str, characters: int = 4000) -> Iterator[str]:
         start = cut
 
 
-def save_trained(docs: Docs, folder: Path, kind: str, recipe: str, vocab_size: int) -> None:
-    """Train a tokenizer by a recipe. Save it as a tokenizer folder, and also as tiktoken.json, with the pattern and ranks
-    that tiktoken needs.
-    """
+def _save_trained(docs: Docs, folder: Path, kind: str, recipe: str, vocab_size: int) -> None:
+    """Train a tokenizer. Save it, and also as tiktoken.json, with the pattern and ranks that tiktoken needs."""
     # There are no special tokens, because some of the code contains them, and not all packages recognise them in text.
     hybrid = {"recipe": "hybrid", "scripts": SCRIPTS.get(kind, ("all",)), "pattern": "o200k"}
     options: dict[str, Any] = hybrid if recipe == "hybrid" else {"recipe": "bpe", "pattern": recipe}
@@ -339,48 +333,45 @@ def save_trained(docs: Docs, folder: Path, kind: str, recipe: str, vocab_size: i
     write_text(folder / "tiktoken.json", json.dumps({"pattern": one_pattern(tokenizer.splitting), "ranks": ranks}))
 
 
-def recipes(kind: str, args: argparse.Namespace) -> Sequence[str]:
+def _recipes(kind: str, args: argparse.Namespace) -> Sequence[str]:
     return args.recipe or RECIPES.get(kind, ("gpt2",))
 
 
-def pattern_of(kind: str, args: argparse.Namespace) -> str:
+def _pattern_of(kind: str, args: argparse.Namespace) -> str:
     """Return the split pattern for training all packages on a text: the first pattern among its recipes, or gpt2."""
-    return next((recipe for recipe in recipes(kind, args) if recipe != "hybrid" and not is_folder(recipe)), "gpt2")
+    return next((recipe for recipe in _recipes(kind, args) if recipe != "hybrid" and not _is_folder(recipe)), "gpt2")
 
 
-def is_folder(recipe: str) -> bool:
+def _is_folder(recipe: str) -> bool:
     """Return whether a recipe is a folder with a tokenizer, not a pattern."""
     return "/" in recipe and Path(recipe, "tokenizer.json").is_file()
 
 
-def label(recipe: str) -> str:
-    """Return a short name of a recipe, pattern or folder for titles. A regex is called ``one regex``."""
-    if is_folder(recipe):
+def _label(recipe: str) -> str:
+    """Return a short name of a recipe, pattern or folder for titles."""
+    if _is_folder(recipe):
         return Path(recipe).name
     return recipe if re.fullmatch(r"[\w-]+", recipe) else "one regex"
 
 
-def package_of(row: str) -> str:
+def _package_of(row: str) -> str:
     return row.partition("@")[0]
 
 
-def python(row: str, args: argparse.Namespace) -> str:
-    return str(args.python.get(row, sys.executable))
-
-
-def installed(names: Sequence[str], args: argparse.Namespace) -> dict[str, str]:
-    """Return the versions of the installed packages, keyed by row. Leave out the packages in --skip, and report missing
-    packages on stderr.
-    """
-    builds = [row for row in args.python if "@" in row]
+def _installed(names: Sequence[str], args: argparse.Namespace) -> dict[str, str]:
+    """Return the versions of the installed packages, without those in --skip, and report missing ones on stderr."""
+    rows = []
+    for name in names:
+        rows += [name, *(row for row in args.python if "@" in row and _package_of(row) == name)]
     skipped, found = args.skip.split(","), {}
-    for row in [row for name in names for row in (name, *(row for row in builds if package_of(row) == name))]:
-        if row in skipped or package_of(row) in skipped:
+    for row in rows:
+        if row in skipped or _package_of(row) in skipped:
             continue
-        if version := version_there(package_of(row), python(row, args)):
+        python = args.python.get(row, sys.executable)
+        if version := version_there(_package_of(row), python):
             found[row] = version
         else:
-            print(f"{row} is not installed in {python(row, args)}", file=sys.stderr)
+            print(f"{row} is not installed in {python}", file=sys.stderr)
     return found
 
 
@@ -390,34 +381,29 @@ def installed(names: Sequence[str], args: argparse.Namespace) -> dict[str, str]:
 def report(results: dict[str, Any], out: Path) -> None:
     columns = chain.from_iterable(result["columns"] for result in results.values() if result["kind"] == "encoding")
     measured = {column.split(", ")[0] for column in columns}
-    sections = [section(title, result) for title, result in results.items() if result["kind"] != "setting"]
+    sections = [_section(title, result) for title, result in results.items() if result["kind"] != "setting"]
     introduction = [result["text"] for result in results.values() if result["kind"] == "setting"]
     if measured:
-        introduction.append(legend(measured))
+        meanings = [f"- *{_measure_label(name)}*: {meaning}." for name, meaning in _LEGEND.items() if name in measured]
+        introduction.append("\n".join((_CELLS, "", *meanings, "", _FORMS)))
     write_text(out / "speed.md", "\n\n".join(introduction) + "\n\n" + "\n".join(sections))
 
 
-def legend(measures: Collection[str]) -> str:
-    """Return the text that explains the encoding tables and the given measures."""
-    lines = [f"- *{measure_label(name)}*: {meaning}." for name, meaning in _LEGEND.items() if name in measures]
-    return "\n".join((_CELLS, "", *lines, "", _FORMS))
-
-
-def section(title: str, result: dict[str, Any]) -> str:
+def _section(title: str, result: dict[str, Any]) -> str:
     match result["kind"]:
         case "encoding":
-            text = encoding_table(result["columns"])
+            text = _encoding_table(result["columns"])
         case "growth":
-            text = growth_table(result["columns"])
+            text = _growth_table(result["columns"])
         case "syllables":
             speeds = result["speeds"].items()
             text = "\n".join(f"{name}: {speed / 1e6:.2f} million words per second" for name, speed in speeds)
         case kind:
-            text = training_table(result["rows"], "seconds" if kind == "processes" else "MB/s")
+            text = _training_table(result["rows"], "seconds" if kind == "processes" else "MB/s")
     return f"### {title}\n\n{text}\n"
 
 
-def encoding_table(columns: dict[str, Results]) -> str:
+def _encoding_table(columns: dict[str, Results]) -> str:
     """Format the results of encoding as a Markdown table. Each cell has the speeds of the first and second pass and, for
     other packages, how many times as fast hf_sgpe is in each pass.
     """
@@ -425,60 +411,61 @@ def encoding_table(columns: dict[str, Results]) -> str:
     for row in dict.fromkeys(chain.from_iterable(columns.values())):
         results = {column: columns[column][row] for column in columns}
         failures = {column: result["failure"] for column, result in results.items() if "failure" in result}
-        cells = [cell(row, results[column], columns[column].get(OURS, {})) for column in columns]
+        cells = [_cell(row, results[column], columns[column].get(OURS, {})) for column in columns]
         peaks = [result["peak"] for column, result in results.items() if column.startswith("batch") and "peak" in result]
         peak = f"{peaks[0] / 1e6:.0f} MB" if peaks else "–"
-        rows.append((row, *cells, peak, "–" if len(failures) == len(columns) else sameness(*results.values())))
+        rows.append((row, *cells, peak, "–" if len(failures) == len(columns) else _sameness(*results.values())))
         for reason in dict.fromkeys(failures.values()):
             where = [column for column, failure in failures.items() if failure == reason]
-            measures = dict.fromkeys(measure_label(column.split(", ")[0]) for column in where)
+            measures = dict.fromkeys(_measure_label(column.split(", ")[0]) for column in where)
             affected = "" if len(where) == len(columns) else f", {', '.join(measures)}"
             shown = textwrap.shorten(reason.replace("|", "¦"), 160, placeholder=" …")
             brackets = shown.replace("[", r"\[")  # Markdown may read this as a link
             notes.append(f"- {row}{affected}: {brackets}")
-    heading = ("package", *map(head, columns), "peak memory", "same result")
+    titles = []
+    for column in columns:
+        measure, threads = column.split(", ")
+        title = _measure_label(measure)
+        titles.append(title if measure in ONE_THREAD_ONLY else f"{title}, {threads} thread{'s' * (threads != '1')}")
+    heading = ("package", *titles, "peak memory", "same result")
     text = table(heading, rows, f"l{'r' * (len(columns) + 1)}l")
     return "\n".join([text, "", *notes]) if notes else text
 
 
-def head(column: str) -> str:
-    measure, threads = column.split(", ")
-    name = measure_label(measure)
-    return name if measure in ONE_THREAD_ONLY else f"{name}, {threads} thread{'s' * (threads != '1')}"
-
-
-def measure_label(measure: str) -> str:
+def _measure_label(measure: str) -> str:
     return f"{int(measure):,} characters" if measure.isdigit() else {"tok": "tok(list)"}.get(measure, measure)
 
 
-def cell(row: str, result: dict[str, Any], ours: dict[str, Any]) -> str:
+def _cell(row: str, result: dict[str, Any], ours: dict[str, Any]) -> str:
     ways = [how for how in ("cold", "warm") if how in result]
-    speeds = " / ".join(number(result[how]) for how in ways)
+    speeds = " / ".join(_number(result[how]) for how in ways)
     if row == OURS or "cold" not in ours or not ways:
         return speeds or "–"
     # A package without a second pass has one speed. Compare both speeds of hf_sgpe with this speed.
     compared = ("cold", "warm") if "warm" in ours and ways == ["cold"] else ways
-    ratios = [times(ours[how] / result.get(how, result["cold"])) for how in compared if how in ours]
+    ratios = [_times(ours[how] / result.get(how, result["cold"])) for how in compared if how in ours]
     return f"{speeds}<br>{' / '.join(ratios)}"
 
 
-def number(speed: float) -> str:
+def _number(speed: float) -> str:
     return f"{speed:.1f}" if speed < 100 else f"{speed:.0f}"
 
 
-def times(ratio: float) -> str:
+def _times(ratio: float) -> str:
     return f"{ratio:.2g}×" if ratio < 10 else f"{ratio:.0f}×"
 
 
-def sameness(*results: dict[str, Any]) -> str:
+def _sameness(*results: dict[str, Any]) -> str:
     shares = [result["differs"] for result in results if "differs" in result]
     if not shares:
         return "not comparable"
     worst = max(shares)
-    return "yes" if worst == 0 else f"**no**: {worst:.2%} differ" if worst >= 0.0001 else f"**no**: {worst:.1e} differ"
+    if not worst:
+        return "yes"
+    return f"**no**: {worst:.{'2%' if worst >= 0.0001 else '1e'}} differ"
 
 
-def training_table(results: Results, unit: str) -> str:
+def _training_table(results: Results, unit: str) -> str:
     ours = results.get(OURS, {}).get("cold", 0)
     rows = []
     for row, result in results.items():
@@ -486,19 +473,19 @@ def training_table(results: Results, unit: str) -> str:
             rows.append((row, "–", "–", "–", textwrap.shorten(result["failure"].replace("|", "¦"), 80)))
             continue
         ratio = ours / result["cold"] if unit == "MB/s" else result["cold"] / max(ours, 1e-9)
-        speed = f"{result['cold']:.2f}" if unit == "seconds" else number(result["cold"])
-        shown = "" if row == OURS or not ours else times(ratio)
-        rows.append((row, speed, shown, f"{result['peak'] / 1e6:.0f} MB", sameness(result)))
+        speed = f"{result['cold']:.2f}" if unit == "seconds" else _number(result["cold"])
+        shown = "" if row == OURS or not ours else _times(ratio)
+        rows.append((row, speed, shown, f"{result['peak'] / 1e6:.0f} MB", _sameness(result)))
     return table(("package", unit, "speed-up of hf_sgpe", "peak memory", "same result"), rows, "lrrrl")
 
 
-def growth_table(columns: dict[str, Results]) -> str:
-    def speed(results: Results, row: str) -> str:
-        return f"{results[row]['cold']:.1f}" if "cold" in results.get(row, {}) else "–"
-
-    names = dict.fromkeys(chain.from_iterable(columns.values()))
-    return table(("package", *columns), [(row, *(speed(results, row) for results in columns.values())) for row in names])
+def _growth_table(columns: dict[str, Results]) -> str:
+    rows = []
+    for name in dict.fromkeys(chain.from_iterable(columns.values())):
+        speeds = (results.get(name, {}).get("cold") for results in columns.values())
+        rows.append((name, *("–" if speed is None else f"{speed:.1f}" for speed in speeds)))
+    return table(("package", *columns), rows)
 
 
 if __name__ == "__main__":
-    main()
+    _main()

@@ -51,7 +51,7 @@ TEN = ("si", "hi", "mr", "ne", "bn", "gu", "ta", "te", "kn", "ml")
 
 
 @dataclass(frozen=True)
-class Recipe:
+class _Recipe:
     """A tokenizer to measure (existing, trained or extended), from a line of tokenizers.jsonl.
 
     Attributes:
@@ -61,30 +61,23 @@ class Recipe:
         corpora: The languages of the training text, each with a size in megabytes. The text is weighted as if it had this
             size. None keeps the actual size.
         settings: Arguments of `TrainingConfig` or, with a ``base``, of `ExtensionConfig`.
-        first: Number of new tokens to keep for the measurement. None keeps all new tokens.
+        first: Number of new tokens to keep for the measurement (default: all).
     """
 
-    languages: tuple[str, ...]
+    languages: Sequence[str]
     base: str | None = None
     corpora: Mapping[str, float | None] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     first: int | None = None
 
 
-def read_recipes(path: Path) -> dict[str, Recipe]:
-    """Return the recipes in a file of JSON lines, keyed by name."""
-    lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-    return {line.pop("name"): Recipe(tuple(line.pop("languages").split()), **line) for line in lines}
-
-
-RECIPES = read_recipes(Path(__file__).with_name("tokenizers.jsonl"))
+_LINES = Path(__file__).with_name("tokenizers.jsonl").read_text(encoding="utf-8").splitlines()
+RECIPES = {line.pop("name"): _Recipe(**line) for line in map(json.loads, _LINES)}
 """The recipes, keyed by the tokenizer's name."""
 
 
-def main() -> None:
-    with command(__doc__, run) as option:
-        option("--corpora", type=Path, required=True, help="folder with training files, such as si.txt.xz")
-        option("--held-out", type=Path, required=True, help="folder with held-out files, such as ntrex_si.txt")
+def _main() -> None:
+    with command(__doc__, _run) as option:
         option("--vocabularies", type=Path, required=True, help="folder for downloaded vocabularies")
         option(
             "--only",
@@ -93,16 +86,27 @@ def main() -> None:
             metavar="NAME",
             help="tokenizers to measure; records of other tokenizers are kept (default: all)",
         )
-        option("--work", default=Path("measure"), help="folder for word counts")
-        option("--megabytes", type=float, help="megabytes of each corpus to use in a trial (default: all)")
-        option("--lines", type=int, help="lines of each held-out text to use in a trial (default: all)")
-        option("--record", default=RECORD, help="JSON Lines file to write the results to")
-        option("--no-pages", action="store_true", help="write only the results, not the tables of the documentation")
+        add_options(option, RECORD)
 
 
-def run(args: argparse.Namespace) -> None:
+def add_options(option: Callable[..., Any], record: Path) -> None:
+    """Declare the options of benchmarks that write tables of the documentation. ``record`` is the default of --record."""
+    option("--corpora", type=Path, required=True, help="folder with training files, such as si.txt.xz")
+    option("--held-out", type=Path, required=True, help="folder with held-out files, such as ntrex_si.txt")
+    option("--work", default=Path("measure"), help="folder for word counts")
+    option("--megabytes", type=float, help="megabytes of each corpus to use in a trial (default: all)")
+    option("--lines", type=int, help="lines of each held-out text to use in a trial (default: all)")
+    option("--record", default=record, help="JSON Lines file to write the results to")
+    option("--no-pages", action="store_true", help="write only the results, not the tables of the documentation")
+
+
+def check_trial(args: argparse.Namespace) -> None:
     if (args.megabytes is not None or args.lines is not None) and not args.no_pages:
         raise SGPEError("--megabytes and --lines are only for trials: add --no-pages and a different --record FILE")
+
+
+def _run(args: argparse.Namespace) -> None:
+    check_trial(args)
     names = args.only or list(RECIPES)
     records = Records(args.record, keep=True)
     missing = [name for name in RECIPES if name not in {*names, *records.results}]
@@ -113,7 +117,7 @@ def run(args: argparse.Namespace) -> None:
         )
     for name in names:
         began = time.perf_counter()
-        records.add(name, measured(RECIPES[name], args), order=RECIPES)
+        records.add(name, _measured(RECIPES[name], args), order=RECIPES)
         print(f"{name}: {time.perf_counter() - began:.0f} s", flush=True)
     if not args.no_pages:
         report(records.results)
@@ -127,32 +131,35 @@ def report(results: dict[str, Any], out: Path | None = None) -> None:
 # ---------------------------------------------------------------- measuring
 
 
-def measured(recipe: Recipe, args: argparse.Namespace) -> dict[str, Any]:
-    """Train, extend or load the tokenizer of a recipe, measure it in each language, and return the results."""
-    base = BPETokenizer.of(existing(recipe.base, args)) if recipe.base else None
+def _measured(recipe: _Recipe, args: argparse.Namespace) -> dict[str, Any]:
+    """Train, extend or load the tokenizer of a recipe, and measure it in each language."""
+    base = BPETokenizer.of(_existing(recipe.base, args)) if recipe.base else None
     if recipe.corpora:
-        tokenizer, how = learned(recipe, args)
+        tokenizer, how = _learned(recipe, args)
     else:
         assert base is not None
         tokenizer, how = base, {}
     results = {}
     for code in recipe.languages:
         lines = held_out(args.held_out, code, args.lines)
-        measures = evaluate(tokenizer, lines).to_dict()
         as_written = sum(len(ids) for ids in tokenizer.encode_batch(lines))
-        results[code] = {name: measures[name] for name in MEASURES} | {"tokens_as_written": as_written}
+        results[code] = measures_of(tokenizer, lines) | {"tokens_as_written": as_written}
         if base is not None and recipe.corpora:
             results[code]["same_lines"] = compare_ids(base, tokenizer, lines).same
     return {"base": recipe.base, "tokens": tokenizer.vocab_size, **how, "measures": results}
 
 
-def existing(name: str, args: argparse.Namespace) -> TokenizerData:
-    """Read an existing tokenizer. Download its vocabulary first if the folder --vocabularies lacks it."""
+def measures_of(tokenizer: BPETokenizer, lines: Sequence[str]) -> dict[str, Any]:
+    measures = evaluate(tokenizer, lines).to_dict()
+    return {name: measures[name] for name in MEASURES}
+
+
+def _existing(name: str, args: argparse.Namespace) -> TokenizerData:
     return TokenizerFolder.read(vocabulary(name, args.vocabularies).parent).data
 
 
-def learned(recipe: Recipe, args: argparse.Namespace) -> tuple[BPETokenizer, dict[str, Any]]:
-    """Train or extend a tokenizer. Return the tokenizer, and its settings, corpora and weights for the record."""
+def _learned(recipe: _Recipe, args: argparse.Namespace) -> tuple[BPETokenizer, dict[str, Any]]:
+    """Train or extend a tokenizer. Return it, and its settings, corpora and weights for the record."""
     corpora: dict[str, dict[str, Any]] = {}
     files = {code: corpus_files(args.corpora, code) for code in recipe.corpora}
     for code, megabytes in recipe.corpora.items():
@@ -169,7 +176,7 @@ def learned(recipe: Recipe, args: argparse.Namespace) -> tuple[BPETokenizer, dic
         tokenizer = train_from_counts(counted(config.splitting), config)
     else:
         extension_config = ExtensionConfig(**settings)
-        base = existing(recipe.base, args)
+        base = _existing(recipe.base, args)
         extension = extend_from_counts(base, counted(extension_config.splitting_for(base)), extension_config)
         tokenizer = BPETokenizer.of(extension.tokenizer if recipe.first is None else extension.at(recipe.first))
         settings |= {} if recipe.first is None else {"first": recipe.first}
@@ -177,15 +184,13 @@ def learned(recipe: Recipe, args: argparse.Namespace) -> tuple[BPETokenizer, dic
 
 
 def corpus_files(folder: Path, code: str) -> list[CorpusFile]:
-    """Return the corpus files of a language, such as si.txt.xz and si_more.txt.xz."""
     found = sorted(path for pattern in (f"{code}.*", f"{code}_more.*") for path in folder.glob(pattern))
     if not found:
         raise SGPEError(f"{folder} has no corpus {code}.txt.xz")
     return find_files(found)
 
 
-def texts_of(files: Sequence[CorpusFile], megabytes: float | None) -> Iterator[str]:
-    """Yield the texts of a language, up to ``megabytes`` from each file."""
+def _texts_of(files: Sequence[CorpusFile], megabytes: float | None) -> Iterator[str]:
     for file in files:
         yield from beginning(read_texts(file), megabytes)
 
@@ -194,18 +199,16 @@ def size_of(files: Sequence[CorpusFile], args: argparse.Namespace) -> int:
     """Return the size of a language's text, in bytes. It is computed once, and then read from a file in --work."""
     kept = args.work / f"{files[0].name}-{args.megabytes}.size"
     if not kept.exists():
-        write_text(kept, str(sum(len(text.encode()) for text in texts_of(files, args.megabytes))))
+        write_text(kept, str(sum(len(text.encode()) for text in _texts_of(files, args.megabytes))))
     return int(kept.read_text(encoding="utf-8"))
 
 
 def counts_of(code: str, files: Sequence[CorpusFile], splitting: Splitting, args: argparse.Namespace) -> WordCounts:
-    """Return the word counts of a language. If earlier counts are in --work, load them. Otherwise, count the words, and save
-    the counts there.
-    """
+    """Return the word counts of a language. They are counted once, and then read from a file in --work."""
     digest = hashlib.sha256(repr(splitting).encode()).hexdigest()[:16]
     kept = args.work / f"{code}-{args.megabytes}-{digest}.parquet"
     if not kept.exists():
-        count_texts(texts_of(files, args.megabytes), splitting, progress=False).save(kept)
+        count_texts(_texts_of(files, args.megabytes), splitting, progress=False).save(kept)
     return WordCounts.load(kept)
 
 
@@ -238,16 +241,14 @@ class Figures:
         return sum(self.value(name, code, measure) for code in codes)
 
     def more(self, name: str, other: str, codes: Sequence[str], digits: int = 1) -> str:
-        """Return how many more or fewer tokens ``name`` needs than ``other`` for several languages together, in the format
-        of `signed`.
-        """
+        """Return how many more or fewer tokens ``name`` needs than ``other`` for several languages together (`signed`)."""
         return signed(self.tokens(name, codes) / self.tokens(other, codes) - 1, digits)
 
     def thousands(self, name: str) -> str:
         return f"{round(self.tokenizers[name]['tokens'], -3) // 1000}k"
 
 
-def readme(figures: Figures) -> str:
+def _readme(figures: Figures) -> str:
     rows = []
     for name, title, *codes in (
         ("llama3", "Llama 3", "si", "hi", "ta"),
@@ -263,7 +264,7 @@ def readme(figures: Figures) -> str:
     return table(("tokenizer", "tokens", "Sinhala", "cut", "Hindi", "cut", "Tamil", "cut", "English"), rows)
 
 
-def two_languages(figures: Figures) -> str:
+def _two_languages(figures: Figures) -> str:
     rows = []
     for name, title in (
         ("cl100k", "cl100k"),
@@ -280,7 +281,7 @@ def two_languages(figures: Figures) -> str:
     return table(heading, rows)
 
 
-def ten_scripts(figures: Figures) -> str:
+def _ten_scripts(figures: Figures) -> str:
     codes, ours, plain, letters = (*TEN, "en"), "hybrid-128k", "bpe-128k", "hybrid-128k-letters"
     named = (("o200k", "o200k", "200k"), (plain, "plain BPE", "128k"), (ours, "**hf_sgpe**", "128k"))
     rows = [[f"{title}, {size}", *figures.per_word(name, *codes)] for name, title, size in named]
@@ -295,7 +296,7 @@ def ten_scripts(figures: Figures) -> str:
     )
 
 
-def extended(figures: Figures) -> str:
+def _extended(figures: Figures) -> str:
     rows = []
     for name, base, code, title in (
         ("llama3-si", "llama3", "si", "Llama 3"),
@@ -313,7 +314,7 @@ def extended(figures: Figures) -> str:
     return table((*heading, "cut letters", "lines in English with the same ids"), rows, "ll")
 
 
-def extended_ten(figures: Figures) -> str:
+def _extended_ten(figures: Figures) -> str:
     rows = [
         ["before", *figures.per_word("o200k", *TEN)],
         ["after", *bold(figures.per_word("o200k-ten", *TEN))],
@@ -323,7 +324,7 @@ def extended_ten(figures: Figures) -> str:
     return table(("o200k, tokens per word", *TEN), rows)
 
 
-def recipes(figures: Figures) -> str:
+def _recipes(figures: Figures) -> str:
     rows = []
     for code, pattern in (("hi", "o200k"), ("bn", "o200k"), ("si", "o200k"), ("si", "bloom")):
         names = [f"{code}-{pattern}-{recipe}" for recipe in ("hybrid", "portable", "bpe")]
@@ -335,7 +336,7 @@ def recipes(figures: Figures) -> str:
     return table(("language", "`hybrid`", "`portable`", "`bpe`"), rows, "llll")
 
 
-def many_languages(figures: Figures) -> str:
+def _many_languages(figures: Figures) -> str:
     ours, plain, other, codes = "hybrid-200k", "bpe-200k", "o200k", RECIPES["o200k"].languages
     rows = []
     for code in codes:
@@ -359,16 +360,16 @@ def many_languages(figures: Figures) -> str:
 
 
 TABLES: dict[str, tuple[str, Callable[[Figures], str]]] = {
-    "results": ("README.md", readme),
-    "two languages": ("docs/benchmarks.md", two_languages),
-    "ten scripts": ("docs/benchmarks.md", ten_scripts),
-    "extended": ("docs/extend.md", extended),
-    "o200k extended": ("docs/extend.md", extended_ten),
-    "recipes": ("docs/train.md", recipes),
-    "many languages": ("docs/scripts.md", many_languages),
+    "results": ("README.md", _readme),
+    "two languages": ("docs/benchmarks.md", _two_languages),
+    "ten scripts": ("docs/benchmarks.md", _ten_scripts),
+    "extended": ("docs/extend.md", _extended),
+    "o200k extended": ("docs/extend.md", _extended_ten),
+    "recipes": ("docs/train.md", _recipes),
+    "many languages": ("docs/scripts.md", _many_languages),
 }
 """The page of each table, and the function that writes the table, keyed by the table's name."""
 
 
 if __name__ == "__main__":
-    main()
+    _main()

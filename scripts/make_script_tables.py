@@ -58,7 +58,7 @@ _JOINERS = "\u200c\u200d"
 _SHARED = ("Common", "Inherited")
 
 
-def property_of(file: Path) -> Iterator[tuple[int, str]]:
+def _property_of(file: Path) -> Iterator[tuple[int, str]]:
     """Yield the code points in a file of the Unicode Character Database, each with its property value."""
     for line in file.read_text(encoding="utf-8").splitlines():
         if match := regex.match(r"([0-9A-F]+)(?:\.\.([0-9A-F]+))?\s*;\s*(\w+)", line):
@@ -66,10 +66,8 @@ def property_of(file: Path) -> Iterator[tuple[int, str]]:
                 yield point, match[3]
 
 
-def classes_of(points: Iterable[int], syllabic: dict[int, str]) -> dict[str, list[int]]:
-    """Group the letters and marks of a script by their class in syllables. Return a dict from the one-letter name of each
-    class, or "" for no class, to code points.
-    """
+def _classes_of(points: Iterable[int], syllabic: dict[int, str]) -> dict[str, list[int]]:
+    """Group the letters and marks of a script by the one-letter name of their class in syllables, or "" for no class."""
     classes: dict[str, list[int]] = defaultdict(list)
     for point in points:
         character, category = chr(point), syllabic.get(point, "")
@@ -85,16 +83,18 @@ def classes_of(points: Iterable[int], syllabic: dict[int, str]) -> dict[str, lis
     return classes
 
 
-def clusters_of(points: Iterable[int]) -> dict[str, list[int]]:
-    """Group the letters and marks of a script by their role in extended grapheme clusters. Return a dict from the one-letter
-    name of each role to code points.
-    """
+def _clusters_of(points: Iterable[int]) -> dict[str, list[int]]:
+    """Group the letters and marks of a script by the one-letter name of their role in extended grapheme clusters."""
     classes: dict[str, list[int]] = defaultdict(list)
     for point in points:
         character = chr(point)
         if not _IS_WRITTEN.match(character):
             continue
-        letter = "R" if _PREPENDED.match(character) else "M" if _ATTACHES.match(character) else "C"
+        letter = "C"
+        if _PREPENDED.match(character):
+            letter = "R"
+        elif _ATTACHES.match(character):
+            letter = "M"
         for jamo in ("L", "V", "T", "LV", "LVT"):
             if regex.match(rf"\p{{GCB={jamo}}}", character):
                 letter = {"V": "U", "LV": "G", "LVT": "K"}.get(jamo, jamo)
@@ -102,11 +102,11 @@ def clusters_of(points: Iterable[int]) -> dict[str, list[int]]:
     return classes
 
 
-def block_of(points: Iterable[int]) -> str:
+def _block_of(points: Iterable[int]) -> str:
     """Return the main block of a script as a hexadecimal range of code points, such as ``0D80-0DFF``.
 
-    The code points of the script are divided into ranges at large gaps. The main block is the range with the most letters
-    and marks, extended to whole rows of 16 code points.
+    The code points of the script are divided at large gaps. The main block is the range with the most letters and marks,
+    extended to whole rows of 16 code points.
     """
     blocks: list[list[int]] = []
     for point in sorted(points):
@@ -122,9 +122,9 @@ def tables(folder: Path) -> dict[str, dict[str, dict[str, str]]]:
     """Return the content of the JSON file. ``abugidas`` and ``others`` have ranges of characters, keyed by script and then
     by class. ``shared`` has marks that several scripts use.
     """
-    syllabic = dict(property_of(folder / "IndicSyllabicCategory.txt"))
+    syllabic = dict(_property_of(folder / "IndicSyllabicCategory.txt"))
     points: dict[str, list[int]] = defaultdict(list)
-    for point, script in property_of(folder / "Scripts.txt"):
+    for point, script in _property_of(folder / "Scripts.txt"):
         points[script].append(point)
     shared = [point for script in _SHARED for point in points.pop(script)]
     points["Arabic"].append(_TATWEEL)
@@ -134,21 +134,21 @@ def tables(folder: Path) -> dict[str, dict[str, dict[str, str]]]:
     result: dict[str, dict[str, dict[str, str]]] = {"abugidas": {}, "others": {}, "shared": {}}
     for script in sorted(set(points) - _BY_HAND):
         is_abugida = any(syllabic.get(point, "").startswith("Consonant") for point in points[script])
-        classes = (classes_of(points[script], syllabic) if is_abugida else clusters_of(points[script])).items()
+        classes = (_classes_of(points[script], syllabic) if is_abugida else _clusters_of(points[script])).items()
         kind = result["abugidas" if is_abugida else "others"]
         named = {letter: ranges_text(members) for letter, members in sorted(classes)}
         if not named:  # Braille has no letters
             continue
-        kind[script.lower().replace("_", "-")] = {"block": block_of(points[script]), **named}
+        kind[script.lower().replace("_", "-")] = {"block": _block_of(points[script]), **named}
     # The halves of flags are left out. In a row of flags, a merge could join the second half of a flag and the first half of
     # the next flag.
     pictographs = [point for point in emoji if not regex.match(r"\p{Regional_Indicator}", chr(point)) and point not in marks]
-    result["others"]["emoji"] = {"block": block_of(pictographs), "C": ranges_text(pictographs)}
+    result["others"]["emoji"] = {"block": _block_of(pictographs), "C": ranges_text(pictographs)}
     result["shared"]["marks"] = {"X": ranges_text(marks)}
     return result
 
 
-def write(
+def _write(
     folder: Annotated[Path, typer.Argument(help="Folder with Scripts.txt and IndicSyllabicCategory.txt.")],
     out: Annotated[Path, typer.Argument(help="JSON file to write.")],
 ) -> None:
@@ -157,4 +157,4 @@ def write(
 
 
 if __name__ == "__main__":
-    run_script(write, __doc__)
+    run_script(_write, __doc__)

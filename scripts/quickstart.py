@@ -45,6 +45,7 @@ tokenizer = AutoTokenizer.from_pretrained(sys.argv[1])
 json.dump([type(tokenizer).__name__, [tokenizer(line)["input_ids"] for line in json.load(sys.stdin)]], sys.stdout)
 """
 HELD_OUT_LINES = 5_000
+TRIE = LinguisTrie(SCRIPTS, whole_clusters=True)
 # The names of the two tokenizers in the output, and their recipes.
 SYLLABLE_SAFE, PLAIN = "syllable-safe", "plain BPE"
 RECIPES = {SYLLABLE_SAFE: "hybrid", PLAIN: "bpe"}
@@ -53,7 +54,7 @@ os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 
 @dataclass(frozen=True)
-class Arguments:
+class _Arguments:
     """The training text, and the output folder."""
 
     corpus: list[str] = option_list("Your own text: files, folders or globs (default: the sample).", metavar=SEVERAL)
@@ -62,7 +63,7 @@ class Arguments:
     overwrite: bool = option("Replace a tokenizer in --out that this script did not write.", False)
 
 
-def run(args: Arguments) -> None:
+def _run(args: _Arguments) -> None:
     out, plain_folder = args.out, args.out / "plain-bpe"
     check_is_folder(out)
     # If the folder has both tokenizers of an earlier run, they are replaced without --overwrite.
@@ -79,16 +80,16 @@ def run(args: Arguments) -> None:
     print(f"Two tokenizers were trained on nine of every ten lines: {sizes}.")
     print(f"Neither was trained on every tenth line, which is held out. Below are {len(held_out):,} of these lines.\n")
     console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 160)
-    words = example_words(held_out)
+    words = _example_words(held_out)
     if words:
-        console.print(words_table(words, tokenizers))
+        console.print(_words_table(words, tokenizers))
         print()
-    console.print(measures_table(held_out, folders))
-    known, cut = known_syllables(held_out, tokenizers[SYLLABLE_SAFE])
+    console.print(_measures_table(held_out, folders))
+    known, cut = _known_syllables(held_out, tokenizers[SYLLABLE_SAFE])
     print(
         f"\nOf {known:,} held-out syllables that have a {SYLLABLE_SAFE} token, {cut:,} were cut. Rarer syllables are split."
     )
-    print(check_with_auto_tokenizer(out, held_out))
+    print(_check_with_auto_tokenizer(out, held_out))
     print(f"\nThe {SYLLABLE_SAFE} tokenizer is in {out}, {PLAIN} in {plain_folder}. What to type next:\n")
     print_next(
         {
@@ -102,7 +103,7 @@ def run(args: Arguments) -> None:
 
 
 def print_next(commands: dict[str, str]) -> None:
-    """Print commands that the user can type next, with the purpose of each. ``commands`` maps purposes to commands."""
+    """Print commands that the user can type next, keyed by purpose."""
     width = max(map(len, commands)) + 2
     for purpose, line in commands.items():
         print(f"  {purpose + ':':{width}}{line}")
@@ -122,7 +123,7 @@ def command_line(program: str, *words: object) -> str:
 
 
 def shown_path(path: Path) -> str:
-    """Return a path as it is shown to the user: relative if it is inside the current folder, otherwise absolute."""
+    """Return a path for the user: relative if it is inside the current folder, otherwise absolute."""
     absolute, here = path.absolute(), Path.cwd()
     return str(absolute.relative_to(here)) if absolute.is_relative_to(here) else str(absolute)
 
@@ -147,12 +148,9 @@ def training_lines(files: list[CorpusFile]) -> Iterator[str]:
         yield from (f"{line}\n" for number, line in enumerate(read_lines(file), 1) if number % 10)
 
 
-def check_with_auto_tokenizer(folder: Path, lines: list[str]) -> str:
+def _check_with_auto_tokenizer(folder: Path, lines: list[str]) -> str:
     """Check that plain AutoTokenizer encodes ``lines`` to the same ids as this package, in a process that cannot import this
     package. Return a sentence about the result.
-
-    Raises:
-        SGPEError: AutoTokenizer cannot load the folder, or the ids differ.
     """
     from hf_sgpe import SGPETokenizerFast
 
@@ -168,20 +166,17 @@ def check_with_auto_tokenizer(folder: Path, lines: list[str]) -> str:
     return f"Plain AutoTokenizer loads it as {name}, without hf_sgpe, with the same ids on {len(lines):,} held-out lines."
 
 
-def example_words(lines: list[str]) -> list[str]:
-    """Return the five most frequent words of each script, and then of English. If any words of a script have conjuncts, only
-    such words of this script are returned.
-    """
-    trie = LinguisTrie(SCRIPTS, whole_clusters=True)
+def _example_words(lines: list[str]) -> list[str]:
+    """Return the five most frequent words of each script (with a conjunct, if there are any), and then of English."""
     counts: dict[str, Counter[str]] = {}
     with_conjuncts: dict[str, Counter[str]] = {}
     english: Counter[str] = Counter()
     for word in (word for line in lines for word in line.split()):
-        syllables = trie.tokenize(word)
-        script = trie.script_of(word)
-        if script and len(syllables) > 1 and all(map(trie.script_of, syllables)):
+        syllables = TRIE.tokenize(word)
+        script = TRIE.script_of(word)
+        if script and len(syllables) > 1 and all(map(TRIE.script_of, syllables)):
             counts.setdefault(script, Counter())[word] += 1
-            if has_conjunct(trie, word):
+            if has_conjunct(TRIE, word):
                 with_conjuncts.setdefault(script, Counter())[word] += 1
         elif word.isascii() and word.isalpha() and len(word) > 6:
             english[word] += 1
@@ -189,15 +184,14 @@ def example_words(lines: list[str]) -> list[str]:
     return [word for counted in chosen for word, _ in counted.most_common(5)]
 
 
-def words_table(words: list[str], tokenizers: dict[str, BPETokenizer]) -> Table:
-    """Return a table with one row for each word: its syllables, and its tokens from each tokenizer."""
-    trie = LinguisTrie(SCRIPTS, whole_clusters=True)
+def _words_table(words: list[str], tokenizers: dict[str, BPETokenizer]) -> Table:
+    """Return a table of the syllables of each word, and of its tokens from each tokenizer."""
     title = "Held-out words and their tokens (␣: a space alone, ◌: part of a character)"
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for title in ("word", "syllables", *(f"{name} tokens" for name in tokenizers)):
         table.add_column(title, overflow="fold")
     for word in words:
-        units = trie.tokenize(word) if trie.script_of(word) else [word]
+        units = TRIE.tokenize(word) if TRIE.script_of(word) else [word]
         tokens = [pieces(tokenizer, word) for tokenizer in tokenizers.values()]
         table.add_row(word, *(" | ".join(parts) for parts in (units, *tokens)))
     return table
@@ -209,26 +203,24 @@ def pieces(tokenizer: BPETokenizer, word: str) -> list[str]:
     return [token.strip().replace("\ufffd", "◌") or "␣" for token in tokens]
 
 
-def known_syllables(lines: list[str], tokenizer: BPETokenizer) -> tuple[int, int]:
-    """Return the number of syllables in ``lines`` that have a token, and the number of these syllables that are cut."""
-    trie = LinguisTrie(SCRIPTS, whole_clusters=True)
+def _known_syllables(lines: list[str], tokenizer: BPETokenizer) -> tuple[int, int]:
+    """Return the number of syllables that have a token, and the number of these that are cut."""
     known = cut = 0
     for line in lines:
         text = prepare(line, tokenizer.normalization)
         ends = list(accumulate(len(tokenizer.token_bytes(id)) for id in tokenizer.encode(text)))
-        for syllable, start, stop in syllable_spans(trie, text):
+        for syllable, start, stop in syllable_spans(TRIE, text):
             if syllable.encode() in tokenizer.vocab:
                 known += 1
                 cut += ends_inside(ends, start, stop)
     return known, cut
 
 
-def measures_table(lines: list[str], folders: dict[str, Path]) -> Table:
-    """Return a table of the measures of both tokenizers on held-out lines, with the lines grouped by their main script."""
-    trie = LinguisTrie(SCRIPTS, whole_clusters=True)
+def _measures_table(lines: list[str], folders: dict[str, Path]) -> Table:
+    """Return a table of the measures of both tokenizers, with the lines grouped by their main script."""
     groups: dict[str, list[str]] = {}
     for line in lines:
-        scripts = Counter(trie.script_of(character) or "other" for character in line if character.isalpha())
+        scripts = Counter(TRIE.script_of(character) or "other" for character in line if character.isalpha())
         groups.setdefault(scripts.most_common(1)[0][0] if scripts else "other", []).append(line)
     table = Table(title="Measured on the held-out lines", title_justify="left", box=None, pad_edge=False)
     table.add_column("script")
@@ -248,4 +240,4 @@ def measures_table(lines: list[str], folders: dict[str, Path]) -> Table:
 
 
 if __name__ == "__main__":
-    run_script(run, __doc__)
+    run_script(_run, __doc__)

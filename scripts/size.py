@@ -22,14 +22,13 @@ COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 COLUMNS = ("lines", "code", "docstrings", "public names", "long functions", "walruses", "nested")
 
 
-def main() -> None:
-    """Print a row for each folder, one for all folders without the tests, and the docstring lines for 100 lines of code."""
+def _main() -> None:
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     folders: dict[str, Counter[str]] = {}
     listed = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for name in listed.splitlines():
         if (ROOT / name).is_file():
-            folders.setdefault(name.split("/")[0], Counter()).update(counts_of((ROOT / name).read_text(encoding="utf-8")))
+            folders.setdefault(name.split("/")[0], Counter()).update(_counts_of((ROOT / name).read_text(encoding="utf-8")))
     package = sum((counts for folder, counts in folders.items() if folder != SUITE), Counter())
     print("".join(f"{title:>15}" for title in ("", *COLUMNS)))
     for folder, counts in [*folders.items(), (f"without {SUITE}", package)]:
@@ -37,28 +36,24 @@ def main() -> None:
     print(f"docstring lines for 100 lines of code, without {SUITE}: {100 * package['docstrings'] / package['code']:.1f}")
 
 
-def counts_of(source: str) -> Counter[str]:
-    """Return what `COLUMNS` names, for the text of one file.
-
-    Args:
-        source: A Python program. A line of code is neither empty, nor a comment, nor a part of a docstring.
-    """
+def _counts_of(source: str) -> Counter[str]:
+    """Return the counts for `COLUMNS` of a program. A line of code is neither empty, nor a comment, nor in a docstring."""
     tree = ast.parse(source)
     lines = source.splitlines()
-    documented = set(docstring_lines(tree))
+    documented = set(_docstring_lines(tree))
     counts = Counter({"lines": len(lines), "docstrings": len(documented)})
     for number, line in enumerate(lines, 1):
         counts["code"] += number not in documented and line.strip() != "" and not line.lstrip().startswith("#")
     for node in ast.walk(tree):
         counts["walruses"] += isinstance(node, ast.NamedExpr)
-        counts["nested"] += isinstance(node, ast.stmt) and is_nested(node)
+        counts["nested"] += isinstance(node, ast.stmt) and _is_nested(node)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             counts["long functions"] += (node.end_lineno or node.lineno) - node.lineno >= LONG
-    counts["public names"] = sum(1 for _ in public_names(tree))
+    counts["public names"] = sum(1 for _ in _public_names(tree))
     return counts
 
 
-def docstring_lines(tree: ast.Module) -> Iterator[int]:
+def _docstring_lines(tree: ast.Module) -> Iterator[int]:
     """Yield the number of each line of a docstring, including those of attributes."""
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
@@ -68,28 +63,28 @@ def docstring_lines(tree: ast.Module) -> Iterator[int]:
                 yield from range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
 
 
-def public_names(node: ast.AST) -> Iterator[str]:
+def _public_names(node: ast.AST) -> Iterator[str]:
     """Yield the classes, functions and methods without a leading underscore, but not those inside a function."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, DEFINITIONS):
             if not child.name.startswith("_"):
                 yield child.name
                 if isinstance(child, ast.ClassDef):
-                    yield from public_names(child)
+                    yield from _public_names(child)
         elif isinstance(child, ast.stmt):
-            yield from public_names(child)
+            yield from _public_names(child)
 
 
-def is_nested(statement: ast.stmt) -> bool:
+def _is_nested(statement: ast.stmt) -> bool:
     """Return whether a statement holds a comprehension inside a comprehension, or a conditional inside a conditional."""
     return any(
         isinstance(outer, kinds) and any(isinstance(inner, kinds) for inner in ast.walk(outer) if inner is not outer)
-        for outer in expressions(statement)
+        for outer in _expressions(statement)
         for kinds in (COMPREHENSIONS, ast.IfExp)
     )
 
 
-def expressions(statement: ast.stmt) -> Iterator[ast.AST]:
+def _expressions(statement: ast.stmt) -> Iterator[ast.AST]:
     """Yield all expressions of a statement, but not those of the statements that it holds."""
     waiting = [child for child in ast.iter_child_nodes(statement) if not isinstance(child, ast.stmt)]
     while waiting:
@@ -99,4 +94,4 @@ def expressions(statement: ast.stmt) -> Iterator[ast.AST]:
 
 
 if __name__ == "__main__":
-    main()
+    _main()

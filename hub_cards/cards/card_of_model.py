@@ -22,18 +22,13 @@ MODEL_CONFIG_FILE, REPORT_FILE = "config.json", "transplant.json"
 
 # Metadata fields that a model inherits from the card of its base model.
 _INHERITED = ("license", "license_name", "license_link", "language")
-
-
-# The key, the format and the unit of each measure, keyed by title. Languages without spaces between words have no tokens per
-# word.
+# The key, the format and the unit of each measure, keyed by title.
 _PAIRS: dict[str, tuple[str, str, float]] = {
     "bits per byte": ("bits_per_byte", ".4f", 1),
     "tokens per word": ("tokens_per_word", ".3f", 1),
     "characters per token": ("characters_per_token", ".2f", 1),
     "cache, MB": ("cache_bytes", ".2f", 1e6),
 }
-
-
 # The sizes, in the same form. In 16 bits, a parameter takes two bytes.
 _SIZES: dict[str, tuple[str, str, float]] = {
     "parameters": ("parameters", ",.0f", 1),
@@ -53,13 +48,10 @@ class ModelCard:
     """The values for the template of a model card.
 
     Attributes:
-        name: Heading of the card.
         source: Path or ``user/name`` that the code in the card loads.
         auto_class: The transformers class that loads the model.
-        tokenizer: The model's own tokenizer.
         report: The content of ``transplant.json``; empty if the model was not transplanted.
         metadata: Known fields of the Hub's metadata: ``language``, ``license``, ``base_model``, ….
-        tags: Additional tags.
     """
 
     name: str
@@ -71,19 +63,20 @@ class ModelCard:
     tags: Sequence[str] = ()
 
     def readme(self) -> str:
-        """Return the card as Markdown with YAML metadata. A seal marks the card as generated for this tokenizer."""
+        """Return the card as Markdown with YAML metadata and a seal."""
         table = table_of(self.report.get("texts", {}))
         return seal(render("model.md.jinja", card=self, table=table, mark=CARD_MARK), self.tokenizer)
 
     def yaml(self) -> str:
-        """Return the card's metadata for the Hub as YAML."""
         from huggingface_hub import ModelCardData
 
-        own = (("vocabulary-extension" if self.report.get("new_rows") else "vocabulary-trimming"),) if self.report else ()
+        tags = ["hf_sgpe"]
+        if self.report:
+            tags.append("vocabulary-extension" if self.report["new_rows"] else "vocabulary-trimming")
         data = ModelCardData(
             library_name="transformers",
             pipeline_tag="text-generation" if self.auto_class == "AutoModelForCausalLM" else None,
-            tags=list(dict.fromkeys(("hf_sgpe", *own, *self.tags))),
+            tags=list(dict.fromkeys((*tags, *self.tags))),
             **self.metadata,
         )
         return data.to_yaml().strip()
@@ -94,14 +87,12 @@ class ModelCard:
         return str(self.metadata.get("base_model") or "the base model")
 
     def measured_on(self) -> str:
-        """Return a phrase with the size of each measured text. Reports of earlier versions do not have the sizes."""
-        texts = {name: one["before"].get("characters") for name, one in self.report.get("texts", {}).items()}
-        return listed(f"{size:,} characters of {name}" for name, size in texts.items() if size)
+        """Return a phrase with the size of each measured text."""
+        texts = self.report["texts"].items()
+        return listed(f"{one['before']['characters']:,} characters of {name}" for name, one in texts)
 
     def sizes(self) -> list[list[str]]:
-        """Return table rows with the size of the model before and after the transplant. If the size is unknown or did not
-        change, return an empty list.
-        """
+        """Return table rows with the size of the model before and after the transplant, if it is known and changed."""
         size = self.report.get("size") or {}
         if not size or size["before"] == size["after"]:
             return []
@@ -113,11 +104,10 @@ class ModelCard:
 
 
 def table_of(texts: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[list[str]]:
-    """Return the rows of a table with measurements before and after the transplant: first the heading, then one row per
-    text.
+    """Return the rows of a table with measurements before and after the transplant: the heading, then one row per text.
 
     Args:
-        texts: Dict from the name of each text to its measurements ``before`` and ``after``, as in ``transplant.json``.
+        texts: The measurements ``before`` and ``after``, keyed by text, as in ``transplant.json``.
     """
     rows = [["text", *_PAIRS, "on new tokens"]]
     for name, scores in texts.items():
@@ -150,16 +140,12 @@ def inherited_metadata(base: str, texts: Iterable[str] = ()) -> dict[str, Any]:
     metadata |= {name: known[name] for name in _INHERITED if name in known}
     languages = metadata.get("language") or []
     languages = [languages] if isinstance(languages, str) else languages
-    measured = filter(None, map(language_in_name, texts))
-    if languages := list(dict.fromkeys([*languages, *measured])):
-        metadata["language"] = languages
-    return metadata
+    languages = list(dict.fromkeys([*languages, *filter(None, map(language_in_name, texts))]))
+    return metadata | ({"language": languages} if languages else {})
 
 
 def missing_metadata(folder: Path) -> list[str]:
-    """Return the names of the usual metadata fields that a folder's model card lacks. If the folder has no model, return an
-    empty list.
-    """
+    """Return the usual metadata fields that the model card in a folder lacks; none for a folder without a model."""
     from huggingface_hub import metadata_load
 
     if not holds_model(folder):
@@ -182,8 +168,7 @@ def write_model_card(
     tags: Sequence[str] = (),
     replace: bool = False,
 ) -> list[str]:
-    """Write README.md into the folder of a model. The file has a summary, code that loads the model, and the measurements in
-    ``transplant.json``.
+    """Write README.md into the folder of a model, with code that loads it and the measurements in ``transplant.json``.
 
     Args:
         name: ``user/name`` that the code in the card loads; None for the folder itself.
@@ -191,14 +176,10 @@ def write_model_card(
         languages: Codes of the model's languages; if empty, the languages of the base model and of the measured texts.
         datasets: Hub names of the training data.
         base_model: Hub name of the base model; None for the base model in ``transplant.json``.
-        tags: Additional tags.
         replace: Whether to overwrite a README.md that a person wrote or changed.
 
     Returns:
         The names of the files written.
-
-    Raises:
-        SGPEError: a README.md in the folder would be lost (see ``replace``), or a metadata field is not valid.
     """
     path = Path(folder)
     tokenizer = BPETokenizer.from_pretrained(path)
@@ -220,7 +201,7 @@ def write_model_card(
 
 
 def _auto_class(folder: Path) -> str:
-    """Return the transformers class that loads a model, chosen by the architecture in the model's configuration."""
+    """Return the transformers class that loads a model, chosen by the architecture in its configuration."""
     config = read_json(folder / MODEL_CONFIG_FILE)
     name = str(next(iter(config.get("architectures") or ()), ""))
     if config.get("is_encoder_decoder"):

@@ -13,7 +13,7 @@ from hf_sgpe.evaluation.runtimes import DIFFERS, EXACT, NFC_ONLY, REFUSED, state
 from hf_sgpe.evaluation.vocabulary_health import NO_SCRIPT, alike, scripts_of, unreachable_ids
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.generation.conversation import end_of_turn
-from hf_sgpe.splitting.normalization import NFC, Normalization
+from hf_sgpe.splitting.normalization import NFC
 from hf_sgpe.splitting.scripts.script_registry import every_script, names_of
 from hf_sgpe.tokenizer import BPETokenizer
 from hf_sgpe.vocabulary.trimming import COMPACT, PARTS
@@ -55,28 +55,27 @@ class Facts:
 
     @property
     def training(self) -> dict[str, Any]:
-        """The configuration of the tokenizer's training. It is empty if this package did not train the tokenizer."""
+        """The configuration of the training. It is empty if this package did not train the tokenizer."""
         return _with_known_scripts(self.tokenizer.metadata.get("training", {}))
 
     @property
-    def extensions(self) -> list[dict[str, Any]]:
-        """The extensions of the tokenizer, oldest first."""
+    def _extensions(self) -> list[dict[str, Any]]:
+        """The extensions, oldest first."""
         return [_with_known_scripts(one) for one in self.tokenizer.metadata.get("extensions", ())]
 
     @property
-    def trimmings(self) -> list[dict[str, Any]]:
-        """The descriptions of tokens that were removed from the tokenizer, oldest first."""
+    def _trimmings(self) -> list[dict[str, Any]]:
+        """The descriptions of removed tokens, oldest first."""
         return list(self.tokenizer.metadata.get("trimmed", ()))
 
     @property
     def scripts(self) -> list[str]:
         """Names of the scripts whose syllables the tokenizer keeps whole."""
         trained = [] if self.training.get("recipe") == "bpe" else self.training.get("scripts", ())
-        return list(dict.fromkeys([*trained, *(script for one in self.extensions for script in one.get("scripts", ()))]))
+        return list(dict.fromkeys([*trained, *(script for one in self._extensions for script in one.get("scripts", ()))]))
 
     @property
     def summary(self) -> str:
-        """One or two sentences about the tokenizer."""
         sort = "BPE" if self.tokenizer.by_characters else "byte-level BPE"
         kind = f"{sort} tokenizer with {self.tokenizer.vocab_size:,} tokens"
         if not self.scripts:
@@ -85,15 +84,15 @@ class Facts:
         tables = [every_script()[name] for name in self.scripts if name in every_script()]
         units = "letters with their marks" if tables and all(table.by_clusters for table in tables) else "written syllables"
         whole = f"A {kind} that keeps {units} whole: those of {scripts}."
-        base = next((code(one["base"]) for one in self.extensions if one.get("base")), "")
-        if not base:
+        bases = [code(one["base"]) for one in self._extensions if one.get("base")]
+        if not bases:
             return whole
         kept = "every old token keeps its id"
-        if self.trimmings:
+        if self._trimmings:
             kept = "every old token that was not removed keeps its id"
-        if any(one.get("ids") == COMPACT for one in self.trimmings):
+        if any(one.get("ids") == COMPACT for one in self._trimmings):
             kept = "some tokens were removed, and the others were renumbered"
-        return f"{whole} It extends {base}: {kept}."
+        return f"{whole} It extends {bases[0]}: {kept}."
 
     @property
     def sample(self) -> str:
@@ -102,37 +101,32 @@ class Facts:
         return next(filter(None, greetings), SAMPLE)
 
     @property
-    def sample_ids(self) -> list[int]:
-        """The ids of the sample text, including the special tokens that the tokenizer adds."""
-        return self.tokenizer.encode(self.sample, add_special_tokens=True)
-
-    @property
-    def sample_tokens(self) -> str:
-        """The texts of the sample's tokens, separated by vertical bars."""
-        return "|".join(self.tokenizer.decode([id]) for id in self.sample_ids)
-
-    @property
     def word_counts(self) -> str:
         """The hash of the word counts that the tokenizer was trained on; empty if unknown."""
         digest = str(self.tokenizer.metadata.get("word_counts", ""))
         return digest if re.fullmatch("[0-9a-f]{64}", digest) else ""
 
     def table(self) -> list[tuple[str, str]]:
-        """Return the facts about the tokenizer as pairs of name and value."""
+        """Return pairs (name, value)."""
         tokenizer, training = self.tokenizer, self.training
         longest = tokenizer_json.config(tokenizer.data).get("model_max_length")
+        normalization = tokenizer.data.normalization
+        steps = [step["type"] for step in normalization.normalizers]  # before the scheme
         template = [name for name, _ in tokenizer.template.single] if tokenizer.template else []
         facts = {
             "Vocabulary": f"{tokenizer.vocab_size:,} tokens, {self._bytes()}",
-            "Extended": "; ".join(map(_extended, self.extensions)),
-            "Trimmed": "; ".join(map(_trimmed, self.trimmings)),
+            "Extended": "; ".join(
+                f"from {code(one.get('base', 'a tokenizer'))} by {one.get('new_tokens', 0):,} tokens for {_scripts_of(one)}"
+                for one in self._extensions
+            ),
+            "Trimmed": "; ".join(map(_trimmed, self._trimmings)),
             "Merges": f"{len(tokenizer.merges):,}",
             "Special tokens": _with_ids(sorted(tokenizer.special_tokens.items(), key=lambda item: item[1])) or "none",
             "Parts of special tokens": "; ".join(self._parts()),
             "Longest input": f"{longest:,} tokens (`model_max_length`)" if longest else "",
             "Added tokens": _with_ids([*tokenizer.added_tokens.items()]),
             "Around each text": " ".join("the text" if name == "$A" else code(name) for name in template),
-            "Normalization": _normalization(tokenizer.data.normalization),
+            "Normalization": "; then ".join(filter(None, (listed(steps), _NORMALIZATIONS[normalization.scheme]))),
             "Same ids in": self._runtimes({EXACT}),
             "Same ids for text in NFC in": self._runtimes({NFC_ONLY}),
             "Other ids, or refused, in": self._runtimes({DIFFERS, REFUSED}),
@@ -158,9 +152,7 @@ class Facts:
         return "including all 256 bytes, so it can encode any text"
 
     def _parts(self) -> Iterator[str]:
-        """Yield a phrase for each role, with its special token or "none". If there is a chat template, also yield a phrase
-        for the token that ends a chat turn. Without special tokens, yield nothing.
-        """
+        """Yield a phrase for each role, with its special token or "none", and one for the token that ends a chat turn."""
         tokenizer = self.tokenizer
         if not tokenizer.special_tokens:
             return
@@ -173,14 +165,15 @@ class Facts:
 
     def _coverage(self) -> str:
         training, ways = self.training, []
-        if (cost := training.get("cut_cost")) is not None:
+        cost = training.get("cut_cost")
+        if cost is not None:
             ways.append(f"letters and syllables that save as much as a learned token (cut cost {cost:g})")
-        if training.get("min_unit_frequency"):
-            return ", and ".join(
-                [*ways, f"letters and syllables that occur {training['min_unit_frequency']:,} times or more"]
-            )
+        least = training.get("min_unit_frequency")
+        if least:
+            ways.append(f"letters and syllables that occur {least:,} times or more")
         for unit in ("letter", "syllable"):
-            if share := training.get(f"{unit}_coverage"):
+            share = training.get(f"{unit}_coverage")
+            if share and not least:
                 ways.append(f"the most frequent {unit}s that make up {100 * share:.10g} % of a script's running {unit}s")
         return ", and ".join(ways)
 
@@ -194,7 +187,8 @@ class Facts:
         return f"{counts['case']:,} that differ only in case from another, {counts['space']:,} only in a leading space"
 
     def _balance(self) -> str:
-        if not (balance := self.tokenizer.metadata.get("balance")):
+        balance = self.tokenizer.metadata.get("balance")
+        if not balance:
             return ""
         before, after = balance["before"], balance["after"]
         return (
@@ -210,15 +204,13 @@ class Facts:
             return "none: merges cross the whole text, in SentencePiece's manner"
         patterns = (splitting.pattern,) if isinstance(splitting.pattern, str) else splitting.pattern
         spelled = ", then ".join(f"the pattern {code(pattern)}" for pattern in patterns)
-        return (
-            f"an optional space and letters of one script; other text is split with {spelled}"
-            if splitting.scripts
-            else spelled
-        )
+        if not splitting.scripts:
+            return spelled
+        return f"an optional space and letters of one script; other text is split with {spelled}"
 
     def composition(self) -> list[tuple[str, int]]:
-        """Return pairs (script, number of tokens), the largest numbers first. Tokens without a script come last. A token
-        belongs to the script of its first letter. Scripts with few tokens are counted together as "other scripts".
+        """Return pairs (script of the first letter, number of tokens), the largest numbers first and tokens without a script
+        last. Scripts with few tokens are counted together as "other scripts".
         """
         vocab = self.tokenizer.vocab
         counts = Counter(name if name in _NO_SCRIPT else name.title() for name in scripts_of(vocab))
@@ -228,9 +220,9 @@ class Facts:
         return sorted(counts.items(), key=lambda item: (item[0] in _NO_SCRIPT, -item[1], item[0]))
 
     def making(self, datasets: Sequence[str] = ()) -> list[str]:
-        """Return paragraphs about the training and the extensions of the tokenizer."""
+        """Return paragraphs about the training and the extensions."""
         training = self.training
-        if self.extensions:
+        if self._extensions:
             return [*self._extending(), *([f"The text was {listed(map(code, datasets))}."] if datasets else ())]
         if not training:
             return ["The tokenizer does not record how it was trained."]
@@ -253,10 +245,10 @@ class Facts:
     def _extending(self) -> Iterator[str]:
         parts = "characters" if self.tokenizer.by_characters else "bytes"
         kept = "all other text keeps its ids"
-        if self.trimmings:
+        if self._trimmings:
             kept = "all other text that needs no removed token keeps its tokens"
-        for one in self.extensions:
-            scripts = listed(map(str.title, one.get("scripts", ())))
+        for one in self._extensions:
+            scripts = _scripts_of(one)
             yield (
                 f"{code(one.get('base', 'A tokenizer'))} got {one.get('new_tokens', 0):,} new tokens for {scripts}. "
                 f"Merges that build the frequent letters and syllables of {scripts} from {parts} come before its own "
@@ -265,9 +257,9 @@ class Facts:
             )
 
     def limits(self, name: str) -> Iterator[str]:
-        """Yield sentences about the limits of the tokenizer. ``name`` is its path or its ``user/name`` on the Hub."""
+        """Yield sentences about the limits. ``name`` is the path or the ``user/name`` on the Hub."""
         tokenizer = self.tokenizer
-        if self.scripts and not self.extensions:
+        if self.scripts and not self._extensions:
             yield _RETRAINED.format(name=as_json(name))
         if tokenizer.data.normalization == NFC:
             yield "Decoding returns text in Unicode's form NFC, whatever the form of the encoded text."
@@ -284,10 +276,10 @@ class Facts:
         if not tokenizer.pad_token:
             remedy = "pad_token = tokenizer.eos_token" if tokenizer.eos_token else "add_special_tokens"
             yield f"It has no padding token. Padded batches need one: `tokenizer.{remedy}`."
-        if self.trimmings:
+        if self._trimmings:
             yield "Text that needs a removed token is encoded by smaller tokens, down to bytes, which a model may not know."
         yield "It is a tokenizer, not a model: it has no weights."
-        if self.extensions:
+        if self._extensions:
             yield (
                 "The model of the old tokenizer has no rows for the new tokens: add them with `hf-sgpe transplant`, then "
                 "fine-tune the model."
@@ -296,20 +288,12 @@ class Facts:
 
 def _with_known_scripts(note: Mapping[str, Any]) -> dict[str, Any]:
     """Return a note of the tokenizer without names of scripts that this package does not know. Anybody can edit a note."""
-    return (
-        {**note, "scripts": [name for name in note["scripts"] if name in every_script()]} if "scripts" in note else {**note}
-    )
+    scripts = [name for name in note.get("scripts", ()) if name in every_script()]
+    return {**note, "scripts": scripts} if "scripts" in note else {**note}
 
 
-def _normalization(normalization: Normalization) -> str:
-    """Return a phrase for a normalization, which begins with the types of the steps before its scheme."""
-    steps = [step["type"] for step in normalization.normalizers]
-    return "; then ".join([*([listed(steps)] if steps else []), _NORMALIZATIONS[normalization.scheme]])
-
-
-def _extended(note: Mapping[str, Any]) -> str:
-    scripts = listed(map(str.title, note.get("scripts", ())))
-    return f"from {code(note.get('base', 'a tokenizer'))} by {note.get('new_tokens', 0):,} tokens for {scripts}"
+def _scripts_of(note: Mapping[str, Any]) -> str:
+    return listed(map(str.title, note.get("scripts", ())))
 
 
 def _trimmed(note: Mapping[str, Any]) -> str:

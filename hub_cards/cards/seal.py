@@ -50,7 +50,6 @@ def is_of_another(card: str, tokenizer: object) -> bool:
 
 
 def is_measured(card: str) -> bool:
-    """Return whether a card has measurements."""
     return _RESULTS in card
 
 

@@ -69,21 +69,16 @@ class Tables:
 
     @property
     def measured(self) -> list[Language]:
-        """The measured languages."""
         return [language(code) for code in self.comparison.evaluations]
 
     @property
     def languages(self) -> list[Language]:
-        """The languages of the tokenizer: the given languages. If none are given, the measured languages without a high
-        fallback rate.
-        """
-        rates = self.fallback_rates()
+        """The given languages or, if there are none, the measured languages without a high fallback rate."""
+        rates = self._fallback_rates()
         return [*map(language, self.given)] or [known for known in self.measured if known.code not in rates]
 
-    def fallback_rates(self) -> dict[str, float]:
-        """Return the fallback rates above 1 %, keyed by language code, the highest first. The rate is the share of tokens
-        that are only a part of a character.
-        """
+    def _fallback_rates(self) -> dict[str, float]:
+        """Return the shares, above 1 %, of tokens that are only a part of a character, the highest first."""
         rows, name = self.comparison.evaluations, self.comparison.name
         rates = {code: row[name].fallback_rate or 0.0 for code, row in rows.items()}
         return {code: rate for code, rate in sorted(rates.items(), key=lambda item: -item[1]) if rate > _HIGH_FALLBACK}
@@ -93,13 +88,10 @@ class Tables:
         return self.comparison.measure(measure.key, known.code, name or self.comparison.name)
 
     def show(self, measure: Measure, known: Language, name: str) -> str:
-        """Return the value of a measure in a language for the tokenizer ``name``, formatted for the card."""
         return measure.show(self.value(measure, known, name))
 
     def heat(self, measure: Measure, known: Language, name: str) -> str:
-        """Return how high a value is for the colour of its cell, from 0 for the least cost in the table to 1 for the
-        greatest, on a logarithmic scale. If the measure is not a cost or there is no value, return "".
-        """
+        """Return how high a cost is, from 0 for the least in the table to 1, on a logarithmic scale; without a cost, ""."""
         value = self.value(measure, known, name)
         if measure.key not in _COSTS or value is None:
             return ""
@@ -108,9 +100,7 @@ class Tables:
         return f"{(log(_LEAST_COST + value) - min(costs)) / (max(costs) - min(costs) or 1):.2f}"
 
     def best(self, measure: Measure, known: Language) -> list[str]:
-        """Return the names of the tokenizers with the least cost in a language, after rounding. If all tokenizers have the
-        same cost, return an empty list.
-        """
+        """Return the tokenizers with the least cost in a language, after rounding, unless all have the same cost."""
         values = {name: self.value(measure, known, name) for name in self.comparison.tokenizers}
         costs = {name: value for name, value in values.items() if value is not None}
         least = measure.show(min(costs.values(), default=None))
@@ -118,9 +108,7 @@ class Tables:
         return best if len(best) < len(costs) else []
 
     def measures_of(self, name: str) -> list[Measure]:
-        """Return the measures that have a value for a tokenizer in any language. Some measures need ids, and parity needs
-        English text.
-        """
+        """Return the measures that have a value in any language. Some need ids, and parity needs English text."""
         return [each for each in MEASURES if any(self.value(each, known, name) is not None for known in self.measured)]
 
     def compared(self) -> list[Measure]:
@@ -146,21 +134,23 @@ class Tables:
         if not any(self.value(CUT_SYLLABLES, known) is not None for known in languages):
             tiles[-1] = (CUT_CLUSTERS, f"of the grapheme clusters are cut, {where}")
         for measure, what in tiles:
-            if values := [value for known in languages if (value := self.value(measure, known)) is not None]:
+            values = [value for value in (self.value(measure, known) for known in languages) if value is not None]
+            if values:
                 least, most = measure.show(min(values)), measure.show(max(values))
                 yield least if least == most else f"{least.removesuffix(' %')} to {most}", what
-        if (own := gini(self.comparison.name)) is not None:
+        own = gini(self.comparison.name)
+        if own is not None:
             others = ", ".join(f"{other} {gini(other):.3f}" for other in self.comparison.baselines)
             number = "both" if len(measured) == 2 else f"all {len(measured)}"
             what = f"Gini of the cost of {number} languages"
             yield f"{own:.3f}", f"{what} ({others})" if others else what
 
     def examples(self) -> list[tuple[Language, list[Word]]]:
-        """Return pairs (language, example words). Languages without example words are left out."""
-        return [(known, words) for known in self.measured if (words := self.comparison.words.get(known.code))]
+        """Return pairs (language, example words), without the languages that have no example words."""
+        examples = ((known, self.comparison.words.get(known.code, [])) for known in self.measured)
+        return [(known, words) for known, words in examples if words]
 
     def word_html(self, word: Word, name: str) -> Markup:
-        """Return the HTML of a word as coloured tokens."""
         tokenizer = self.comparison.tokenizers[name]
         if isinstance(tokenizer, BPETokenizer):
             return Markup(tokens_html(f" {word.text}", tokenizer))
@@ -169,11 +159,9 @@ class Tables:
         return Markup(f'<span class="sgpe-tokens">{shown}</span>')
 
     def word_markdown(self, word: Word, name: str) -> str:
-        """Return the Markdown of a word as tokens between backticks."""
         return " ".join(map(code, _joined(word.tokens[name])))
 
     def measured_on(self) -> str:
-        """Return a description of the measured text."""
         rows, name, languages = self.comparison.evaluations, self.comparison.name, self.measured
         files = [file for code in rows for file in self.comparison.sources.get(code, ())]
         lines = sorted({row[name].lines for row in rows.values()})
@@ -184,13 +172,14 @@ class Tables:
         return f"{len(languages)} languages, {number} lines each{names}, in Unicode's form NFC"
 
     def notes(self) -> Iterator[str]:
-        """Yield the notes below the tables, which explain the measures."""
+        """Yield the notes below the tables."""
         rows, name = self.comparison.evaluations, self.comparison.name
         if self.comparison.gini(name) is not None:
             yield _GINI
         if REFERENCE in rows and len(rows) > 1:
             yield "Parity and Gini assume that line n of each text is the same sentence."
-        if unspaced := [known.english for known in self.measured if not self.comparison.spaced(known.code)]:
+        unspaced = [known.english for known in self.measured if not self.comparison.spaced(known.code)]
+        if unspaced:
             yield (
                 f"{listed(unspaced)}: written without spaces between words, so nothing is counted per word; tokens are "
                 "counted per character instead."
@@ -203,10 +192,12 @@ class Tables:
 
     def limits(self) -> Iterator[str]:
         """Yield sentences about the limits that the measurements show."""
-        if rates := self.fallback_rates():
+        rates = self._fallback_rates()
+        if rates:
             languages = listed(f"{language(code).english} ({FALLBACK.show(rate)})" for code, rate in rates.items())
             yield f"It is not for {languages}: the percentage is the share of tokens that are only a part of a character."
-        if others := [known.english for known in self.measured if self.given and known.code not in self.given]:
+        others = [known.english for known in self.measured if self.given and known.code not in self.given]
+        if others:
             yield f"Measured, although the tokenizer was not made for them: {listed(others)}."
         cut, syllables = self._worst(CUT_SYLLABLES)
         if cut:
@@ -221,13 +212,13 @@ class Tables:
         yield "These numbers are for this text; they differ for other kinds of text."
 
     def _worst(self, measure: Measure) -> tuple[float, str]:
-        """Return the greatest value of a measure and the name of the language that has this value."""
+        """Return the greatest value of a measure, and its language."""
         values = [(self.value(measure, known) or 0.0, known.english) for known in self.measured]
         return max(values, key=lambda pair: pair[0])
 
 
 def _joined(pieces: Iterable[str | None]) -> Iterator[str]:
-    """Yield tokens as text. A None represents part of a character. It is shown as ◌, and nine in a row are shown as ◌×9.
+    """Yield tokens as text. A None represents part of a character.
 
     >>> list(_joined(["a", None, None, "\u200d"]))
     ['a', '◌×2', 'ZWJ']

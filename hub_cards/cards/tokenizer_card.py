@@ -128,7 +128,7 @@ def write_card(
     datasets = [name.partition(":")[0] for name in datasets]  # the Hub's metadata has no place for configurations
     for dataset in datasets:
         check_name(dataset)
-    card = Card(
+    card = _Card(
         name or Path(folder).resolve().name,
         Facts(tokenizer),
         Tables(evaluations, tuple(languages)) if evaluations else None,
@@ -158,13 +158,7 @@ def write_card(
 
 def check_card(folder: str | os.PathLike[str], tokenizer: BPETokenizer, *, measured: bool, replace: bool = False) -> None:
     """Check that a new card in ``folder`` would not overwrite a README.md that a person wrote or changed, or a card with
-    measurements of the same tokenizer.
-
-    Measurements may be overwritten if the new card also has measurements (``measured``).
-
-    Raises:
-        SGPEError: the new card would overwrite measurements or a person's README.md, and ``replace`` is not set.
-        OSError: the folder is not writable, or it has a subfolder with the name of one of the card's files.
+    measurements of the same tokenizer. A card that is ``measured`` may overwrite measurements.
     """
     others = (PAGE_FILE, *(f"pictures/{name}.svg" for name in PICTURES))
     check_directory(folder, (CARD_FILE, *others))
@@ -184,11 +178,6 @@ def check_card(folder: str | os.PathLike[str], tokenizer: BPETokenizer, *, measu
 
 
 def check_metadata(license: str | None, languages: Iterable[str]) -> None:
-    """Check the licence and the language codes for a card's metadata.
-
-    Raises:
-        SGPEError: the licence or a language code is not valid.
-    """
     if license is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.+-]*", license):
         raise SGPEError(f"{license!r} is not a licence identifier of the Hub: give one such as apache-2.0, mit or cc-by-4.0")
     for code in languages:
@@ -216,7 +205,7 @@ def warn_of_metadata(license: str | None, languages: Iterable[str]) -> None:
 
 
 @dataclass(frozen=True)
-class Card:
+class _Card:
     """The values for the templates of a tokenizer card. The arguments are those of `write_card`."""
 
     name: str
@@ -228,12 +217,10 @@ class Card:
     tags: tuple[str, ...] = ()
 
     def readme(self, pictures: Container[str] = ()) -> str:
-        """Return the card in Markdown with YAML metadata. ``pictures`` has the names of the pictures in the folder."""
         values = {"captions": PICTURES, "pictures": pictures, "mark": CARD_MARK}
         return seal(self._render("model_card.md.jinja", **values), self.facts.tokenizer)
 
     def page(self, pictures: Mapping[str, Picture]) -> str:
-        """Return the card as an HTML page that contains the pictures."""
         return self._render("page.html.jinja", pictures=pictures, mark=mark, colour_of=colour_of)
 
     def _render(self, template: str, **values: object) -> str:
@@ -241,41 +228,41 @@ class Card:
 
     @property
     def title(self) -> str:
-        """The name of the tokenizer without the owner's name."""
         return self.name.rpartition("/")[2]
 
     def tiles(self) -> list[tuple[str, str]]:
-        """Return the size of the vocabulary and the main results for the top of the page, as pairs (number, label)."""
+        """Return the size of the vocabulary and the main results, as pairs (number, label)."""
         vocabulary = (f"{self.facts.tokenizer.vocab_size:,}", "tokens in the vocabulary")
         return [vocabulary, *(self.tables.tiles() if self.tables else ())]
 
     def loading(self) -> list[tuple[str, str, str]]:
         """Return examples of code that loads the tokenizer, each as (heading, programming language, code)."""
-        facts = self.facts
-        values = {"name": as_json(self.name), "sample": as_json(facts.sample), "ids": facts.sample_ids}
-        return [(where, kind, code.format(**values, tokens=facts.sample_tokens)) for where, kind, code in _LOADING]
+        tokenizer, sample = self.facts.tokenizer, self.facts.sample
+        ids = tokenizer.encode(sample, add_special_tokens=True)
+        tokens = "|".join(tokenizer.decode([id]) for id in ids)
+        values = {"name": as_json(self.name), "sample": as_json(sample), "ids": ids, "tokens": tokens}
+        return [(where, kind, code.format(**values)) for where, kind, code in _LOADING]
 
     def chatting(self) -> str:
-        """Return Python code that renders a chat with the tokenizer's chat template."""
         return _CHATTING.format(name=as_json(self.name), sample=as_json(self.facts.sample))
 
     def limits(self) -> list[str]:
-        """Return sentences about the limits of the tokenizer, from the measurements and from the facts."""
         measured = self.tables.limits() if self.tables else ["It has not been measured on any text."]
         return [*measured, *self.facts.limits(self.name)]
 
     def yaml(self) -> str:
-        """Return the card's metadata for the Hub as YAML."""
         from huggingface_hub import ModelCardData
 
         results = self._results(self.tables) if self.tables else None
         languages = self.tables.languages if self.tables else map(language, self.languages)
         tags = dict.fromkeys([*TAGS, *self.facts.scripts, *self.tags])
+        if self.facts.tokenizer.by_characters:
+            del tags["byte-level-bpe"]
         data = ModelCardData(
             language=[known.code for known in languages] or None,
             license=self.license,
             library_name="transformers",
-            tags=[tag for tag in tags if not (tag == "byte-level-bpe" and self.facts.tokenizer.by_characters)],
+            tags=list(tags),
             datasets=list(self.datasets) or None,
             # The Hub requires a name with results, and results with a name.
             model_name=self.title if results else None,

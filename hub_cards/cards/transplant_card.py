@@ -44,10 +44,6 @@ def measure(
     Returns:
         The measurements of each text as JSON values, keyed by the text's name. They are sums and ratios for the model, and
         ratios for the tokenizer.
-
-    Raises:
-        SGPEError: the model cannot be scored (see `trainers.language_models.scoring.score_model`), or the tokenizer cannot
-            be read exactly.
     """
     if not held_out:
         return {}
@@ -76,11 +72,9 @@ def report_on(
     """Return the report on a transplanted model as JSON values.
 
     Args:
-        base: The base model, as the user named it.
-        tokenizer: The new tokenizer, as the user named it.
+        base, tokenizer: The base model and the new tokenizer, as the user named them.
         init: The method that initialized the new rows.
-        before: Measurements with the old tokenizer.
-        after: Measurements with the new tokenizer.
+        before, after: Measurements with the old and with the new tokenizer.
     """
     row_map = done.row_map
     return {
@@ -109,7 +103,5 @@ def report_files(report: Mapping[str, Any], out: Path, auto_class: str, tokenize
 
 
 def _published_name(source: str) -> str:
-    """Return a name that may be published. For a local path, this is only the last part of the path, because local paths are
-    private. Any other name is returned as it is.
-    """
+    """Return a name that may be published: only the last part of a local path, because local paths are private."""
     return Path(source).resolve().name if Path(source).exists() else source

@@ -38,16 +38,14 @@ _COLUMNS, _INNER = 3, 560
 _LONGEST_LABEL, _LONGEST_NAME, _LONGEST_KEY = 27, 64, 22
 
 
-def look_of(place: int) -> int:
-    """Return the index of the colour and plot marker of the tokenizer at index ``place``. If there are more than five
-    baselines, some of them have the same colour and plot marker.
-    """
+def _look_of(place: int) -> int:
+    """Return the index of the colour and plot marker of a tokenizer. From the seventh tokenizer on, they repeat."""
     return 1 + (place - 1) % (len(_MARKS) - 1) if place else 0
 
 
 def colour_of(place: int) -> str:
     """Return the CSS class for the colour of the tokenizer at index ``place``."""
-    return [*COLOURS][4 + look_of(place)]
+    return [*COLOURS][4 + _look_of(place)]
 
 
 def line(x: float, y: float, to_x: float, to_y: float, look: str = "faint", width: float = 1) -> Markup:
@@ -71,18 +69,20 @@ def bar(x: float, y: float, width: float, height: float, look: str) -> Markup:
 def mark(place: int, x: float, y: float, look: str = "solid") -> Markup:
     """Return the SVG of the plot marker for the tokenizer at index ``place``."""
     shape = '<svg x="{:.5g}%" y="{:.5g}" overflow="visible"><path class="mark {} {}" d="{}"/></svg>'
-    return Markup(shape).format(x, y, colour_of(place), look, _MARKS[look_of(place)])
+    return Markup(shape).format(x, y, colour_of(place), look, _MARKS[_look_of(place)])
 
 
 def curve(points: Iterable[tuple[float, float]], place: int) -> Markup:
     """Return the SVG of straight lines that connect the points, in the colour of the tokenizer at index ``place``."""
-    points = list(points)
     return join(line(*a, *b, colour_of(place), 1.8) for a, b in pairwise(points))
 
 
 def tick(x: float, y: float, label: str) -> Markup:
     """Return the SVG of a label for a scale, centred at ``x``. Near an edge, the label is moved inwards."""
-    return text(x, y, label, anchor="start" if x < 1.4 * len(label) else "end" if x > 100 - 1.4 * len(label) else "middle")
+    half = 1.4 * len(label)
+    if x < half:
+        return text(x, y, label, anchor="start")
+    return text(x, y, label, anchor="end" if x > 100 - half else "middle")
 
 
 join = Markup("").join
@@ -127,7 +127,7 @@ class Panel:
         """The maximum number of values in a row."""
         return max((len(row.numbers) for row in self.rows), default=0)
 
-    def placed(self, width: float) -> tuple[Markup, float]:
+    def _placed(self, width: float) -> tuple[Markup, float]:
         """Lay out the panel for a width in pixels. Return its shapes and its height in pixels."""
         y, parts = 0.0, []
         if self.title:
@@ -170,7 +170,7 @@ class Picture:
     description: str
 
     def svg(self) -> str:
-        """Return the content of an SVG file with the picture."""
+        """Return the content of an SVG file."""
         numbers = max(panel.numbers for panel in self.panels)
         width = max(_INNER, (_LABEL + LEAST_WIDTH + _GAP + NUMBER * numbers) if numbers else 0)
         small = (width + _GAP) / _COLUMNS - _GAP
@@ -179,7 +179,7 @@ class Picture:
         for panel in self.panels:
             if column in (0, _COLUMNS):
                 y, column = below, 0
-            shapes, height = panel.placed(small if panel.is_small else width)
+            shapes, height = panel._placed(small if panel.is_small else width)
             x = _MARGIN + column * (small + _GAP)
             parts.append(_inside(x, y, small if panel.is_small else width, height, shapes))
             below = max(below, y + height + _GAP)

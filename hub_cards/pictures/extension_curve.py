@@ -17,7 +17,7 @@ from hf_sgpe.learning.extension.extending import Extension
 from hf_sgpe.terminal.progress import bar_disabled
 from hf_sgpe.tokenizer import BPETokenizer
 from hub_cards.pictures.drawing import LINE, Panel, Picture, Row, colour_of, curve, join, line, mark, text
-from hub_cards.pictures.plots import thousands
+from hub_cards.pictures.plots import groups_by_unit, thousands
 
 _POINTS = 8
 
@@ -30,8 +30,7 @@ class ExtensionCurve:
     Attributes:
         sizes: Numbers of new tokens, in ascending order from 0.
         tokens_per_word: Tokens per word for each of the sizes, keyed by language code.
-        tokens_per_character: Tokens per character for each of the sizes, keyed by code of a language without spaces between
-            words.
+        tokens_per_character: The same for languages without spaces between words.
     """
 
     sizes: tuple[int, ...]
@@ -39,24 +38,17 @@ class ExtensionCurve:
     tokens_per_character: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, object]:
-        """Return the data as a dict that can be written as JSON. ``tokens_per_character`` is left out if it is empty."""
-        values = {
-            name: {code: [round(value, 4) for value in row] for code, row in rows.items()}
-            for name, rows in (
-                ("tokens_per_word", self.tokens_per_word),
-                ("tokens_per_character", self.tokens_per_character),
-            )
-        }
-        if not self.tokens_per_character:
-            del values["tokens_per_character"]
-        return {"new_tokens": list(self.sizes), **values}
+        """Return JSON values. ``tokens_per_character`` is left out if it is empty."""
+
+        def rounded(rows: Mapping[str, tuple[float, ...]]) -> dict[str, list[float]]:
+            return {code: [round(value, 4) for value in row] for code, row in rows.items()}
+
+        characters = {"tokens_per_character": rounded(self.tokens_per_character)} if self.tokens_per_character else {}
+        return {"new_tokens": list(self.sizes), "tokens_per_word": rounded(self.tokens_per_word), **characters}
 
     def draw(self) -> str:
-        """Return the picture as SVG: a curve for each language, with a separate scale for languages without spaces between
-        words.
-        """
-        groups = [("tokens per word", self.tokens_per_word, 1.0), ("tokens per character", self.tokens_per_character, 0.5)]
-        groups = [group for group in groups if group[1]]
+        """Return the picture as SVG: a curve for each language, with a separate scale for tokens per character."""
+        groups = groups_by_unit(self.tokens_per_word, self.tokens_per_character)
         codes = [code for _, rows, _ in groups for code in rows]
         about = "Fewer is better; the scale is logarithmic. Left: the tokenizer as it was."
         panels = tuple(
@@ -67,9 +59,7 @@ class ExtensionCurve:
         return Picture(panels, f"{titles} against the number of new tokens, in {len(codes)} languages").svg()
 
     def _lines(self, rows: Mapping[str, tuple[float, ...]], low: float, codes: list[str]) -> Row:
-        """Return a row with the scales and a curve for each language. The index of a language in ``codes`` determines its
-        colour.
-        """
+        """Return a row with the scales and a curve for each language. Its index in ``codes`` determines its colour."""
         values = [value for row in rows.values() for value in row]
         least, most = min(low, *values), max(2 * low, *values)
         last, left, right, head, floor = self.sizes[-1], 6.0, 70.0, 8.0, max(240.0, LINE * len(rows))
@@ -107,10 +97,6 @@ def extension_curve(
 
     Args:
         texts: The lines of each text, keyed by language code. The lines are read once.
-        progress: Whether to show a bar on stderr; None shows it only on a terminal.
-
-    Raises:
-        SGPEError: a text has no words.
     """
     lines = {code: list(map(normalized, rows)) for code, rows in texts.items()}
     spaced = {code: language(code).spaced for code in lines}
@@ -120,7 +106,8 @@ def extension_curve(
         if not any(map(words_of, rows)):
             raise SGPEError(f"the {language(code).english} text has no words to measure")
     units, last = extension.unit_tokens, extension.new_tokens
-    sizes = sorted({units, last, *(size for part in range(1, _POINTS) if (size := last * part // _POINTS) > units)})
+    parts = (last * part // _POINTS for part in range(1, _POINTS))
+    sizes = sorted({units, last, *(size for size in parts if size > units)})
     measured: dict[str, list[float]] = {code: [] for code in lines}
     with tqdm(total=len(sizes) + 1, desc="Measuring", disable=bar_disabled(progress), leave=False) as bar:
         for size in (0, *sizes):
@@ -128,7 +115,6 @@ def extension_curve(
             for code, rows in lines.items():
                 measured[code].append(len(tokenizer.encode_batch_to_numpy(rows)[0]) / units_of[code])
             bar.update()
-    words, characters = (
-        {code: tuple(row) for code, row in measured.items() if spaced[code] == by_words} for by_words in (True, False)
-    )
+    words = {code: tuple(row) for code, row in measured.items() if spaced[code]}
+    characters = {code: tuple(row) for code, row in measured.items() if not spaced[code]}
     return ExtensionCurve((0, *sizes), words, characters)

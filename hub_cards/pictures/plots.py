@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import ceil, floor, log2
+from typing import TypeVar
 
 from hf_sgpe.evaluation.languages import language
 from hf_sgpe.evaluation.results import FERTILITY, PER_CHARACTER, Comparison
@@ -24,13 +25,19 @@ from hub_cards.pictures.drawing import (
     tick,
 )
 
-LONGEST = 12
+_LONGEST = 12
 """Tokens with at least this number of characters share one bar."""
 
-_LANE = 10
+_TOUCHING = 10
 """The least distance, in pixels, at which two marks do not touch."""
 
-_BINS = (None, *range(1, LONGEST + 1))
+_UNITS = {
+    "tokens per word": "Words are separated by spaces",
+    "tokens per character": "Languages without spaces between words",
+}
+_BINS = (None, *range(1, _LONGEST + 1))
+
+T = TypeVar("T")
 
 
 def draw(comparison: Comparison) -> dict[str, Picture]:
@@ -43,54 +50,49 @@ def draw(comparison: Comparison) -> dict[str, Picture]:
     for code, row in comparison.evaluations.items():
         for name, evaluation in row.items():
             for key, values in fertility.items():
-                if (value := comparison.measure(key, code, name)) is not None:
+                value = comparison.measure(key, code, name)
+                if value is not None:
                     values.setdefault(code, {})[name] = value
             lengths[name].update(evaluation.token_lengths)
             lengths[name][None] += evaluation.fallback_tokens
             if name != comparison.name and evaluation.vocab_size and evaluation.bytes_per_token:
                 baselines.setdefault(code, {})[name] = (evaluation.vocab_size, evaluation.bytes_per_token)
     words, characters = fertility.values()
-    pictures = {"tokens_per_word": tokens_per_word(words, characters)} if words or characters else {}
-    pictures["token_lengths"] = token_lengths(lengths)
-    pictures["compression"] = compression(comparison.compression, baselines)
+    pictures = {"tokens_per_word": _tokens_per_word(words, characters)} if words or characters else {}
+    pictures["token_lengths"] = _token_lengths(lengths)
+    pictures["compression"] = _compression(comparison.compression, baselines)
     return pictures
 
 
-def tokens_per_word(
+def _tokens_per_word(
     values: Mapping[str, Mapping[str, float]], per_character: Mapping[str, Mapping[str, float]] | None = None
 ) -> Picture:
     """Draw tokens per word: a row for each language, with a plot marker and a number for each tokenizer.
 
     Args:
         values: Tokens per word, keyed by language code and then by the tokenizer's name.
-        per_character: Tokens per character in languages without spaces between words, keyed in the same way. These languages
-            are drawn below the others, with a separate scale.
+        per_character: Tokens per character in languages without spaces between words, which are drawn below the others, with
+            a separate scale.
     """
-    groups = [
-        (what, rows, low, about)
-        for what, rows, low, about in (
-            ("tokens per word", values, 1.0, "Words are separated by spaces"),
-            ("tokens per character", per_character or {}, 0.5, "Languages without spaces between words"),
-        )
-        if rows
-    ]
+    groups = groups_by_unit(values, per_character or {})
     names = list(next(iter(groups[0][1].values())))
-    panels = tuple(
-        Panel(
-            what.capitalize(),
-            f"Fewer is better. {about}; the scale is logarithmic.",
-            () if number else tuple(enumerate(names)),
-            _costs(rows, names, low, what),
-        )
-        for number, (what, rows, low, about) in enumerate(groups)
-    )
+    panels: list[Panel] = []
+    for what, rows, low in groups:
+        about = f"Fewer is better. {_UNITS[what]}; the scale is logarithmic."
+        keys = () if panels else tuple(enumerate(names))
+        panels.append(Panel(what.capitalize(), about, keys, _costs(rows, names, low, what)))
     titles = " and ".join(what for what, *_ in groups).capitalize()
-    languages = sum(len(rows) for _, rows, *_ in groups)
-    return Picture(panels, f"{titles} in {languages} languages: {', '.join(names)}")
+    languages = sum(len(rows) for _, rows, _ in groups)
+    return Picture(tuple(panels), f"{titles} in {languages} languages: {', '.join(names)}")
+
+
+def groups_by_unit(words: Mapping[str, T], characters: Mapping[str, T]) -> list[tuple[str, Mapping[str, T], float]]:
+    """Return the unit, the rows and the low end of the scale of tokens per word and of tokens per character, if any."""
+    groups = [("tokens per word", words, 1.0), ("tokens per character", characters, 0.5)]
+    return [group for group in groups if group[1]]
 
 
 def _costs(values: Mapping[str, Mapping[str, float]], names: Sequence[str], low: float, what: str) -> tuple[Row, ...]:
-    """Return a row for each language, and a last row with the scale."""
     costs = [value for row in values.values() for value in row.values()]
     least, most = 0.93 * min(low, *costs), 1.06 * max(2 * low, *costs)
     powers = range(ceil(log2(least)), floor(log2(most)) + 1)
@@ -104,33 +106,32 @@ def _costs(values: Mapping[str, Mapping[str, float]], names: Sequence[str], low:
     rows = []
     for code in sorted(values, key=lambda code: (values[code][names[0]], code)):
         known, costs = language(code), [values[code][name] for name in names]
-        lanes = _lanes([x_of(cost) * LEAST_WIDTH / 100 for cost in costs])
-        height = max(24, _LANE * (max(lanes) + 1) + 10)
+        offsets = _offsets([x_of(cost) * LEAST_WIDTH / 100 for cost in costs])
+        height = max(24, _TOUCHING * (max(offsets) + 1) + 10)
         shapes = [line(x_of(2.0**power), 0, x_of(2.0**power), height) for power in powers]
         shapes.append(line(x_of(min(costs)), height / 2, x_of(max(costs)), height / 2, "faint", 4))
-        for place, (cost, lane) in enumerate(zip(costs, lanes, strict=True)):
-            shapes.append(mark(place, x_of(cost), height / 2 + _LANE * (lane - max(lanes) / 2)))
+        for place, (cost, offset) in enumerate(zip(costs, offsets, strict=True)):
+            shapes.append(mark(place, x_of(cost), height / 2 + _TOUCHING * (offset - max(offsets) / 2)))
         native = known.native if known.native != known.english else ""
         rows.append(Row(join(shapes), height, known.english, native, code, tuple(f"{cost:.2f}" for cost in costs)))
     scale = [tick(x_of(value), LINE - 4, label) for value, label in labels.items()]
     return (*rows, Row(join([*scale, text(50, 2 * LINE - 4, what, anchor="middle")]), 2 * LINE))
 
 
-def _lanes(places: Sequence[float]) -> list[int]:
-    """Return a lane (a vertical position) for each plot marker in a row, so that markers do not overlap. Each marker gets
-    the first lane in which it touches no earlier marker.
+def _offsets(places: Sequence[float]) -> list[int]:
+    """Return a vertical offset for each plot marker in a row: the first at which it touches no earlier marker.
 
-    >>> _lanes([10, 15, 30, 17])
+    >>> _offsets([10, 15, 30, 17])
     [0, 1, 0, 2]
     """
-    lanes: list[int] = []
+    offsets: list[int] = []
     for number, place in enumerate(places):
-        taken = {lane for lane, other in zip(lanes, places[:number], strict=False) if abs(place - other) < _LANE}
-        lanes.append(next(lane for lane in range(number + 1) if lane not in taken))
-    return lanes
+        taken = {offset for offset, other in zip(offsets, places, strict=False) if abs(place - other) < _TOUCHING}
+        offsets.append(next(offset for offset in range(number + 1) if offset not in taken))
+    return offsets
 
 
-def token_lengths(lengths: Mapping[str, Mapping[int | None, int]]) -> Picture:
+def _token_lengths(lengths: Mapping[str, Mapping[int | None, int]]) -> Picture:
     """Draw the lengths of tokens in running text: a panel for each tokenizer, with a bar for each length.
 
     Args:
@@ -153,7 +154,7 @@ def token_lengths(lengths: Mapping[str, Mapping[int | None, int]]) -> Picture:
             shapes.append(bar(left + 0.1 * step, floor - height, 0.8 * step, height, look))
             tone, middle = "ink" if share else "muted", left + step / 2
             shapes.append(text(middle, floor - height - 4, _percent(share), f"{tone} tiny", anchor="middle"))
-            label = "part" if not number else f"{number}" if number < LONGEST else f"{number}+"
+            label = f"{number}{'+' * (number == _LONGEST)}" if number else "part"
             shapes.append(text(middle, floor + LINE - 3, label, "muted tiny", anchor="middle"))
         shapes.append(line(0, floor, 100, floor))
         title, what = ("", "") if place else ("Length of tokens", about)
@@ -162,7 +163,7 @@ def token_lengths(lengths: Mapping[str, Mapping[int | None, int]]) -> Picture:
 
 
 def _percent(share: float) -> str:
-    """Format a share in per cent. The result has at most three characters, because thirteen bars are side by side.
+    """Format a share in per cent, with at most three characters, because thirteen bars are side by side.
 
     >>> _percent(0.123), _percent(0.0123), _percent(0.0001), _percent(0)
     ('12', '1.2', '0.0', '0')
@@ -175,19 +176,18 @@ def _shares(counts: Mapping[int | None, int]) -> dict[int | None, float]:
     shares: dict[int | None, float] = dict.fromkeys(_BINS, 0.0)
     for length, count in counts.items():
         # Some tokenizers have a token without characters, for the start of a text.
-        shares[length if length is None else min(max(length, 1), LONGEST)] += count / total
+        shares[length if length is None else min(max(length, 1), _LONGEST)] += count / total
     return shares
 
 
-def compression(
+def _compression(
     curves: Mapping[str, Mapping[int, float]], baselines: Mapping[str, Mapping[str, tuple[int, float]]] | None = None
 ) -> Picture:
     """Draw a panel for each language: a curve of bytes per token against vocabulary size, and a point for each baseline.
 
     Args:
         curves: Bytes per token, keyed by language code and then by vocabulary size.
-        baselines: Vocabulary size and bytes per token of each baseline, keyed by language code and then by the tokenizer's
-            name.
+        baselines: Vocabulary size and bytes per token, keyed by language code and then by the tokenizer's name.
     """
     baselines = baselines or {}
     names = list(dict.fromkeys(name for row in baselines.values() for name in row))
@@ -196,6 +196,8 @@ def compression(
     smallest, largest = min(size for size, _ in points), max(size for size, _ in points)
     highest = ceil(max(value for _, value in points))
     rung = next(rung for rung in (1, 2, 5, 10, 20, 50, 100) if highest / rung <= 4)
+    powers_of_4 = (1000 * 4**power for power in range(-2, 8))
+    sizes = [size for size in powers_of_4 if smallest <= size <= largest] or [largest]
     head, floor = 12, 100
 
     def place_of(point: tuple[int, float]) -> tuple[float, float]:
@@ -210,7 +212,7 @@ def compression(
         for height in range(0, highest + 1, rung):
             y = place_of((smallest, height))[1]
             shapes += [line(10, y, 100, y), text(8, y + 4, f"{height}", anchor="end")]
-        shapes += [tick(place_of((size, 0))[0], floor + LINE - 2, thousands(size)) for size in _ticks(smallest, largest)]
+        shapes += [tick(place_of((size, 0))[0], floor + LINE - 2, thousands(size)) for size in sizes]
         shapes += [curve(map(place_of, values.items()), 0), mark(0, *place_of([*values.items()][-1]))]
         for place, name in enumerate(names, 1):
             if name in baselines.get(code, {}):
@@ -222,11 +224,6 @@ def compression(
     return Picture(
         tuple(panels), f"Bytes per token against the number of tokens in the vocabulary, in {len(curves)} languages"
     )
-
-
-def _ticks(smallest: int, largest: int) -> list[int]:
-    """Return round vocabulary sizes for a scale, each four times the previous one."""
-    return [size for size in (1000 * 4**power for power in range(-2, 8)) if smallest <= size <= largest] or [largest]
 
 
 def thousands(size: int) -> str:

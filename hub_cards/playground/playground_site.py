@@ -29,6 +29,7 @@ from hub_cards.markup import as_json, listed, render
 
 PAGE, CARD = "index.html", "README.md"
 _TOKENIZERS = "tokenizer-*.json"
+_PAGE_FILES = files("hub_cards.playground").joinpath("page")
 _ABOUT = """This page shows typed text as tokens of several tokenizers. The tokenizers run in the browser.
 Written by `hf-sgpe playground`.
 """
@@ -43,8 +44,8 @@ def write_playground(
 ) -> list[str]:
     """Write a playground into a folder that any web server can serve.
 
-    The folder gets ``index.html``, its scripts, and the ``tokenizer.json`` of each tokenizer. It also gets a ``README.md``,
-    so that the folder can be a static Space on the Hub.
+    The folder gets ``index.html``, its scripts, the ``tokenizer.json`` of each tokenizer, and a ``README.md``, so that it
+    can be a static Space on the Hub.
 
     Args:
         folder: Output folder. If it exists, it must be empty or have a playground, which is replaced.
@@ -54,9 +55,6 @@ def write_playground(
 
     Returns:
         The names of the files.
-
-    Raises:
-        SGPEError: no tokenizer is given, a tokenizer cannot be read, or the folder has files that are not a playground.
     """
     if not tokenizers:
         raise SGPEError("no tokenizer to show: give at least one")
@@ -86,11 +84,10 @@ def write_playground(
         text=text,
         examples=[(script.name.capitalize(), script.greeting) for script in SCRIPTS.values() if script.greeting],
     )
-    written = {PAGE: page, CARD: _space_card(title)}
+    head = f"---\ntitle: {as_json(title)}\nsdk: static\napp_file: {PAGE}\ntags: [tokenizer, hf_sgpe]\n---\n"
+    written = {PAGE: page, CARD: f"{head}\n{_ABOUT}"}
     written |= {file: as_json(contents[name], separators=(",", ":")) for name, file in names.items()}
-    written |= {
-        each.name: each.read_text(encoding="utf-8") for each in files("hub_cards.playground").joinpath("page").iterdir()
-    }
+    written |= {each.name: each.read_text(encoding="utf-8") for each in _PAGE_FILES.iterdir()}
     with atomic_directory(target) as there:
         for name, content in written.items():
             (there / name).write_text(content, encoding="utf-8", newline="\n")
@@ -100,27 +97,17 @@ def write_playground(
     return sorted(written)
 
 
-def _space_card(title: str) -> str:
-    """Return the README.md of a static Space on the Hub."""
-    return f"---\ntitle: {as_json(title)}\nsdk: static\napp_file: {PAGE}\ntags: [tokenizer, hf_sgpe]\n---\n\n{_ABOUT}"
-
-
 def push_playground(
     folder: str | os.PathLike[str], repo_id: str, *, private: bool | None = None, token: bool | str | None = None
 ) -> str:
     """Upload a playground to the Hub as a static Space, in one commit. If the Space does not exist, create it.
 
     Args:
-        folder: A folder written by `write_playground`.
         repo_id: ``user/name`` of the Space.
         private, token: As in `hub_cards.publishing.uploading.push`.
 
     Returns:
         The address of the Space.
-
-    Raises:
-        SGPEError: the folder has no playground, the Space has a page that is not a playground, the Hub refused a request, or
-            the connection failed.
     """
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 
@@ -139,16 +126,11 @@ def push_playground(
 
 
 def playground_files(folder: str | os.PathLike[str]) -> list[str]:
-    """Return the names of the files that belong to the playground in a folder.
-
-    Raises:
-        SGPEError: the folder has no playground.
-    """
+    """Return the names of the files that belong to the playground in a folder."""
     if not _is_playground(Path(folder)):
         raise SGPEError(f"{folder} has no playground: write one with hf-sgpe playground")
-    scripts = (each.name for each in files("hub_cards.playground").joinpath("page").iterdir())
     tokenizers = (file.name for file in Path(folder).glob(_TOKENIZERS))
-    return sorted([PAGE, CARD, *scripts, *tokenizers])
+    return sorted([PAGE, CARD, *(each.name for each in _PAGE_FILES.iterdir()), *tokenizers])
 
 
 def _is_playground(folder: Path) -> bool:
@@ -157,9 +139,7 @@ def _is_playground(folder: Path) -> bool:
 
 
 def _loaded(tokenizer: Any) -> tuple[dict[str, Any], BPETokenizer | None]:
-    """Return the content of a tokenizer's ``tokenizer.json``, and the tokenizer as a `BPETokenizer`. If it cannot be
-    converted to a `BPETokenizer`, return None instead.
-    """
+    """Return the content of a ``tokenizer.json``, and the `BPETokenizer`, or None for a tokenizer of another kind."""
     known = read_tokenizer(tokenizer)
     if not isinstance(known, BPETokenizer):
         foreign_backend(*known)  # raises an error for a file that no browser could read
@@ -170,7 +150,7 @@ def _loaded(tokenizer: Any) -> tuple[dict[str, Any], BPETokenizer | None]:
 
 
 def _script(script: Script) -> dict[str, Any]:
-    """Return the data of a script that the page needs to find syllables, as a dict for JSON."""
+    """Return the data that the page needs to find syllables of a script, as JSON values."""
     classes = script.classes()
     return {
         "name": script.name,
@@ -182,7 +162,7 @@ def _script(script: Script) -> dict[str, Any]:
 
 
 def _in_ranges(classes: Mapping[str, str]) -> dict[str, Ranges]:
-    """Return the characters of each class as ranges of code points, keyed by class."""
+    """Return the characters of each class as ranges of code points."""
     members: dict[str, list[int]] = {}
     for character, letter in classes.items():
         members.setdefault(letter, []).append(ord(character))

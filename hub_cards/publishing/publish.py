@@ -13,14 +13,8 @@ from hub_cards.publishing.uploading import full_name, push
 
 
 def publish(folder: str, repo_id: str, *, tags: Sequence[str] = (), token: bool | str | None = None, **options: Any) -> Any:
-    """Write a card into the folder of a tokenizer, and upload the folder to the Hub. If a card is not possible, upload the
-    folder without a card. ``options`` are passed to `hub_cards.publishing.uploading.push`.
-
-    Returns:
-        The commit, as huggingface_hub's ``CommitInfo``.
-
-    Raises:
-        SGPEError: the Hub refused a request, or the connection failed.
+    """Write a card into the folder of a tokenizer, if possible, and upload the folder to the Hub. ``options`` are passed to
+    `hub_cards.publishing.uploading.push`. Return the commit, as huggingface_hub's ``CommitInfo``.
     """
     repo_id = full_name(repo_id, token=token)
     with suppress(NotByteLevelError):  # with some added tokens, a card is not possible

@@ -1,6 +1,4 @@
-"""Publishing of tokenizers and models. A folder is uploaded to the Hugging Face Hub with its card and pictures, in one
-commit.
-"""
+"""Publishing of tokenizers and models: a folder is uploaded to the Hub with its card and pictures, in one commit."""
 
 from __future__ import annotations
 
@@ -34,9 +32,7 @@ if TYPE_CHECKING:
     from huggingface_hub import CommitInfo, HfApi
     from huggingface_hub.hf_api import RepoFile
 
-LARGE = 10 * 2**20
-"""The size in bytes above which the Hub stores a file as a large file (LFS or Xet)."""
-
+LARGE = 10 * 2**20  # bytes
 # Patterns of the files to upload, keyed by subfolder.
 _FOLDERS = {"additional_chat_templates": ("*.jinja",), "pictures": tuple(f"{name}.svg" for name in PICTURES)}
 
@@ -46,7 +42,6 @@ class PushedFile:
     """A file of the folder, and how a push changes this file on the Hub.
 
     Attributes:
-        path: Path in the folder and in the repository.
         size: Size in bytes.
         change: ``new``, ``changed`` or ``unchanged``. ``kept`` means that the repository keeps its own version of a card.
             ``not compared`` is set by a dry run without a network.
@@ -58,7 +53,7 @@ class PushedFile:
 
     @property
     def large(self) -> bool:
-        """True if the Hub stores this file as a large file."""
+        """True if the Hub stores this file as a large file (LFS or Xet)."""
         return self.size > LARGE
 
 
@@ -104,29 +99,24 @@ def push(
 
     The repository and the branch are created if they do not exist. The upload includes the tokenizer's own files, the
     model's weights (safetensors), configuration and licence, the card and its page, and the ``pictures`` of `write_card`.
-    All files are in the same commit, so weights and tokenizer always match. If an upload is interrupted, call `push` again:
-    it sends only the large files that are missing. Nothing in the repository is deleted. If a file is a link, its target is
-    uploaded. The target must be in the folder, and must not be hidden. In a snapshot in the Hub's cache, the target may also
-    be a blob of the same repository.
+    If an upload is interrupted, call `push` again: it sends only the large files that are missing. Nothing in the
+    repository is deleted. If a file is a link, its target is uploaded. The target must be in the folder, and must not be
+    hidden. In a snapshot in the Hub's cache, the target may also be a blob of the same repository.
 
     Args:
-        folder: Folder of the tokenizer, or of a model with its tokenizer.
         repo_id: ``user/name``, or a name in the user's own namespace.
         private: Whether a new repository is private; None for the user's default.
         revision: Branch to commit to; a new branch starts from ``main``.
         create_pr: Whether to open a pull request with the commit, instead of committing to the branch.
         token: As in huggingface_hub; None for ``HF_TOKEN`` or the token that ``hf auth login`` stored.
-        commit_message: First line of the commit message; None for a default.
-        commit_description: The rest of the commit message.
         replace_card: Whether a generated card may replace a README.md that a person wrote or changed, or a card with
             measurements of the same tokenizer.
         dry_run: Whether to send nothing, and only compare the folder with the repository. If there is no network, the folder
             is checked but not compared.
 
     Raises:
-        SGPEError: the folder has no valid tokenizer or no ``tokenizer.json``, has the card of another tokenizer, or has a
-            link to a file outside the folder; the model's weights are incomplete, or have fewer rows than the tokenizer
-            needs; the Hub refused a request; or the connection failed. The commit is made as a whole or not at all.
+        SGPEError: the folder cannot be published, the Hub refused a request, or the connection failed. The commit is made as
+            a whole or not at all.
     """
     from huggingface_hub import CommitOperationAdd, HfApi
 
@@ -177,11 +167,7 @@ def push(
 
 
 def full_name(repo_id: str, *, token: bool | str | None = None) -> str:
-    """Return the full name of a repository, ``user/name``. If the name has no user, add the user who is logged in.
-
-    Raises:
-        SGPEError: ``repo_id`` is not a valid repository name, or the user is not logged in.
-    """
+    """Return the full name of a repository, ``user/name``. If it has no user, add the user who is logged in."""
     from huggingface_hub import HfApi
 
     check_name(repo_id)
@@ -195,12 +181,7 @@ def full_name(repo_id: str, *, token: bool | str | None = None) -> str:
 
 
 def _sort(folder: Path) -> tuple[list[str], tuple[str, ...]]:
-    """Sort the entries of a folder. Return the files to upload, which belong to its tokenizer and model, and then all other
-    entries.
-
-    Raises:
-        SGPEError: the folder cannot be published. The message says why.
-    """
+    """Return the files of a folder that belong to its tokenizer and model, and all other entries. Check the folder."""
     if not folder.is_dir():
         raise SGPEError(f"{folder}: {'a file: give its folder' if folder.is_file() else 'no such folder'}")
     if adapter := why_no_model(folder):
@@ -260,10 +241,8 @@ def _check_place(folder: Path, name: str) -> None:
 
 
 def _modules(settings: Mapping[str, Any], *classes: str) -> Iterator[str]:
-    """Yield the names of the Python files to which ``auto_map`` in a configuration refers. If ``classes`` are given, only
-    their files are yielded.
-
-    Files in other repositories are left out, because they are not in this folder.
+    """Yield the Python files of this folder to which ``auto_map`` in a configuration refers, if given only those of
+    ``classes``.
     """
     auto_map = settings.get("auto_map")
     named = auto_map if isinstance(auto_map, dict) else dict.fromkeys(classes, auto_map)
@@ -275,7 +254,7 @@ def _modules(settings: Mapping[str, Any], *classes: str) -> Iterator[str]:
 
 
 def _check_rows(folder: Path, tokenizer: object) -> None:
-    """Check that the embedding of the folder's model has the rows that its tokenizer needs."""
+    """Check that the embedding of the model has the rows that its tokenizer needs."""
     rows = model_rows(read_json(folder / MODEL_CONFIG_FILE))
     if rows is None or not isinstance(tokenizer, BPETokenizer):
         return
@@ -290,7 +269,7 @@ def _check_rows(folder: Path, tokenizer: object) -> None:
 
 
 @dataclass(frozen=True)
-class _There:
+class _Repository:
     """The state of a repository on the Hub: its newest commit (None for a new repository), whether the branch exists, and
     some of its files, keyed by path.
     """
@@ -300,10 +279,8 @@ class _There:
     files: Mapping[str, RepoFile]
 
 
-def _look(api: HfApi, repo_id: str, revision: str | None, paths: list[str]) -> _There:
-    """Return the state of a repository, with those of ``paths`` that exist there. If the revision is a new branch, return
-    the state of ``main``.
-    """
+def _look(api: HfApi, repo_id: str, revision: str | None, paths: list[str]) -> _Repository:
+    """Return the state of a repository, with those of ``paths`` that exist there. A new branch has the state of ``main``."""
     from huggingface_hub import constants
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
 
@@ -317,12 +294,12 @@ def _look(api: HfApi, repo_id: str, revision: str | None, paths: list[str]) -> _
     except RepositoryNotFoundError as error:
         if isinstance(error, GatedRepoError) or not may_be_new:
             raise
-        return _There(None, revision in (None, "main"), {})
-    return _There(head, True, _listed(api, repo_id, head, paths))
+        return _Repository(None, revision in (None, "main"), {})
+    return _Repository(head, True, _listed(api, repo_id, head, paths))
 
 
 def _listed(api: HfApi, repo_id: str, commit: str | None, paths: list[str]) -> dict[str, RepoFile]:
-    """Return those of ``paths`` that exist in a commit: a dict from paths to files."""
+    """Return those of ``paths`` that exist in a commit, keyed by path."""
     from huggingface_hub.hf_api import RepoFile
 
     listed = api.get_paths_info(repo_id, paths, revision=commit) if paths else []
@@ -330,9 +307,7 @@ def _listed(api: HfApi, repo_id: str, commit: str | None, paths: list[str]) -> d
 
 
 def _compared(folder: Path, paths: Sequence[str], there: Mapping[str, RepoFile]) -> Iterator[PushedFile]:
-    """Compare the files of the folder with those of the repository, and yield each file with its change. Files that are new
-    to the repository are not read.
-    """
+    """Yield each file with its change. Files that are new to the repository are not read."""
     sizes = {path: (folder / path).stat().st_size for path in paths}
     read = sum(size for path, size in sizes.items() if path in there)
     hide = read < LARGE or not somebody_watches()
@@ -344,8 +319,8 @@ def _compared(folder: Path, paths: Sequence[str], there: Mapping[str, RepoFile])
             yield PushedFile(path, size, change)
 
 
-def _is_same(file: Path, size: int, there: RepoFile, on_read: Callable[[int], object] = lambda size: None) -> bool:
-    """Return whether a local file has the same content as a file on the Hub, according to the Hub's hash of the file."""
+def _is_same(file: Path, size: int, there: RepoFile, on_read: Callable[[int], object]) -> bool:
+    """Return whether a local file has the content of a file on the Hub, according to the Hub's hash."""
     # Git's blob id is a hash of the size and the content.
     digest = hashlib.sha256() if there.lfs else hashlib.sha1(b"blob %d\0" % size)
     with file.open("rb") as content:
@@ -358,9 +333,7 @@ def _is_same(file: Path, size: int, there: RepoFile, on_read: Callable[[int], ob
 def _with_card_kept(
     files: tuple[PushedFile, ...], api: HfApi, folder: Path, repo_id: str, head: str | None
 ) -> tuple[PushedFile, ...]:
-    """Return the files. If the new card would overwrite edits or measurements on the Hub, the card's change is set to
-    ``kept``.
-    """
+    """Keep the card on the Hub if the new card would overwrite edits or measurements."""
     changes = {file.path: file.change for file in files}
     if changes.get(CARD_FILE) != "changed":
         return files
@@ -374,9 +347,7 @@ def _with_card_kept(
 
 
 def _not_arrived(api: HfApi, folder: Path, repo_id: str, commit: str, paths: list[str]) -> list[str]:
-    """Return the paths of the files that are missing from the commit, because the Hub silently skips files that the
-    repository's .gitignore excludes.
-    """
+    """Return the files that are missing from the commit: the Hub skips those that the repository's .gitignore excludes."""
     try:
         with hub_errors(f"{repo_id}:"):
             listed = _listed(api, repo_id, commit, paths)

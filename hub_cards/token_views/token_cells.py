@@ -1,6 +1,4 @@
-"""The parts of a text in a token view: tokens from any kind of tokenizer, syllables, and cells, which combine the two for
-display.
-"""
+"""The parts of a text in a token view: tokens from any kind of tokenizer, syllables, and cells, which combine the two."""
 
 from __future__ import annotations
 
@@ -39,8 +37,6 @@ class Token(NamedTuple):
         name: The token's vocabulary string.
         rank: Rank of the merge that produces the token, or None.
         hex: The bytes of the token in hexadecimal, if they are not whole characters; otherwise empty.
-        start: The index of the token's first character.
-        stop: The index after the token's last character.
     """
 
     id: int
@@ -56,9 +52,7 @@ Reader = Callable[[str], tuple[str, list[Token]]]
 
 
 def reader(tokenizer: Any) -> Reader:
-    """Return a function that takes a text, and returns its normal form and its tokens. ``tokenizer`` can be of any kind that
-    `hub_cards.TokenView` accepts.
-    """
+    """Return a `Reader` for a tokenizer of any kind that `hub_cards.TokenView` accepts."""
     known = read_tokenizer(tokenizer)
     return _byte_level(known) if isinstance(known, BPETokenizer) else _foreign(*known)
 
@@ -135,9 +129,9 @@ def _bytes_of(name: str, is_byte_level: bool) -> bytes:
 # ---------------------------------------------------------------- tokens → cells
 
 
-class Run(NamedTuple):
-    """A run of characters: a syllable, or text between syllables. ``is_cut`` tells whether a token begins or ends inside the
-    syllable. It is None for text between syllables.
+class _Run(NamedTuple):
+    """A syllable, or text between syllables. ``is_cut`` tells whether a token begins or ends inside the syllable. It is None
+    for text between syllables.
     """
 
     start: int
@@ -145,7 +139,7 @@ class Run(NamedTuple):
     is_cut: bool | None
 
 
-class Cell(NamedTuple):
+class _Cell(NamedTuple):
     """The smallest part of a text that can be shown by itself: a token, several tokens that share characters, or characters
     without a token.
 
@@ -158,7 +152,7 @@ class Cell(NamedTuple):
     start: int
     stop: int
     tokens: list[Token]
-    runs: list[Run]
+    runs: list[_Run]
     is_torn: bool
 
     @property
@@ -169,14 +163,12 @@ class Cell(NamedTuple):
 
 @dataclass
 class TextInCells:
-    """A text in the normal form of one tokenizer, divided into cells. ``syllables`` maps the index of each character in a
-    syllable to that syllable.
-    """
+    """A text in the normal form of one tokenizer. ``syllables`` has the syllable of each character in one, by index."""
 
     text: str
     counts: Evaluation
-    cells: list[Cell]
-    syllables: dict[int, Run]
+    cells: list[_Cell]
+    syllables: dict[int, _Run]
 
     def cut_by(self, token: Token) -> list[str]:
         """Return the text of the cut syllables to which the first or the last character of a token belongs."""
@@ -185,44 +177,42 @@ class TextInCells:
 
 
 def in_cells(text: str, read: Reader) -> TextInCells:
-    """Tokenize a text with ``read`` and divide it into cells. The result includes the counts of `hub_cards.evaluate`."""
+    """Tokenize a text with ``read`` and divide it into cells. The counts are those of `hub_cards.evaluate`."""
     text, tokens = read(well_formed(text))
     counts, syllables = _measure(text, tokens)
     # Places where a cell can end. At other places, a browser would join both sides into one sign.
     joints = {0, len(text), *(cluster.start() for cluster in _CLUSTER.finditer(text))}
     joints -= {place for place, run in syllables.items() if run.is_cut and place > run.start}
     cells = [
-        Cell(start, stop, group, [*_runs(start, stop, syllables)], not joints.issuperset((start, stop)))
+        _Cell(start, stop, group, [*_runs(start, stop, syllables)], not joints.issuperset((start, stop)))
         for start, stop, group in _groups(len(text), tokens, syllables)
     ]
     return TextInCells(text, counts, cells, syllables)
 
 
-def _measure(text: str, tokens: Sequence[Token]) -> tuple[Evaluation, dict[int, Run]]:
-    """Return the counts of `hub_cards.evaluate`, and a dict that maps the index of each character in a syllable to that
-    syllable.
-    """
+def _measure(text: str, tokens: Sequence[Token]) -> tuple[Evaluation, dict[int, _Run]]:
+    """Return the counts of `hub_cards.evaluate`, and the syllable of each character in one, by index."""
     trie = _trie(tuple(SCRIPTS))
     ends = _ends(tokens)
     words, unspaced = len(words_of(text)), count_unspaced(text)
     counts = Evaluation(lines=1, words=words, characters=len(text), unspaced=unspaced, tokens=len(tokens))
-    syllables: dict[int, Run] = {}
+    syllables: dict[int, _Run] = {}
     start = 0
     for unit in trie.tokenize(text):
         stop = start + len(unit)
         if trie.script_of(unit):
             is_cut = counts.add_syllable(trie.letters(unit), ends, 2 * start, 2 * stop, lambda letter: 2 * len(letter))
-            syllables |= dict.fromkeys(range(start, stop), Run(start, stop, is_cut))
+            syllables |= dict.fromkeys(range(start, stop), _Run(start, stop, is_cut))
         start = stop
     return counts, syllables
 
 
-def _runs(start: int, stop: int, syllables: Mapping[int, Run]) -> Iterator[Run]:
-    """Divide a cell into runs: syllables, or parts of them, and text between syllables."""
+def _runs(start: int, stop: int, syllables: Mapping[int, _Run]) -> Iterator[_Run]:
+    """Divide a cell into syllables, or parts of them, and text between syllables."""
     while start < stop:
         run = syllables.get(start)
         end = run.stop if run else next((place for place in range(start, stop) if place in syllables), stop)
-        yield Run(start, min(end, stop), run.is_cut if run else None)
+        yield _Run(start, min(end, stop), run.is_cut if run else None)
         start = end
 
 
@@ -232,8 +222,7 @@ def _trie(scripts: tuple[str, ...]) -> LinguisTrie:
 
 
 def _ends(tokens: Sequence[Token]) -> list[int]:
-    """Return the position at which each token ends, counted in half characters. A position between two characters is even,
-    and a position inside a character is odd.
+    """Return the position at which each token ends, in half characters. A position inside a character is odd.
 
     >>> _ends([Token(1, "", None, "", 0, 2), Token(2, "", None, "", 1, 2)])
     [3, 4]
@@ -242,9 +231,9 @@ def _ends(tokens: Sequence[Token]) -> list[int]:
     return [2 * token.stop - (start < token.stop) for token, start in zip(tokens, starts, strict=True)]
 
 
-def _groups(length: int, tokens: Sequence[Token], syllables: Mapping[int, Run]) -> Iterator[tuple[int, int, list[Token]]]:
-    """Divide a text into the parts that become cells, and yield the start, the stop and the tokens of each part. A part has
-    one token, several tokens that share characters, or no token.
+def _groups(length: int, tokens: Sequence[Token], syllables: Mapping[int, _Run]) -> Iterator[tuple[int, int, list[Token]]]:
+    """Yield the start, the stop and the tokens of each part of a text that becomes a cell. A part has one token, several
+    tokens that share characters, or no token.
     """
     stop = place = 0
     while place < len(tokens):
@@ -268,9 +257,9 @@ def _groups(length: int, tokens: Sequence[Token], syllables: Mapping[int, Run]) 
 # ---------------------------------------------------------------- cells → columns
 
 
-def columns(shown: Sequence[TextInCells]) -> Iterator[tuple[list[list[Cell]], bool]]:
+def columns(shown: Sequence[TextInCells]) -> Iterator[tuple[list[list[_Cell]], bool]]:
     """Divide the texts into columns of about one word each, so that the rows of several tokenizers can be shown below each
-    other. Yield each column as a pair: the cells of each tokenizer, and whether the line ends after the column.
+    other. Yield the cells of each tokenizer, and whether the line ends after the column.
     """
     cuts = _cuts(shown)
     rows = [_between(each.cells, places) for each, places in zip(shown, zip(*cuts, strict=True), strict=True)]
@@ -279,9 +268,7 @@ def columns(shown: Sequence[TextInCells]) -> Iterator[tuple[list[list[Cell]], bo
 
 
 def _cuts(shown: Sequence[TextInCells]) -> list[tuple[int, ...]]:
-    """Return the positions between columns: for each boundary, the position in every tokenizer's text. A column starts where
-    a word starts and every tokenizer starts a token.
-    """
+    """Return the positions between columns in every tokenizer's text: where a word starts and all start a token."""
     # In text from right to left, a column is a whole line. The bidirectional algorithm treats a column as an object, so
     # columns of single words would be in the wrong order.
     edges = [_LINE_START if RIGHT_TO_LEFT.search(each.text) else _WORD_START for each in shown]
@@ -293,7 +280,7 @@ def _cuts(shown: Sequence[TextInCells]) -> list[tuple[int, ...]]:
     return [(0,) * len(shown), *cuts, tuple(len(each.text) + 1 for each in shown)]
 
 
-def _between(cells: Sequence[Cell], cuts: Sequence[int]) -> Iterator[list[Cell]]:
+def _between(cells: Sequence[_Cell], cuts: Sequence[int]) -> Iterator[list[_Cell]]:
     place = 0
     for stop in cuts[1:]:
         first = place

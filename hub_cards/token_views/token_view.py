@@ -42,10 +42,6 @@ class TokenView:
             fast tokenizer of transformers, a tokenizer from the ``tokenizers`` package, or a file, folder or Hub repository
             with a ``tokenizer.json``.
 
-    Raises:
-        SGPEError: there is no text or no tokenizer, or a tokenizer cannot be read.
-        TypeError: a text is not a string, or a tokenizer is of an unknown kind.
-
     >>> from hf_sgpe import BPETokenizer
     >>> tokenizer = BPETokenizer.train_from_iterator(["ශ්‍රී ලංකාව"], 260)
     >>> TokenView("ශ්‍රී ලංකාව", {"mine": tokenizer})
@@ -91,21 +87,14 @@ class TokenView:
 
 
 def style() -> str:
-    """Return the CSS for `tokens_html`. Include it once in a page. The colours follow the ``color-scheme`` of the page,
-    light or dark.
-    """
+    """Return the CSS for `tokens_html`. The colours follow the ``color-scheme`` of the page, light or dark."""
     return render("token_view.css")
 
 
 def tokens_html(text: str, tokenizer: Any) -> str:
-    """Return inline HTML that shows one text as coloured tokens of one tokenizer, without counts. The page must include
-    `style` once.
+    """Return inline HTML that shows one text as coloured tokens of one tokenizer. The page must include `style` once.
 
     For many texts, pass a `BPETokenizer`, because a tokenizer of any other kind is loaded again in each call.
-
-    >>> from hf_sgpe import BPETokenizer
-    >>> tokens_html("a", BPETokenizer.train_from_iterator(["a"], 256)).count("data-tip")
-    1
     """
     shown = in_cells(text, reader(tokenizer))
     cells = "".join(_cells_html(shown))
@@ -113,9 +102,7 @@ def tokens_html(text: str, tokenizer: Any) -> str:
 
 
 def _columns(shown: Mapping[str, TextInCells]) -> Iterator[str]:
-    """Yield the HTML of each column of a text, with a row for each tokenizer. If there are several tokenizers, every row has
-    the name of its tokenizer, because long lines wrap.
-    """
+    """Yield the HTML of each column of a text. Rows of several tokenizers have names, because long lines wrap."""
     several = len(shown) > 1
     labels = [f' data-name="{_escape(name)}"' if several else "" for name in shown]
     heights = [" sgpe-high" if any(cell.is_shared for cell in each.cells) else "" for each in shown.values()]

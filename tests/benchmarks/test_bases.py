@@ -25,7 +25,7 @@ def test_every_base_was_measured_and_read_exactly(records):
 
 def test_other_text_kept_its_ids_and_programs_agree(records):
     extended = {about: result for about, result in records.items() if "others" in result}
-    assert {bases.subject(name, "si") for name in bases.BASES} <= extended.keys()
+    assert {bases._subject(name, "si") for name in bases.BASES} <= extended.keys()
     for about, result in extended.items():
         assert all(other["same"] == other["lines"] for other in result["others"].values()), about
         for check in result["runs"].values():
@@ -39,7 +39,7 @@ def test_gemma_in_sinhala(records):
 
 
 def test_lines_without_a_script():
-    assert list(bases.without(("sinhala",), ["ලං", "a", "a ක", "हि"])) == ["a", "हि"]
+    assert list(bases._without(("sinhala",), ["ලං", "a", "a ක", "हि"])) == ["a", "हि"]
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from support.paths import ROOT
 
 
 def test_heaps_law_is_found():
-    fit = growth.heaps([{"words": 10**n, "distinct": 3 * 10 ** (n / 2)} for n in range(2, 7)])
+    fit = growth._heaps([{"words": 10**n, "distinct": 3 * 10 ** (n / 2)} for n in range(2, 7)])
     assert (fit["k"], fit["beta"]) == (pytest.approx(3), pytest.approx(0.5))
-    assert growth.at(fit, 1e8) == (pytest.approx(3e4), pytest.approx(1))
-    assert growth.heaps([{"words": 1, "distinct": 1}] * 2) == {}
+    assert growth._at(fit, 1e8) == (pytest.approx(3e4), pytest.approx(1))
+    assert growth._heaps([{"words": 1, "distinct": 1}] * 2) == {}
 
 
 def test_made_up_words_are_letters():

@@ -50,10 +50,9 @@ def test_a_record_says_when_where_and_how(tmp_path, monkeypatch):
     assert [json.loads(line)["about"] for line in path.read_text(encoding="utf-8").splitlines()] == ["a", "b"]
 
 
-def test_work_is_done_once(tmp_path):
+def test_records_are_kept_on_request(tmp_path):
     path = tmp_path / "x.jsonl"
-    assert Records(path).once("a", lambda: 1)
-    assert not Records(path, keep=True).once("a", lambda: 2)
+    Records(path).add("a", 1)
     assert Records(path, keep=True).results == {"a": 1}
     assert Records(path).results == {}  # begun from nothing
 

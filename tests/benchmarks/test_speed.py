@@ -5,7 +5,7 @@ import sys
 import pytest
 import speed
 from harness import read_records
-from package_worker import MEASURES, digest, encoding
+from package_worker import MEASURES, _digest, _encoding
 from packages import PACKAGES, TRAINERS
 from support.command import benchmark
 from support.paths import ROOT
@@ -19,8 +19,8 @@ def test_the_page_has_the_tables_of_the_records(tmp_path):
 
 def test_other_results_are_marked():
     results = {"hf_sgpe": {"cold": 10.0, "peak": 5e6}, "tokenizers": {"cold": 2.0, "peak": 6e6}}
-    speed.mark_differences(results, {"hf_sgpe": [b"a", b"b"], "tokenizers": [b"a", b"c"]}, "tokenizers")
-    assert speed.training_table(results, "MB/s").splitlines()[2:] == [
+    speed._mark_differences(results, {"hf_sgpe": [b"a", b"b"], "tokenizers": [b"a", b"c"]}, "tokenizers")
+    assert speed._training_table(results, "MB/s").splitlines()[2:] == [
         "| hf_sgpe | 10.0 | | 5 MB | **no**: 50.00% differ |",
         "| tokenizers | 2.0 | 5× | 6 MB | yes |",
     ]
@@ -28,9 +28,9 @@ def test_other_results_are_marked():
 
 def test_each_pass_encodes_new_texts(tmp_path, sample):
     docs = [sample["en"][:300], sample["en"][300:600]]
-    speed.save_trained(docs, tmp_path, "english", "gpt2", 400)
+    speed._save_trained(docs, tmp_path, "english", "gpt2", 400)
     before = [*docs]
-    prepare, _ = encoding("hf_sgpe", docs, str(tmp_path), 1)("batch")
+    prepare, _ = _encoding("hf_sgpe", docs, str(tmp_path), 1)("batch")
     first, second = [[*prepare().args[0]] for _ in range(2)]
     assert first == second == before
     assert len({id(text) for text in (*before, *first, *second)}) == 6
@@ -38,21 +38,21 @@ def test_each_pass_encodes_new_texts(tmp_path, sample):
 
 def test_a_folder_is_a_recipe(tmp_path, sample):
     folder = tmp_path / "trained"
-    speed.save_trained([sample["en"][:3000]], folder, "english", "gpt2", 400)
-    assert speed.is_folder(str(folder))
-    assert speed.label(str(folder)) == "trained"
-    assert not speed.is_folder("gpt2")
+    speed._save_trained([sample["en"][:3000]], folder, "english", "gpt2", 400)
+    assert speed._is_folder(str(folder))
+    assert speed._label(str(folder)) == "trained"
+    assert not speed._is_folder("gpt2")
 
 
 def same(measures, names, folder, docs):
     """Check that packages return the same result in each measure."""
-    speed.save_trained(docs, folder, "english", "gpt2", 400)
+    speed._save_trained(docs, folder, "english", "gpt2", 400)
     for measure in measures:
         outputs = []
         for name in names:
-            prepare, comparable = encoding(name, [*docs], str(folder), 1)(measure)
+            prepare, comparable = _encoding(name, [*docs], str(folder), 1)(measure)
             prepare()()
-            outputs.append([digest(row) for row in comparable(prepare()())])
+            outputs.append([_digest(row) for row in comparable(prepare()())])
         assert outputs[0] == outputs[1], measure
 
 

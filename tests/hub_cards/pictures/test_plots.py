@@ -37,9 +37,9 @@ HEALTH = VocabularyHealth(
 
 def pictures():
     drawn = {
-        "tokens_per_word": plots.tokens_per_word(VALUES),
-        "token_lengths": plots.token_lengths({"mine": {None: 1, 1: 5, 3: 10, 40: 2000}, "<b>&$x$": {2: 7}}),
-        "compression": plots.compression(
+        "tokens_per_word": plots._tokens_per_word(VALUES),
+        "token_lengths": plots._token_lengths({"mine": {None: 1, 1: 5, 3: 10, 40: 2000}, "<b>&$x$": {2: 7}}),
+        "compression": plots._compression(
             {"si": {1000: 2.0, 2000: 3.5}, "ta": {1000: 2.5, 2000: 4.0}}, {"si": {"<b>&$x$": (100_000, 1.5)}}
         ),
     }
@@ -51,12 +51,12 @@ def drawn_for(languages, names):
     """The pictures of tokenizers that are all alike, as files."""
     row = dict.fromkeys(names, 1.5) | {names[0]: 28.25}
     low = dict.fromkeys(names, 0.03) | {names[0]: 2.25}
-    yield plots.tokens_per_word(dict.fromkeys(languages, row)).svg()
-    yield plots.tokens_per_word({}, dict.fromkeys(languages, low)).svg()
-    yield plots.tokens_per_word(dict.fromkeys(languages, row), {"th": low, "zh": dict.fromkeys(names, 0.7)}).svg()
-    yield plots.token_lengths({name: {None: 1, 1: 3, 2: 9999} for name in names}).svg()
+    yield plots._tokens_per_word(dict.fromkeys(languages, row)).svg()
+    yield plots._tokens_per_word({}, dict.fromkeys(languages, low)).svg()
+    yield plots._tokens_per_word(dict.fromkeys(languages, row), {"th": low, "zh": dict.fromkeys(names, 0.7)}).svg()
+    yield plots._token_lengths({name: {None: 1, 1: 3, 2: 9999} for name in names}).svg()
     curves = {code: {1000: 1.0, 2000: 17.25} for code in languages}
-    yield plots.compression(curves, {code: dict.fromkeys(names[1:], (2000, 17.0)) for code in languages}).svg()
+    yield plots._compression(curves, {code: dict.fromkeys(names[1:], (2000, 17.0)) for code in languages}).svg()
 
 
 def placed(svg, kind):
@@ -123,7 +123,7 @@ def test_pictures_and_pages_name_a_font_for_each_script_in_them():
         "dv": "Noto Sans Thaana",
     }
     for code, family in families.items():
-        assert f"'Noto Sans', '{family}', system-ui" in plots.tokens_per_word({code: {"mine": 1.0}}).svg(), code
+        assert f"'Noto Sans', '{family}', system-ui" in plots._tokens_per_word({code: {"mine": 1.0}}).svg(), code
     everything = font_stack("".join(language(code).native for code in families))
     assert all(f"'{family}'" in everything for family in families.values())
     assert font_stack("Ελληνικά, Русский").startswith("'Noto Sans', system-ui")
@@ -132,19 +132,19 @@ def test_pictures_and_pages_name_a_font_for_each_script_in_them():
 
 
 def test_rows_are_sorted_by_the_first_tokenizer():
-    rows = plots.tokens_per_word(VALUES).panels[0].rows
+    rows = plots._tokens_per_word(VALUES).panels[0].rows
     assert [row.label for row in rows] == ["English", "Sinhala", "Tamil", ""]
 
 
 def test_languages_without_spaces_have_a_scale_of_their_own():
     values = {"th": {"mine": 0.3, "<b>&$x$": 2.5}, "my": {"mine": 0.25, "<b>&$x$": 1.0}}
-    texts = shown(plots.tokens_per_word(VALUES, values).svg())
+    texts = shown(plots._tokens_per_word(VALUES, values).svg())
     order = ["Tokens per word", "English", "Sinhala සිංහල", "Tamil தமிழ்"]
     order += ["Tokens per character", "Burmese မြန်မာ", "Thai ไทย"]
     assert [text for text in texts if text in order] == order
     assert texts.count("mine") == 1
     assert {"tokens per word", "tokens per character", "0.30", "0.25", "0.5"} <= set(texts)
-    alone = shown(plots.tokens_per_word({}, values).svg())
+    alone = shown(plots._tokens_per_word({}, values).svg())
     assert "Tokens per character" in alone and "Tokens per word" not in alone
 
 
@@ -188,14 +188,14 @@ def test_a_picture_needs_nothing_else_and_has_no_names_that_another_could_have()
 
 
 def test_one_language_one_tokenizer_and_one_size_are_enough():
-    assert "1.00" in shown(plots.tokens_per_word({"en": {"mine": 1.0}}).svg())
-    assert "0" in shown(plots.token_lengths({"mine": {1: 1}}).svg())
-    assert "1.00" in shown(plots.compression({"en": {300: 1.0}}).svg())
+    assert "1.00" in shown(plots._tokens_per_word({"en": {"mine": 1.0}}).svg())
+    assert "0" in shown(plots._token_lengths({"mine": {1: 1}}).svg())
+    assert "1.00" in shown(plots._compression({"en": {300: 1.0}}).svg())
 
 
 def test_more_baselines_than_colours():
     names = [f"baseline {number}" for number in range(8)]
-    assert set(names) <= set(shown(plots.tokens_per_word({"en": dict.fromkeys(names, 1.5)}).svg()))
+    assert set(names) <= set(shown(plots._tokens_per_word({"en": dict.fromkeys(names, 1.5)}).svg()))
 
 
 LONG = "a-tokenizer-with-a-long-name-for-all-the-languages-of-south-asia"
@@ -221,7 +221,7 @@ def test_texts_lie_inside_the_picture_and_not_on_each_other(languages, names):
 @pytest.mark.parametrize("values", [[2.0] * 12, [1.0, 1.01, 1.05, 1.1], [3.0, 1.0], [2.0, 1.99, 2.01]])
 def test_marks_of_the_lead_picture_do_not_touch(values):
     row = {f"tokenizer {number}": value for number, value in enumerate(values)}
-    marks = [(x, y) for _, x, y in placed(plots.tokens_per_word({"si": row, "en": row}).svg(), "path")]
+    marks = [(x, y) for _, x, y in placed(plots._tokens_per_word({"si": row, "en": row}).svg(), "path")]
     # In the legend, in the two rows, and at each number.
     assert len(marks) == 5 * len(values)
     for (x, y), (other_x, other_y) in combinations(marks, 2):
@@ -230,7 +230,7 @@ def test_marks_of_the_lead_picture_do_not_touch(values):
 
 
 def test_marks_at_one_place_of_the_compression_picture_are_hollow():
-    svg = plots.compression({"si": {1000: 2.0}}, {"si": {"a": (1000, 2.0), "b": (1000, 2.0)}}).svg()
+    svg = plots._compression({"si": {1000: 2.0}}, {"si": {"a": (1000, 2.0), "b": (1000, 2.0)}}).svg()
     looks = [path.get("class") for path, *_ in placed(svg, "path")]
     assert ["hollow" in look for look in looks] == [False, False, False, True, True]
 
