@@ -73,12 +73,12 @@ def count(given: CountOptions, text: CorpusOptions, plan: TaskPlan, as_json: Jso
 
     if not text.corpus and not text.dataset:
         raise SGPEError("nothing to count: name files of text, or use --dataset")
-    room: dict[str, Any] = {} if given.memory_limit is None else {"memory_limit": _bytes(given.memory_limit)}
+    memory_limit = None if given.memory_limit is None else _bytes(given.memory_limit)
     script = given.script
     if plan.on == "spark":
         plan.check_alone(dataset=text.dataset, workers=text.workers, memory_limit=given.memory_limit)
         corpus, script = Corpus(), script or ["all"]  # Spark reads the text later
-    elif plan.is_asked_for:
+    elif plan != TaskPlan():
         from trainers.counting_in_tasks import corpus_apart_from_work, count_in_tasks
 
         plan.check()
@@ -99,14 +99,14 @@ def count(given: CountOptions, text: CorpusOptions, plan: TaskPlan, as_json: Jso
     check_file(given.out)
     corpus.check_apart_from(given.out)
     check_new_file(given.out, overwrite=given.overwrite)
-    least: dict[str, Any] = {"min_count": given.min_count}
+    limits: dict[str, Any] = {"workers": text.workers, "memory_limit": memory_limit, "min_count": given.min_count}
     if plan.on == "spark":
         from trainers.counting.counting_on_spark import count_on_spark
 
-        form = given.source_format
-        info = count_on_spark(text.corpus, given.out, splitting, source_format=form, text_field=text.text_field, **least)
-    elif plan.is_asked_for:
-        counted = count_in_tasks(corpus, given.out, splitting, plan, workers=text.workers, **least, **room)
+        columns = {"source_format": given.source_format, "text_field": text.text_field}
+        info = count_on_spark(text.corpus, given.out, splitting, min_count=given.min_count, **columns)
+    elif plan != TaskPlan():
+        counted = count_in_tasks(corpus, given.out, splitting, plan, **limits)
         if counted is None:
             work = plan.work_for(given.out)
             done = f"submitted: after the last job, {given.out} is complete and {work} can be removed"
@@ -114,16 +114,13 @@ def count(given: CountOptions, text: CorpusOptions, plan: TaskPlan, as_json: Jso
             return
         info = counted
     else:
-        info = count_to_file(corpus, given.out, splitting, workers=text.workers, needs_words=True, **least, **room)
+        info = count_to_file(corpus, given.out, splitting, needs_words=True, **limits)
     whole = "" if not splitting.scripts else f"\nsyllables of {names_of(splitting.scripts)} stay whole"
     report(f"{given.out}: {info.summary()}{whole}", {"out": str(given.out), **info.to_dict()}, as_json)
 
 
 def _bytes(text: str) -> int:
-    """Convert a size such as ``500MB`` to a number of bytes.
-
-    Raises:
-        SGPEError: the text is not a number with a unit.
+    """Convert a size to a number of bytes.
 
     >>> _bytes("500MB"), _bytes("1.5 GiB")
     (500000000, 1610612736)

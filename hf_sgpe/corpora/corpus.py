@@ -108,16 +108,16 @@ class Corpus:
         return [*map(source_of, self.files), *({"name": texts.name, "split": texts.split} for texts in datasets)]
 
     def weight_of(self, file: CorpusFile) -> float:
-        """Return the weight of the words in a file. If several keys of `weights` match, the file's path takes precedence over
-        names and globs.
+        """Return the weight of the words in a file. If several keys of `weights` match, the file's path takes precedence
+        over names and globs.
         """
         if str(file) in self.weights:
             return self.weights[str(file)]
         return next((weight for name, weight in self.weights.items() if _matches(file, name)), 1)
 
     def parts(self) -> dict[str, Corpus]:
-        """Return a corpus for each file of text or word counts, keyed by file name. If two files have the same name, all keys
-        are paths. Streams are left out.
+        """Return a corpus for each file of text or word counts, keyed by file name. If two files have the same name, all
+        keys are paths. Streams are left out.
         """
         parts = [(file, Corpus((file,), text_field=self.text_field)) for file in self.files]
         parts += [(file, Corpus(counts=(file,))) for file in self.counts]

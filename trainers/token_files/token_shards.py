@@ -25,13 +25,13 @@ import numpy as np
 from hf_sgpe.corpora.corpus import Corpus, Files
 from hf_sgpe.corpora.text_files import CorpusFile, Progress, read_documents, size_of, source_of
 from hf_sgpe.corpora.validation_part import check_share, is_for_validation
+from hf_sgpe.counts.counters import in_turn
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.atomic import atomic_directory
 from hf_sgpe.files.json_files import read_json, write_json
 from hf_sgpe.files.resuming import differing
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.tokenizer import BPETokenizer
-from trainers.counting.parallel_counting import in_turn
 from trainers.token_files.layouts import token_format
 
 if TYPE_CHECKING:
