@@ -124,13 +124,10 @@ def table_of(words: Words, counts: Any) -> pa.Table:
 
     blob, starts = words.arrays()
     # To convert a NumPy array, pyarrow would import pandas, and the import takes a second.
-    buffers = {"word": (pa.large_binary(), starts, blob), "count": (pa.int64(), counts)}
-    return pa.table(
-        {
-            name: pa.Array.from_buffers(kind, len(counts), [None, *map(pa.py_buffer, arrays)])
-            for name, (kind, *arrays) in buffers.items()
-        }
-    )
+    word_buffers = [None, pa.py_buffer(starts), pa.py_buffer(blob)]
+    word_column = pa.Array.from_buffers(pa.large_binary(), len(counts), word_buffers)
+    count_column = pa.Array.from_buffers(pa.int64(), len(counts), [None, pa.py_buffer(counts)])
+    return pa.table({"word": word_column, "count": count_column})
 
 
 def write(
