@@ -106,7 +106,7 @@ def count_in_tasks(
     out, work, files = out.resolve(), plan.work_for(out), corpus.files
     if workers is not None:
         check_workers(workers)
-    memory = memory_limit or _MEMORY
+    memory = _MEMORY if memory_limit is None else memory_limit
     tasks, sources, datasets = plan.tasks or _TASKS, list(map(source_of, files)), []
     for texts in corpus.streams:
         if isinstance(texts, DatasetTexts):

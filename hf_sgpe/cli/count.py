@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.cli.application import Json, command
 from hf_sgpe.cli.corpus_options import PATTERN_HELP, RECIPES_HELP, CorpusOptions, script_option
@@ -14,9 +14,12 @@ from hf_sgpe.cli.tokenizer_options import overwrite_option
 from hf_sgpe.counts.task_plan import TaskPlan
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.splitting.scripts.script_registry import names_of
-from hf_sgpe.splitting.splitting import RECIPES
+from hf_sgpe.splitting.splitting import RECIPES, Splitting
 from hf_sgpe.terminal.options import option, option_list
 from hf_sgpe.terminal.printing import report
+
+if TYPE_CHECKING:
+    from trainers import Corpus
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,14 +65,10 @@ def count(given: CountOptions, text: CorpusOptions, plan: TaskPlan, as_json: Jso
     language into a separate file, so that training can weight the languages. With --tasks or --on, datasets are streamed,
     --workers is the number of tasks that run at the same time, and --memory-limit applies to each task (default: 2GB).
     """
-    from hf_sgpe.chat.templates import SPECIAL_TOKENS
     from hf_sgpe.corpora.zawgyi_files import warn_of_zawgyi
     from hf_sgpe.files.atomic import check_file
     from hf_sgpe.files.overwriting import check_new_file
-    from hf_sgpe.splitting.splitting import Splitting
-    from hf_sgpe.vocabulary.special_tokens import check_special_tokens
     from trainers import Corpus, count_to_file
-    from trainers.tokenizers.recipes import find_scripts
 
     if not text.corpus and not text.dataset:
         raise SGPEError("nothing to count: name files of text, or use --dataset")
@@ -88,14 +87,7 @@ def count(given: CountOptions, text: CorpusOptions, plan: TaskPlan, as_json: Jso
     else:
         corpus = text.read()
         warn_of_zawgyi(corpus)
-    script_settings = find_scripts(corpus, script, given.recipe)
-    if given.special_token:
-        script_settings["special_tokens"] = given.special_token
-    splitting = Splitting(recipe=given.recipe, pattern=given.pattern, normalization=given.normalization, **script_settings)
-    if given.chat_template:
-        extra = SPECIAL_TOKENS.get(read_chat_template(given.chat_template), ())
-        splitting = replace(splitting, special_tokens=tuple({*(splitting.special_tokens or ()), *extra}))
-    check_special_tokens(splitting.special_tokens or (), splitting.normalization or "none")
+    splitting = _splitting(given, corpus, script)
     check_file(given.out)
     corpus.check_apart_from(given.out)
     check_new_file(given.out, overwrite=given.overwrite)
@@ -117,6 +109,22 @@ def count(given: CountOptions, text: CorpusOptions, plan: TaskPlan, as_json: Jso
         info = count_to_file(corpus, given.out, splitting, needs_words=True, **limits)
     whole = "" if not splitting.scripts else f"\nsyllables of {names_of(splitting.scripts)} stay whole"
     report(f"{given.out}: {info.summary()}{whole}", {"out": str(given.out), **info.to_dict()}, as_json)
+
+
+def _splitting(given: CountOptions, corpus: Corpus, script: list[str]) -> Splitting:
+    from hf_sgpe.chat.templates import SPECIAL_TOKENS
+    from hf_sgpe.vocabulary.special_tokens import check_special_tokens
+    from trainers.tokenizers.recipes import find_scripts
+
+    settings = find_scripts(corpus, script, given.recipe)
+    if given.special_token:
+        settings["special_tokens"] = given.special_token
+    splitting = Splitting(recipe=given.recipe, pattern=given.pattern, normalization=given.normalization, **settings)
+    if given.chat_template:
+        extra = SPECIAL_TOKENS.get(read_chat_template(given.chat_template), ())
+        splitting = replace(splitting, special_tokens=tuple({*(splitting.special_tokens or ()), *extra}))
+    check_special_tokens(splitting.special_tokens or (), splitting.normalization or "none")
+    return splitting
 
 
 def _bytes(text: str) -> int:

@@ -16,7 +16,7 @@ from hf_sgpe.files import hub
 PREFIX = "hf://"
 _RANGE_BYTES = 4 << 20
 
-Result = TypeVar("Result")
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def _file_system() -> Any:
     return HfFileSystem()
 
 
-def _retried(address: str, work: Callable[[], Result]) -> Result:
+def _retried(address: str, work: Callable[[], _Result]) -> _Result:
     patience = hub.Patience()
     with hub.hub_errors(f"{address}:"):
         while True:

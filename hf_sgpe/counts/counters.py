@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import cache
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from hf_sgpe.vocabulary.special_tokens import any_of
 if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
+    from typing_extensions import Self
+
+    _Part: TypeAlias = tuple[int, Words, NDArray[np.int64], NDArray[np.int64]]
 
 logger = logging.getLogger(__name__)
 
@@ -109,6 +112,9 @@ class WordCounter:
     Longer words than `LONGEST_WORD`, which do not occur in any language, are counted in pieces.
     """
 
+    is_native = False
+    """Whether several counters can count in parallel threads."""
+
     def __init__(self, config: HasSplitting) -> None:
         self._splitter = RegexPreTokenizer.of(config.splitting)
         self._normalization = config.splitting.normalization or "none"
@@ -129,6 +135,14 @@ class WordCounter:
                         _say_that_words_are_cut()
                     words = pieces
                 self._counts.update(words)
+
+    def __len__(self) -> int:
+        """Return the number of distinct words."""
+        return len(self._counts)
+
+    def update(self, other: Self) -> None:
+        """Add the counts of ``other``, a counter with the same configuration."""
+        self._counts.update(other._counts)
 
     def columns(self) -> tuple[Words, NDArray[np.int64]]:
         """Return the counted words and their counts."""
@@ -159,8 +173,10 @@ class WordCounter:
         return [prepare(part, self._normalization) for part in parts]
 
 
-class NativeWordCounter(WordCounter):
-    """A counter that uses the native kernels. They release the GIL, so several counters can run in parallel threads."""
+class _NativeWordCounter(WordCounter):
+    """A counter that uses the native kernels, which release the GIL."""
+
+    is_native = True
 
     def __init__(self, config: HasSplitting) -> None:
         import hf_sgpe._native as _native
@@ -179,8 +195,7 @@ class NativeWordCounter(WordCounter):
     def __len__(self) -> int:
         return len(self._native)
 
-    def update(self, other: NativeWordCounter) -> None:
-        """Add the counts of ``other``, a counter with the same configuration."""
+    def update(self, other: Self) -> None:
         self._native.merge(other._native)
 
     def peak(self, size: int) -> int:
@@ -199,14 +214,14 @@ class NativeWordCounter(WordCounter):
         parts = [(words, counts) for _, words, counts, _ in self._parts()]
         return Words.joined(words for words, _ in parts), np.concatenate([counts for _, counts in parts])
 
-    def _parts(self, threads: int = 1) -> Iterator[tuple[int, Words, NDArray[np.int64], NDArray[np.int64]]]:
+    def _parts(self, threads: int = 1) -> Iterator[_Part]:
         """Yield parts of several buckets: the number of the first bucket, the words, their counts, and the index after the
         last word of each bucket. Each thread prepares one part in advance.
         """
         # Each part is in memory twice, so a large number of words is divided into several parts.
         width = BUCKETS >> min(max(len(self._native) >> 17, 1).bit_length() - 1, 5)
 
-        def part(first: int) -> tuple[int, Words, NDArray[np.int64], NDArray[np.int64]]:
+        def part(first: int) -> _Part:
             blob, starts, counts, bucket_ends = self._native.part(first, first + width)
             return first, Words(blob, starts), counts, bucket_ends
 
@@ -219,6 +234,6 @@ class NativeWordCounter(WordCounter):
 
 
 def make_word_counter(config: HasSplitting) -> WordCounter:
-    """Return a `NativeWordCounter` if the kernel can split text as ``config`` requires, otherwise a `WordCounter`."""
+    """Return a counter that uses the native kernels, if they can split text as ``config`` requires."""
     has_scanner = kernels.has_scanners() and RegexPreTokenizer.of(config.splitting).scanner is not None
-    return NativeWordCounter(config) if has_scanner else WordCounter(config)
+    return _NativeWordCounter(config) if has_scanner else WordCounter(config)

@@ -66,7 +66,7 @@ class Words(Sequence[bytes]):
     def joined(cls, parts: Iterable[Words]) -> Words:
         """Join parts of a sequence of words, in order."""
         parts = list(parts)
-        blobs = [part._blob[part._starts[0] : part._starts[-1]] for part in parts]
+        blobs = [part._bytes() for part in parts]
         lengths = [part.lengths() for part in parts]
         return cls(np.concatenate(blobs), _starts_of(np.concatenate(lengths)))
 
@@ -79,7 +79,10 @@ class Words(Sequence[bytes]):
         return np.diff(self._starts)
 
     def joined_bytes(self) -> bytes:
-        return self._blob[self._starts[0] : self._starts[-1]].tobytes()
+        return self._bytes().tobytes()
+
+    def _bytes(self) -> NDArray[np.uint8]:
+        return self._blob[self._starts[0] : self._starts[-1]]
 
     def blocks(self) -> Iterator[slice]:
         """Yield slices of at most `_ROWS` words that together select all words."""
@@ -135,11 +138,7 @@ class Words(Sequence[bytes]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Words):
             return NotImplemented
-        return len(self) == len(other) and all(
-            np.array_equal(self[block].lengths(), other[block].lengths())
-            and self[block].joined_bytes() == other[block].joined_bytes()
-            for block in self.blocks()
-        )
+        return np.array_equal(self.lengths(), other.lengths()) and np.array_equal(self._bytes(), other._bytes())
 
     __hash__ = None  # type: ignore[assignment]
 

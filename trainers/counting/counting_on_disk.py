@@ -20,7 +20,7 @@ from hf_sgpe.counts.count_files import (
     require_pyarrow,
     write,
 )
-from hf_sgpe.counts.counters import NativeWordCounter, WordCounter, in_batches, make_word_counter, only_texts
+from hf_sgpe.counts.counters import WordCounter, in_batches, make_word_counter, only_texts
 from hf_sgpe.counts.sums import (
     MOST_FILES,
     READER_BYTES,
@@ -78,7 +78,10 @@ def count_to_file(
         texts = read_corpus(texts, config)
     rare = RareWords(min_count)
     require_pyarrow(path)  # imported before the memory in use is measured
-    counters = [make_word_counter(config) for _ in range(_workers(workers, config))]
+    counters = [make_word_counter(config)]
+    if counters[0].is_native:
+        workers = check_workers(available_cores() if workers is None else workers)
+        counters += [make_word_counter(config) for _ in range(workers - 1)]
     room = _room(memory_limit, len(counters))
     with scratch_directory(path) as folder:
         runs = _Runs(folder, config)
@@ -142,7 +145,6 @@ def _merged(counters: Sequence[WordCounter], room: int) -> list[WordCounter]:
     """
     first, *left = counters
     for other in counters[1:]:
-        assert isinstance(first, NativeWordCounter) and isinstance(other, NativeWordCounter)
         # `peak` allows for at most 16 bytes per word, for words of any length.
         if sum(counter.peak(0) for counter in left) + first.peak(16 * len(other)) <= room:
             first.update(other)
@@ -165,12 +167,6 @@ class _Runs:
             file = self._folder / f"{len(self.files)}.parquet"
             self.files.append(file)
         write(file, (table for _, table in counter.take()), self._splitting)
-
-
-def _workers(workers: int | None, config: HasSplitting) -> int:
-    if not isinstance(make_word_counter(config), NativeWordCounter):
-        return 1
-    return check_workers(available_cores() if workers is None else workers)
 
 
 def _room(memory_limit: int | None, workers: int) -> int:

@@ -20,7 +20,7 @@ from hf_sgpe import kernels
 from hf_sgpe.corpora.corpus import Corpus
 from hf_sgpe.corpora.text_files import CorpusFile
 from hf_sgpe.counts.count_files import read_info
-from hf_sgpe.counts.counters import NativeWordCounter, WordCounter, in_batches, in_turn, make_word_counter, only_texts
+from hf_sgpe.counts.counters import WordCounter, in_batches, in_turn, make_word_counter, only_texts
 from hf_sgpe.counts.sums import check_same_settings
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
@@ -133,19 +133,17 @@ def _count(batches: Iterable[list[str]], config: HasSplitting, workers: int | No
     them in processes.
     """
     counter = make_word_counter(config)
-    native = isinstance(counter, NativeWordCounter)
     if workers is None:
         # Threads are cheap, but processes are not. Therefore, this function starts no processes by default.
-        workers = available_cores() if native else 1
-    if check_workers(workers) > 1 and not native:
+        workers = available_cores() if counter.is_native else 1
+    if check_workers(workers) > 1 and not counter.is_native:
         if multiprocessing.current_process().daemon:  # a daemonic process cannot have child processes
             return _count(batches, config, 1)
         return _count_in_processes(batches, config, workers)
-    others = [NativeWordCounter(config) for _ in range(workers - 1)]
+    others = [make_word_counter(config) for _ in range(workers - 1)]
     share_out(batches, [counter, *others], lambda counter, batch: counter.add(batch))
-    if isinstance(counter, NativeWordCounter):
-        for other in others:
-            counter.update(other)
+    for other in others:
+        counter.update(other)
     return WordCounts.of_counter(counter, config)
 
 

@@ -46,7 +46,7 @@ class TokenFolder:
                 "the corpus again"
             )
 
-    def blocks(self) -> Iterator[Block]:
+    def _blocks(self) -> Iterator[Block]:
         """Yield the tokens of all shards and the positions at which documents end, block by block."""
         reader = token_format(self.settings["format"]).reader
         if reader is None:
@@ -60,7 +60,7 @@ class TokenFolder:
         """
         end = self.settings["end_token_id"]
         yield np.array([separator if end is None else end], np.int64)
-        for tokens, ends in self.blocks():
+        for tokens, ends in self._blocks():
             if end is None:
                 assert ends is not None  # a layout without them needs an end token
                 yield np.insert(tokens.astype(np.int64), ends, separator)
@@ -70,7 +70,7 @@ class TokenFolder:
     def texts(self, tokenizer: BPETokenizer) -> Iterator[str]:
         """Yield the text of each document."""
         begin, end = self.settings["begin_token_id"], self.settings["end_token_id"]
-        for tokens, ends in self.blocks():
+        for tokens, ends in self._blocks():
             if ends is None:
                 ends = np.flatnonzero(tokens == end) + 1
             first = 0
