@@ -1,8 +1,7 @@
-"""Counting of words in many tasks, locally, on Slurm or on Ray. The resulting file is the same as that of a single process,
-even if tasks are killed.
+"""Counting of words in many tasks, locally, on Slurm or on Ray, with the pipeline steps of `trainers.cluster`.
 
-`trainers.cluster` defines the pipeline steps. If the same count is started again, finished tasks are not repeated. All
-machines must see the corpus, the work folder and the folder of the result.
+The resulting file is the same as that of a single process, even if tasks are killed. If the same count is started again,
+finished tasks are not repeated. All machines must see the corpus, the work folder and the folder of the result.
 """
 
 from __future__ import annotations
@@ -20,6 +19,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tqdm import tqdm
+
 from hf_sgpe.corpora.corpus import Corpus
 from hf_sgpe.corpora.hub_datasets import DatasetTexts, commit_of
 from hf_sgpe.corpora.text_files import source_of
@@ -30,12 +31,13 @@ from hf_sgpe.files.resuming import LOCK_FILE, SETTINGS_FILE, alone_in, check_set
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.terminal.progress import somebody_watches
 from hf_sgpe.vocabulary.codec import available_cores
-from trainers.cluster import AddCounts, CountWords, JoinCounts, ReadDataset, ReadFiles
+from trainers.cluster import AddCounts, CountWords, JoinCounts, ReadCorpus
 from trainers.counting.parallel_counting import MOST_PROCESSES, check_workers, process_context
 
 logger = logging.getLogger(__name__)
 
 _TASKS = 16
+_MEMORY = 2_000_000_000  # bytes for each task
 # A task that is killed this often will not succeed.
 _TRIES = 5
 # Seconds after which a step on Ray is reported if none of its tasks has ended.
@@ -55,11 +57,13 @@ class _Step:
     tasks: int
     logs: Path
 
-    def is_done(self, rank: int) -> bool:
-        return (self.logs / "completions" / f"{rank:05d}").exists()
+    def unfinished(self) -> list[int]:
+        """Return the numbers of the tasks that have not finished. The last is to run first."""
+        completions = self.logs / "completions"
+        return [rank for rank in reversed(range(self.tasks)) if not (completions / f"{rank:05d}").exists()]
 
     def failure(self, rank: int) -> SGPEError:
-        """Return an error that says why a task failed, according to the task's log."""
+        """Return an error that says why a task failed, according to its log."""
         log = self.logs / "logs" / f"task_{rank:05d}.log"
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
         message = next((line for line in reversed(lines) if "Error: " in line), "")
@@ -67,12 +71,7 @@ class _Step:
 
 
 def corpus_apart_from_work(corpus: Corpus, out: Path, plan: TaskPlan) -> Corpus:
-    """Return the corpus with absolute paths, and without any files in the work folder of the tasks.
-
-    Raises:
-        SGPEError: ``out`` is in the work folder; or files of the corpus are in that folder, and no earlier run used it as
-            its work folder.
-    """
+    """Return the corpus with absolute paths, and without the files that an earlier run wrote into the work folder."""
     work = plan.work_for(out)
     files = [file.resolve() if isinstance(file, Path) else file for file in corpus.files]
     apart = tuple(file for file in files if not (isinstance(file, Path) and work in file.parents))
@@ -88,7 +87,7 @@ def count_in_tasks(
     plan: TaskPlan,
     *,
     workers: int | None = None,
-    memory_limit: int = 2_000_000_000,
+    memory_limit: int | None = None,
     min_count: int = 1,
 ) -> CountsInfo | None:
     """Count the words of files and of streamed datasets, and write the counts to one file.
@@ -96,32 +95,27 @@ def count_in_tasks(
     Args:
         corpus: The corpus, as `corpus_apart_from_work` returns it.
         out: File to write.
-        plan: Where the tasks run, and how many there are.
         workers: Number of tasks that run at the same time. None for one task per core on this machine, or for all tasks on a
             cluster.
-        memory_limit: Maximum memory of each task, in bytes.
+        memory_limit: Maximum memory of each task, in bytes; None for 2 GB.
         min_count: Words that occur fewer times than this in the whole corpus are left out.
 
     Returns:
         The metadata of the file; None on Slurm, where the file is not complete when the function returns.
-
-    Raises:
-        SGPEError: a task fails, ``workers`` or ``min_count`` is out of range, or the work folder contains other files or is
-            used by another run.
     """
     out, work, files = out.resolve(), plan.work_for(out), corpus.files
     if workers is not None:
         check_workers(workers)
-    datasets = [texts for texts in corpus.streams if isinstance(texts, DatasetTexts)]
-    wanted = plan.tasks or _TASKS
-    tasks = wanted if datasets else min(wanted, len(files))  # further tasks would have nothing to do
-    sources = list(map(source_of, files))
-    reading: list[Any] = [ReadFiles(files, splitting, text_field=corpus.text_field)] if files else []
-    for dataset in datasets:
-        commit = commit_of(dataset.name)
-        sources.append({"name": dataset.name, "split": dataset.split, "commit": commit})
-        options = {"split": dataset.split, "revision": commit, "text_column": corpus.text_field}
-        reading.append(ReadDataset(dataset.name, streaming=True, **options))
+    memory = _MEMORY if memory_limit is None else memory_limit
+    tasks, sources, datasets = plan.tasks or _TASKS, list(map(source_of, files)), []
+    for texts in corpus.streams:
+        if isinstance(texts, DatasetTexts):
+            commit = commit_of(texts.name)
+            sources.append({"name": texts.name, "split": texts.split, "commit": commit})
+            options = {"split": texts.split, "revision": commit, "text_column": corpus.text_field, "streaming": True}
+            datasets.append({"name": texts.name, **options})
+    if not datasets:
+        tasks = min(tasks, len(files))  # further tasks would have nothing to do
     settings = {
         "counting": splitting.to_dict(),
         "sources": sources,
@@ -133,18 +127,19 @@ def count_in_tasks(
         "text_field": corpus.text_field,
     }
     counted, summed, logs = work / "counted", work / "summed", work / "logs"
-    counting = [*reading, CountWords(counted, splitting, memory_limit=memory_limit)]
+    reading = ReadCorpus(files, splitting, text_field=corpus.text_field, datasets=datasets)
+    counting = CountWords(counted, splitting, memory_limit=memory)
     steps = [
-        _Step("count", counting, tasks, logs / "count"),
+        _Step("count", [reading, counting], tasks, logs / "count"),
         _Step("add", [AddCounts(counted, tasks, summed, min_count=min_count)], plan.adding_tasks, logs / "add"),
         _Step("join", [JoinCounts(summed, plan.adding_tasks, out, sources=sources)], 1, logs / "join"),
     ]
     with _locked_work_folder(work, settings, keep=plan.on == "slurm"):
         if plan.on == "slurm":
-            _submit(steps, plan, workers, memory_limit)
+            _submit(steps, plan, workers, memory)
             return None
         if plan.on == "ray":
-            _run_on_ray(steps, workers, memory_limit / 1e9)
+            _run_on_ray(steps, workers, memory / 1e9)
         else:
             _run_here(steps, workers)
     return read_info(out)
@@ -157,11 +152,8 @@ _CONTENT = (SETTINGS_FILE, LOCK_FILE, "counted", "summed", "logs")
 
 @contextmanager
 def _locked_work_folder(work: Path, settings: dict[str, Any], *, keep: bool) -> Iterator[None]:
-    """Lock the work folder during the ``with`` block. First check that any finished tasks in it belong to a run with the
-    same settings.
-
-    If the block succeeds and ``keep`` is not set, remove the folder. If the block fails, remove the folder only if no task
-    has finished.
+    """Lock the work folder during the ``with`` block, after checking that any finished tasks in it had the same settings.
+    Then remove it, unless ``keep`` is set, or the block fails after some task has finished.
     """
     if work.is_dir() and any(work.iterdir()) and not _is_work_folder(work):
         raise SGPEError(f"--work {work} has other files: give an empty or a new folder")
@@ -188,7 +180,7 @@ def _is_work_folder(work: Path) -> bool:
 
 
 def _remove(work: Path) -> None:
-    """Remove the files of the work folder. Remove the settings and the lock last, in case the removal is interrupted."""
+    # The settings and the lock are last, in case the removal is interrupted.
     for name in reversed(_CONTENT):
         path = work / name
         if path.is_dir():
@@ -196,6 +188,11 @@ def _remove(work: Path) -> None:
         else:
             with suppress(PermissionError):  # on Windows, the lock file is removed when the lock is released
                 path.unlink(missing_ok=True)
+
+
+def _progress_bar(steps: list[_Step]) -> tqdm:
+    total = sum(step.tasks for step in steps)
+    return tqdm(total=total, unit=" tasks", desc="Counting", disable=not somebody_watches(), leave=False)
 
 
 # ---------------------------------------------------------------- on this machine
@@ -206,14 +203,12 @@ def _run_here(steps: list[_Step], workers: int | None) -> None:
     # Imported once here, so that forked processes already have these modules; the second module imports pandas.
     import datatrove.executor  # noqa: F401
     import pyarrow.acero  # noqa: F401
-    from tqdm import tqdm
 
     most = min(workers or available_cores(), MOST_PROCESSES)
-    total = sum(step.tasks for step in steps)
     new_process: Any = process_context().Process  # type: ignore[attr-defined]
-    with tqdm(total=total, unit=" tasks", desc="Counting", disable=not somebody_watches(), leave=False) as bar:
+    with _progress_bar(steps) as bar:
         for step in steps:
-            waiting = [(rank, 1) for rank in reversed(range(step.tasks)) if not step.is_done(rank)]
+            waiting = [(rank, 1) for rank in step.unfinished()]
             bar.update(step.tasks - len(waiting))
             running: dict[Any, tuple[Any, int, int]] = {}
             try:
@@ -256,9 +251,8 @@ def _run_task(step: _Step, rank: int) -> None:
 
 
 def _run_rank(step: _Step, rank: int) -> None:
-    """Run a task in this process. datatrove's executors would start other processes, which survive if this one is killed, or
-    wait for ever in Ray.
-    """
+    """Run a task in this process."""
+    # datatrove's executors would start other processes, which survive if this one is killed, or wait for ever in Ray.
     from datatrove.executor import LocalPipelineExecutor
     from datatrove.utils.logging import logger as its_logger
 
@@ -275,7 +269,7 @@ def _run_rank(step: _Step, rank: int) -> None:
 
 
 def _submit(steps: list[_Step], plan: TaskPlan, workers: int | None, memory: int) -> None:
-    """Submit a Slurm job for each of the three steps. Each job starts when the previous job has finished."""
+    """Submit a Slurm job for each step. Each job starts when the previous job has finished."""
     from datatrove.executor import SlurmPipelineExecutor
     from datatrove.utils.logging import logger as its_logger
 
@@ -304,17 +298,11 @@ def _submit(steps: list[_Step], plan: TaskPlan, workers: int | None, memory: int
 
 
 def _run_on_ray(steps: list[_Step], workers: int | None, memory: float) -> None:
-    """Run the steps one after another on the Ray cluster of this machine. If there is no such cluster, start one on this
-    machine.
-
-    Args:
-        memory: Memory for each task, in gigabytes.
-    """
+    """Run the steps on the Ray cluster of this machine, or on a new one. ``memory`` is that of a task, in gigabytes."""
     try:
         import ray
     except ImportError:
         raise not_installed("--on ray needs Ray", "ray") from None
-    from tqdm import tqdm
 
     ray.init(ignore_reinit_error=True, log_to_driver=False, logging_level="ERROR")
     try:
@@ -323,10 +311,9 @@ def _run_on_ray(steps: list[_Step], workers: int | None, memory: float) -> None:
             raise SGPEError(f"--memory-limit {memory:g}GB: no machine of the cluster has more than {largest:.1f} GB")
         # Ray starts a task again if its process is killed.
         start = ray.remote(num_cpus=1, memory=int(memory * 1e9), max_retries=_TRIES - 1)(_run_rank).remote
-        total = sum(step.tasks for step in steps)
-        with tqdm(total=total, unit=" tasks", desc="Counting", disable=not somebody_watches(), leave=False) as bar:
+        with _progress_bar(steps) as bar:
             for step in steps:
-                waiting = [rank for rank in reversed(range(step.tasks)) if not step.is_done(rank)]
+                waiting = step.unfinished()
                 bar.update(step.tasks - len(waiting))
                 running: dict[Any, int] = {}
                 while waiting or running:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.cli.application import Json, command
 from hf_sgpe.cli.corpus_options import PATTERN_HELP, RECIPES_HELP, CorpusOptions, script_option
@@ -14,9 +14,12 @@ from hf_sgpe.cli.tokenizer_options import overwrite_option
 from hf_sgpe.counts.task_plan import TaskPlan
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.splitting.scripts.script_registry import names_of
-from hf_sgpe.splitting.splitting import RECIPES
+from hf_sgpe.splitting.splitting import RECIPES, Splitting
 from hf_sgpe.terminal.options import option, option_list
 from hf_sgpe.terminal.printing import report
+
+if TYPE_CHECKING:
+    from trainers import Corpus
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,23 +65,19 @@ def count(given: CountOptions, text: CorpusOptions, plan: TaskPlan, as_json: Jso
     language into a separate file, so that training can weight the languages. With --tasks or --on, datasets are streamed,
     --workers is the number of tasks that run at the same time, and --memory-limit applies to each task (default: 2GB).
     """
-    from hf_sgpe.chat.templates import SPECIAL_TOKENS
     from hf_sgpe.corpora.zawgyi_files import warn_of_zawgyi
     from hf_sgpe.files.atomic import check_file
     from hf_sgpe.files.overwriting import check_new_file
-    from hf_sgpe.splitting.splitting import Splitting
-    from hf_sgpe.vocabulary.special_tokens import check_special_tokens
     from trainers import Corpus, count_to_file
-    from trainers.tokenizers.recipes import find_scripts
 
     if not text.corpus and not text.dataset:
         raise SGPEError("nothing to count: name files of text, or use --dataset")
-    room: dict[str, Any] = {} if given.memory_limit is None else {"memory_limit": _bytes(given.memory_limit)}
+    memory_limit = None if given.memory_limit is None else _bytes(given.memory_limit)
     script = given.script
     if plan.on == "spark":
         plan.check_alone(dataset=text.dataset, workers=text.workers, memory_limit=given.memory_limit)
         corpus, script = Corpus(), script or ["all"]  # Spark reads the text later
-    elif plan.is_asked_for:
+    elif plan != TaskPlan():
         from trainers.counting_in_tasks import corpus_apart_from_work, count_in_tasks
 
         plan.check()
@@ -88,25 +87,18 @@ def count(given: CountOptions, text: CorpusOptions, plan: TaskPlan, as_json: Jso
     else:
         corpus = text.read()
         warn_of_zawgyi(corpus)
-    script_settings = find_scripts(corpus, script, given.recipe)
-    if given.special_token:
-        script_settings["special_tokens"] = given.special_token
-    splitting = Splitting(recipe=given.recipe, pattern=given.pattern, normalization=given.normalization, **script_settings)
-    if given.chat_template:
-        extra = SPECIAL_TOKENS.get(read_chat_template(given.chat_template), ())
-        splitting = replace(splitting, special_tokens=tuple({*(splitting.special_tokens or ()), *extra}))
-    check_special_tokens(splitting.special_tokens or (), splitting.normalization.scheme)
+    splitting = _splitting(given, corpus, script)
     check_file(given.out)
     corpus.check_apart_from(given.out)
     check_new_file(given.out, overwrite=given.overwrite)
-    least: dict[str, Any] = {"min_count": given.min_count}
+    limits: dict[str, Any] = {"workers": text.workers, "memory_limit": memory_limit, "min_count": given.min_count}
     if plan.on == "spark":
         from trainers.counting.counting_on_spark import count_on_spark
 
-        form = given.source_format
-        info = count_on_spark(text.corpus, given.out, splitting, source_format=form, text_field=text.text_field, **least)
-    elif plan.is_asked_for:
-        counted = count_in_tasks(corpus, given.out, splitting, plan, workers=text.workers, **least, **room)
+        columns = {"source_format": given.source_format, "text_field": text.text_field}
+        info = count_on_spark(text.corpus, given.out, splitting, min_count=given.min_count, **columns)
+    elif plan != TaskPlan():
+        counted = count_in_tasks(corpus, given.out, splitting, plan, **limits)
         if counted is None:
             work = plan.work_for(given.out)
             done = f"submitted: after the last job, {given.out} is complete and {work} can be removed"
@@ -114,16 +106,29 @@ def count(given: CountOptions, text: CorpusOptions, plan: TaskPlan, as_json: Jso
             return
         info = counted
     else:
-        info = count_to_file(corpus, given.out, splitting, workers=text.workers, needs_words=True, **least, **room)
+        info = count_to_file(corpus, given.out, splitting, needs_words=True, **limits)
     whole = "" if not splitting.scripts else f"\nsyllables of {names_of(splitting.scripts)} stay whole"
     report(f"{given.out}: {info.summary()}{whole}", {"out": str(given.out), **info.to_dict()}, as_json)
 
 
-def _bytes(text: str) -> int:
-    """Convert a size such as ``500MB`` to a number of bytes.
+def _splitting(given: CountOptions, corpus: Corpus, script: list[str]) -> Splitting:
+    from hf_sgpe.chat.templates import SPECIAL_TOKENS
+    from hf_sgpe.vocabulary.special_tokens import check_special_tokens
+    from trainers.tokenizers.recipes import find_scripts
 
-    Raises:
-        SGPEError: the text is not a number with a unit.
+    settings = find_scripts(corpus, script, given.recipe)
+    if given.special_token:
+        settings["special_tokens"] = given.special_token
+    splitting = Splitting(recipe=given.recipe, pattern=given.pattern, normalization=given.normalization, **settings)
+    if given.chat_template:
+        extra = SPECIAL_TOKENS.get(read_chat_template(given.chat_template), ())
+        splitting = replace(splitting, special_tokens=tuple({*(splitting.special_tokens or ()), *extra}))
+    check_special_tokens(splitting.special_tokens or (), splitting.normalization.scheme)
+    return splitting
+
+
+def _bytes(text: str) -> int:
+    """Convert a size to a number of bytes.
 
     >>> _bytes("500MB"), _bytes("1.5 GiB")
     (500000000, 1610612736)

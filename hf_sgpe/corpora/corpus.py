@@ -1,6 +1,4 @@
-"""Corpus: a collection of text files, datasets and files of word counts. It knows the weight of each file, and reads the
-texts.
-"""
+"""Corpus: a collection of text files, datasets and files of word counts."""
 
 from __future__ import annotations
 
@@ -77,12 +75,8 @@ class Corpus:
         string.
 
         Args:
-            files: Files, or a corpus. If a corpus is given, its text field and its weights take precedence over
-                ``text_field`` and ``weights``.
-
-        Raises:
-            SGPEError: several sources of text or none are given, a file does not exist or is of an unknown kind, or the key
-                of a weight matches no file.
+            files: Files, or a corpus. The text field and the weights of a corpus take precedence over ``text_field`` and
+                ``weights``.
         """
         kept = tuple(map(Path, counts))
         if sum((iterator is not None, text is not None, files is not None or bool(kept))) != 1:
@@ -114,16 +108,16 @@ class Corpus:
         return [*map(source_of, self.files), *({"name": texts.name, "split": texts.split} for texts in datasets)]
 
     def weight_of(self, file: CorpusFile) -> float:
-        """Return the weight of the words in a file, or 1 if no key of `weights` matches the file. If several keys match, the
-        file's path takes precedence over names and globs.
+        """Return the weight of the words in a file. If several keys of `weights` match, the file's path takes precedence
+        over names and globs.
         """
         if str(file) in self.weights:
             return self.weights[str(file)]
         return next((weight for name, weight in self.weights.items() if _matches(file, name)), 1)
 
     def parts(self) -> dict[str, Corpus]:
-        """Divide the corpus into one corpus for each file of text or word counts. Return a dict from file names to these
-        corpora. If two files have the same name, all keys are paths. Streams are left out.
+        """Return a corpus for each file of text or word counts, keyed by file name. If two files have the same name, all
+        keys are paths. Streams are left out.
         """
         parts = [(file, Corpus((file,), text_field=self.text_field)) for file in self.files]
         parts += [(file, Corpus(counts=(file,))) for file in self.counts]
@@ -131,12 +125,12 @@ class Corpus:
         return {file.name if is_short else str(file): part for file, part in parts}
 
     def read_texts(self, *, special_tokens: Iterable[str] = (), on_progress: Progress | None = None) -> Iterator[str]:
-        """Yield the texts of all files, file by file. Arguments and errors are those of `text_files.read_texts`."""
+        """Yield the texts of all files, file by file. The arguments are those of `text_files.read_texts`."""
         for file in self.files:
             yield from read_texts(file, text_field=self.text_field, special_tokens=special_tokens, on_progress=on_progress)
 
     def read_lines(self) -> Iterator[str]:
-        """Yield the lines of all files, without their line ends. Errors are those of `text_files.read_texts`."""
+        """Yield the lines of all files, without their line ends."""
         for file in self.files:
             yield from read_lines(file, text_field=self.text_field)
 
@@ -153,15 +147,11 @@ class Corpus:
                 yield str(texts), beginning_of(texts)
 
     def beginning(self) -> Iterator[str]:
-        """Yield the texts of `beginnings` as a sample of the corpus. The sample shows which scripts the corpus uses."""
+        """Yield the texts of `beginnings`: a sample that shows which scripts the corpus uses."""
         return chain.from_iterable(texts for _, texts in self.beginnings())
 
     def check_apart_from(self, out: Path) -> None:
-        """Check that the output file ``out`` is not part of the corpus.
-
-        Raises:
-            SGPEError: ``out`` is part of the corpus.
-        """
+        """Check that the output file ``out`` is not part of the corpus."""
         if out.resolve() in [file.resolve() for file in (*self.files, *self.counts) if isinstance(file, Path)]:
             raise SGPEError(f"--out {out} is part of the corpus: give another name")
 

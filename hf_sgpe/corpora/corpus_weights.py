@@ -14,14 +14,7 @@ _FINEST_WEIGHT = 10**6
 
 
 def exact_weight(weight: float) -> Fraction:
-    """Convert the decimal form of a weight to an exact fraction: 0.3 becomes 3/10.
-
-    Raises:
-        SGPEError: the weight is not a number above 0, or has more than six decimals.
-
-    >>> exact_weight(0.3)
-    Fraction(3, 10)
-    """
+    """Convert the decimal form of a weight to an exact fraction: 0.3 becomes 3/10."""
     if isinstance(weight, (int, float)) and not isinstance(weight, bool) and isfinite(weight):
         exact = Fraction(str(weight))
         if exact > 0 and exact.denominator <= _FINEST_WEIGHT:
@@ -30,11 +23,7 @@ def exact_weight(weight: float) -> Fraction:
 
 
 def checked_weights(weights: Mapping[str, float]) -> dict[str, float]:
-    """Check a mapping from file names or globs to weights, and return a copy of it.
-
-    Raises:
-        SGPEError: ``weights`` is not a mapping, or a weight is invalid (see `exact_weight`).
-    """
+    """Return a copy of a mapping from file names or globs to weights, after checking the weights."""
     if not isinstance(weights, Mapping):
         raise SGPEError(f"weights must be a mapping from file names to numbers, not {weights!r}")
     for name, weight in weights.items():

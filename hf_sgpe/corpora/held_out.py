@@ -1,7 +1,5 @@
-"""Held-out text on which tokenizers and models are measured, and the definitions of its texts and lines.
-
-All commands compute tokens per word and bits per byte with these definitions, so results of different commands can be
-compared. `hf_sgpe.corpora.measured_text` defines characters and words, in NFC. Texts and lines are defined here:
+"""Held-out text on which tokenizers and models are measured. All commands use these definitions, so their results can be
+compared. `hf_sgpe.corpora.measured_text` defines characters and words, in NFC.
 
 - A text is a whole text file, or one row of a JSON Lines or Parquet file. Models are measured on whole texts, including line
   ends. Bits per byte: the bits that a model needs for the texts, divided by the bytes of the texts.
@@ -27,18 +25,14 @@ _NAME_AND_FILE = re.compile(r"(?P<name>[^=/\\.]+)=(?P<file>.+)", re.DOTALL)
 
 class HeldOut(Corpus):
     """Files that are measured together, as if they were one text. Each iteration reads the files again, and yields their
-    lines in NFC and without blank lines.
+    lines in NFC, without blank lines.
     """
 
     def __iter__(self) -> Iterator[str]:
         return (normalized(line) for line in self.read_lines() if line.strip())
 
     def texts(self) -> list[str]:
-        """Return the texts of the files as a model reads them: in NFC and including line ends.
-
-        Raises:
-            SGPEError: the texts are empty or contain only white space. Other errors are those of `trainers.read_texts`.
-        """
+        """Return the texts of the files as a model reads them: in NFC and including line ends."""
         documents = read_model_texts(self.files, text_field=self.text_field)
         texts = [normalized(text if isinstance(text, str) else "".join(text)) for text in documents]
         if not any(map(str.strip, texts)):
@@ -47,15 +41,11 @@ class HeldOut(Corpus):
 
 
 def named_files(values: Iterable[str]) -> list[tuple[str | None, CorpusFile]]:
-    """Find the files that the values of ``--eval`` name. Return a list of pairs: the ``NAME`` of a file (None if the value
-    has no ``NAME``), and the file.
+    """Find the files that the values of ``--eval`` name. Return pairs: the ``NAME`` of a file, or None, and the file.
 
     Args:
         values: ``FILE`` or ``NAME=FILE``. FILE may also be a folder or a glob. If the whole value is an existing path, it is
             a ``FILE``, even if it contains ``=``.
-
-    Raises:
-        SGPEError: a ``NAME`` contains a dot or a slash, or a path does not exist or has no files of a known kind.
     """
     files: list[tuple[str | None, CorpusFile]] = []
     for value in values:
@@ -71,13 +61,9 @@ def named_files(values: Iterable[str]) -> list[tuple[str | None, CorpusFile]]:
 
 
 def read_held_out(values: Iterable[str], *, text_field: str = "text") -> dict[str, HeldOut]:
-    """Return a dict from names to the held-out texts in the files that ``--eval`` names. Files with the same ``NAME`` form
-    one text. Each file without ``NAME`` is a separate text.
-
-    The key of a file without ``NAME`` is its file name, or its path if two files have the same file name.
-
-    Args:
-        values: The values of ``--eval``; see `named_files`, also for the errors.
+    """Return the held-out texts in the files that the values of ``--eval`` name (see `named_files`), keyed by name. Files
+    with the same ``NAME`` form one text. The name of another file is its file name, or its path if two files have the same
+    file name.
     """
     files = named_files(values)
     names = Counter(file.name for name, file in files if name is None)

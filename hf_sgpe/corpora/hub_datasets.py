@@ -18,9 +18,8 @@ _BATCH_ROWS = 1000
 
 
 class DatasetTexts:
-    """The texts of one column of a dataset, from `read_dataset`. Every iteration starts at the first text.
-
-    If the connection fails, reading is retried and continues after the last text that was read.
+    """The texts of one column of a dataset, from `read_dataset`. Every iteration starts at the first text. If the connection
+    fails, reading is retried and continues after the last text that was read.
 
     Attributes:
         name: The name given to `read_dataset`.
@@ -37,10 +36,8 @@ class DatasetTexts:
         return self.name
 
     def part(self, number: int, parts: int) -> DatasetTexts:
-        """Divide this dataset into ``parts`` parts, and return one of them. ``number`` is the index of this part, counted
-        from 0.
-
-        A streamed dataset is divided by files, so some parts may be empty.
+        """Divide this dataset into ``parts`` parts, and return the one with the index ``number``. A streamed dataset is
+        divided by files, so some parts may be empty.
         """
         # A streamed dataset cannot have more parts than files.
         parts = min(parts, getattr(self._dataset, "num_shards", parts))
@@ -96,15 +93,13 @@ def read_dataset(
         name: A dataset on the Hub, or a local folder. A folder has Parquet, JSON Lines, CSV or text files, or was written by
             ``save_to_disk``. To choose one of several configurations on the Hub, append a colon and the name of the
             configuration.
-        split: The name of a split, or a part of a split, such as ``train[:10%]``.
-        text_column: The column that contains the text. Rows in which it is null are skipped.
+        split: A split, or a part of a split, such as ``train[:10%]``.
+        text_column: The column with the text. Rows in which it is null are skipped.
         streaming: Whether to read while downloading, without a copy in the cache. By default, the dataset is downloaded
             first.
         revision: Branch, tag or commit of a dataset on the Hub; None for the main branch.
 
-    Raises:
-        SGPEError: ``datasets`` is not installed; the dataset, configuration, split or column does not exist; the dataset is
-            damaged; or the Hub cannot be reached. Some errors are raised only when the texts are read.
+    Some errors, such as a failed connection, are raised only when the texts are read.
 
     Example, with a dataset on the Hub::
 
@@ -121,24 +116,24 @@ def read_dataset(
     dataset_name, _, config = (os.path.abspath(name), "", "") if path.exists() else os.fspath(name).partition(":")  # noqa: PTH100
     with _one_line_errors(where), _quiet_unless_on_a_terminal(datasets):
         if (path / "dataset_info.json").exists() or (path / "dataset_dict.json").exists():
-            dataset = _saved(datasets.load_from_disk(os.fspath(name)), split, where)
+            dataset = datasets.load_from_disk(os.fspath(name))
+            if isinstance(dataset, dict):  # it was saved with its splits
+                if split not in dataset:
+                    raise SGPEError(f"{where} has no split {split!r}: choose from {', '.join(dataset)}")
+                dataset = dataset[split]
         else:
             dataset = datasets.load_dataset(
                 dataset_name, config or None, split=split, streaming=streaming, revision=revision
             )
-        if dataset.column_names is None:  # a stream whose columns are known only after reading
-            return DatasetTexts(dataset, text_column, os.fspath(name), split)
-        if text_column not in dataset.column_names:
-            raise SGPEError(f"{where}: {no_such('column', text_column, dataset.column_names)}")
-        return DatasetTexts(dataset.select_columns([text_column]), text_column, os.fspath(name), split)
+        if dataset.column_names is not None:  # the columns of some streams are known only after reading
+            if text_column not in dataset.column_names:
+                raise SGPEError(f"{where}: {no_such('column', text_column, dataset.column_names)}")
+            dataset = dataset.select_columns([text_column])
+    return DatasetTexts(dataset, text_column, os.fspath(name), split)
 
 
 def commit_of(name: str) -> str | None:
-    """Return the latest commit of a dataset on the Hub, or None for a local dataset.
-
-    Raises:
-        SGPEError: the dataset does not exist, or the Hub cannot be reached.
-    """
+    """Return the latest commit of a dataset on the Hub, or None for a local dataset."""
     if Path(name).exists():
         return None
     from huggingface_hub import HfApi
@@ -147,20 +142,9 @@ def commit_of(name: str) -> str | None:
         return HfApi().dataset_info(name.partition(":")[0]).sha
 
 
-def _saved(dataset: Any, split: str, where: str) -> Any:
-    """Return the split called ``split`` of a dataset that ``save_to_disk`` wrote. If the dataset was saved without splits,
-    return the whole dataset.
-    """
-    if not isinstance(dataset, dict):
-        return dataset
-    if split not in dataset:
-        raise SGPEError(f"{where} has no split {split!r}: choose from {', '.join(dataset)}")
-    return dataset[split]
-
-
 @contextmanager
 def _one_line_errors(where: str) -> Iterator[None]:
-    """Convert library errors raised inside the ``with`` block into a one-line `SGPEError` that begins with ``where``."""
+    """Convert library errors of the ``with`` block into a one-line `SGPEError` that begins with ``where``."""
     try:
         yield
     except (SGPEError, KeyboardInterrupt, GeneratorExit):

@@ -16,7 +16,7 @@ from hf_sgpe.files import hub
 PREFIX = "hf://"
 _RANGE_BYTES = 4 << 20
 
-Result = TypeVar("Result")
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class HubFile:
     """A file on the Hub, with the methods of `Path` that `hf_sgpe.corpora.text_files` uses.
 
     Attributes:
-        address: The address, ``hf://…``. For a file in a repository, the address includes the commit.
+        address: ``hf://…``, with the commit if the file is in a repository.
         size: Size in bytes.
     """
 
@@ -33,21 +33,14 @@ class HubFile:
 
     @property
     def name(self) -> str:
-        """The last part of the address."""
         return PurePosixPath(self.address).name
 
     @property
     def suffix(self) -> str:
-        """The extension of the name, with the dot."""
         return PurePosixPath(self.address).suffix
 
     def open(self, mode: str = "rb") -> io.BufferedReader:
-        """Open the file for reading. If the connection fails, the read is retried for several minutes.
-
-        Raises:
-            SGPEError: the file does not exist or no longer exists, or the Hub cannot be reached. Reads from the open file
-                can also raise this error.
-        """
+        """Open the file for reading. If the connection fails, reads are retried for several minutes."""
         file = _retried(self.address, lambda: _file_system().open(self.address, "rb", block_size=_RANGE_BYTES))
         return io.BufferedReader(_RetriedFile(self.address, file), 1 << 20)
 
@@ -56,11 +49,8 @@ class HubFile:
 
 
 def find_hub_files(address: str) -> list[HubFile]:
-    """Return the files at an address, sorted by address. The address names a file, a folder or a repository, or is a glob.
-    For a folder or a repository, all files below it are returned.
-
-    Raises:
-        SGPEError: there is nothing at the address, or the Hub cannot be reached.
+    """Return the files at an address, sorted. The address names a file, a folder or a repository, or is a glob. For a folder
+    or a repository, return all files below it.
     """
 
     def find() -> list[dict[str, Any]]:
@@ -78,8 +68,8 @@ def find_hub_files(address: str) -> list[HubFile]:
 
 
 def _pinned(files: Any, address: str) -> str:
-    """Return an address with the latest commit of its revision. A later push to the repository then cannot change the files
-    that are being read. An address in a bucket has no commits and is returned unchanged.
+    """Return an address with the latest commit of its revision, so that a later push cannot change the files that are being
+    read.
     """
     from huggingface_hub import HfApi
 
@@ -97,7 +87,7 @@ def _file_system() -> Any:
     return HfFileSystem()
 
 
-def _retried(address: str, work: Callable[[], Result]) -> Result:
+def _retried(address: str, work: Callable[[], _Result]) -> _Result:
     patience = hub.Patience()
     with hub.hub_errors(f"{address}:"):
         while True:
@@ -114,8 +104,6 @@ def _retried(address: str, work: Callable[[], Result]) -> Result:
 
 
 class _RetriedFile(io.RawIOBase):
-    """A file on the Hub whose failed reads are retried."""
-
     def __init__(self, address: str, file: Any) -> None:
         self._address = address
         self._file = file

@@ -1,6 +1,6 @@
 """Text files: find the files that a user names, and stream their texts. Files may be larger than memory.
 
-A text file is one text. In a JSON Lines or Parquet file, one field of each line or row holds a text.
+A text file is one text. In a JSON Lines or Parquet file, one field of each row holds a text.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from hf_sgpe.files.unreadable import check_no_pointer, why_not_text
 from hf_sgpe.splitting.streams import cut_stream
 
 TEXT, JSON_LINES, PARQUET = (".txt",), (".jsonl", ".ndjson"), (".parquet",)
-COMPRESSIONS = (".gz", ".xz", ".zst", ".bz2")
-_KNOWN = f"{', '.join(TEXT + JSON_LINES + PARQUET)}, plain or with {', '.join(COMPRESSIONS)}"
+_COMPRESSIONS = (".gz", ".xz", ".zst", ".bz2")
+_KNOWN = f"{', '.join(TEXT + JSON_LINES + PARQUET)}, plain or with {', '.join(_COMPRESSIONS)}"
 _BLOCK_BYTES = 1 << 20
 _ZSTD_BYTES = 1 << 10
 # Parsing a line as JSON takes several times its size in memory.
@@ -42,54 +42,51 @@ Text = str | Iterable[str]
 """A text. A text too large for one string is given as its parts, in order."""
 
 Progress = Callable[[int], None]
-"""A function that is called with the number of bytes read since the last call. For compressed files, compressed bytes are
-counted.
-"""
+"""A function that is called with the number of bytes read from disk since the last call."""
 
 
 def find_files(paths: Iterable[str | os.PathLike[str] | HubFile]) -> list[CorpusFile]:
-    """Return the corpus files that ``paths`` name. A path names a file or a folder, or is a glob. For a folder, all files of
-    a known kind below it are returned, except hidden files.
+    """Return the corpus files that ``paths`` name. A path names a file or a folder, or is a glob. For a folder, return all
+    files of a known kind below it, except hidden files.
 
-    A path that begins with ``hf://`` is on the Hub. Its files are read from the commit that is the latest when this function
-    is called.
-
-    Raises:
-        SGPEError: a path does not exist or has no files of a known kind, or something below it cannot be read. Text is never
-            left out in silence.
+    A path that begins with ``hf://`` is on the Hub. Its files are those of the latest commit.
     """
     files: list[CorpusFile] = []
     for path in paths:
-        if isinstance(path, HubFile):
-            files.append(path)
-            continue
-        name = os.fspath(path)
-        matches: Sequence[CorpusFile]
-        if not name:
-            raise SGPEError("the name of a corpus must not be empty: give a file, a folder or a glob")
-        if name.startswith(PREFIX):
-            matches = [file for file in find_hub_files(name) if kind_of(file) and "/." not in file.address]
-        elif Path(name).is_dir():
-            matches = _files_below(Path(name))
-        elif Path(name).exists():
-            if not kind_of(Path(name)):
-                raise SGPEError(f"{name}: unknown kind of file: give one of {_KNOWN}")
-            matches = [Path(name)]
-        else:
-            existing = sorted(Path(match) for match in glob.glob(name, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute globs
-            if not existing:
-                raise SGPEError(f"{name}: no such file or folder")
-            matches = [match for match in existing if kind_of(match) and not match.is_dir()]
-        if not matches:
-            if Path(name).is_dir() and tokenizer_file(Path(name)):
-                raise SGPEError(f"{name}: a tokenizer, not text: give the tokenizer before the text files")
-            raise SGPEError(f"{name}: no files of a known kind: give one of {_KNOWN}")
-        for file in matches:
-            if isinstance(file, Path) and not file.is_file():
-                kind = "not a regular file: save its text to a file" if file.exists() else "a broken link: remove it"
-                raise SGPEError(f"{file} is {kind}, or name the files to read")
-        files += matches
+        files += [path] if isinstance(path, HubFile) else _files_at(os.fspath(path))
     return list({file.resolve() if isinstance(file, Path) else file: file for file in reversed(files)}.values())[::-1]
+
+
+def _files_at(name: str) -> Sequence[CorpusFile]:
+    """Return the files at one path. Anything that cannot be read is an error: text is never left out in silence."""
+    path = Path(name)
+    matches: list[Path] = []
+    if not name:
+        raise SGPEError("the name of a corpus must not be empty: give a file, a folder or a glob")
+    if name.startswith(PREFIX):
+        on_hub = [file for file in find_hub_files(name) if kind_of(file) and "/." not in file.address]
+        if on_hub:
+            return on_hub
+    elif path.is_dir():
+        matches = _files_below(path)
+    elif path.exists():
+        if not kind_of(path):
+            raise SGPEError(f"{name}: unknown kind of file: give one of {_KNOWN}")
+        matches = [path]
+    else:
+        existing = sorted(Path(match) for match in glob.glob(name, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute globs
+        if not existing:
+            raise SGPEError(f"{name}: no such file or folder")
+        matches = [match for match in existing if kind_of(match) and not match.is_dir()]
+    if not matches:
+        if path.is_dir() and tokenizer_file(path):
+            raise SGPEError(f"{name}: a tokenizer, not text: give the tokenizer before the text files")
+        raise SGPEError(f"{name}: no files of a known kind: give one of {_KNOWN}")
+    for file in matches:
+        if not file.is_file():
+            kind = "not a regular file: save its text to a file" if file.exists() else "a broken link: remove it"
+            raise SGPEError(f"{file} is {kind}, or name the files to read")
+    return matches
 
 
 def _files_below(folder: Path) -> list[Path]:
@@ -118,7 +115,7 @@ def size_of(file: CorpusFile) -> int:
 
 
 def source_of(file: CorpusFile) -> dict[str, Any]:
-    """Return a dict with the ``name`` of a file and its size in ``bytes``, as recorded in files of word counts."""
+    """Return the name and the size of a file, as recorded in files of word counts."""
     # File names need not be valid UTF-8.
     return {"name": str(file).encode(errors="replace").decode(), "bytes": size_of(file)}
 
@@ -132,9 +129,8 @@ def read_texts(
 ) -> Iterator[str]:
     """Yield the texts of one file: the text in each row of a JSON Lines or Parquet file, or the parts of a text file.
 
-    A text file is cut into parts, so that it need not fit into memory. It is cut only at positions where a cut does not
-    change how the named split patterns split the text. After 1,048,576 characters without such a position, it is cut
-    anywhere.
+    A text file need not fit into memory. It is cut only where a cut does not change how the named split patterns split the
+    text. After 1,048,576 characters without such a position, it is cut anywhere.
 
     Args:
         text_field: Name of the field or column that holds the text.
@@ -145,14 +141,14 @@ def read_texts(
         SGPEError: the file is damaged, is not UTF-8 or does not have the field; the message names the file and the position.
     """
     path = _file(path)
-    report = on_progress or (lambda count: None)
     kind = kind_of(path)
     if kind == PARQUET:
-        yield from _parquet_texts(path, text_field, report)
+        yield from _parquet_texts(path, text_field, on_progress)
     elif kind == JSON_LINES:
-        yield from _json_texts(path, text_field, report)
+        records = read_records(path, text_field=text_field, on_progress=on_progress)
+        yield from (record[text_field] for record in records if record[text_field] is not None)
     else:
-        yield from read_text_file(path, special_tokens=special_tokens, on_progress=report)
+        yield from read_text_file(path, special_tokens=special_tokens, on_progress=on_progress)
 
 
 def read_documents(
@@ -164,28 +160,27 @@ def read_documents(
     whole: bool = False,
     on_progress: Progress | None = None,
 ) -> Iterator[tuple[str, bool]]:
-    """Yield the documents of one file, whole or in parts. Each item is a pair: a string, and a flag that is True if a
-    document ends with this string.
+    """Yield the documents of one file, whole or in parts. Each item is a pair: a string, and whether a document ends with
+    this string. Empty documents are skipped.
 
-    Each row of a JSON Lines or Parquet file is a document. A text file is one document, which is cut into parts. It is cut
-    only at positions where a cut does not change how the named split patterns split the text, even if such positions are far
-    apart. Therefore the tokens of the parts are the tokens of the whole document. Empty documents are skipped.
+    Each row of a JSON Lines or Parquet file is a document. A text file is one document, cut into parts. It is cut only where
+    a cut does not change how the named split patterns split the text, even if such positions are far apart. Therefore the
+    tokens of the parts are the tokens of the whole document.
 
     Args:
-        text_field: See `read_texts`, also for ``special_tokens``, ``on_progress`` and the errors.
+        text_field: See `read_texts`, also for ``special_tokens`` and ``on_progress``.
         lines: Whether each line of a text file is a document.
         whole: Whether to yield each document whole. Split patterns other than the named patterns need whole documents.
     """
-    report = on_progress or (lambda count: None)
     if kind_of(path) != TEXT:
-        documents: Iterable[str] = read_texts(path, text_field=text_field, on_progress=report)
+        documents: Iterable[str] = read_texts(path, text_field=text_field, on_progress=on_progress)
     elif lines:
-        documents = _text_lines(_decoded(path, report), path)
+        documents = _text_lines(_decoded(path, on_progress), path)
     elif whole:
-        documents = ["".join(_decoded(path, report))]
+        documents = ["".join(_decoded(path, on_progress))]
     else:
         before = ""
-        for text in cut_stream(_decoded(path, report), special_tokens):
+        for text in cut_stream(_decoded(path, on_progress), special_tokens):
             if before:
                 yield before, False
             before = text
@@ -200,12 +195,11 @@ def read_model_texts(
     special_tokens: Iterable[str] = (),
     lines: bool = False,
 ) -> Iterator[Text]:
-    """Yield the texts that a model reads: each text file, and each row of a JSON Lines or Parquet file. A text file is
-    yielded as an iterator over its parts, any other text as a string.
-
-    The other arguments and the errors are those of `trainers.read_texts`.
+    """Yield the texts that a model reads: each text file as an iterator over its parts, and each row of a JSON Lines or
+    Parquet file as a string.
 
     Args:
+        text_field: See `read_texts`, also for ``special_tokens``.
         lines: Whether each line of a text file is a separate text. Empty lines are skipped.
     """
     for file in files:
@@ -222,10 +216,8 @@ def read_model_texts(
 def read_text_file(
     path: CorpusFile, *, special_tokens: Iterable[str] = (), on_progress: Progress | None = None
 ) -> Iterator[str]:
-    """Yield the content of one file in parts. The file is read as a text file, whatever its extension. For the parts, the
-    arguments and the errors, see `read_texts`.
-    """
-    return cut_stream(_decoded(path, on_progress or (lambda count: None)), special_tokens, longest=_BLOCK_BYTES)
+    """Yield the parts of one file as `read_texts` does. The file is read as a text file, whatever its extension."""
+    return cut_stream(_decoded(path, on_progress), special_tokens, longest=_BLOCK_BYTES)
 
 
 def beginning_of(texts: Iterable[str], characters: int = 1 << 20) -> Iterator[str]:
@@ -240,12 +232,10 @@ def beginning_of(texts: Iterable[str], characters: int = 1 << 20) -> Iterator[st
 def read_lines(
     path: str | os.PathLike[str] | HubFile, *, text_field: str = "text", keep_ends: bool = False
 ) -> Iterator[str]:
-    """Yield the lines of all texts in one file, without their line ends. If ``keep_ends`` is set, lines keep their line
-    ends. Errors are those of `read_texts`.
-    """
+    """Yield the lines of all texts in one file, without their line ends unless ``keep_ends`` is set."""
     path = _file(path)
     if kind_of(path) == TEXT:
-        texts: Iterable[Iterable[str]] = [_decoded(path, lambda count: None)]
+        texts: Iterable[Iterable[str]] = [_decoded(path)]
     else:
         texts = ([text] for text in read_texts(path, text_field=text_field))
     for parts in texts:
@@ -270,20 +260,20 @@ def _file(path: str | os.PathLike[str] | HubFile) -> CorpusFile:
 
 
 def kind_of(path: CorpusFile) -> tuple[str, ...] | None:
-    """Return the kind of a file by the extension of its name: `TEXT`, `JSON_LINES` or `PARQUET`. The extension of a
-    compressed file, such as ``.gz``, is ignored. If the extension is unknown, return None.
+    """Return `TEXT`, `JSON_LINES` or `PARQUET` by the extension of a file, with or without that of a compression. If the
+    extension is unknown, return None.
     """
     name = path.name.lower()
-    for compression in COMPRESSIONS:
+    for compression in _COMPRESSIONS:
         name = name.removesuffix(compression)
     suffix = Path(name).suffix
     return next((kind for kind in (TEXT, JSON_LINES, PARQUET) if suffix in kind), None)
 
 
-def _decoded(path: CorpusFile, report: Progress) -> Iterator[str]:
+def _decoded(path: CorpusFile, on_progress: Progress | None = None) -> Iterator[str]:
     decoder = codecs.getincrementaldecoder("utf-8")()
     offset = 0
-    for block in _blocks(path, report):
+    for block in _blocks(path, on_progress):
         pending = len(decoder.getstate()[0])
         try:
             text = decoder.decode(block)
@@ -295,40 +285,30 @@ def _decoded(path: CorpusFile, report: Progress) -> Iterator[str]:
         raise _not_utf8(path, offset - len(rest))
 
 
-def _json_texts(path: CorpusFile, field: str, report: Progress) -> Iterator[str]:
-    yield from (
-        record[field] for record in read_records(path, text_field=field, on_progress=report) if record[field] is not None
-    )
-
-
 def read_records(
     path: CorpusFile, *, text_field: str = "text", on_progress: Progress | None = None
 ) -> Iterator[dict[str, Any]]:
     """Yield the object in each line of a JSON Lines file, after checking that its text field is a string or null. Blank
-    lines are skipped. Arguments and errors are those of `read_texts`.
+    lines are skipped.
     """
-    field = text_field
     for number, (line, record) in enumerate(read_json_lines(path, on_progress=on_progress), 1):
         if not line.strip():
             continue
-        if not isinstance(record, dict) or field not in record:
-            if not isinstance(record, dict):
-                raise SGPEError(f"{path}, line {number}: not a JSON object")
-            raise SGPEError(f"{path}, line {number}: {no_such('field', field, record)}")
-        if not isinstance(record[field], str | None):
-            raise SGPEError(f"{path}, line {number}: field {field!r} must be a string, not {type(record[field]).__name__}")
+        where = f"{path}, line {number}"
+        if not isinstance(record, dict):
+            raise SGPEError(f"{where}: not a JSON object")
+        if text_field not in record:
+            raise SGPEError(f"{where}: {no_such('field', text_field, record)}")
+        if not isinstance(record[text_field], str | None):
+            raise SGPEError(f"{where}: field {text_field!r} must be a string, not {type(record[text_field]).__name__}")
         yield record
 
 
 def read_json_lines(path: CorpusFile, *, on_progress: Progress | None = None) -> Iterator[tuple[bytes, Any]]:
-    """Yield each line of a JSON Lines file as a pair: the bytes of the line, including its line end, and the parsed value.
-    For a blank line, the value is None.
-
-    Raises:
-        SGPEError: the file is damaged, or a line is not UTF-8 or not JSON; the message names the file and the line.
+    """Yield each line of a JSON Lines file as a pair: the bytes of the line, including its line end, and the parsed value,
+    or None for a blank line.
     """
-    blocks = _blocks(path, on_progress or (lambda count: None))
-    for number, line in enumerate(_lines(blocks, b"\n", path, keep_ends=True), 1):
+    for number, line in enumerate(_lines(_blocks(path, on_progress), b"\n", path, keep_ends=True), 1):
         try:
             yield line, json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8")) if line.strip() else None
         except UnicodeDecodeError as error:
@@ -337,16 +317,15 @@ def read_json_lines(path: CorpusFile, *, on_progress: Progress | None = None) ->
             raise SGPEError(f"{path}, line {number}: not valid JSON ({error})") from None
 
 
-def _parquet_texts(path: CorpusFile, field: str, report: Progress) -> Iterator[str]:
+def _parquet_texts(path: CorpusFile, field: str, on_progress: Progress | None) -> Iterator[str]:
     pq = optional("pyarrow.parquet", f"{path}: reading Parquet needs pyarrow", "pyarrow", extra="corpora")
     import pyarrow as pa
 
     size, reported = size_of(path), 0
     with tempfile.TemporaryFile() as unpacked, path.open("rb") as opened:
         source: IO[bytes] = opened
-        if path.suffix.lower() in COMPRESSIONS:
-            for block in _blocks(path, lambda count: None):
-                unpacked.write(block)
+        if path.suffix.lower() in _COMPRESSIONS:
+            unpacked.writelines(_blocks(path))
             unpacked.seek(0)
             source = unpacked
         try:
@@ -363,7 +342,8 @@ def _parquet_texts(path: CorpusFile, field: str, report: Progress) -> Iterator[s
                         yield value
                     rows += batch.num_rows
                     position = size * rows // max(file.metadata.num_rows, 1)
-                    report(position - reported)
+                    if on_progress:
+                        on_progress(position - reported)
                     reported = position
         except SGPEError:
             raise
@@ -387,8 +367,9 @@ def _lines(blocks: Iterable[AnyStr], line_end: AnyStr, where: object, *, keep_en
         yield last
 
 
-def _blocks(path: CorpusFile, report: Progress) -> Iterator[bytes]:
+def _blocks(path: CorpusFile, on_progress: Progress | None = None) -> Iterator[bytes]:
     """Yield the decompressed content of a file in blocks of bytes."""
+    report = on_progress or (lambda count: None)
     with path.open("rb") as raw:
         position = 0
         try:
@@ -421,12 +402,8 @@ def _unpacked(path: CorpusFile, raw: IO[bytes]) -> Iterator[bytes]:
 
 
 def _streams(raw: IO[bytes], new: Callable[[], Any], *, padding: bytes = b"") -> Iterator[bytes]:
-    """Decompress a file that consists of one or more compressed streams, and yield the content in blocks. Damaged data after
-    a stream is an error, which `lzma.open` and `bz2.open` would ignore.
-
-    Args:
-        new: Function that makes a decompressor for one stream.
-        padding: Bytes to skip after a stream.
+    """Decompress a file of one or more compressed streams, each followed by any number of the bytes ``padding``. Damaged
+    data after a stream is an error, which `lzma.open` and `bz2.open` would ignore.
     """
     packed = raw.read(_BLOCK_BYTES)
     while True:
@@ -437,12 +414,12 @@ def _streams(raw: IO[bytes], new: Callable[[], Any], *, padding: bytes = b"") ->
             if block := stream.decompress(packed, _BLOCK_BYTES):
                 yield block
             packed = raw.read(_BLOCK_BYTES) if stream.needs_input and not stream.eof else b""
-        packed = stream.unused_data.lstrip(padding) if padding else stream.unused_data
+        packed = stream.unused_data.lstrip(padding)
         while not packed:
             packed = raw.read(_BLOCK_BYTES)
             if not packed:
                 return
-            packed = packed.lstrip(padding) if padding else packed
+            packed = packed.lstrip(padding)
 
 
 def _unpacked_zstd(path: CorpusFile, raw: IO[bytes]) -> Iterator[bytes]:
@@ -477,7 +454,7 @@ def _check_no_pointer(path: CorpusFile) -> None:
 
 
 def no_such(kind: str, name: str, names: Iterable[str]) -> str:
-    """Return the error message for a missing field or column called ``name``. ``kind`` is the word "field" or "column"."""
+    """Return the error message for a missing field or column called ``name``."""
     return f"no {kind} {name!r} (it has {', '.join(map(repr, names))}): give the name of the {kind} with the text"
 
 

@@ -12,21 +12,15 @@ from hf_sgpe.errors import SGPEError
 
 
 def check_share(share: float) -> float:
-    """Check that a share is greater than 0 and less than 1, and return it.
-
-    Raises:
-        SGPEError: the share is not between 0 and 1.
-    """
+    """Return a share, after checking that it is greater than 0 and less than 1."""
     if not 0 < share < 1:
         raise SGPEError(f"--validation-share must be between 0 and 1, not {share}")
     return share
 
 
 def is_for_validation(text: str, share: float) -> bool:
-    """Return whether a text belongs to the validation part, which has about ``share`` of the texts.
-
-    The first eight bytes of the text's SHA-256 are read as a fraction of 2**64. If this fraction is below ``share``, the
-    text belongs to the validation part.
+    """Return whether a text belongs to the validation part, which has about ``share`` of the texts. The first eight bytes of
+    its SHA-256, as a fraction of 2**64, are then below ``share``.
 
     >>> [is_for_validation(text, 0.5) for text in ("one", "two", "three")]
     [True, True, False]

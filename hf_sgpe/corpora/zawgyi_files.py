@@ -32,12 +32,10 @@ _LEAST_SHARE = 0.05
 
 
 def warn_of_zawgyi(*corpora: Corpus) -> None:
-    """Log a one-line warning if files or datasets begin with Burmese text in Zawgyi. A file is reported if at least 5% of
-    its first Burmese lines are in Zawgyi.
-
-    Only the first million characters of each file are read. For a compressed file, this takes up to 0.1 s.
+    """Log a one-line warning if at least 5% of the first Burmese lines of a file or dataset are in Zawgyi. Only the first
+    million characters are read. For a compressed file, this takes up to 0.1 s.
     """
-    shares = {name: share_in_zawgyi(texts) for corpus in corpora for name, texts in corpus.beginnings()}
+    shares = {name: _share_in_zawgyi(texts) for corpus in corpora for name, texts in corpus.beginnings()}
     found = {name: share for name, share in shares.items() if share >= _LEAST_SHARE}
     if not found:
         return
@@ -51,13 +49,8 @@ def warn_of_zawgyi(*corpora: Corpus) -> None:
     )
 
 
-def share_in_zawgyi(texts: Iterable[str]) -> float:
-    """Return the share of Zawgyi lines among the lines with characters of the Unicode block Myanmar. If there are no such
-    lines, return 0.
-
-    >>> share_in_zawgyi(["ျမန္မာ\\nမြန်မာ\\nMyanmar"])
-    0.5
-    """
+def _share_in_zawgyi(texts: Iterable[str]) -> float:
+    """Return the share of Zawgyi lines among the lines with characters of the Unicode block Myanmar."""
     lines = [is_zawgyi(line) for text in texts for line in _LINE_IN_BURMESE.findall(text)]
     return sum(lines) / len(lines) if lines else 0.0
 
@@ -74,10 +67,9 @@ class Converted:
         in_zawgyi: Number of converted lines.
         undecided: Number of lines that are valid in both encodings, but mean a different text in each.
         first_undecided: Numbers of the first ten undecided lines, counted from 1.
-        undecided_are_converted: Whether the undecided lines were converted. They are converted if most other lines are in
-            Zawgyi.
-        without_text: Number of JSON lines whose text field is missing or is neither a string nor null. These lines are
-            copied.
+        undecided_are_converted: Whether the undecided lines were converted, because most other lines are in Zawgyi.
+        without_text: Number of JSON lines that were copied, because their text field is missing or is neither a string nor
+            null.
     """
 
     lines: int
@@ -103,26 +95,11 @@ def convert_zawgyi(
         out: The file to write, of the same kind as ``path``. The extension of ``out`` sets the compression.
         text_field: The field with the text in JSON Lines. Lines without text in this field are copied.
         convert_all: Whether to convert every line with characters of the Unicode block Myanmar, even a line in Unicode.
-
-    Raises:
-        SGPEError: ``out`` is the file itself or has the extension of a different kind of file; the file is Parquet or cannot
-            be read twice; or no line of JSON has text in the field. Other errors are those of `read_texts`.
     """
-    files = find_files([path])
-    if len(files) != 1:
-        raise SGPEError(f"{path}: {len(files)} files match: give a single file")
-    file = files[0]
-    kind, target = kind_of(file), Path(out)
-    if kind == PARQUET:
-        raise SGPEError(f"{file} is neither text nor JSON Lines: apply hf_sgpe.splitting.zawgyi.to_unicode to its rows")
-    if kind_of(target) != kind:
-        raise SGPEError(f"{out} must be the same kind of file as {file}: give a name that ends in {' or '.join(kind or ())}")
-    if isinstance(file, Path) and target.resolve() == file.resolve():
-        raise SGPEError(f"{out} is the file to convert: give another name")
-    if isinstance(file, Path) and not file.is_file():
-        raise SGPEError(f"{file} cannot be read twice: give an ordinary file")
-    check_file(target)
-    read = partial(_json_lines, file, text_field) if kind == JSON_LINES else partial(_text_lines, file)
+    target = Path(out)
+    file = _file_to_convert(path, target)
+    is_json = kind_of(file) == JSON_LINES
+    read = partial(_json_lines, file, text_field) if is_json else partial(_text_lines, file)
     decided = Counter(encoding_of(part) for line in read() for part in (line.text or "").split("\n"))
     if convert_all and decided["unicode"] > decided["zawgyi"]:
         logger.warning(
@@ -155,6 +132,22 @@ def convert_zawgyi(
     return done
 
 
+def _file_to_convert(path: CorpusFile | str, out: Path) -> CorpusFile:
+    """Return the file at ``path``, after checking that its conversion can be written to ``out``."""
+    files = find_files([path])
+    if len(files) != 1:
+        raise SGPEError(f"{path}: {len(files)} files match: give a single file")
+    file, kind = files[0], kind_of(files[0])
+    if kind == PARQUET:
+        raise SGPEError(f"{file} is neither text nor JSON Lines: apply hf_sgpe.splitting.zawgyi.to_unicode to its rows")
+    if kind_of(out) != kind:
+        raise SGPEError(f"{out} must be the same kind of file as {file}: give a name that ends in {' or '.join(kind or ())}")
+    if isinstance(file, Path) and out.resolve() == file.resolve():
+        raise SGPEError(f"{out} is the file to convert: give another name")
+    check_file(out)
+    return file
+
+
 def _warn_of_undecided(file: CorpusFile, done: Converted, *, is_unicode_file: bool) -> None:
     if done.undecided_are_converted:
         outcome = "were converted, because most other lines are in Zawgyi"
@@ -168,9 +161,7 @@ def _warn_of_undecided(file: CorpusFile, done: Converted, *, is_unicode_file: bo
 
 
 class _Line(NamedTuple):
-    """A line of a file: its bytes, its text (or None), and a function that takes a new text and returns the bytes of the
-    changed line.
-    """
+    """A line of a file: its bytes, its text (or None), and a function that returns the bytes of the line with a new text."""
 
     given: bytes
     text: str | None
@@ -203,9 +194,7 @@ class _Part(NamedTuple):
 
 
 def _converted(text: str, is_zawgyi_file: bool, convert_all: bool) -> _Part:
-    """Convert a line to Unicode if it is in Zawgyi. Return the line, whether it was converted, and whether it is undecided
-    (see `Converted`).
-    """
+    """Convert a line to Unicode if it is in Zawgyi, or if it is undecided (see `Converted`) in a file in Zawgyi."""
     if _LINE_IN_BURMESE.match(text) is None:
         return _Part(text, False, False)
     encoding = "zawgyi" if convert_all else encoding_of(text)
@@ -219,9 +208,7 @@ def _converted(text: str, is_zawgyi_file: bool, convert_all: bool) -> _Part:
 
 
 def _is_utf8(record: Any) -> bool:
-    """Return whether a record can be written as JSON in UTF-8 with ``ensure_ascii=False``. It cannot if it contains a lone
-    surrogate.
-    """
+    """Return whether a record can be written as JSON in UTF-8, because it has no lone surrogate."""
     try:
         json.dumps(record, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -231,9 +218,7 @@ def _is_utf8(record: Any) -> bool:
 
 @contextmanager
 def _packed(path: Path, suffix: str) -> Iterator[IO[bytes]]:
-    """Open the file at ``path`` for writing. ``suffix``, the extension of the final file name, determines how the content is
-    compressed.
-    """
+    """Open the file at ``path`` for writing. The extension ``suffix`` of its final name sets the compression."""
     with ExitStack() as stack:
         raw: Any = stack.enter_context(path.open("wb"))
         if suffix == ".zst":

@@ -1,8 +1,8 @@
-"""Files of word counts, in Parquet. The words are sorted, so that any number of files can be added up with little memory.
+"""Files of word counts, in Parquet, with the columns ``word`` (bytes) and ``count``. The metadata records the sources of the
+text and how the text was split into words.
 
-A file has the columns ``word`` (bytes) and ``count``. The file's metadata records the sources of the text and how the text
-was split into words. Words are sorted by a hash, then by their bytes. Therefore equal counts produce equal files. The hash
-divides the words into 1024 buckets: files can be added up bucket by bucket, and several machines can share the work.
+Words are sorted by a hash, then by their bytes, so equal counts make equal files. The hash divides the words into 1024
+buckets: files can be added up bucket by bucket with little memory, and several machines can share the work.
 """
 
 from __future__ import annotations
@@ -34,9 +34,8 @@ Source = Mapping[str, Any]
 """A source of the counted text, with the keys ``name`` and, if known, ``bytes`` or ``split``."""
 
 Dropped = Mapping[str, int]
-"""The rare words that were left out. ``min_count`` is the least count of a kept word, and ``distinct`` is the number of
-distinct rare words. ``total`` is the number of their occurrences. ``pair`` is an upper limit on the lost occurrences of any
-pair of tokens.
+"""The rare words that were left out: ``min_count`` is the least count of a kept word, ``distinct`` the number of rare words,
+``total`` that of their occurrences, and ``pair`` an upper limit on the lost occurrences of any pair of tokens.
 """
 
 MOST = 1 << 60
@@ -45,7 +44,7 @@ MOST = 1 << 60
 _KEY = "hf_sgpe.word_counts"
 _MAGIC = b"PAR1"
 _FORMAT = 1
-_OF_DROPPED = {"min_count", "distinct", "total", "pair"}
+_DROPPED_KEYS = {"min_count", "distinct", "total", "pair"}
 # Number of rows to read or write at a time. They take one or two megabytes.
 _ROWS = 1 << 16
 
@@ -62,7 +61,7 @@ class CountsInfo:
         sources: The sources of the counted text.
         versions: Versions of the packages that split the text into words, keyed by package; several versions of one package
             are separated by commas.
-        dropped: Numbers about the rare words that were left out (see `Dropped`), or None if no words were left out.
+        dropped: The rare words that were left out, or None.
     """
 
     splitting: Splitting
@@ -74,9 +73,7 @@ class CountsInfo:
     dropped: Dropped | None = None
 
     def summary(self) -> str:
-        """Return a summary for people: one line with the numbers of words and the digest. If rare words were left out, a
-        second line describes the loss.
-        """
+        """Return a line with the numbers of words and the digest. A second line describes any `loss`."""
         size = f"{self.total:,} words ({self.distinct:,} distinct), SHA-256 {self.digest}"
         return f"{size}\n{self.loss()}" if self.dropped else size
 
@@ -86,9 +83,7 @@ class CountsInfo:
         return {"counting": self.splitting.to_dict(), **values}
 
     def loss(self) -> str:
-        """Return a sentence about the words that were left out and their effect on the merges. If no words were left out,
-        return an empty string.
-        """
+        """Return a sentence about the words that were left out and their effect on the merges, or an empty string."""
         dropped = self.dropped
         if not dropped:
             return ""
@@ -101,7 +96,7 @@ class CountsInfo:
 
 
 class Digest:
-    """A calculation of the SHA-256 digest of word counts. Words must be added in the same order as in a file of counts."""
+    """A calculation of the SHA-256 of word counts. Words must be added in the order of a file of counts."""
 
     def __init__(self, splitting: Splitting, scale: int = 1) -> None:
         settings = splitting.to_dict() if scale == 1 else {**splitting.to_dict(), "scale": scale}
@@ -109,46 +104,30 @@ class Digest:
         self._columns = [hashlib.sha256() for _ in range(3)]
 
     def update(self, words: bytes, lengths: Any, counts: Any) -> None:
-        """Add words and their counts to the digest.
-
-        Args:
-            words: The bytes of all words, joined.
-            lengths: The number of bytes of each word (int64).
-            counts: The count of each word (int64).
-        """
+        """Add words: their joined bytes, the number of bytes of each word (int64), and their counts (int64)."""
         for column, values in zip(self._columns, (words, lengths, counts), strict=True):
             column.update(values if isinstance(values, bytes) else np.ascontiguousarray(values, "<i8").data)
 
     def hexdigest(self) -> str:
-        """Return the digest of the words added so far."""
         return hashlib.sha256(b"".join([self._settings, *(column.digest() for column in self._columns)])).hexdigest()
 
 
 def require_pyarrow(path: str | os.PathLike[str]) -> None:
-    """Check that pyarrow is installed. Reading and writing the file of counts at ``path`` needs it.
-
-    Raises:
-        SGPEError: pyarrow is not installed.
-    """
+    """Check that pyarrow is installed. The file of counts at ``path`` needs it."""
     for module in ("pyarrow.compute", "pyarrow.parquet"):
         optional(module, f"{os.fspath(path)}: files of counts need pyarrow", "pyarrow", extra="corpora")
 
 
 def table_of(words: Words, counts: Any) -> pa.Table:
-    """Make a pyarrow table with the columns ``word`` and ``count``. It shares the memory of ``words`` and of ``counts``, an
-    int64 array.
-    """
+    """Make a table with the columns ``word`` and ``count``. It shares the memory of ``words`` and ``counts`` (int64)."""
     import pyarrow as pa
 
     blob, starts = words.arrays()
     # To convert a NumPy array, pyarrow would import pandas, and the import takes a second.
-    buffers = {"word": (pa.large_binary(), starts, blob), "count": (pa.int64(), counts)}
-    return pa.table(
-        {
-            name: pa.Array.from_buffers(kind, len(counts), [None, *map(pa.py_buffer, arrays)])
-            for name, (kind, *arrays) in buffers.items()
-        }
-    )
+    word_buffers = [None, pa.py_buffer(starts), pa.py_buffer(blob)]
+    word_column = pa.Array.from_buffers(pa.large_binary(), len(counts), word_buffers)
+    count_column = pa.Array.from_buffers(pa.int64(), len(counts), [None, pa.py_buffer(counts)])
+    return pa.table({"word": word_column, "count": count_column})
 
 
 def write(
@@ -165,13 +144,9 @@ def write(
 
     Args:
         tables: Tables with the columns ``word`` and ``count``, sorted as in a file of counts.
-        versions: Versions of the packages that split the text into words, keyed by package; None for the installed versions.
-        dropped: Function that is called after the last table. It returns the value of `CountsInfo.dropped`.
+        versions: See `CountsInfo`; None for the installed versions.
+        dropped: Function that returns the value of `CountsInfo.dropped` after the last table.
         needs_words: Whether to raise an error, instead of writing the file, if there are no words.
-
-    Raises:
-        SGPEError: pyarrow is not installed, the total count of all words is too large, or there are no words and
-            ``needs_words`` is set.
     """
     require_pyarrow(path)
     import pyarrow as pa
@@ -205,40 +180,23 @@ def write(
             dict(versions or _versions()),
             dropped(),
         )
-        if needs_words:
-            _check_words(info)
+        if needs_words and not total:
+            if info.dropped and info.dropped["total"]:
+                raise SGPEError(f"min_count {info.dropped['min_count']} leaves out every word: give a smaller min_count")
+            raise SGPEError("the corpus is empty: it has no words to count")
         metadata = {"format": _FORMAT, **info.to_dict(), "first_buckets": first_buckets}
         writer.add_key_value_metadata({_KEY: json.dumps(metadata, ensure_ascii=False)})
     return info
 
 
-def _check_words(info: CountsInfo) -> None:
-    """Check that there are words, and name the reason if there are none."""
-    if info.total:
-        return
-    if info.dropped and info.dropped["total"]:
-        raise SGPEError(f"min_count {info.dropped['min_count']} leaves out every word: give a smaller min_count")
-    raise SGPEError("the corpus is empty: it has no words to count")
-
-
 def read_info(path: str | os.PathLike[str]) -> CountsInfo:
-    """Return the metadata of a file without reading its words.
-
-    Raises:
-        SGPEError: the file is not a file of counts, or is damaged.
-        OSError: the file cannot be opened.
-    """
+    """Return the metadata of a file of counts, without reading its words."""
     with _reading(path) as file:
         return _metadata_of(file)[0]
 
 
 def is_file_of_counts(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file is a Parquet file of word counts. Files of other kinds, and Parquet files with texts, are not.
-
-    Raises:
-        SGPEError: the file is damaged.
-        OSError: the file cannot be opened.
-    """
+    """Return whether a file is a Parquet file of word counts, not a file of another kind or a Parquet file with texts."""
     # Counts may have a name without a suffix. A file with the suffix of another kind is not opened as Parquet.
     if kind_of(Path(path)) not in (None, PARQUET):
         return False
@@ -250,17 +208,9 @@ def is_file_of_counts(path: str | os.PathLike[str]) -> bool:
 
 
 def read(path: str | os.PathLike[str], buckets: range = range(BUCKETS)) -> Iterator[tuple[int, pa.Table]]:
-    """Yield the buckets of words in a file, in order. Each item is a pair: the number of a bucket, and a table with the
-    columns ``word`` and ``count``. Empty buckets are skipped.
+    """Yield the number of each bucket in ``buckets`` that has words, and a table with its words and their counts.
 
     Only one bucket and one batch of rows are in memory at a time. If the whole file is read, the digest is checked.
-
-    Args:
-        buckets: Numbers of the buckets to read.
-
-    Raises:
-        SGPEError: the file is not a file of counts, or is damaged.
-        OSError: the file cannot be opened.
     """
     import pyarrow as pa
 
@@ -305,19 +255,8 @@ def read(path: str | os.PathLike[str], buckets: range = range(BUCKETS)) -> Itera
             raise ValueError("its words do not match its digest")
 
 
-def release_unused() -> None:
-    """Return unused memory of pyarrow's pool to the operating system."""
-    import pyarrow as pa
-
-    pa.default_memory_pool().release_unused()
-
-
 def check_total(total: int) -> None:
-    """Check that the total count of all words does not exceed `MOST`.
-
-    Raises:
-        SGPEError: the total exceeds `MOST`.
-    """
+    """Check that the total count of all words does not exceed `MOST`."""
     if total > MOST:
         raise SGPEError(f"{total:,} running words are too many to add up: give fewer files, or smaller weights")
 
@@ -347,7 +286,7 @@ def _reading(path: str | os.PathLike[str]) -> Iterator[Any]:
 
 
 def _metadata_of(file: Any) -> tuple[CountsInfo, list[int]]:
-    """Return the metadata of a Parquet file of counts, and a list with the bucket of the first word of each row group.
+    """Return the metadata of a Parquet file of counts, and the bucket of the first word of each row group.
 
     Raises:
         ValueError: the file is not a file of counts, or its metadata is invalid.
@@ -364,11 +303,10 @@ def _metadata_of(file: Any) -> tuple[CountsInfo, list[int]]:
     if [(field.name, field.type) for field in schema] != [("word", pa.large_binary()), ("count", pa.int64())]:
         raise ValueError("its columns are not word and count")
     first_buckets = facts.pop("first_buckets")
-    if not _are(first_buckets, list, int) or not all(0 <= number < BUCKETS for number in first_buckets):
-        raise ValueError("its metadata is invalid")
     sources = facts.get("sources", ())
     counting = facts.pop("counting")
-    if not _are(counting, dict, object):
+    are_buckets = _are(first_buckets, list, int) and all(0 <= number < BUCKETS for number in first_buckets)
+    if not are_buckets or not isinstance(counting, dict):
         raise ValueError("its metadata is invalid")
     try:
         splitting = Splitting.from_dict(counting)
@@ -381,7 +319,7 @@ def _metadata_of(file: Any) -> tuple[CountsInfo, list[int]]:
         and isinstance(info.digest, str)
         and all(isinstance(source, dict) for source in info.sources)
         and _are(info.versions, dict, str)
-        and (info.dropped is None or (_are(info.dropped, dict, int) and info.dropped.keys() == _OF_DROPPED))
+        and (info.dropped is None or (_are(info.dropped, dict, int) and info.dropped.keys() == _DROPPED_KEYS))
     )
     if not is_sound:
         raise ValueError("its metadata is invalid")
@@ -392,16 +330,17 @@ def _metadata_of(file: Any) -> tuple[CountsInfo, list[int]]:
     return info, first_buckets
 
 
-def _are(values: object, of: type, kind: type) -> bool:
-    """Return whether a JSON value has the type ``of`` (list or dict) and contains only values of the type ``kind``."""
-    inside = values.values() if isinstance(values, dict) else values if isinstance(values, list) else ()
-    # bool is a subclass of int but is not accepted as int here.
-    return isinstance(values, of) and all(isinstance(value, kind) and type(value) is not bool for value in inside)
+def _are(values: Any, container: type[list[Any]] | type[dict[str, Any]], kind: type) -> bool:
+    """Return whether a JSON value is a list or dict with values of the type ``kind``."""
+    if not isinstance(values, container):
+        return False
+    # type, because a bool is an instance of int
+    return all(type(value) is kind for value in (values.values() if isinstance(values, dict) else values))
 
 
 def _rows(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Yield the rows of ``tables``, regrouped so that each table except the last has a multiple of `_ROWS` rows. The row
-    groups of the file then do not depend on how the rows were divided before.
+    """Regroup tables so that each except the last has a multiple of `_ROWS` rows. The row groups of the file then do not
+    depend on how the rows were divided before.
     """
     import pyarrow as pa
 
@@ -420,20 +359,16 @@ def _rows(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def columns(table: pa.Table) -> tuple[bytes, Any, Any]:
-    """Return the content of a table of counts: the joined bytes of all words, and two int64 arrays. The arrays are the
-    lengths of the words in bytes, and their counts.
-    """
+    """Return the joined bytes of the words in a table, the number of bytes of each word (int64), and the counts (int64)."""
     import pyarrow.compute as pc
 
     words = table["word"]
     blob = b"".join(_bytes_of(chunk) for chunk in words.chunks)
-    return blob, array_of(pc.binary_length(words)), array_of(table["count"])
+    return blob, _int64_array(pc.binary_length(words)), _int64_array(table["count"])
 
 
-def array_of(column: pa.ChunkedArray) -> Any:
-    """Return an int64 column as a NumPy array. pyarrow's own method is not used, because it imports pandas, which takes a
-    second.
-    """
+def _int64_array(column: pa.ChunkedArray) -> Any:
+    # pyarrow's own method imports pandas, which takes a second.
     chunks = [
         np.frombuffer(chunk.buffers()[1], np.int64, len(chunk), 8 * chunk.offset) for chunk in column.chunks if len(chunk)
     ]

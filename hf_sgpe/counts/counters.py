@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import cache
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -24,10 +24,14 @@ from hf_sgpe.vocabulary.special_tokens import any_of
 if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
+    from typing_extensions import Self
+
+    _Part: TypeAlias = tuple[int, Words, NDArray[np.int64], NDArray[np.int64]]
 
 logger = logging.getLogger(__name__)
 
-Item = TypeVar("Item")
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 LONGEST_WORD = 1 << 16
 """The greatest length, in bytes, of a word that is counted as a whole."""
@@ -37,11 +41,7 @@ _BYTES_PER_WORD = 300
 
 
 def only_texts(texts: Iterable[str]) -> Iterator[str]:
-    """Yield each item of ``texts`` unchanged, after checking that it is a string.
-
-    Raises:
-        SGPEError: ``texts`` is a single string, or an item is not a string.
-    """
+    """Yield each item of ``texts`` unchanged, after checking that it is a string."""
     if isinstance(texts, str):
         raise SGPEError("expected an iterable of strings, not a single string: put the string into a list")
     for number, text in enumerate(texts):
@@ -50,14 +50,15 @@ def only_texts(texts: Iterable[str]) -> Iterator[str]:
         yield text
 
 
-def in_batches(texts: Iterable[Item], characters: int = 1 << 20, length: Callable[[Any], int] = len) -> Iterator[list[Item]]:
-    """Group texts into lists of at least ``characters`` characters, and yield these lists. Only the last list can be
-    shorter.
+def in_batches(
+    texts: Iterable[_Item], characters: int = 1 << 20, length: Callable[[Any], int] = len
+) -> Iterator[list[_Item]]:
+    """Group texts into lists of at least ``characters`` characters. Only the last list can be shorter.
 
     Args:
         length: Function that returns the number of characters of an item. It is needed if the items are not strings.
     """
-    batch: list[Item] = []
+    batch: list[_Item] = []
     size = 0
     for text in texts:
         batch.append(text)
@@ -69,13 +70,24 @@ def in_batches(texts: Iterable[Item], characters: int = 1 << 20, length: Callabl
         yield batch
 
 
-def pieces_of(word: str, longest: int = LONGEST_WORD) -> Iterator[str]:
-    """Cut a word into pieces of at most ``longest`` bytes of UTF-8, and yield the pieces. A word that is not longer than
-    this is a single piece. No character is cut.
-
-    >>> list(pieces_of("aකab", 4))
-    ['aක', 'ab']
+def in_turn(pool: Executor, work: Callable[[_Item], _Result], items: Iterable[_Item], ahead: int) -> Iterator[_Result]:
+    """Call ``work`` on each item in a pool, and yield the results in the order of the items. At most ``ahead`` items are
+    read in advance, so that they cannot fill the memory.
     """
+    running: deque[Future[_Result]] = deque()
+    try:
+        for item in items:
+            running.append(pool.submit(work, item))
+            if len(running) > ahead:
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _pieces_of(word: str, longest: int = LONGEST_WORD) -> Iterator[str]:
+    """Cut a word into pieces of at most ``longest`` bytes of UTF-8. No character is cut."""
     encoded = word.encode()
     start = 0
     while len(encoded) - start > longest:
@@ -97,9 +109,11 @@ def _say_that_words_are_cut() -> None:
 
 class WordCounter:
     """A counter of words, in readable Python. It removes special tokens from texts, and normalizes and splits the rest.
-
-    Words of more than `LONGEST_WORD` bytes do not occur in any language. They are counted in pieces of at most this size.
+    Longer words than `LONGEST_WORD`, which do not occur in any language, are counted in pieces.
     """
+
+    is_native = False
+    """Whether several counters can count in parallel threads."""
 
     def __init__(self, config: HasSplitting) -> None:
         self._splitter = RegexPreTokenizer.of(config.splitting)
@@ -116,32 +130,35 @@ class WordCounter:
                 words: Iterable[str] = self._splitter.split(part)
                 if len(part) > LONGEST_WORD // 4:  # a shorter part cannot contain a word of more than LONGEST_WORD bytes
                     words = list(words)
-                    pieces = list(chain.from_iterable(map(pieces_of, words)))
+                    pieces = list(chain.from_iterable(map(_pieces_of, words)))
                     if len(pieces) > len(words):
                         _say_that_words_are_cut()
                     words = pieces
                 self._counts.update(words)
 
-    def counts(self) -> dict[bytes, int]:
-        """Return a dict from the counted words (UTF-8) to their counts."""
-        return {word.encode(): count for word, count in self._counts.items()}
+    def __len__(self) -> int:
+        """Return the number of distinct words."""
+        return len(self._counts)
+
+    def update(self, other: Self) -> None:
+        """Add the counts of ``other``, a counter with the same configuration."""
+        self._counts.update(other._counts)
 
     def columns(self) -> tuple[Words, NDArray[np.int64]]:
-        """Return the counted words, sorted as in a file of counts, and an array of their counts."""
-        counts = self.counts()
+        """Return the counted words and their counts."""
+        counts = {word.encode(): count for word, count in self._counts.items()}
         words = in_order(counts)
-        return Words.of(words), np.fromiter(map(counts.__getitem__, words), np.int64, len(words))
+        return Words.from_sorted(words), np.fromiter(map(counts.__getitem__, words), np.int64, len(words))
 
     def peak(self, size: int) -> int:
-        """Return an approximate upper limit, in bytes, on the memory in use while texts of ``size`` bytes are added."""
+        """Return an upper limit, in bytes, on the memory in use while texts of ``size`` bytes are added."""
         return (len(self._counts) + size // 4) * _BYTES_PER_WORD
 
     def take(self, *, threads: int = 1) -> Iterator[tuple[int, pa.Table]]:
-        """Yield the counts bucket by bucket, as `hf_sgpe.counts.count_files.read` does. After the last bucket, reset the
-        counter.
+        """Yield the counts bucket by bucket, as `hf_sgpe.counts.count_files.read` does. Then reset the counter.
 
         Args:
-            threads: Number of threads for sorting, if the kernel supports threads; 1 means only the caller's thread.
+            threads: Number of threads in which the kernel sorts; 1 means only the caller's thread.
         """
         words, counts = self.columns()
         for bucket, (start, stop) in enumerate(pairwise(words.bucket_starts().tolist())):
@@ -150,14 +167,16 @@ class WordCounter:
         self._counts.clear()
 
     def _prepared(self, text: str) -> list[str]:
-        """Remove the special tokens from a text. Return the parts of the text between them, normalized."""
+        """Return the parts of a text between its special tokens, normalized."""
         pattern = self._special_pattern
         parts = pattern.split(text) if pattern and pattern.search(text) else [text]
         return [prepare(part, self._normalization) for part in parts]
 
 
-class NativeWordCounter(WordCounter):
-    """A counter that uses the native kernels. They release the GIL, so several counters can run in parallel threads."""
+class _NativeWordCounter(WordCounter):
+    """A counter that uses the native kernels, which release the GIL."""
+
+    is_native = True
 
     def __init__(self, config: HasSplitting) -> None:
         import hf_sgpe._native as _native
@@ -168,7 +187,6 @@ class NativeWordCounter(WordCounter):
         self._native = _native.WordCounter(scanner, self._normalization.scheme == "nfc", special_tokens, LONGEST_WORD)
 
     def add(self, texts: Sequence[str]) -> None:
-        """Add the words of ``texts`` to the counts. A word never extends across two texts."""
         for left_out in self._native.add(texts):
             self._native.add_prepared(self._prepared(texts[left_out]))
         if self._native.has_cut:
@@ -177,20 +195,13 @@ class NativeWordCounter(WordCounter):
     def __len__(self) -> int:
         return len(self._native)
 
-    def update(self, other: NativeWordCounter) -> None:
-        """Add the counts of ``other``, a counter with the same configuration."""
+    def update(self, other: Self) -> None:
         self._native.merge(other._native)
 
-    def counts(self) -> dict[bytes, int]:
-        """Return a dict from the counted words (UTF-8) to their counts."""
-        return self._native.counts()
-
     def peak(self, size: int) -> int:
-        """Return an upper limit, in bytes, on the memory in use while texts of ``size`` bytes are added."""
         return int(self._native.peak(size))
 
     def take(self, *, threads: int = 1) -> Iterator[tuple[int, pa.Table]]:
-        """Yield the counts bucket by bucket; see `WordCounter.take`."""
         for first, words, counts, bucket_ends in self._parts(threads):
             start = 0
             for bucket, stop in enumerate(bucket_ends.tolist(), first):
@@ -200,18 +211,17 @@ class NativeWordCounter(WordCounter):
         self._native.clear()
 
     def columns(self) -> tuple[Words, NDArray[np.int64]]:
-        """Return the counts as arrays; see `WordCounter.columns`."""
         parts = [(words, counts) for _, words, counts, _ in self._parts()]
         return Words.joined(words for words, _ in parts), np.concatenate([counts for _, counts in parts])
 
-    def _parts(self, threads: int = 1) -> Iterator[tuple[int, Words, NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield the counts in parts of several buckets. A part is a tuple: the number of its first bucket, its words, their
-        counts, and an array with the index after the last word of each bucket. Each thread prepares one part in advance.
+    def _parts(self, threads: int = 1) -> Iterator[_Part]:
+        """Yield parts of several buckets: the number of the first bucket, the words, their counts, and the index after the
+        last word of each bucket. Each thread prepares one part in advance.
         """
         # Each part is in memory twice, so a large number of words is divided into several parts.
         width = BUCKETS >> min(max(len(self._native) >> 17, 1).bit_length() - 1, 5)
 
-        def part(first: int) -> tuple[int, Words, NDArray[np.int64], NDArray[np.int64]]:
+        def part(first: int) -> _Part:
             blob, starts, counts, bucket_ends = self._native.part(first, first + width)
             return first, Words(blob, starts), counts, bucket_ends
 
@@ -220,18 +230,10 @@ class NativeWordCounter(WordCounter):
             yield from map(part, firsts)
             return
         with ThreadPoolExecutor(threads) as pool:
-            coming: deque[Future[tuple[int, Words, NDArray[np.int64], NDArray[np.int64]]]] = deque()
-            for first in firsts:
-                coming.append(pool.submit(part, first))
-                if len(coming) > threads:
-                    yield coming.popleft().result()
-            for future in coming:
-                yield future.result()
+            yield from in_turn(pool, part, firsts, threads)
 
 
 def make_word_counter(config: HasSplitting) -> WordCounter:
-    """Return a new word counter: a `NativeWordCounter` if the kernel can split text as ``config`` requires, otherwise a
-    `WordCounter`.
-    """
+    """Return a counter that uses the native kernels, if they can split text as ``config`` requires."""
     has_scanner = kernels.has_scanners() and RegexPreTokenizer.of(config.splitting).scanner is not None
-    return NativeWordCounter(config) if has_scanner else WordCounter(config)
+    return _NativeWordCounter(config) if has_scanner else WordCounter(config)

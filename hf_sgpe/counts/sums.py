@@ -1,15 +1,17 @@
-"""Addition of files of word counts. It needs little memory, however many files there are and however large they are."""
+"""Addition of any number of files of word counts, with little memory."""
 
 from __future__ import annotations
 
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import count
+from heapq import merge
+from itertools import count, groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hf_sgpe.counts.count_files import CountsInfo, Dropped, array_of, check_total, read, read_info, write
+from hf_sgpe.counts.count_files import CountsInfo, Dropped, check_total, read, read_info, write
 from hf_sgpe.counts.word_arrays import BUCKETS
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.splitting.splitting import Splitting
@@ -26,24 +28,18 @@ MOST_FILES = 64
 
 def added(streams: Sequence[Iterator[tuple[int, pa.Table]]]) -> Iterator[pa.Table]:
     """Add up several streams of buckets (from `read`). Yield tables with the total count of each word, sorted as in a file
-    of counts.
-
-    Only one bucket of each stream and the sum of these buckets are in memory.
+    of counts. Only one bucket of each stream and the sum of these buckets are in memory.
     """
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    heads = {place: head for place, stream in enumerate(streams) if (head := next(stream, None)) is not None}
-    while heads:
-        bucket = min(number for number, _ in heads.values())
-        tables = []
-        for place in [place for place, (number, _) in heads.items() if number == bucket]:
-            tables.append(heads.pop(place)[1])
-            if (head := next(streams[place], None)) is not None:
-                heads[place] = head
+    by_bucket = itemgetter(0)
+    for _, group in groupby(merge(*streams, key=by_bucket), key=by_bucket):
+        tables = [table for _, table in group]
         if len(tables) == 1:
             yield tables[0]
             continue
-        check_total(sum(int(array_of(table["count"]).max(initial=0)) for table in tables))
+        check_total(sum(pc.max(table["count"]).as_py() for table in tables))
         summed = pa.concat_tables(tables).group_by("word", use_threads=False).aggregate([("count", "sum")])
         yield summed.rename_columns({"count_sum": "count"}).select(["word", "count"]).sort_by("word")
 
@@ -51,17 +47,13 @@ def added(streams: Sequence[Iterator[tuple[int, pa.Table]]]) -> Iterator[pa.Tabl
 def sum_of(
     files: Iterable[Path], folder: Path, *, most: int = MOST_FILES, buckets: range = range(BUCKETS)
 ) -> Iterator[pa.Table]:
-    """Add up files of counts. Yield tables with the total count of each word, sorted as in a file of counts.
-
-    At most ``most`` files are open at a time. If there are more files, partial sums are written to ``folder``. A file in
-    this folder is removed once it has been added to a partial sum.
+    """Add up files of counts, as `added` does. If there are more than ``most`` files to open at a time, write partial sums
+    to ``folder``, and remove files in this folder that have been added.
     """
-    waiting = deque(files)
-    for number in count():
-        if len(waiting) <= most:
-            break
+    waiting, numbers = deque(files), count()
+    while len(waiting) > most:
         some = [waiting.popleft() for _ in range(most)]
-        path = folder / f"sum-{number}.parquet"
+        path = folder / f"sum-{next(numbers)}.parquet"
         write(path, added([read(file, buckets) for file in some]), read_info(some[0]).splitting)
         for file in some:
             if file.parent == folder:
@@ -71,12 +63,7 @@ def sum_of(
 
 
 def all_dropped(parts: Iterable[Dropped | None]) -> Dropped | None:
-    """Combine the `Dropped` records of the parts of a text into one record of the whole text. A record says how many rare
-    words were left out; it is None if no words were left out.
-
-    >>> all_dropped([None, {"min_count": 2, "distinct": 5, "total": 5, "pair": 1}])
-    {'min_count': 2, 'distinct': 5, 'total': 5, 'pair': 1}
-    """
+    """Combine what was left out of the parts of a text into one record of the whole text."""
     losses = [part for part in parts if part]
     if not losses:
         return None
@@ -85,9 +72,7 @@ def all_dropped(parts: Iterable[Dropped | None]) -> Dropped | None:
 
 
 def all_versions(infos: Iterable[CountsInfo]) -> dict[str, str]:
-    """Return a dict from the packages that split the text of these files into words to their versions. If the files were
-    made with different versions of a package, its versions are separated by commas.
-    """
+    """Return the versions of the packages that split the text of several files into words (see `CountsInfo`)."""
     found: dict[str, set[str]] = {}
     for info in infos:
         for package, versions in info.versions.items():
@@ -96,10 +81,8 @@ def all_versions(infos: Iterable[CountsInfo]) -> dict[str, str]:
 
 
 def check_same_settings(infos: Mapping[Path, CountsInfo], splitting: Splitting | None = None) -> None:
-    """Check that the words of all files were split by the same rules. If ``splitting`` is given, they must be its rules.
-
-    Raises:
-        SGPEError: a setting differs (the message names it), or the total count of all words is too large.
+    """Check that the words of all files were split by the same rules, those of ``splitting`` if it is given, and that their
+    total count is not too large.
     """
     check_total(sum(info.total for info in infos.values()))
     first = next(iter(infos))

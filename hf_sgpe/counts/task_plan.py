@@ -10,8 +10,6 @@ from typing import Any
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.terminal.options import option
 
-EXECUTORS = ("local", "slurm", "ray", "spark")
-
 
 @dataclass(frozen=True, kw_only=True)
 class TaskPlan:
@@ -25,7 +23,7 @@ class TaskPlan:
         None,
         "--on",
         "--executor",
-        choices=EXECUTORS,
+        choices=("local", "slurm", "ray", "spark"),
     )
     tasks: int | None = option("Number of tasks that count words, at most one per file (default with --on: 16).")
     adding_tasks: int = option("Number of tasks that add up the counts.", 4)
@@ -33,17 +31,8 @@ class TaskPlan:
     partition: str | None = option("Slurm partition, required by --on slurm.")
     time: str = option("Time limit of a Slurm task.", "24:00:00")
 
-    @property
-    def is_asked_for(self) -> bool:
-        return self != TaskPlan()
-
     def check(self) -> None:
-        """Check that the numbers of tasks are in range, and that Slurm can run the tasks if it is chosen.
-
-        Raises:
-            SGPEError: a number of tasks is out of range; or Slurm is chosen, but the partition or the program sbatch is
-                missing.
-        """
+        """Check that the numbers of tasks are in range, and that Slurm can run the tasks if it is chosen."""
         for name, number in {"tasks": self.tasks, "adding-tasks": self.adding_tasks}.items():
             if number is not None and not 1 <= number <= 99_999:
                 raise SGPEError(f"--{name} must be a number from 1 to 99999, not {number}")
@@ -54,13 +43,8 @@ class TaskPlan:
             )
 
     def check_alone(self, **others: Any) -> None:
-        """Check that no option is given that cannot be used with ``--on spark``, because Spark has its own settings for it.
-
-        Args:
-            **others: Values of the command's other options that cannot be used with Spark, keyed by name.
-
-        Raises:
-            SGPEError: such an option is given. The message names the first one.
+        """Check that no option is given for which Spark has its own settings: those of this class except ``--on``, and the
+        ``others`` of the command.
         """
         changed = [setting.name for setting in fields(self) if getattr(self, setting.name) != setting.default]
         own = {name: getattr(self, name) for name in changed}
@@ -71,7 +55,5 @@ class TaskPlan:
                 )
 
     def work_for(self, out: Path) -> Path:
-        """Return the absolute path of the folder for the results of finished tasks. By default, it is the path ``out`` plus
-        ``.work``.
-        """
+        """Return the absolute path of the folder for the results of finished tasks."""
         return (self.work or out.with_name(f"{out.name}.work")).resolve()

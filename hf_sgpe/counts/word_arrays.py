@@ -1,6 +1,4 @@
-"""Words: a compact sequence of many distinct words in two arrays, sorted as in a file of counts. `added` adds up the counts
-of such words.
-"""
+"""Words: a compact sequence of many distinct words in two arrays, sorted as in a file of counts."""
 
 from __future__ import annotations
 
@@ -20,28 +18,24 @@ if TYPE_CHECKING:
 BUCKETS = 1024
 """The number of buckets into which the words of a file are divided; see `bucket_of`."""
 
-Number = TypeVar("Number", bound=np.generic)
+_Number = TypeVar("_Number", bound=np.generic)
 
 # Number of words to convert to Python objects at a time. They take one or two megabytes.
 _ROWS = 1 << 16
 
 
 def bucket_of(word: bytes) -> int:
-    """Return the bucket of a word, a number below `BUCKETS`: the upper bits of the word's CRC-32.
-
-    >>> bucket_of(b"a"), bucket_of("ශ්‍රී".encode())
-    (930, 648)
-    """
+    """Return the bucket of a word, a number below `BUCKETS`: the upper bits of the word's CRC-32."""
     return crc32(word) >> 22
 
 
 def in_order(words: Iterable[bytes]) -> list[bytes]:
-    """Return words sorted as in a file of counts: by `bucket_of`, then by their bytes."""
+    """Return words sorted as in a file of counts: by bucket, then by their bytes."""
     return sorted(words, key=lambda word: (bucket_of(word), word))
 
 
 class Words(Sequence[bytes]):
-    """Distinct words, sorted as in a file of counts: by `bucket_of`, then by their bytes. Immutable.
+    """Distinct words, sorted as in a file of counts. Immutable.
 
     Each word takes up eight bytes more than its length. In a list of ``bytes``, it would take up about fifty bytes more. The
     native kernels read the arrays directly.
@@ -49,10 +43,6 @@ class Words(Sequence[bytes]):
     Args:
         blob: The joined bytes of the words (uint8).
         starts: The offset of each word in ``blob``, and the end of the last word (int64).
-
-    >>> words = Words.of([b"b", b"a"])
-    >>> list(words), words.find(b"a"), words.find(b"c")
-    ([b'b', b'a'], 1, None)
     """
 
     __slots__ = ("_blob", "_bucket_starts", "_starts")
@@ -62,26 +52,22 @@ class Words(Sequence[bytes]):
         self._bucket_starts: NDArray[np.int64] | None = None
 
     @classmethod
-    def of(cls, words: Iterable[bytes]) -> Words:
+    def from_sorted(cls, words: Iterable[bytes]) -> Words:
         """Make `Words` from distinct words that are already sorted as in a file of counts."""
         listed = list(words)
         return cls.cut(b"".join(listed), np.fromiter(map(len, listed), np.int64, len(listed)))
 
     @classmethod
     def cut(cls, blob: bytes | bytearray, lengths: NDArray[np.int64]) -> Words:
-        """Make `Words` by cutting ``blob``, the joined bytes of the words, into words of the given lengths in bytes."""
+        """Make `Words` from their joined bytes, by cutting them into words of the given lengths in bytes."""
         return cls(np.frombuffer(blob, np.uint8), _starts_of(lengths))
 
     @classmethod
     def joined(cls, parts: Iterable[Words]) -> Words:
-        """Make `Words` from the words of all parts, one part after another. The words of a part must come after those of
-        earlier parts in the order of a file of counts.
-        """
+        """Join parts of a sequence of words, in order."""
         parts = list(parts)
-        blobs = [part._blob[part._starts[0] : part._starts[-1]] for part in parts]
+        blobs = [part._bytes() for part in parts]
         lengths = [part.lengths() for part in parts]
-        if not parts:
-            return cls.of([])
         return cls(np.concatenate(blobs), _starts_of(np.concatenate(lengths)))
 
     def arrays(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -93,19 +79,20 @@ class Words(Sequence[bytes]):
         return np.diff(self._starts)
 
     def joined_bytes(self) -> bytes:
-        """Return the joined bytes of all words."""
-        return self._blob[self._starts[0] : self._starts[-1]].tobytes()
+        return self._bytes().tobytes()
+
+    def _bytes(self) -> NDArray[np.uint8]:
+        return self._blob[self._starts[0] : self._starts[-1]]
 
     def blocks(self) -> Iterator[slice]:
-        """Return an iterator over slices. Each slice selects `_ROWS` words (the last may select fewer), and together they
-        select all words.
-        """
+        """Yield slices of at most `_ROWS` words that together select all words."""
         return (slice(first, first + _ROWS) for first in range(0, len(self), _ROWS))
 
     def find(self, word: bytes) -> int | None:
         """Return the index of a word, or None if the word is not present."""
         blob, starts = self._blob, self._starts
-        first, last = self.bucket_starts()[(bucket := bucket_of(word)) : bucket + 2].tolist()
+        bucket = bucket_of(word)
+        first, last = self.bucket_starts()[bucket : bucket + 2].tolist()
         place = bisect_left(range(last), word, first, key=lambda place: blob[starts[place] : starts[place + 1]].tobytes())
         return place if place < last and self[place] == word else None
 
@@ -151,11 +138,7 @@ class Words(Sequence[bytes]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Words):
             return NotImplemented
-        return len(self) == len(other) and all(
-            np.array_equal(self[block].lengths(), other[block].lengths())
-            and self[block].joined_bytes() == other[block].joined_bytes()
-            for block in self.blocks()
-        )
+        return np.array_equal(self.lengths(), other.lengths()) and np.array_equal(self._bytes(), other._bytes())
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -164,20 +147,12 @@ class Words(Sequence[bytes]):
 
 
 def added(parts: Sequence[tuple[Words, NDArray[Any]]]) -> tuple[Words, NDArray[Any]]:
-    """Add up several word counts: return the distinct words, and the total count of each word. In addition to the result,
-    little memory is needed.
-
-    Args:
-        parts: Pairs of words and their counts. The counts are int64, or Python integers if 64 bits are too few.
-
-    >>> one, other = Words.of([b"b", b"a"]), Words.of([b"a"])
-    >>> words, counts = added([(one, np.array([1, 2])), (other, np.array([5]))])
-    >>> list(words), counts.tolist()
-    ([b'b', b'a'], [1, 7])
+    """Add up pairs of words and their counts (int64, or Python integers if 64 bits are too few). Return the distinct words,
+    and the total count of each word. In addition to the result, little memory is needed.
     """
     parts = [part for part in parts if len(part[0])]
     if len(parts) < 2:
-        return parts[0] if parts else (Words.of([]), np.empty(0, np.int64))
+        return parts[0] if parts else (Words.from_sorted([]), np.empty(0, np.int64))
     blob, lengths, counts = bytearray(), array("q"), []
     kind = np.int64 if all(times.dtype == np.int64 for _, times in parts) else object
     # Many words are added one bucket at a time.
@@ -199,7 +174,7 @@ def _starts_of(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)])
 
 
-def _read_only(array: NDArray[Number]) -> NDArray[Number]:
+def _read_only(array: NDArray[_Number]) -> NDArray[_Number]:
     view = array.view()
     view.flags.writeable = False
     return view

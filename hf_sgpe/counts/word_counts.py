@@ -19,7 +19,6 @@ from hf_sgpe.counts.count_files import (
     columns,
     read,
     read_info,
-    release_unused,
     table_of,
     total_of,
     write,
@@ -36,19 +35,15 @@ if TYPE_CHECKING:
 class WordCounts:
     """The count of each word in a text. Training needs no other information about the text. Immutable.
 
-    A text can be counted in parts: the sum of the counts of the parts equals the counts of the whole text. The order of the
-    addition and the machines that counted do not matter. Training on the sum produces the same tokenizer. Weights are exact:
-    ``si * 2.5 + en`` is a mixture in which every word of ``si`` counts two and a half times. In memory, each distinct word
-    takes up 16 bytes more than its length.
+    A text can be counted in parts, in any order and on any machine: the sum of the parts is the counts of the whole text.
+    Weights are exact: ``si * 2.5 + en`` is a mixture in which every word of ``si`` counts two and a half times. In memory,
+    each distinct word takes up 16 bytes more than its length.
 
     Args:
         counts: Counts in units of 1 / ``scale``, keyed by word (UTF-8).
         splitting: The rules that split the text into words.
         scale: Number of units per occurrence of a word. With weights that are whole numbers, the scale is 1.
         sources: The sources of the text, recorded in files. The sources do not affect equality.
-
-    Raises:
-        SGPEError: the weighted counts are too large.
 
     >>> splitting = Splitting("bpe", pattern="gpt2")
     >>> counts = WordCounts.from_texts(["a b"], splitting) + WordCounts.from_texts(["a"], splitting)
@@ -64,7 +59,7 @@ class WordCounts:
         self, counts: Mapping[bytes, int], splitting: Splitting, *, scale: int = 1, sources: Iterable[Source] = ()
     ) -> None:
         words = in_order(counts)
-        self._set(Words.of(words), np.array([counts[word] for word in words], object), splitting, scale, sources)
+        self._set(Words.from_sorted(words), np.array([counts[word] for word in words], object), splitting, scale, sources)
 
     def _set(self, words: Words, counts: NDArray[Any], splitting: Splitting, scale: int, sources: Iterable[Source]) -> None:
         """Set all attributes. ``counts`` are int64, or Python integers if 64 bits are too few."""
@@ -85,7 +80,7 @@ class WordCounts:
         self._counts.flags.writeable = False
 
     @classmethod
-    def _of(
+    def _from_arrays(
         cls, words: Words, counts: NDArray[Any], splitting: Splitting, *, scale: int = 1, sources: Iterable[Source] = ()
     ) -> WordCounts:
         made = cls.__new__(cls)
@@ -94,8 +89,8 @@ class WordCounts:
 
     @classmethod
     def of_counter(cls, counter: WordCounter, config: HasSplitting) -> WordCounts:
-        """Return the words that a counter has counted, with their counts. The counter must have been made for ``config``."""
-        return cls._of(*counter.columns(), config.splitting)
+        """Return the counts of a counter that was made for ``config``."""
+        return cls._from_arrays(*counter.columns(), config.splitting)
 
     @classmethod
     def from_texts(cls, texts: Iterable[str], config: HasSplitting) -> WordCounts:
@@ -103,9 +98,6 @@ class WordCounts:
 
         Args:
             config: A `TrainingConfig`, a `Splitting`, or another object with a ``splitting``.
-
-        Raises:
-            SGPEError: ``texts`` is a single string, or an item is not a string.
         """
         counter = make_word_counter(config)
         for batch in in_batches(only_texts(texts)):
@@ -114,18 +106,14 @@ class WordCounts:
 
     @classmethod
     def sum(cls, parts: Iterable[WordCounts]) -> WordCounts:
-        """Add up any number of word counts. The result is the same as with ``+``, but all parts are added in one pass. The
-        time grows with the number of distinct words in all parts.
-
-        Raises:
-            SGPEError: there are no parts, or they were made with different splittings.
-        """
+        """Add up any number of word counts, as with ``+`` but in one pass."""
         parts = list(parts)
         if not parts:
             raise SGPEError("there are no word counts to add up")
         first = parts[0]
         for other in parts[1:]:
-            if setting := first.splitting.difference(other.splitting):
+            setting = first.splitting.difference(other.splitting)
+            if setting:
                 ours, theirs = (splitting.to_dict()[setting] for splitting in (first.splitting, other.splitting))
                 name = setting.replace("_", " ")
                 raise SGPEError(
@@ -135,27 +123,22 @@ class WordCounts:
         scale = lcm(*(counts.scale for counts in parts))
         words, total = added([(counts._words, counts._times(scale // counts.scale)) for counts in parts])
         sources = chain.from_iterable(counts.sources for counts in parts)
-        return cls._of(words, total, first.splitting, scale=scale, sources=sources)
+        return cls._from_arrays(words, total, first.splitting, scale=scale, sources=sources)
 
     def __add__(self, other: WordCounts) -> WordCounts:
         return WordCounts.sum([self, other]) if isinstance(other, WordCounts) else NotImplemented
 
     def __mul__(self, weight: float) -> WordCounts:
-        """Return the same words with their counts multiplied by ``weight``, a positive number with up to six decimals.
-
-        Raises:
-            SGPEError: the weight is not such a number.
-        """
+        """Return the same words with their counts multiplied by ``weight``, a positive number with up to six decimals."""
         factor = exact_weight(weight)
         if factor == 1:
             return self
         scale = self.scale * factor.denominator
-        return WordCounts._of(self._words, self._times(factor.numerator), self.splitting, scale=scale, sources=self.sources)
+        counts = self._times(factor.numerator)
+        return WordCounts._from_arrays(self._words, counts, self.splitting, scale=scale, sources=self.sources)
 
     def _times(self, factor: int) -> NDArray[Any]:
-        """Return the counts multiplied by ``factor``. If the products or their sum might need more than 64 bits, they are
-        Python integers.
-        """
+        """Return the counts multiplied by ``factor``, as Python integers if their sum might need more than 64 bits."""
         if factor == 1:
             return self._counts
         return self._counts * factor if self._total * factor <= MOST else self._counts.astype(object) * factor
@@ -178,11 +161,7 @@ class WordCounts:
         return len(self._words)
 
     def __getitem__(self, word: bytes) -> int:
-        """Return the count of a word in units of 1 / ``scale``, as `items` does. Return 0 if the word does not occur.
-
-        Raises:
-            TypeError: the word is not bytes; words are stored as UTF-8.
-        """
+        """Return the count of a word in units of 1 / ``scale``, or 0 if the word does not occur."""
         if not isinstance(word, bytes):
             raise TypeError(f"words must be bytes, not {type(word).__name__}: pass word.encode()")
         place = self._words.find(word)
@@ -207,14 +186,14 @@ class WordCounts:
         return self._counts.data
 
     def total(self) -> int | float:
-        """Return the number of words in the text. Each occurrence of a word counts with its weight."""
+        """Return the weighted number of words in the text."""
         return self._total if self.scale == 1 else self._total / self.scale
 
     def __repr__(self) -> str:
         return f"WordCounts({len(self):,} distinct words, {self.total():,} running words)"
 
     def digest(self) -> str:
-        """Return the SHA-256 (hexadecimal) of the words, their counts and the splitting. Equal counts have equal digests."""
+        """Return the SHA-256 (hexadecimal) of the words, their counts and the splitting."""
         digest = Digest(self.splitting, self.scale)
         for block in self._words.blocks():
             words = self._words[block]
@@ -222,10 +201,8 @@ class WordCounts:
         return digest.hexdigest()
 
     def save(self, path: str | os.PathLike[str]) -> CountsInfo:
-        """Write the counts to a Parquet file. Equal counts with equal sources give equal bytes.
-
-        Raises:
-            SGPEError: the counts are weighted, or pyarrow is not installed.
+        """Write the counts to a Parquet file. Equal counts with equal sources give equal bytes. Weighted counts cannot be
+        saved.
         """
         if self.scale != 1:
             raise SGPEError(
@@ -236,21 +213,18 @@ class WordCounts:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> WordCounts:
-        """Read word counts from a file of counts, such as a file that `save` wrote.
-
-        Raises:
-            SGPEError: the file is not a file of word counts, or is damaged.
-            OSError: the file cannot be opened.
-        """
+        """Read word counts from a file of counts."""
         info = read_info(path)
         # bytearrays grow in place, which avoids fragmented memory.
         blob, lengths, counts = bytearray(), bytearray(), bytearray()
         for _, table in read(path):
             for column, values in zip((blob, lengths, counts), columns(table), strict=True):
                 column += values if isinstance(values, bytes) else values.data
-        release_unused()
+        import pyarrow as pa  # `read` found it
+
+        pa.default_memory_pool().release_unused()
         words = Words.cut(blob, np.frombuffer(lengths, np.int64))
-        return cls._of(words, np.frombuffer(counts, np.int64), info.splitting, sources=info.sources)
+        return cls._from_arrays(words, np.frombuffer(counts, np.int64), info.splitting, sources=info.sources)
 
 
 class _Items(Collection[tuple[bytes, int]]):

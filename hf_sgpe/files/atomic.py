@@ -1,9 +1,9 @@
 """Atomic writes: a file is written under a temporary name and then renamed, so a failure leaves no incomplete file.
 
-Before a process makes a temporary file, it locks a lock file in the same folder. The lock ends with the process. So if the
-lock of a temporary file is free, a killed process left the file. The next process that writes into the folder removes such
-files. No name is used twice, and a process that does not get the lock of a name chooses another name. So nobody removes the
-temporary file of a process that is still running.
+A process locks a lock file before it makes a temporary file next to it. The lock ends with the process. So if the lock of a
+temporary file is free, a killed process left the file, and the next process that writes into the folder removes it. No name
+is used twice, and a process that does not get the lock of a name chooses another name. So nobody removes the temporary file
+of a running process.
 """
 
 from __future__ import annotations
@@ -22,24 +22,18 @@ if TYPE_CHECKING:
 _SUFFIX = ".hf_sgpe"
 
 INCOMPLETE = f".incomplete{_SUFFIX}"
-"""Name of the file that marks a folder in which only some files are replaced yet. `hf_sgpe.formats.loading` refuses
-such a folder.
-"""
+"""Name of the file that marks a folder in which only some files are replaced yet. Such a folder cannot be loaded."""
 
+# No program loads a model or a tokenizer without these files. They are removed first and moved last.
 _KEYS = ("config.json", "tokenizer.json")
-"""Files without which no program loads a model or a tokenizer. They are removed first and moved last."""
 
 
 @contextmanager
 def atomic_directory(directory: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary folder. If the block succeeds, all files in this folder are moved into ``directory``. If it fails,
-    they are removed.
+    """Yield a temporary folder. If the block succeeds, move all files in this folder into ``directory``.
 
-    ``directory`` is created if it does not exist. Other files in ``directory`` stay. If the process is killed while it
-    replaces several files, no program loads the folder until the files are written again.
-
-    Raises:
-        NotADirectoryError: ``directory`` is a file.
+    ``directory`` is created if it does not exist. Other files in it stay. If the process is killed while it replaces several
+    files, no program loads the folder until the files are written again.
     """
     target = Path(directory)
     _check_folder(target)
@@ -64,7 +58,7 @@ def atomic_directory(directory: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def _move(moves: list[tuple[Path, Path]], target: Path) -> None:
-    """Move files into a folder. If existing files are replaced, mark the folder as incomplete in the meantime."""
+    """Move files into a folder. While existing files are replaced, mark the folder as incomplete."""
     mark = target / INCOMPLETE
     was_incomplete = mark.exists()
     if len(moves) > 1 and any(destination.exists() for _, destination in moves):
@@ -80,10 +74,8 @@ def _move(moves: list[tuple[Path, Path]], target: Path) -> None:
 
 @contextmanager
 def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield the path of a temporary file. If the block succeeds, this file is renamed to ``path``. If it fails, the file is
-    removed.
-
-    If ``path`` is a link, its target is replaced and the link stays.
+    """Yield the path of a temporary file. If the block succeeds, rename this file to ``path``. If ``path`` is
+    a link, its target is replaced and the link stays.
     """
     with _next_to(path, Path.touch) as temporary:
         yield temporary
@@ -105,11 +97,7 @@ def scratch_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def parents_of(target: Path) -> Iterator[None]:
-    """Create the folders above ``target``. If the block fails, the new folders are removed unless they contain files.
-
-    Raises:
-        OSError: a folder cannot be created, or its path is a file.
-    """
+    """Create the folders above ``target``. If the block fails, remove the new folders unless they contain files."""
     _folder_above(target)
     created = [parent for parent in target.parents if not parent.exists()]
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -130,7 +118,7 @@ def release(lock: BaseFileLock) -> None:
 
 
 def check_directory(directory: str | os.PathLike[str], names: Iterable[str]) -> None:
-    """Check that files called ``names`` can be written into ``directory``. Nothing on the disk is changed.
+    """Check that files called ``names`` can be written into ``directory``, without changing anything on the disk.
 
     Raises:
         OSError: one of the names is a folder or a device, or there is no permission to write.
@@ -150,7 +138,7 @@ def _check_folder(target: Path) -> None:
 
 
 def check_file(path: str | os.PathLike[str]) -> None:
-    """Check that ``path`` can be written as a file. Nothing on the disk is changed.
+    """Check that ``path`` can be written as a file, without changing anything on the disk.
 
     Raises:
         OSError: ``path`` is a folder or a device, one of its parents is a file, or there is no permission to write.
@@ -164,11 +152,7 @@ def check_file(path: str | os.PathLike[str]) -> None:
 
 
 def _folder_above(target: Path) -> Path:
-    """Return the nearest parent of ``target`` that exists.
-
-    Raises:
-        NotADirectoryError: this parent is a file.
-    """
+    """Return the nearest parent of ``target`` that exists, after checking that it is a folder."""
     above = next(parent for parent in target.absolute().parents if parent.exists())
     if not above.is_dir():
         raise NotADirectoryError(f"{above} is a file: nothing can be written below it")
@@ -177,7 +161,7 @@ def _folder_above(target: Path) -> Path:
 
 @contextmanager
 def _errors_name(target: Path) -> Iterator[None]:
-    """Make file-system errors raised in the ``with`` block name ``target`` instead of a temporary file."""
+    """Make file-system errors of the ``with`` block name ``target`` instead of a temporary file."""
     try:
         yield
     except OSError as error:
@@ -231,7 +215,7 @@ def _make_folder(path: Path) -> None:
 
 
 def _remove_leftovers(place: Path) -> None:
-    """Remove temporary files from a folder, if the processes that wrote them were killed."""
+    """Remove the temporary files of killed processes from a folder."""
     from filelock import FileLock
 
     for file in place.glob(f".*-????????{_SUFFIX}.lock"):

@@ -13,10 +13,8 @@ from hf_sgpe.files.atomic import atomic_file
 
 @contextmanager
 def chart(path: Path, size: tuple[float, float], rows: int = 1, columns: int = 2, **more: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield an empty matplotlib figure and its axes, an array with ``rows`` rows and ``columns`` columns. After the block,
-    save the figure to ``path`` as PNG or SVG, depending on the extension.
-
-    Equal figures are saved as equal bytes. In SVG, text stays text.
+    """Yield an empty matplotlib figure and its array of axes. After the block, save the figure to ``path`` as PNG or SVG,
+    depending on the extension. Equal figures give equal bytes. In SVG, text stays text.
     """
     check_matplotlib()
     import matplotlib

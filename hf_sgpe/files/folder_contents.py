@@ -6,47 +6,24 @@ from collections.abc import Iterable
 from pathlib import Path
 from shlex import quote
 
-from hf_sgpe.errors import SGPEError
-from hf_sgpe.files.json_files import read_json
-
-ADAPTER_FILE = "adapter_config.json"
+_ADAPTER_FILE = "adapter_config.json"
 _MODEL_FILES = ("*.safetensors", "pytorch_model*.bin", "openvino_model.xml", "config.json")
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "merges.txt", "tekken.json")
 
 
 def model_file(folder: Path) -> str | None:
-    """Return the name of a model file in a folder, or None if there is no model. Weights take precedence over
-    ``config.json``.
-    """
+    """Return the name of a model file in a folder, or None. Weights take precedence over ``config.json``."""
     files = (file.name for names in _MODEL_FILES for file in sorted(folder.glob(names)))
     return next(files, None)
 
 
 def tokenizer_file(folder: Path) -> str | None:
-    """Return the name of a tokenizer file in a folder, or None if there is no tokenizer. ``tokenizer.json`` takes
-    precedence.
-    """
+    """Return the name of a tokenizer file in a folder, or None. ``tokenizer.json`` takes precedence."""
     return next((name for name in _TOKENIZER_FILES if (folder / name).is_file()), None)
 
 
-def tokens_in(file: Path) -> int | None:
-    """Return the number of tokens in a ``tokenizer.json``, whatever its type of model. If the file cannot be read, return
-    None.
-    """
-    try:
-        content = read_json(file)
-        added = {token["content"] for token in content.get("added_tokens") or ()}
-        vocab = content["model"]["vocab"]
-        return len({*(vocab if isinstance(vocab, dict) else (entry[0] for entry in vocab)), *added})
-    except (SGPEError, OSError, KeyError, TypeError, IndexError):
-        return None
-
-
 def vocabulary_file(names: Iterable[str]) -> str | None:
-    """Return the name of a tokenizer's vocabulary file, given the names of the files in a folder. If there is no such file,
-    return None.
-
-    If there are several such files, return the most complete one. ``tokenizer.json`` is the most complete.
+    """Return the most complete of a tokenizer's vocabulary files, given the names of the files in a folder, or None.
 
     >>> vocabulary_file(["vocab.json", "merges.txt"]), vocabulary_file(["vocab.json"])
     ('merges.txt', None)
@@ -68,20 +45,17 @@ def why_no_tokenizer(names: Iterable[str], where: str) -> str:
         names: Names of the files in the folder or repository.
         where: The folder, or ``user/name`` of the repository.
     """
-    return f", {_adapter(where)}" if ADAPTER_FILE in names else ""
+    if _ADAPTER_FILE not in names:
+        return ""
+    merged = f"{Path(where).name}-merged"
+    merge = f"AutoPeftModelForCausalLM.from_pretrained({where!r}).merge_and_unload().save_pretrained({merged!r})"
+    return f', but a LoRA adapter: merge it first: python -c "from peft import AutoPeftModelForCausalLM; {merge}"'
 
 
 def why_no_model(folder: Path) -> str:
-    """Return the end of an error message about a missing model: what the folder contains instead, and a remedy. If the
-    contents are not recognised, return an empty string.
-    """
-    return f", {_adapter(str(folder))}" if (folder / ADAPTER_FILE).is_file() else ""
-
-
-def _adapter(where: str) -> str:
-    merged = f"{Path(where).name}-merged"
-    merge = f"AutoPeftModelForCausalLM.from_pretrained({where!r}).merge_and_unload().save_pretrained({merged!r})"
-    return f'but a LoRA adapter: merge it first: python -c "from peft import AutoPeftModelForCausalLM; {merge}"'
+    """Return the end of an error message: what a folder without a model contains, and a remedy. See `why_no_tokenizer`."""
+    has_adapter = (folder / _ADAPTER_FILE).is_file()
+    return why_no_tokenizer([_ADAPTER_FILE] if has_adapter else [], str(folder))
 
 
 def export_line(file: str, folder: str, pattern: str) -> str:

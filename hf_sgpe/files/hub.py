@@ -25,14 +25,7 @@ _LOG_IN = "log in with 'hf auth login' or set HF_TOKEN"
 
 
 def split_name(name: str) -> tuple[str, str | None]:
-    """Split a name ``repository@revision`` from the command line into the repository and the revision.
-
-    >>> split_name("user/name@v1"), split_name("user/name")
-    (('user/name', 'v1'), ('user/name', None))
-
-    Raises:
-        SGPEError: there is no revision after the ``@``.
-    """
+    """Split a name from the command line, ``repository`` or ``repository@revision``, into repository and revision."""
     repo, at, revision = name.partition("@")
     if at and not revision:
         raise SGPEError(f"{name}: give a branch, a tag or a commit after the @")
@@ -40,11 +33,7 @@ def split_name(name: str) -> tuple[str, str | None]:
 
 
 def check_name(name: str) -> None:
-    """Check that ``name`` is a valid repository name, ``user/name`` or ``name``. No request is sent to the Hub.
-
-    Raises:
-        SGPEError: the name is not valid.
-    """
+    """Check that ``name`` is a valid repository name, without a request to the Hub."""
     from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
     with hub_errors(f"{name}:"):
@@ -60,19 +49,17 @@ def download(
     token: bool | str | None = None,
     cache_dir: str | Path | None = None,
 ) -> Path:
-    """Return the local path of a file from a model repository. If the current version of the file is not in the cache, it is
-    downloaded.
+    """Return the local path of a file from a model repository. If the current version of the file is not in the cache,
+    download it.
 
     Args:
-        repo: ``user/name``.
-        filename: Path in the repository.
         also: Other files of the same commit to download into the same folder. Files that do not exist are skipped.
-        revision: Branch, tag or commit.
         token: See huggingface_hub. None uses the token of ``hf auth login``.
         cache_dir: Cache folder; None for the cache of huggingface_hub.
 
     Raises:
-        SGPEError: the file does not exist, or the Hub cannot be reached.
+        NoSuchFileError: the repository has no file ``filename``.
+        HubUnreachableError: the Hub does not answer, and the file is not in the cache.
     """
     from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url, try_to_load_from_cache
     from huggingface_hub.errors import LocalEntryNotFoundError, OfflineModeIsEnabled, RemoteEntryNotFoundError
@@ -114,14 +101,11 @@ def names_in(repo: str, *, revision: str | None = None, token: bool | str | None
 
 
 def download_model(name: str) -> Path:
-    """Return the local folder of a model, with weights, configuration and tokenizer. Files that are not in the cache are
-    downloaded.
+    """Return the local folder of a model, with weights, configuration and tokenizer. Download files that are not in the
+    cache.
 
     Args:
         name: ``user/name``, or ``user/name@revision``.
-
-    Raises:
-        SGPEError: the repository does not exist, or the Hub cannot be reached.
     """
     from huggingface_hub import snapshot_download
 
@@ -145,12 +129,7 @@ PUBLISHED_MODEL_FILES = (
 
 @contextmanager
 def hub_errors(start: str) -> Iterator[None]:
-    """Convert Hub errors raised in the ``with`` block into an `SGPEError` with a one-line message that begins with
-    ``start``.
-
-    Raises:
-        SGPEError: the Hub refused a request, or the connection failed.
-    """
+    """Convert Hub errors of the ``with`` block into an `SGPEError` with a one-line message that begins with ``start``."""
     try:
         yield
     except SGPEError:
@@ -158,24 +137,24 @@ def hub_errors(start: str) -> Iterator[None]:
     except Exception as error:  # the HTTP library and its errors depend on the version of huggingface_hub
         if isinstance(error, OSError) and error.filename:
             raise  # an error of the disk, not of the Hub
-        kind = HubUnreachableError if _is_unreachable(error) else SGPEError
-        raise kind(f"{start} {_reason(error)}") from None
+        from huggingface_hub.errors import LocalEntryNotFoundError, OfflineModeIsEnabled
+
+        # Large-file uploads and the cache wrap the original error in other errors.
+        cause: BaseException = error
+        while isinstance(cause, (RuntimeError, LocalEntryNotFoundError)) and cause.__cause__:
+            cause = cause.__cause__
+        is_unreachable = isinstance(cause, OfflineModeIsEnabled) or _is_temporary(cause)
+        raise (HubUnreachableError if is_unreachable else SGPEError)(f"{start} {_reason(cause)}") from None
 
 
 class Patience:
-    """A policy for retries. Each wait is twice as long as the previous one. After `_TRIES` failures in a row, the last error
-    is raised.
-    """
+    """A policy for retries: each wait is twice as long as the previous one."""
 
     def __init__(self) -> None:
         self._failures = 0
 
     def wait_after(self, error: Exception) -> None:
-        """Wait after a failure, before the next try.
-
-        Raises:
-            Exception: ``error`` itself, if a retry cannot help or there were too many retries.
-        """
+        """Wait after a failure, before the next try. If a retry cannot help, or after too many retries, raise ``error``."""
         self._failures += 1
         if self._failures >= _TRIES or not _is_temporary(error):
             raise error
@@ -187,7 +166,6 @@ class Patience:
 
 
 def _is_temporary(error: BaseException) -> bool:
-    """Return whether an error is a temporary failure of the network or of a server."""
     from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
     if isinstance(error, HfHubHTTPError):
@@ -199,26 +177,9 @@ def _is_temporary(error: BaseException) -> bool:
     return is_http_error or isinstance(error, (ConnectionError, TimeoutError))
 
 
-def _is_unreachable(error: BaseException) -> bool:
-    from huggingface_hub.errors import OfflineModeIsEnabled
-
-    error = _unwrapped(error)
-    return isinstance(error, OfflineModeIsEnabled) or _is_temporary(error)
-
-
-def _unwrapped(error: BaseException) -> BaseException:
-    """Return the original error, which large-file uploads and the cache wrap in other errors."""
-    from huggingface_hub.errors import LocalEntryNotFoundError
-
-    while isinstance(error, (RuntimeError, LocalEntryNotFoundError)) and error.__cause__:
-        error = error.__cause__
-    return error
-
-
 def _reason(error: BaseException) -> str:
     from huggingface_hub import errors
 
-    error = _unwrapped(error)
     for kind, reason in (
         (errors.OfflineModeIsEnabled, "the Hub is switched off (HF_HUB_OFFLINE)"),
         (errors.HFValidationError, "not the name of a Hub repository: write user/name"),

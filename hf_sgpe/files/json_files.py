@@ -13,12 +13,7 @@ from hf_sgpe.files.unreadable import read_data, why_not_text
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return the JSON object in a file.
-
-    Raises:
-        SGPEError: the file is not a JSON object. Also as in `hf_sgpe.files.unreadable.read_data`.
-        FileNotFoundError: the file does not exist.
-    """
+    """Return the JSON object in a file. Errors name the file."""
     data = read_data(path)
     try:
         content = json.loads(data.decode())
@@ -32,7 +27,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def optional_json(path: Path) -> dict[str, Any]:
-    """Return the JSON object in a file. If there is no such file, return an empty dict. Errors are those of `read_json`."""
+    """Return the JSON object in a file, or an empty dict if there is no such file."""
     return read_json(path) if path.is_file() else {}
 
 

@@ -16,12 +16,10 @@ from hf_sgpe.files.atomic import release
 from hf_sgpe.files.json_files import read_json, write_json
 
 SETTINGS_FILE = "settings.json"
-"""Name of the file in a folder of results that records the settings of the run. A run with different settings must not
-continue these results.
-"""
+"""Name of the file that records the settings of the run in a folder of results."""
 
 LOCK_FILE = ".lock"
-"""Name of the lock file in a folder. The process that writes to the folder locks this file."""
+"""Name of the file that the process that writes to a folder locks."""
 
 
 @contextmanager
@@ -29,7 +27,6 @@ def alone_in(directory: str | os.PathLike[str], *, patience: float = 3) -> Itera
     """Lock an existing folder for the block, so that only one process at a time works in the folder.
 
     Args:
-        directory: An existing folder.
         patience: Seconds to wait for the lock, because the workers of a killed process need a moment to end.
 
     Raises:
@@ -50,17 +47,12 @@ def alone_in(directory: str | os.PathLike[str], *, patience: float = 3) -> Itera
 
 
 def keep_settings(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Write the settings of a run into its results folder."""
+    """Write the settings of a run into its folder of results."""
     write_json(folder / SETTINGS_FILE, settings)
 
 
 def check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Check that the results in a folder were made with ``settings``. If the folder has no file of settings, nothing is
-    checked.
-
-    Raises:
-        SGPEError: some settings differ. The message names these settings, and gives their earlier values if they are short.
-    """
+    """Check that the results in a folder were made with ``settings``, if the folder has a file of settings."""
     file = folder / SETTINGS_FILE
     if not file.exists():
         return
@@ -68,7 +60,8 @@ def check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
         kept = read_json(file)
     except SGPEError:
         raise SGPEError(f"{file} is damaged: remove it and the results in its folder") from None
-    if different := differing(settings, kept):
+    different = differing(settings, kept)
+    if different:
         names = ", ".join(f"{name} was {value}" if _is_short(value) else name for name, value in different.items())
         raise SGPEError(
             f"{folder} was started with different settings ({names}): give the old values of these settings, "
@@ -81,8 +74,8 @@ def _is_short(value: Any) -> bool:
 
 
 def differing(settings: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
-    """Compare settings with those of an earlier run, ``kept``. Return a dict with the earlier values of the settings that
-    differ, keyed by name. If a setting is missing in ``kept``, its value is None.
+    """Return the settings that differ from those of an earlier run, ``kept``, with their earlier values. The value of a
+    setting that is missing in ``kept`` is None.
 
     >>> differing({"steps": 5, "files": ("a",)}, {"steps": 6, "files": ["a"]})
     {'steps': 6}

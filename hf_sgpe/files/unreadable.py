@@ -18,19 +18,16 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "UTF-16",
     codecs.BOM_UTF16_BE: "UTF-16",
 }
+# Larger files, in bytes, are not read. The largest published tokenizer.json have 100 MB.
 _LARGEST = 1 << 30
-"""Size, in bytes, above which a file is not read. The largest published tokenizer.json have 100 MB."""
-
 _MODEL_FILES = ("*.safetensors", "*.bin", "*.gguf", "*.json", "*.jinja", "*.model", "*.tiktoken", "*.xml")
 
 
 def why_not_text(start: bytes) -> str:
-    """Return why a file with these first bytes is not UTF-8 text, or an empty string if it may be UTF-8 text.
+    """Return why a file with these first bytes is not UTF-8 text. If it may be UTF-8 text, return an empty string.
 
     >>> why_not_text("hello".encode("utf-16"))
     'UTF-16, not UTF-8: convert it by iconv -f UTF-16 -t UTF-8'
-    >>> why_not_text(b"hello")
-    ''
     """
     if start.startswith(_POINTER):
         return _IS_POINTER
@@ -39,14 +36,9 @@ def why_not_text(start: bytes) -> str:
 
 
 def read_data(path: Path) -> bytes:
-    """Return the bytes of a file of a tokenizer or of settings. A pipe could make the program wait for ever, and a device
-    could fill the memory.
-
-    Raises:
-        SGPEError: the path is a pipe or a device, or the file is too large.
-        FileNotFoundError: the file does not exist.
-    """
+    """Return the bytes of a file of a tokenizer or of settings."""
     status = path.stat()
+    # A pipe could make the program wait for ever, and a device could fill the memory.
     if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
         raise SGPEError(f"{path}: a pipe or a device, not a file: copy its content to a file")
     if status.st_size > _LARGEST:
@@ -55,36 +47,23 @@ def read_data(path: Path) -> bytes:
 
 
 def read_utf8(path: Path) -> str:
-    """Return the text of a file.
-
-    Raises:
-        SGPEError: the file is not UTF-8, or is a Git LFS pointer. Also as in `read_data`.
-        FileNotFoundError: the file does not exist.
-    """
+    """Return the text of a file of a tokenizer or of settings."""
+    data = read_data(path)
     try:
-        text = read_data(path).decode()
+        text = data.decode()
     except UnicodeDecodeError:
-        raise SGPEError(f"{path}: {why_not_text(start_of(path)) or 'not UTF-8'}") from None
+        raise SGPEError(f"{path}: {why_not_text(data) or 'not UTF-8'}") from None
     if text.startswith(_POINTER.decode()):
         raise SGPEError(f"{path}: {_IS_POINTER}")
     return text
 
 
 def check_no_pointer(path: Path) -> None:
-    """Check that a file is not a Git LFS pointer. If the path is a folder, check each model file and tokenizer file in it.
-
-    Call this function after a failed load, so that the error names the cause.
-
-    Raises:
-        SGPEError: one of the files is a Git LFS pointer.
+    """Check that a file, or each model file and tokenizer file in a folder, is not a Git LFS pointer. Call this function
+    after a failed load, so that the error names the cause.
     """
     files = chain.from_iterable(map(path.glob, _MODEL_FILES)) if path.is_dir() else (path,)
-    for file in files:
-        if file.is_file() and start_of(file).startswith(_POINTER):
-            raise SGPEError(f"{file}: {_IS_POINTER}")
-
-
-def start_of(path: Path) -> bytes:
-    """Return the first bytes of a file, for `why_not_text`."""
-    with path.open("rb") as file:
-        return file.read(len(_POINTER))
+    for file in filter(Path.is_file, files):
+        with file.open("rb") as opened:
+            if opened.read(len(_POINTER)) == _POINTER:
+                raise SGPEError(f"{file}: {_IS_POINTER}")

@@ -1,6 +1,4 @@
-"""Exact counting of words within a memory limit. Counts that do not fit into memory are written to disk, and are added up at
-the end.
-"""
+"""Exact counting of words within a memory limit. Counts that do not fit into memory are written to disk and added up."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ from hf_sgpe.counts.count_files import (
     require_pyarrow,
     write,
 )
-from hf_sgpe.counts.counters import NativeWordCounter, WordCounter, in_batches, make_word_counter, only_texts
+from hf_sgpe.counts.counters import WordCounter, in_batches, make_word_counter, only_texts
 from hf_sgpe.counts.sums import (
     MOST_FILES,
     READER_BYTES,
@@ -62,14 +60,11 @@ def count_to_file(
     needs_words: bool = False,
 ) -> CountsInfo:
     """Count the words of texts, and write the counts to one file. The memory limit and the number of workers do not change
-    this file.
-
-    When the memory limit is reached, counts are moved from memory to temporary files. These files are added up at the end,
-    which takes additional time.
+    this file. Counts beyond the limit are moved to temporary files, which takes additional time.
 
     Args:
-        texts: An iterable of strings, or a corpus. An iterable is read once and lazily. If a corpus contains files of word
-            counts, these files are ignored.
+        texts: An iterable of strings, which is read once and lazily, or a corpus. Files of word counts in a corpus are
+            ignored.
         path: File to write. Temporary files are written next to it.
         sources: The sources of the texts, to record in the file. If ``texts`` is a corpus, its own sources are recorded.
         memory_limit: Maximum memory of the whole process, in bytes. None for the memory that the process uses now, plus half
@@ -77,17 +72,16 @@ def count_to_file(
         workers: Number of threads; None for one per core. Without the native kernels, there is always one thread.
         min_count: Words that occur fewer times than this in all texts together are left out.
         needs_words: Whether to raise an error, instead of writing the file, if there are no words.
-
-    Raises:
-        SGPEError: ``memory_limit``, ``workers`` or ``min_count`` is out of range; pyarrow or psutil is not installed; a text
-            cannot be read (see `trainers.read_texts`); or there are no words and ``needs_words`` is set.
     """
     if isinstance(texts, Corpus):
         sources = texts.sources
         texts = read_corpus(texts, config)
     rare = RareWords(min_count)
     require_pyarrow(path)  # imported before the memory in use is measured
-    counters = [make_word_counter(config) for _ in range(_workers(workers, config))]
+    counters = [make_word_counter(config)]
+    if counters[0].is_native:
+        workers = check_workers(available_cores() if workers is None else workers)
+        counters += [make_word_counter(config) for _ in range(workers - 1)]
     room = _room(memory_limit, len(counters))
     with scratch_directory(path) as folder:
         runs = _Runs(folder, config)
@@ -116,10 +110,6 @@ def add_files(paths: Sequence[str | os.PathLike[str]], path: str | os.PathLike[s
         paths: Files to add. A file that is given twice is added twice.
         path: File to write. It may be one of ``paths``.
         min_count: Words that occur fewer times than this in all files together are left out.
-
-    Raises:
-        SGPEError: there are no files, a file does not contain word counts, the files were counted with different settings,
-            the total is too large, or ``min_count`` is below 1.
     """
     infos = {Path(file): read_info(file) for file in paths}
     if not infos:
@@ -150,12 +140,11 @@ def _count(texts: Iterable[str], counters: Sequence[WordCounter], runs: _Runs, r
 
 
 def _merged(counters: Sequence[WordCounter], room: int) -> list[WordCounter]:
-    """Merge counters in memory, which is faster than adding them up from files. Return the counters that are left: the first
-    counter, which now includes others, and those that could not be added for lack of memory.
+    """Merge counters in memory, which is faster than adding up files. Return the first counter, and those that could not be
+    added to it for lack of memory.
     """
     first, *left = counters
     for other in counters[1:]:
-        assert isinstance(first, NativeWordCounter) and isinstance(other, NativeWordCounter)
         # `peak` allows for at most 16 bytes per word, for words of any length.
         if sum(counter.peak(0) for counter in left) + first.peak(16 * len(other)) <= room:
             first.update(other)
@@ -170,31 +159,18 @@ class _Runs:
         self.files: list[Path] = []
         self._folder = folder
         self._splitting = config.splitting
-        self._number = 0
         self._lock = threading.Lock()
 
     def take(self, counter: WordCounter) -> None:
         """Write the counts of a counter to a new file, and empty the counter."""
         with self._lock:
-            file = self._folder / f"{self._number}.parquet"
-            self._number += 1
-        write(file, (table for _, table in counter.take()), self._splitting)
-        with self._lock:
+            file = self._folder / f"{len(self.files)}.parquet"
             self.files.append(file)
-
-
-def _workers(workers: int | None, config: HasSplitting) -> int:
-    if not isinstance(make_word_counter(config), NativeWordCounter):
-        return 1
-    return check_workers(available_cores() if workers is None else workers)
+        write(file, (table for _, table in counter.take()), self._splitting)
 
 
 def _room(memory_limit: int | None, workers: int) -> int:
-    """Return how many bytes of memory all counters together may use for their words.
-
-    Raises:
-        SGPEError: ``memory_limit`` is too small for the number of workers, or psutil is not installed.
-    """
+    """Return how many bytes of memory all counters together may use for their words."""
     try:
         import psutil
     except ImportError:
@@ -215,11 +191,7 @@ def _room(memory_limit: int | None, workers: int) -> int:
 
 
 def check_min_count(min_count: int) -> int:
-    """Check that ``min_count`` is at least 1, and return it.
-
-    Raises:
-        SGPEError: ``min_count`` is below 1.
-    """
+    """Return ``min_count``, after checking it."""
     if min_count < 1:
         raise SGPEError(f"min_count must be at least 1, not {min_count}")
     return min_count
@@ -229,9 +201,8 @@ class RareWords:
     """A filter that removes words that occur fewer than ``min_count`` times. It also computes a limit on how much this can
     change the merges that a tokenizer learns.
 
-    The limit is the number of occurrences that the most affected pair of bytes loses with the removed words. Wherever two
-    tokens meet, two bytes also meet: the last byte of the first token and the first byte of the second token. Therefore, no
-    pair of tokens can lose more occurrences than the limit. A merge can change only if its count exceeds the count of the
+    The limit is the number of occurrences that the most affected pair of bytes loses. Wherever two tokens meet, two bytes
+    also meet, so no pair of tokens can lose more occurrences. A merge can change only if its count exceeds the count of the
     next pair by less than the limit.
     """
 
@@ -255,9 +226,7 @@ class RareWords:
             yield table.filter(pc.invert(is_rare))
 
     def report(self) -> Dropped | None:
-        """Return how many distinct words and how many words in total were left out so far, and the limit (``pair``). If
-        ``min_count`` is 1, return None.
-        """
+        """Return what was left out so far, with the limit as ``pair``. If ``min_count`` is 1, return None."""
         if self._min_count == 1:
             return None
         most = int(self._pairs.max())

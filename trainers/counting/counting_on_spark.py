@@ -27,17 +27,11 @@ def count_on_spark(
     text_field: str = "text",
     min_count: int = 1,
 ) -> CountsInfo:
-    """Count the words in a column of text on Spark, and write the counts to a file. The file has the format of
-    `trainers.count_to_file`.
+    """Count the words in the column ``text_field`` of files, folders or globs that Spark reads, and write the counts to a
+    file, as `trainers.count_to_file` does.
 
     Args:
-        sources: Files, folders or globs that Spark reads.
         source_format: Spark's name for the format of the sources, such as ``json``.
-        text_field: Name of the column that contains the text.
-        min_count: Words that occur fewer times than this in all sources together are left out.
-
-    Raises:
-        SGPEError: pyspark is not installed, Spark cannot read a source, or the sources have no column ``text_field``.
     """
     try:
         from pyspark.errors import PySparkException
@@ -55,18 +49,15 @@ def count_on_spark(
     if text_field not in frame.columns:
         raise SGPEError(f"{where}: {no_such('column', text_field, frame.columns)}")
     with tempfile.TemporaryDirectory(prefix=".counts-", dir=out.resolve().parent) as folder:
-        word_counts(frame, text_field, config).write.mode("overwrite").parquet(folder)
+        _word_counts(frame, text_field, config).write.mode("overwrite").parquet(folder)
         tables = rare.left_out_of(_tables(Path(folder)))
         named = [{"name": name} for name in sources]
         return write(out, tables, config.splitting, sources=named, dropped=rare.report, needs_words=True)
 
 
-def word_counts(frame: Any, column: str, config: HasSplitting) -> Any:
-    """Count the words in a column of a Spark data frame. Return a data frame with the columns ``word``, ``count`` and
-    ``bucket``. If its partitions are read in order, the rows are sorted by bucket and word, as in a file of counts.
-
-    Args:
-        config: A `Splitting`, a `TrainingConfig`, or another object with the attribute ``splitting``.
+def _word_counts(frame: Any, column: str, config: HasSplitting) -> Any:
+    """Return a Spark data frame with the columns ``word``, ``count`` and ``bucket``. Its partitions, read in order, are
+    sorted as a file of counts.
     """
     from pyspark.sql import functions
 
@@ -93,7 +84,6 @@ def _batches(counter: Any) -> Iterator[Any]:
 
 
 def _tables(folder: Path) -> Iterator[Any]:
-    """Yield the tables that Spark wrote, in the order of the numbers in their file names."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -1,19 +1,18 @@
-"""Counting of words in files and iterators, with threads or processes. The result is the same for any number of workers."""
+"""Counting of words with threads or processes. The result is the same for any number of workers."""
 
 from __future__ import annotations
 
 import multiprocessing
 import signal
 import sys
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from operator import length_hint
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TypeVar
 
 from tqdm import tqdm
 
@@ -21,7 +20,7 @@ from hf_sgpe import kernels
 from hf_sgpe.corpora.corpus import Corpus
 from hf_sgpe.corpora.text_files import CorpusFile
 from hf_sgpe.counts.count_files import read_info
-from hf_sgpe.counts.counters import NativeWordCounter, WordCounter, in_batches, make_word_counter, only_texts
+from hf_sgpe.counts.counters import WordCounter, in_batches, in_turn, make_word_counter, only_texts
 from hf_sgpe.counts.sums import check_same_settings
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
@@ -38,9 +37,6 @@ _MOST_WORKERS = 1024
 MOST_PROCESSES = 61 if sys.platform == "win32" else _MOST_WORKERS
 """The maximum number of processes that one process can wait for."""
 
-Batch = TypeVar("Batch")
-Result = TypeVar("Result")
-
 
 def count_files(
     files: Iterable[CorpusFile],
@@ -52,9 +48,8 @@ def count_files(
     workers: int | None = None,
     progress: bool | None = None,
 ) -> WordCounts:
-    """Count the words in text files, and return the counts.
-
-    Memory grows with the number of distinct words and with the number of workers, but not with the size of the files.
+    """Count the words in text files. Memory grows with the number of distinct words and with the number of workers, but not
+    with the size of the files.
 
     Args:
         files: The files, as `trainers.find_files` returns them.
@@ -65,9 +60,6 @@ def count_files(
         workers: Number of threads or, without the native kernels, of processes. None for one per core, or for a single
             worker if the corpus is small.
         progress: Whether to show a bar on stderr; None shows it only on a terminal.
-
-    Raises:
-        SGPEError: a file cannot be read, or a weight matches no file.
     """
     if weights is None:
         weights = getattr(config, "weights", {})
@@ -78,14 +70,7 @@ def count_files(
 def count_corpus(
     corpus: Corpus, config: HasSplitting, *, workers: int | None = None, progress: bool | None = None
 ) -> WordCounts:
-    """Count the words of a corpus, and return the counts. The counts from each file are multiplied by the weight that the
-    corpus gives this file. Counts from streams are not weighted.
-
-    The other arguments are those of `count_files`.
-
-    Raises:
-        SGPEError: a file cannot be read, or a file of counts was made with other settings.
-    """
+    """Count the words of a corpus. Each file counts with its weight. The other arguments are those of `count_files`."""
     parts: list[WordCounts] = []
     if corpus.files:
         few = 1 if corpus.size < _WORTH_WORKERS_BYTES else available_cores()
@@ -104,12 +89,12 @@ def count_corpus(
 def read_files(
     files: Iterable[CorpusFile], config: HasSplitting, *, text_field: str = "text", progress: bool | None = None
 ) -> Iterator[str]:
-    """Yield the texts of files as `count_files` reads them. Arguments and errors are those of `count_files`."""
+    """Yield the texts of files as `count_files` reads them."""
     return read_corpus(Corpus(tuple(files), text_field=text_field), config, progress=progress)
 
 
 def read_corpus(corpus: Corpus, config: HasSplitting, *, progress: bool | None = None) -> Iterator[str]:
-    """Yield the texts of a corpus as `count_corpus` reads them. Arguments and errors are those of `count_corpus`."""
+    """Yield the texts of a corpus as `count_corpus` reads them."""
     if corpus.files:
         with reading_bar(corpus.size, progress) as bar:
             yield from _texts(corpus, config, bar)
@@ -122,7 +107,7 @@ def _texts(corpus: Corpus, config: HasSplitting, bar: tqdm) -> Iterator[str]:
 
 
 def reading_bar(size: int, progress: bool | None, *, done: int = 0) -> tqdm:
-    """Return a progress bar for bytes read from disk. ``done`` is the number of bytes that were read before this run."""
+    """Return a progress bar for ``size`` bytes read from disk. An earlier run has read ``done`` of them."""
     disable = bar_disabled(progress)
     return tqdm(total=size, initial=done, unit="B", unit_scale=True, desc="Reading", disable=disable, leave=False)
 
@@ -130,18 +115,12 @@ def reading_bar(size: int, progress: bool | None, *, done: int = 0) -> tqdm:
 def count_texts(
     texts: Iterable[str], config: HasSplitting, *, workers: int | None = None, progress: bool | None = None
 ) -> WordCounts:
-    """Count the words of an iterable of strings, which is read once and lazily. The other arguments are those of
-    `count_files`.
-    """
+    """Count the words of strings, which are read once and lazily. The other arguments are those of `count_files`."""
     return _count(in_batches(read_iterator(texts, progress=progress)), config, workers)
 
 
 def read_iterator(texts: Iterable[str], *, progress: bool | None = None) -> Iterator[str]:
-    """Yield the texts of an iterator unchanged, and show on a progress bar how many were read.
-
-    Raises:
-        SGPEError: ``texts`` is a single string, or an item is not a string.
-    """
+    """Yield the texts of an iterator unchanged, and show on a progress bar how many were read."""
     options = {"unit": " texts", "unit_scale": True, "desc": "Reading", "disable": bar_disabled(progress), "leave": False}
     with tqdm(total=length_hint(texts) or None, **options) as bar:
         for text in only_texts(texts):
@@ -150,32 +129,26 @@ def read_iterator(texts: Iterable[str], *, progress: bool | None = None) -> Iter
 
 
 def _count(batches: Iterable[list[str]], config: HasSplitting, workers: int | None) -> WordCounts:
-    """Count the words in batches of texts. With the native kernels, count in threads, because the kernels release the GIL.
-    Without these kernels, count in processes.
+    """Count the words in batches of texts, with the native kernels in threads, because they release the GIL, and without
+    them in processes.
     """
     counter = make_word_counter(config)
-    native = isinstance(counter, NativeWordCounter)
     if workers is None:
         # Threads are cheap, but processes are not. Therefore, this function starts no processes by default.
-        workers = available_cores() if native else 1
-    if check_workers(workers) > 1 and not native:
+        workers = available_cores() if counter.is_native else 1
+    if check_workers(workers) > 1 and not counter.is_native:
         if multiprocessing.current_process().daemon:  # a daemonic process cannot have child processes
             return _count(batches, config, 1)
         return _count_in_processes(batches, config, workers)
-    others = [NativeWordCounter(config) for _ in range(workers - 1)]
+    others = [make_word_counter(config) for _ in range(workers - 1)]
     share_out(batches, [counter, *others], lambda counter, batch: counter.add(batch))
-    if isinstance(counter, NativeWordCounter):
-        for other in others:
-            counter.update(other)
+    for other in others:
+        counter.update(other)
     return WordCounts.of_counter(counter, config)
 
 
 def check_workers(workers: int) -> int:
-    """Check that a number of workers is valid, and return it.
-
-    Raises:
-        SGPEError: the number is not from 1 to 1,024.
-    """
+    """Return a number of workers, after checking it."""
     if not isinstance(workers, int) or not 1 <= workers <= _MOST_WORKERS:
         raise SGPEError(f"workers must be a number from 1 to {_MOST_WORKERS}, not {workers}")
     return workers
@@ -184,12 +157,7 @@ def check_workers(workers: int) -> int:
 def share_out(
     batches: Iterable[list[str]], counters: Sequence[WordCounter], add: Callable[[WordCounter, list[str]], None]
 ) -> None:
-    """Distribute batches of texts among counters: each batch is added to one counter. If there are several counters, they
-    work at the same time, each in a thread.
-
-    Args:
-        add: Function that adds a batch to a counter. No other thread uses the counter during the call.
-    """
+    """Call ``add`` with each batch of texts and some counter. Several counters work at the same time, each in a thread."""
     if len(counters) == 1:
         for batch in batches:
             add(counters[0], batch)
@@ -232,38 +200,15 @@ def _count_in_processes(batches: Iterable[list[str]], config: HasSplitting, work
     return WordCounts(total, config.splitting)
 
 
-def in_turn(pool: Executor, work: Callable[[Batch], Result], batches: Iterable[Batch], ahead: int) -> Iterator[Result]:
-    """Call ``work`` on each batch in a pool, and yield the results in the order of the batches. At most ``ahead`` batches
-    are read in advance, so that they cannot fill the memory.
-    """
-    running: deque[Future[Result]] = deque()
-    try:
-        for batch in batches:
-            running.append(pool.submit(work, batch))
-            if len(running) > ahead:
-                yield running.popleft().result()
-        while running:
-            yield running.popleft().result()
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-
-
 def process_context() -> multiprocessing.context.BaseContext:
-    """Return the `multiprocessing` context for worker processes. On Linux, processes are forked. On other systems, forking
-    is not safe enough, so the default context is used.
-
-    A forked process starts at once and needs no importable main module.
-    """
+    """Return the `multiprocessing` context for worker processes."""
+    # A forked process starts at once and needs no importable main module. Only on Linux, forking is safe enough.
     return multiprocessing.get_context("fork" if sys.platform == "linux" else None)
 
 
 def start_worker(native: bool) -> None:
-    """Make this worker process ignore Ctrl-C, and use the same kernels as the main process. Each worker process must call
-    this function first.
-
-    Args:
-        native: Whether the main process uses the native kernels. Without this value, a spawned process would choose for
-            itself.
+    """Make a new worker process ignore Ctrl-C, and use the native kernels only if the main process does. Without this value,
+    a spawned process would choose for itself.
     """
     # Ctrl-C reaches every process of a terminal. Worker processes ignore it, and the main process ends them.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,7 +1,6 @@
 """Formats of token files for training programs, each described by a `TokenFormat`.
 
-A corpus is written as several shards. A shard is one file, or a few files whose names have the same stem. A writer receives
-the tokens of one shard in blocks, and keeps only the lengths of the documents in memory.
+A corpus is written as several shards. A shard is one file, or a few files whose names have the same stem.
 """
 
 from __future__ import annotations
@@ -18,11 +17,9 @@ from hf_sgpe.errors import SGPEError, not_installed
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-NARROW = "uint16"
-"""The type of small ids in all layouts, with two bytes per token."""
-
-MOST_NARROW = 1 << 16
-"""The number of ids that fit into `NARROW`."""
+# The type of small ids in all layouts, and the number of ids that fit into it.
+_NARROW = "uint16"
+_MOST_NARROW = 1 << 16
 
 # The limit on lengths of documents in Megatron's index, and on offsets in a row group of Parquet.
 _MOST_IN_DOCUMENT = (1 << 31) - 1
@@ -31,6 +28,8 @@ _ROW_GROUP_TOKENS = 1 << 20
 
 class FlatFile:
     """A writer of a file that contains only token ids, in little-endian order. Its subclasses add a second file as an index.
+
+    It receives the tokens of one shard in blocks, and keeps only the lengths of the documents in memory.
 
     Args:
         stem: Path of the file without its extension.
@@ -51,8 +50,8 @@ class FlatFile:
         self._ends: list[NDArray[np.int64]] = []
 
     def path(self, ending: str) -> Path:
-        """Return the path of that file of the shard that has the extension ``ending``."""
-        return self.stem.with_name(self.stem.name + ending)
+        """Return the path of the shard's file with the extension ``ending``."""
+        return _with_ending(self.stem, ending)
 
     def write(self, tokens: NDArray[Any], ends: NDArray[np.int64]) -> None:
         """Write a block of tokens.
@@ -67,7 +66,7 @@ class FlatFile:
         self.tokens += len(tokens)
 
     def finish(self) -> None:
-        """Write what can be written only after all tokens. Subclasses write an index; a flat file needs nothing more."""
+        """Write what can be written only after all tokens, such as an index."""
 
     def close(self) -> None:
         """Close the file, even if it is not finished."""
@@ -77,28 +76,26 @@ class FlatFile:
         return np.concatenate([np.zeros(0, np.int64), *self._ends])
 
 
-class EndsFile(FlatFile):
-    """A writer of datatrove's layout, which has two files: the token ids, and the positions at which documents end. The
-    positions are numbers of tokens, stored as uint64.
+class _EndsFile(FlatFile):
+    """A writer of datatrove's layout: the token ids, and a file with the positions at which documents end, counted in tokens
+    (uint64).
     """
 
     ending = ".ds"
 
     def finish(self) -> None:
-        """Write the file with the ends of documents."""
         self.path(".ds.index").write_bytes(self._all_ends().astype("<u8").data)
 
 
-class IndexedFile(FlatFile):
+class _IndexedFile(FlatFile):
     """A writer of Megatron-LM's layout, ``IndexedDataset`` in ``megatron/core/datasets/indexed_dataset.py``. Each document
-    is one sequence.
+    is one sequence. The index has lengths in tokens, starts in bytes, and the first sequence of each document.
     """
 
     # Megatron's codes for the types of ids.
-    _CODES = {"int32": 4, NARROW: 8}
+    _CODES = {"int32": 4, _NARROW: 8}
 
     def finish(self) -> None:
-        """Write the index: lengths in tokens, starts in bytes, and the index of the first sequence of each document."""
         lengths = np.diff(self._all_ends(), prepend=0)
         _check_length(lengths, "the index of Megatron-LM")
         beginnings = (np.cumsum(lengths) - lengths) * np.dtype(self.dtype).itemsize
@@ -109,7 +106,7 @@ class IndexedFile(FlatFile):
                 file.write(numbers.astype(kind).data)
 
 
-class ParquetRows:
+class _ParquetRows:
     """A writer of Parquet files with a row for each document and the ids in the column ``input_ids``. Its arguments and
     methods are those of `FlatFile`.
 
@@ -119,13 +116,12 @@ class ParquetRows:
     def __init__(self, stem: Path, dtype: str) -> None:
         pa, pq = _pyarrow()
         self._schema = pa.schema([("input_ids", pa.list_(getattr(pa, dtype)()))])
-        self._file = pq.ParquetWriter(stem.with_name(stem.name + ".parquet"), self._schema, compression="zstd")
+        self._file = pq.ParquetWriter(_with_ending(stem, ".parquet"), self._schema, compression="zstd")
         self._blocks: list[NDArray[Any]] = []
         self._ends: list[NDArray[np.int64]] = []
         self._tokens = 0
 
     def write(self, tokens: NDArray[Any], ends: NDArray[np.int64]) -> None:
-        """Add a block of tokens. The arguments are those of `FlatFile.write`."""
         # The end of a row group must depend only on the documents, not on the ends of blocks.
         while (last := int(np.searchsorted(ends, _ROW_GROUP_TOKENS - self._tokens))) < len(ends):
             cut = int(ends[last])
@@ -135,13 +131,11 @@ class ParquetRows:
         self._take(tokens, ends)
 
     def finish(self) -> None:
-        """Write the last rows and the footer."""
         if sum(map(len, self._ends)):
             self._flush()
         self._file.close()
 
     def close(self) -> None:
-        """Close the file, even if it is not finished."""
         self._file.close()
 
     def _take(self, tokens: NDArray[Any], ends: NDArray[np.int64]) -> None:
@@ -165,20 +159,17 @@ positions, they are None.
 """
 
 
-def read_flat(stem: Path, dtype: str) -> Iterator[Block]:
-    """Yield the tokens of a shard that `FlatFile` wrote, as an array that is mapped from the file instead of loaded."""
+def _read_flat(stem: Path, dtype: str) -> Iterator[Block]:
     yield _mapped(stem, ".bin", dtype), None
 
 
-def read_ends(stem: Path, dtype: str) -> Iterator[Block]:
-    """Yield the tokens of a shard that `EndsFile` wrote, and the positions at which documents end."""
-    ends = np.fromfile(stem.with_name(stem.name + ".ds.index"), "<u8")
+def _read_ends(stem: Path, dtype: str) -> Iterator[Block]:
+    ends = np.fromfile(_with_ending(stem, ".ds.index"), "<u8")
     yield _mapped(stem, ".ds", dtype), ends.astype(np.int64)
 
 
-def read_indexed(stem: Path, dtype: str) -> Iterator[Block]:
-    """Yield the tokens of a shard that `IndexedFile` wrote, and the positions at which documents end."""
-    with stem.with_name(stem.name + ".idx").open("rb") as file:
+def _read_indexed(stem: Path, dtype: str) -> Iterator[Block]:
+    with _with_ending(stem, ".idx").open("rb") as file:
         file.seek(18)  # after the name, the version and the type
         count = int.from_bytes(file.read(8), "little")
         file.seek(8, 1)
@@ -186,23 +177,26 @@ def read_indexed(stem: Path, dtype: str) -> Iterator[Block]:
     yield _mapped(stem, ".bin", dtype), np.cumsum(lengths, dtype=np.int64)
 
 
-def read_rows(stem: Path, dtype: str) -> Iterator[Block]:
-    """Yield the tokens of each row group of a shard that `ParquetRows` wrote, and the positions in the group at which
-    documents end.
-    """
+def _read_rows(stem: Path, dtype: str) -> Iterator[Block]:
     _, pq = _pyarrow()
-    with pq.ParquetFile(stem.with_name(stem.name + ".parquet")) as file:
+    with pq.ParquetFile(_with_ending(stem, ".parquet")) as file:
         for group in range(file.num_row_groups):
             rows = file.read_row_group(group, columns=["input_ids"]).column(0).combine_chunks()
             yield rows.flatten().to_numpy().astype(dtype), np.diff(rows.offsets.to_numpy()).cumsum(dtype=np.int64)
 
 
+def _with_ending(stem: Path, ending: str) -> Path:
+    return stem.with_name(stem.name + ending)
+
+
 def _mapped(stem: Path, ending: str, dtype: str) -> NDArray[Any]:
-    return np.memmap(stem.with_name(stem.name + ending), np.dtype(dtype).newbyteorder("<"), mode="r")
+    """Return tokens that are mapped from a file instead of loaded."""
+    return np.memmap(_with_ending(stem, ending), np.dtype(dtype).newbyteorder("<"), mode="r")
 
 
 def _check_length(lengths: NDArray[np.int64], limited: str) -> None:
-    if (longest := int(lengths.max(initial=0))) > _MOST_IN_DOCUMENT:
+    longest = int(lengths.max(initial=0))
+    if longest > _MOST_IN_DOCUMENT:
         raise SGPEError(
             f"a document has {longest:,} tokens, but {limited} only has room for 2**31 - 1: choose another format"
         )
@@ -226,7 +220,7 @@ class TokenFormat:
         writer: Function that takes a path without extension and the type of the ids, and returns an object with the methods
             of `FlatFile`.
         keeps_ends: Whether the layout records the ends of documents, so that documents need no end token.
-        wide: The type for ids that do not fit into `NARROW`.
+        wide: The type for ids that do not fit into two bytes.
         packages: Packages that are required in addition to NumPy.
         reader: Function that takes the same arguments as ``writer``, and yields the tokens of a finished shard with the
             positions at which its documents end. None if `scripts/train_lm.py` cannot read the layout.
@@ -235,7 +229,7 @@ class TokenFormat:
     name: str
     endings: tuple[str, ...]
     holds: str
-    writer: Callable[[Path, str], FlatFile | ParquetRows]
+    writer: Callable[[Path, str], FlatFile | _ParquetRows]
     keeps_ends: bool = True
     wide: str = "uint32"
     packages: tuple[str, ...] = ()
@@ -247,7 +241,7 @@ class TokenFormat:
         >>> TOKEN_FORMATS["megatron"].dtype(65_536), TOKEN_FORMATS["megatron"].dtype(65_537)
         ('uint16', 'int32')
         """
-        return NARROW if ids <= MOST_NARROW else self.wide
+        return _NARROW if ids <= _MOST_NARROW else self.wide
 
 
 TOKEN_FORMATS: dict[str, TokenFormat] = {}
@@ -255,22 +249,14 @@ TOKEN_FORMATS: dict[str, TokenFormat] = {}
 
 
 def add_token_format(form: TokenFormat) -> None:
-    """Add a layout to those that ``hf-sgpe tokenize --format`` accepts.
-
-    Raises:
-        SGPEError: another layout has the same name.
-    """
+    """Add a layout to those that ``hf-sgpe tokenize --format`` accepts."""
     if form.name in TOKEN_FORMATS:
         raise SGPEError(f"there is already a token format with the name {form.name!r}: choose another name")
     TOKEN_FORMATS[form.name] = form
 
 
 def token_format(name: str) -> TokenFormat:
-    """Return the layout with the given name.
-
-    Raises:
-        SGPEError: there is no such layout, or a required package is not installed.
-    """
+    """Return the layout with the given name, after checking that its packages are installed."""
     from importlib.util import find_spec
 
     if name not in TOKEN_FORMATS:
@@ -282,17 +268,16 @@ def token_format(name: str) -> TokenFormat:
     return form
 
 
-_ROWS = "one row for each document, for datasets"
+_HOLDS = {
+    "nanogpt": "ids alone, for numpy.memmap, as nanoGPT reads them",
+    "megatron": "IndexedDataset of Megatron-LM",
+    "datatrove": "DatatroveFileDataset, as nanotron reads it",
+    "parquet": "one row for each document, for datasets",
+}
 for _form in (
-    TokenFormat(
-        *("nanogpt", (".bin",), "ids alone, for numpy.memmap, as nanoGPT reads them", FlatFile),
-        keeps_ends=False,
-        reader=read_flat,
-    ),
-    TokenFormat(
-        "megatron", (".bin", ".idx"), "IndexedDataset of Megatron-LM", IndexedFile, wide="int32", reader=read_indexed
-    ),
-    TokenFormat("datatrove", (".ds", ".ds.index"), "DatatroveFileDataset, as nanotron reads it", EndsFile, reader=read_ends),
-    TokenFormat("parquet", (".parquet",), _ROWS, ParquetRows, packages=("pyarrow",), reader=read_rows),
+    TokenFormat("nanogpt", (".bin",), _HOLDS["nanogpt"], FlatFile, keeps_ends=False, reader=_read_flat),
+    TokenFormat("megatron", (".bin", ".idx"), _HOLDS["megatron"], _IndexedFile, wide="int32", reader=_read_indexed),
+    TokenFormat("datatrove", (".ds", ".ds.index"), _HOLDS["datatrove"], _EndsFile, reader=_read_ends),
+    TokenFormat("parquet", (".parquet",), _HOLDS["parquet"], _ParquetRows, packages=("pyarrow",), reader=_read_rows),
 ):
     add_token_format(_form)

@@ -25,9 +25,7 @@ class TokenFolder:
     """A folder of token ids that `trainers.tokenize_corpus` wrote, or some shards of such a folder.
 
     Attributes:
-        path: The folder with the shards.
         settings: The settings with which the corpus was tokenized.
-        shards: The shards.
         validation: The folder of the validation part, if there is one.
     """
 
@@ -41,21 +39,15 @@ class TokenFolder:
         return sum(shard.documents for shard in self.shards)
 
     def check_tokenizer(self, tokenizer: BPETokenizer) -> None:
-        """Check that the tokens were made with the given tokenizer.
-
-        Raises:
-            SGPEError: the tokens were made with another tokenizer.
-        """
+        """Check that the tokens were made with the given tokenizer."""
         if digest_of_tokenizer(tokenizer) != self.settings["tokenizer"]:
             raise SGPEError(
                 f"{self.path} has the ids of another tokenizer: give the tokenizer that hf-sgpe tokenize used, or tokenize "
                 "the corpus again"
             )
 
-    def blocks(self) -> Iterator[Block]:
-        """Yield the tokens of all shards, block by block. With each block, also yield the positions at which documents end
-        in it, or None if the format does not record them.
-        """
+    def _blocks(self) -> Iterator[Block]:
+        """Yield the tokens of all shards and the positions at which documents end, block by block."""
         reader = token_format(self.settings["format"]).reader
         if reader is None:
             raise SGPEError(f"{self.path}: tokens in the format {self.settings['format']} cannot be read for training")
@@ -63,12 +55,12 @@ class TokenFolder:
             yield from reader(self.path / shard.name, self.settings["dtype"])
 
     def pieces(self, separator: int) -> Iterator[NDArray[Any]]:
-        """Yield arrays of ids that, joined together, contain all documents. Each document is preceded by a separator token.
-        The separator is the token that ends documents in this folder or, if there is none, ``separator``.
+        """Yield arrays of ids that, joined together, contain all documents, each after a separator token: the one that ends
+        documents in this folder or, if there is none, ``separator``.
         """
         end = self.settings["end_token_id"]
         yield np.array([separator if end is None else end], np.int64)
-        for tokens, ends in self.blocks():
+        for tokens, ends in self._blocks():
             if end is None:
                 assert ends is not None  # a layout without them needs an end token
                 yield np.insert(tokens.astype(np.int64), ends, separator)
@@ -76,9 +68,9 @@ class TokenFolder:
                 yield tokens
 
     def texts(self, tokenizer: BPETokenizer) -> Iterator[str]:
-        """Decode the documents, and yield the text of each."""
+        """Yield the text of each document."""
         begin, end = self.settings["begin_token_id"], self.settings["end_token_id"]
-        for tokens, ends in self.blocks():
+        for tokens, ends in self._blocks():
             if ends is None:
                 ends = np.flatnonzero(tokens == end) + 1
             first = 0
@@ -91,8 +83,8 @@ class TokenFolder:
 
 
 class TokenRows:
-    """Rows of ids, all of the same length, cut one after another from arrays of ids. If the arrays are memory-mapped files,
-    a row is only read when it is used. An incomplete last row is left out.
+    """Rows of ids, all of the same length, cut one after another from arrays of ids. An incomplete last row is left out. If
+    the arrays are memory-mapped files, a row is only read when it is used.
 
     >>> rows = TokenRows([np.array([1, 2, 3]), np.array([4, 5, 6, 7])], 2)
     >>> [row.tolist() for row in rows]
@@ -121,13 +113,8 @@ class TokenRows:
 
 
 def split_corpus(names: Sequence[str]) -> tuple[list[TokenFolder], list[str]]:
-    """Divide the names that make up a corpus into folders of tokens and all other names. Return two lists: the folders, and
-    the other names.
-
-    A name may be a folder that ``hf-sgpe tokenize`` wrote, one of its shards, or a glob of its shards.
-
-    Raises:
-        SGPEError: a folder of tokens is incomplete or damaged, or a name in it matches other files than shards.
+    """Divide the names that make up a corpus into folders of tokens and all other names. A name may be a folder that
+    ``hf-sgpe tokenize`` wrote, one of its shards, or a glob of its shards.
     """
     folders, others = [], []
     for name in names:
@@ -150,10 +137,8 @@ def _folder(path: Path) -> TokenFolder | None:
 
 def _some_shards(name: str) -> TokenFolder | None:
     files = [Path(name)] if Path(name).is_file() else list(map(Path, sorted(glob.glob(name))))  # noqa: PTH207
-    folders = {file.parent for file in files}
-    if len(folders) != 1 or not (folders.copy().pop() / MANIFEST).is_file():
-        return None
-    whole = _read(folders.pop())
+    folders = list({file.parent for file in files})
+    whole = _read(folders[0]) if len(folders) == 1 and (folders[0] / MANIFEST).is_file() else None
     if whole is None:
         return None
     names = {file.name for file in files} - {MANIFEST}
@@ -164,11 +149,11 @@ def _some_shards(name: str) -> TokenFolder | None:
 
 
 def _read(path: Path) -> TokenFolder | None:
-    """Read the manifest of a folder of tokens, and return the folder. If another program wrote the manifest, return None."""
+    """Return a folder of tokens, after checking its shards. If another program wrote its manifest, return None."""
     if not (path / MANIFEST).is_file():
         raise SGPEError(f"{path} has no {MANIFEST}: repeat the hf-sgpe tokenize command to complete it")
     manifest = read_json(path / MANIFEST)
-    settings = manifest.get("settings") if isinstance(manifest, dict) else None
+    settings = manifest.get("settings")
     if not isinstance(settings, dict) or settings.get("format") not in TOKEN_FORMATS:
         return None
     if not manifest.get("complete"):

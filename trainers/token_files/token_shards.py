@@ -1,13 +1,13 @@
-"""Tokenizing of a corpus in parts, each with its own shards.
+"""Tokenizing of a corpus in parts, each with its own shards: the work of one worker, and the records in a folder of tokens.
 
-This module contains the work of one worker, and manages the records in a folder of tokens. A part is one large file or a few
-small files. The parts do not depend on the number of workers. A shard ends at the end of a document. When a shard is
-complete, it gets its final name, and is recorded in the progress of its part. Therefore, a continued run skips the documents
-of the existing shards, and its next shard is the same as in an uninterrupted run.
+A part is one large file or a few small files, whatever the number of workers. A shard ends at the end of a document. When a
+shard is complete, it gets its final name, and is recorded in the progress of its part. Therefore, a continued run skips the
+documents of the existing shards, and its next shard is the same as in an uninterrupted run.
 """
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import os
@@ -18,33 +18,33 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from hf_sgpe.corpora.corpus import Corpus, Files
 from hf_sgpe.corpora.text_files import CorpusFile, Progress, read_documents, size_of, source_of
 from hf_sgpe.corpora.validation_part import check_share, is_for_validation
+from hf_sgpe.counts.counters import in_batches, in_turn
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.atomic import atomic_directory
 from hf_sgpe.files.json_files import read_json, write_json
 from hf_sgpe.files.resuming import differing
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.tokenizer import BPETokenizer
-from trainers.counting.parallel_counting import in_turn
 from trainers.token_files.layouts import token_format
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MANIFEST = "manifest.json"
-"""Name of a file in a folder of tokens. It records the settings and, when all shards are complete, the totals."""
+"""Name of the file that records the settings of a folder of tokens and, when all shards are complete, the totals."""
 
 TRAIN, VALIDATION = "train", "validation"
 """Names of the two subfolders in a folder of tokens that has a validation part."""
 
 SHARD_TOKENS = 100_000_000
-"""The default size of a shard in tokens. A shard ends with the document that reaches this size."""
+"""The default size of a shard in tokens."""
 
 _PROGRESS = ".progress"
 # Size of a part on disk, in bytes. Each process works on parts of its own, and the threads of a process share a part.
@@ -58,9 +58,7 @@ class Shard:
     """A complete shard.
 
     Attributes:
-        name: Common stem of the names of the shard's files. It consists of the number of the part, and the number of the
-            shard within the part.
-        documents: Number of documents.
+        name: Common stem of the names of the shard's files: the number of the part, and that of the shard within the part.
         tokens: Number of tokens, including tokens that end documents.
         text_bytes: Number of bytes of the text in UTF-8.
         files: Sizes of the files in bytes, keyed by file name.
@@ -82,26 +80,21 @@ class PartProgress:
 
     @property
     def documents(self) -> int:
-        """Number of documents in the shards."""
         return sum(shard.documents for shard in self.shards)
 
 
-@dataclass(frozen=True)
-class _Batch:
-    """A batch of texts. A document is one text, or several texts in a row. ``first`` lists the indices of the texts that
-    begin a document, and ``last`` lists the indices of the texts that end a document.
-    """
+class _Text(NamedTuple):
+    """A document or a part of it, and whether a document begins and ends with this part."""
 
-    texts: list[str]
-    first: list[int]
-    last: list[int]
+    text: str
+    begins: bool
+    ends: bool
 
 
 @dataclass(frozen=True)
 class _Piece:
-    """An array of consecutive tokens of a corpus. ``ends`` lists the positions at which documents end, and ``bytes_at_ends``
-    lists the number of bytes of text before each of these positions. ``text_bytes`` is the number of bytes of the whole
-    text.
+    """Consecutive tokens of a corpus, the positions at which documents end, the number of bytes of text before each of these
+    positions, and the number of bytes of the whole text.
     """
 
     tokens: NDArray[Any]
@@ -110,7 +103,7 @@ class _Piece:
     text_bytes: int
 
     def cut_after(self, document: int) -> tuple[_Piece, _Piece]:
-        """Split the piece in two, after the document with the index ``document``."""
+        """Split the piece after the document with the index ``document``."""
         tokens, size, following = self.ends[document], int(self.bytes_at_ends[document]), document + 1
         return (
             _Piece(self.tokens[:tokens], self.ends[:following], self.bytes_at_ends[:following], size),
@@ -140,8 +133,6 @@ class TokenizingJob:
         validation_share: float | None = None,
         validation: bool = False,
     ) -> None:
-        self._options: dict[str, Any] = {"format": format, "end_token": end_token, "lines": lines, "text_field": text_field}
-        self._options |= {"shard_tokens": shard_tokens, "validation_share": validation_share}
         self.form = token_format(format)
         if shard_tokens < 1:
             raise SGPEError(f"shard_tokens must be at least 1, not {shard_tokens}")
@@ -157,25 +148,14 @@ class TokenizingJob:
             self.out = folder / (VALIDATION if validation else TRAIN)
             if (folder / MANIFEST).exists():
                 raise SGPEError(f"{folder} has tokens without a validation part: give another folder")
-        corpus = Corpus.of(files, text_field=text_field)
-        if corpus.streams or corpus.counts:
-            raise SGPEError(
-                "only files can be tokenized, because a run may have to read them again: save the texts to files"
-            )
-        if not corpus.files:
-            raise SGPEError("nothing to tokenize: give at least one file, folder or glob")
-        here = folder.resolve()
-        others = [file for file in corpus.files if not (isinstance(file, Path) and here in file.resolve().parents)]
-        if not others:
-            raise SGPEError(f"{folder} is the corpus, or contains all of it: give another folder to write to")
+        self.corpus = _corpus_apart_from(folder, Corpus.of(files, text_field=text_field))
         self.tokenizer = tokenizer if isinstance(tokenizer, BPETokenizer) else BPETokenizer.from_pretrained(tokenizer)
         self.end_id = self._end_id(end_token)
         self.begin_id = self._begin_id()
         self.dtype = self.form.dtype(max(self.tokenizer.get_vocab().values()) + 1)
-        self.corpus = Corpus(tuple(others), text_field=corpus.text_field)
         self.lines = lines
         self.shard_tokens = shard_tokens
-        self.parts = _parts_of(others)
+        self.parts = _parts_of(self.corpus.files)
         self.settings: dict[str, Any] = {
             "tokenizer": digest_of_tokenizer(self.tokenizer),
             "format": self.form.name,
@@ -186,14 +166,18 @@ class TokenizingJob:
             "text_field": self.corpus.text_field,
             "shard_tokens": shard_tokens,
             "part_bytes": _PART_BYTES,  # other versions may divide the corpus differently
-            "sources": list(map(_source, others)),
+            "sources": list(map(_source, self.corpus.files)),
         }
         if self.share is not None:
             self.settings |= {"validation_share": self.share, "validation": validation}
 
     def for_validation(self) -> TokenizingJob:
-        """Return the job that tokenizes the validation part."""
-        return TokenizingJob(self.corpus, self.tokenizer, self.out.parent, **self._options, validation=True)
+        """Return the job that tokenizes the validation part of the same corpus."""
+        job = copy.copy(self)
+        job.is_validation = True
+        job.out = self.out.with_name(VALIDATION)
+        job.settings = {**self.settings, "validation": True}
+        return job
 
     def _end_id(self, end_token: str | bool) -> int | None:
         known = self.tokenizer.data.added_ids
@@ -216,9 +200,7 @@ class TokenizingJob:
         return int(known[end_token])
 
     def _begin_id(self) -> int | None:
-        """Return the id of the token that the tokenizer puts before each text. If there is no such token, or if this token
-        also ends documents, return None.
-        """
+        """Return the id of the token that the tokenizer puts before each text, unless this token also ends documents."""
         template, bos = self.tokenizer.template, self.tokenizer.bos_token_id
         is_put = template is not None and template.begins_with(self.tokenizer.bos_token)
         return bos if is_put and bos != self.end_id else None
@@ -226,36 +208,32 @@ class TokenizingJob:
     # ---------------------------------------------------------------- the folder
 
     def begin(self) -> list[PartProgress]:
-        """Create the folder. If it exists, check that its contents belong to this job. Return the progress of each part.
-
-        Raises:
-            SGPEError: the folder contains other files, or tokens that were made with other settings.
-        """
+        """Create the folder, or check that its contents belong to this job. Return the progress of each part."""
         has_files = self.out.is_dir() and any(not file.name.startswith(".") for file in self.out.iterdir())
         manifest = self.out / MANIFEST
         if not manifest.exists():
             if has_files:
                 raise SGPEError(f"{self.out} has other files: give an empty or a new folder")
             write_json(manifest, {"settings": self.settings, "complete": False})
-        there = read_json(manifest)
+        recorded = read_json(manifest)
         try:
-            self._check_settings(there["settings"])
-            if not there["complete"]:
-                return [self._noted(part) for part in range(len(self.parts))]
-            noted: list[list[Any]] = [[] for _ in self.parts]
-            for shard in there["shards"]:
-                noted[int(shard["name"].partition("-")[0])].append(shard)
-            parts = [self._there_is(shards, complete=True) for shards in noted]
+            self._check_settings(recorded["settings"])
+            if not recorded["complete"]:
+                return [self._load_progress(part) for part in range(len(self.parts))]
+            shards: list[list[Any]] = [[] for _ in self.parts]
+            for shard in recorded["shards"]:
+                shards[int(shard["name"].partition("-")[0])].append(shard)
+            parts = [self._intact(of_part, complete=True) for of_part in shards]
         except (KeyError, IndexError, TypeError, AttributeError):
             raise SGPEError(f"{manifest} is damaged: remove the folder, or give another folder") from None
         if not all(part.complete for part in parts):  # a file is missing
             for number, part in enumerate(parts):
-                self._note(number, part)
+                self._save_progress(number, part)
             write_json(manifest, {"settings": self.settings, "complete": False})
         return parts
 
     def finish(self, parts: Sequence[PartProgress]) -> dict[str, int]:
-        """Write the totals of all shards to the manifest, and return these totals. All parts must be complete."""
+        """Write the totals of all shards of complete parts to the manifest, and return these totals."""
         shards = [shard for part in parts for shard in part.shards]
         totals = {name: sum(getattr(shard, name) for shard in shards) for name in ("documents", "tokens", "text_bytes")}
         content = {"settings": self.settings, "complete": True, **totals, "shards": list(map(asdict, shards))}
@@ -264,15 +242,13 @@ class TokenizingJob:
         return totals
 
     def give_up(self) -> None:
-        """Clean up after an error. If no shard is complete, another run has nothing to continue from, so remove the records
-        of progress.
-        """
+        """Remove the records of progress after an error, if no shard is complete."""
         if all(file.name == MANIFEST or file.name.startswith(".") for file in self.out.iterdir()):
             shutil.rmtree(self.out / _PROGRESS, ignore_errors=True)
             (self.out / MANIFEST).unlink(missing_ok=True)
 
-    def _check_settings(self, there: Any) -> None:
-        for name, found in differing(self.settings, there).items():
+    def _check_settings(self, recorded: Any) -> None:
+        for name, found in differing(self.settings, recorded).items():
             wanted = self.settings[name]
             if name == "sources":
                 difference = f"of another corpus ({_changed_source(wanted, found)})"
@@ -282,20 +258,20 @@ class TokenizingJob:
                 difference = f"with {name} {json.dumps(found)}, but {json.dumps(wanted)} is requested"
             raise SGPEError(f"{self.out} has tokens made {difference}: give another --out, or remove this folder")
 
-    def _noted(self, part: int) -> PartProgress:
-        file = self._note_of(part)
+    def _load_progress(self, part: int) -> PartProgress:
+        file = self._progress_file(part)
         if not file.exists():
             return PartProgress()
-        noted = read_json(file)
-        return self._there_is(noted["shards"], noted["complete"])
+        recorded = read_json(file)
+        return self._intact(recorded["shards"], recorded["complete"])
 
-    def _note(self, part: int, progress: PartProgress) -> None:
-        write_json(self._note_of(part), asdict(progress))
+    def _save_progress(self, part: int, progress: PartProgress) -> None:
+        write_json(self._progress_file(part), asdict(progress))
 
-    def _there_is(self, noted: Iterable[Mapping[str, Any]], complete: bool) -> PartProgress:
-        """Return the recorded shards, up to but excluding the first shard with a missing or incomplete file."""
+    def _intact(self, recorded: Iterable[Mapping[str, Any]], complete: bool) -> PartProgress:
+        """Return the recorded shards up to the first with a missing or incomplete file."""
         shards: list[Shard] = []
-        for entry in noted:
+        for entry in recorded:
             shard = Shard(**entry)
             for name, size in shard.files.items():
                 file = self.out / name
@@ -304,7 +280,7 @@ class TokenizingJob:
             shards.append(shard)
         return PartProgress(tuple(shards), complete)
 
-    def _note_of(self, part: int) -> Path:
+    def _progress_file(self, part: int) -> Path:
         return self.out / _PROGRESS / f"{part:05d}.json"
 
     # ---------------------------------------------------------------- a part
@@ -315,29 +291,25 @@ class TokenizingJob:
         """Write the missing shards of a part, and return the new progress of the part.
 
         Args:
-            progress: The progress of the part before this call: its complete shards.
-            threads: Number of threads that encode. If 1, a single thread reads, encodes and writes. Otherwise, one
-                additional thread reads and writes.
-            on_progress: Function that is called with the number of bytes read from disk. If the function raises an error,
-                the work ends.
+            threads: Number of threads that encode. If 1, this thread also reads and writes. Otherwise, one additional thread
+                reads and writes.
+            on_progress: Function that is called with the number of bytes read from disk. If it raises an error, the work
+                ends.
         """
         shards = list(progress.shards)
-        batches = self._batches(part, progress.documents, on_progress)
+        texts = self._texts(part, progress.documents, on_progress)
+        batches = in_batches(texts, _BATCH_CHARACTERS, lambda text: len(text.text))
         with closing(self._encoded(batches, threads)) as encoded:
             pieces = self._in_shards(encoded)
             for first in pieces:
                 shards.append(self._shard(f"{part:05d}-{len(shards):05d}", chain([first], pieces)))
-                self._note(part, PartProgress(tuple(shards)))
+                self._save_progress(part, PartProgress(tuple(shards)))
         done = PartProgress(tuple(shards), complete=True)
-        self._note(part, done)
+        self._save_progress(part, done)
         return done
 
-    def _batches(self, part: int, skip: int, on_progress: Progress | None) -> Iterator[_Batch]:
-        """Yield batches of the texts of a part, without the first ``skip`` documents of the part."""
-        texts: list[str] = []
-        first: list[int] = []
-        last: list[int] = []
-        size = 0
+    def _texts(self, part: int, skip: int, on_progress: Progress | None) -> Iterator[_Text]:
+        """Yield the texts of a part, without its first ``skip`` documents."""
         begins = True
         for file in self.parts[part]:
             for text, ends in read_documents(
@@ -353,20 +325,10 @@ class TokenizingJob:
                 if skip:
                     skip -= ends
                     continue
-                if begins:
-                    first.append(len(texts))
-                if ends:
-                    last.append(len(texts))
+                yield _Text(text, begins, ends)
                 begins = ends
-                texts.append(text)
-                size += len(text)
-                if size >= _BATCH_CHARACTERS:
-                    yield _Batch(texts, first, last)
-                    texts, first, last, size = [], [], [], 0
-        if texts:
-            yield _Batch(texts, first, last)
 
-    def _encoded(self, batches: Iterator[_Batch], threads: int) -> Generator[_Piece, None, None]:
+    def _encoded(self, batches: Iterator[list[_Text]], threads: int) -> Generator[_Piece, None, None]:
         if threads == 1:
             yield from map(self._encode, batches)
             return
@@ -374,10 +336,11 @@ class TokenizingJob:
         with ThreadPoolExecutor(threads) as pool:
             yield from in_turn(pool, self._encode, batches, 2 * threads)
 
-    def _encode(self, batch: _Batch) -> _Piece:
-        ids, text_ends = self.tokenizer.encode_batch_to_numpy(batch.texts, threads=1)
-        sizes = np.cumsum([_utf8_length(text) for text in batch.texts])
-        first, last = np.array(batch.first, np.intp), np.array(batch.last, np.intp)
+    def _encode(self, batch: list[_Text]) -> _Piece:
+        texts, begins, ends_document = zip(*batch, strict=True)
+        ids, text_ends = self.tokenizer.encode_batch_to_numpy(list(texts), threads=1)
+        sizes = np.cumsum([_utf8_length(text) for text in texts])
+        first, last = np.flatnonzero(begins), np.flatnonzero(ends_document)
         tokens, ends = ids.astype(self.dtype), text_ends[last]
         if self.begin_id is not None:
             tokens = np.insert(tokens, np.append(0, text_ends)[first], self.begin_id)
@@ -389,7 +352,7 @@ class TokenizingJob:
         return _Piece(tokens, ends, sizes[last], int(sizes[-1]))
 
     def _in_shards(self, pieces: Iterable[_Piece]) -> Iterator[tuple[_Piece, bool]]:
-        """Cut the pieces where a shard is to end, and yield them. With each piece, yield whether a shard ends after it."""
+        """Cut the pieces where a shard is to end. With each piece, yield whether a shard ends after it."""
         tokens = 0
         for piece in pieces:
             while (last := int(np.searchsorted(piece.ends, self.shard_tokens - tokens))) < len(piece.ends):
@@ -418,13 +381,26 @@ class TokenizingJob:
 
 
 def digest_of_tokenizer(tokenizer: BPETokenizer) -> str:
-    """Return the SHA-256 hash of the content of a tokenizer's ``tokenizer.json``."""
-    made_of = json.dumps(tokenizer_json.to_dict(tokenizer.data), sort_keys=True)
-    return hashlib.sha256(made_of.encode("utf-8", "surrogatepass")).hexdigest()
+    """Return the SHA-256 of the content of a tokenizer's ``tokenizer.json``."""
+    content = json.dumps(tokenizer_json.to_dict(tokenizer.data), sort_keys=True)
+    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _corpus_apart_from(folder: Path, corpus: Corpus) -> Corpus:
+    """Return the files of a corpus, without those in the folder to write to."""
+    if corpus.streams or corpus.counts:
+        raise SGPEError("only files can be tokenized, because a run may have to read them again: save the texts to files")
+    if not corpus.files:
+        raise SGPEError("nothing to tokenize: give at least one file, folder or glob")
+    here = folder.resolve()
+    others = [file for file in corpus.files if not (isinstance(file, Path) and here in file.resolve().parents)]
+    if not others:
+        raise SGPEError(f"{folder} is the corpus, or contains all of it: give another folder to write to")
+    return Corpus(tuple(others), text_field=corpus.text_field)
 
 
 def _parts_of(files: Iterable[CorpusFile]) -> list[list[CorpusFile]]:
-    """Group the files into parts, in the order of the files. A part is one large file or several small files."""
+    """Group the files into parts, in order."""
     parts: list[list[CorpusFile]] = []
     size = 0
     for file in files:

@@ -8,7 +8,7 @@ import multiprocessing
 import os
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
@@ -46,13 +46,13 @@ class Tokenized:
     Attributes:
         out: The folder with the shards.
         format: Name of the format of the shards.
-        dtype: Type of the ids.
+        dtype: NumPy's name for the type of the ids.
         shards: Number of shards.
         documents: Number of documents in all shards.
         tokens: Number of tokens, including tokens that end documents.
         text_bytes: Number of bytes of the text in UTF-8.
         new_text_bytes: Bytes of the text that this run tokenized; 0 if the folder was already complete.
-        seconds: Duration of this run, in seconds.
+        seconds: Duration of this run.
         validation: The validation part, if there is one.
     """
 
@@ -84,11 +84,11 @@ def tokenize_corpus(
 ) -> Tokenized:
     """Write the token ids of a corpus into a folder, document by document, in the order of the corpus.
 
-    The ids of a document are those of `BPETokenizer.encode`. If the tokenizer puts a begin token before each text, each
-    document starts with this token. Text that spells a special token is encoded as ordinary text. Documents without text are
-    left out. The written bytes do not depend on the number of workers. Because complete shards are kept, the bytes are also
-    the same if a run is interrupted (even by kill -9) and then continued. Each worker needs about 100 MB of memory, plus
-    memory for its longest document from .jsonl or .parquet files. A text file can be of any length.
+    The ids of a document are those of `BPETokenizer.encode`, after the begin token if the tokenizer puts one before each
+    text. Text that spells a special token is encoded as ordinary text. Documents without text are left out. The written
+    bytes do not depend on the number of workers, or on interruptions (even by kill -9) of a run that is then continued. Each
+    worker needs about 100 MB of memory, plus memory for its longest document from .jsonl or .parquet files. A text file can
+    be of any length.
 
     Args:
         files: Files, or a corpus of files. A document is a text file, a line of a .jsonl file, or a row of a .parquet file.
@@ -99,7 +99,7 @@ def tokenize_corpus(
             this requires a format that records the ends of documents.
         lines: Whether each line of a text file is a document.
         text_field: Name of the field that contains the text in .jsonl and .parquet files.
-        shard_tokens: Size of a shard in tokens. A shard ends with the document that reaches this size.
+        shard_tokens: Size of a shard in tokens. A shard ends with the document that reaches it.
         validation_share: Share of the documents for validation, chosen by a hash of each text (see
             `hf_sgpe.corpora.validation_part`); None for no validation part. With a validation part, the corpus is read
             twice, each document must fit into memory, and the folder contains the folders ``train`` and ``validation``.
@@ -109,9 +109,8 @@ def tokenize_corpus(
         progress: Whether to show a bar on stderr; None shows it only on a terminal.
 
     Raises:
-        SGPEError: the corpus has no text or cannot be read; the tokenizer lacks the end token; or the folder contains other
-            files, or tokens that were made with other settings (the message names the first difference). If no shard was
-            complete at the time of the error, no files remain.
+        SGPEError: an argument is wrong, the corpus has no text or cannot be read, or the folder contains other files or
+            tokens that were made with other settings. If no shard is complete at that time, no files remain.
         OSError: the folder cannot be written, or another process is writing to it.
     """
     job = TokenizingJob(
@@ -132,12 +131,12 @@ def tokenize_corpus(
 
 
 def _tokenize(job: TokenizingJob, workers: int, progress: bool | None) -> Tokenized:
-    """Write the shards of a job and the manifest of the folder. Return what the folder contains."""
+    """Write the shards of a job and the manifest of the folder."""
     started = time.monotonic()
     with parents_of(job.out / MANIFEST), alone_in(job.out):
         parts = job.begin()
         try:
-            before = _text_bytes(parts)
+            before = sum(shard.text_bytes for part in parts for shard in part.shards)
             parts = _run(job, parts, workers, progress)
             if not any(part.shards for part in parts):
                 files = job.corpus.files
@@ -166,27 +165,23 @@ def _tokenize(job: TokenizingJob, workers: int, progress: bool | None) -> Tokeni
     )
 
 
-def _text_bytes(parts: Iterable[PartProgress]) -> int:
-    return sum(shard.text_bytes for part in parts for shard in part.shards)
-
-
 def _run(job: TokenizingJob, parts: Sequence[PartProgress], workers: int, progress: bool | None) -> list[PartProgress]:
     """Tokenize the parts that are incomplete, and return the progress of all parts."""
     sizes = [sum(map(size_of, part)) for part in job.parts]
     waiting = {number: part for number, part in enumerate(parts) if not part.complete}
-    done = list(parts)
     processes = min(workers, len(waiting), MOST_PROCESSES)
     if multiprocessing.current_process().daemon:  # a daemonic process cannot have child processes
         processes = 1
     threads = -(-workers // max(processes, 1)) if kernels.is_native() else 1
     with reading_bar(sum(sizes), progress, done=sum(sizes) - sum(sizes[number] for number in waiting)) as bar:
         if processes > 1:
-            for number, part in _run_in_processes(job, waiting, processes, threads, bar).items():
-                done[number] = part
+            done = _run_in_processes(job, waiting, processes, threads, bar)
         else:
-            for number, part in waiting.items():
-                done[number] = job.run_part(number, part, threads=threads, on_progress=bar.update)
-    return done
+            done = {
+                number: job.run_part(number, part, threads=threads, on_progress=bar.update)
+                for number, part in waiting.items()
+            }
+    return [done.get(number, part) for number, part in enumerate(parts)]
 
 
 def _run_in_processes(

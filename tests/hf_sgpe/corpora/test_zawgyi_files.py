@@ -6,7 +6,7 @@ import pytest
 from support.files import PACK
 
 from hf_sgpe.corpora.corpus import Corpus
-from hf_sgpe.corpora.zawgyi_files import Converted, convert_zawgyi, share_in_zawgyi, warn_of_zawgyi
+from hf_sgpe.corpora.zawgyi_files import Converted, _share_in_zawgyi, convert_zawgyi, warn_of_zawgyi
 from trainers import SGPEError, read_lines, read_texts
 
 ZAWGYI, UNICODE = "ျမန္မာစာ ေက်ာင္း", "မြန်မာစာ ကျောင်း"
@@ -46,7 +46,7 @@ def test_nothing_is_said_of_other_text(tmp_path, caplog):
 def test_only_the_beginning_is_looked_at(tmp_path, caplog):
     warn_of_zawgyi(Corpus((write(tmp_path / "a.txt", "one two\n" * 200_000 + f"{ZAWGYI}\n" * 100),)))
     assert caplog.messages == []
-    assert share_in_zawgyi(["one", "two\n"]) == 0
+    assert _share_in_zawgyi(["one", "two\n"]) == 0
 
 
 @pytest.mark.parametrize("packing", PACK)

@@ -89,10 +89,10 @@ def test_native_counters_write_the_same_file(tmp_path, sample, config):
     counters = [make_word_counter(config), WordCounter(config)]
     for number, counter in enumerate(counters):
         counter.add([*sample.values(), "word" * 30, "\ud800"] * 2)
-        expected = WordCounts(counter.counts(), config.splitting)
+        expected = WordCounts.of_counter(counter, config)
         count_files.write(tmp_path / str(number), (table for _, table in counter.take()), config.splitting)
         assert WordCounts.load(tmp_path / str(number)) == expected
-        assert not counter.counts()
+        assert not WordCounts.of_counter(counter, config)
     assert (tmp_path / "0").read_bytes() == (tmp_path / "1").read_bytes()
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from support.kernels import needs_native
 
 from hf_sgpe import RegexPreTokenizer, TrainingConfig, WordCounts
-from hf_sgpe.counts.counters import LONGEST_WORD, make_word_counter, pieces_of
+from hf_sgpe.counts.counters import LONGEST_WORD, _pieces_of, make_word_counter
 
 pytestmark = pytest.mark.kernels
 
@@ -33,7 +33,7 @@ def test_words_beyond_any_length_count_in_pieces(recipe, letter, beyond):
 
 @given(st.text("aක😀 ", max_size=60), st.integers(4, 30))
 def test_pieces_are_the_word_again_and_the_same_natively(word, longest):
-    pieces = list(pieces_of(word, longest))
+    pieces = list(_pieces_of(word, longest))
     assert "".join(pieces) == word
     assert all(longest - 4 < len(piece.encode()) <= longest for piece in pieces[:-1])
     assert len(pieces[-1].encode()) <= longest
@@ -44,7 +44,7 @@ def test_pieces_are_the_word_again_and_the_same_natively(word, longest):
         native = _native.WordCounter(splitter.scanner, False, [], longest)
         native.add([word])
         assert native.counts() == Counter(
-            piece.encode() for part in splitter.split(word) for piece in pieces_of(part, longest)
+            piece.encode() for part in splitter.split(word) for piece in _pieces_of(part, longest)
         )
 
 
@@ -69,4 +69,4 @@ def test_a_counter_is_used_by_one_thread_at_a_time(sample):
         thread.join()
     assert set(refused) <= {"a word counter is at work already: use one in each thread"}
     once = WordCounts.from_texts(texts, config)
-    assert sum(counter.counts().values()) == len(done) * once.total()
+    assert WordCounts.of_counter(counter, config).total() == len(done) * once.total()

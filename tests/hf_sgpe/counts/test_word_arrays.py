@@ -25,23 +25,23 @@ counted = st.dictionaries(words, st.integers(1, 9), max_size=40)
 
 def as_arrays(counts):
     ordered = in_order(counts)
-    return Words.of(ordered), np.array([counts[word] for word in ordered], np.int64)
+    return Words.from_sorted(ordered), np.array([counts[word] for word in ordered], np.int64)
 
 
 @given(counted, st.integers(0, 40), st.integers(0, 40))
 def test_words_are_a_sequence_in_the_order_of_a_file(counts, first, last):
     ordered = in_order(counts)
-    made = Words.of(ordered)
+    made = Words.from_sorted(ordered)
     assert list(made) == ordered
     assert [made[place] for place in range(len(made))] == ordered
     assert list(made[first:last]) == ordered[first:last]
-    assert made[first:last] == Words.of(ordered[first:last])
+    assert made[first:last] == Words.from_sorted(ordered[first:last])
     assert list(Words.joined([made[:first], made[first:]])) == ordered
     assert made.joined_bytes() == b"".join(ordered)
     assert made.lengths().tolist() == list(map(len, ordered))
     if ordered:
         assert made[-1] == ordered[-1]
-        assert made != Words.of(ordered[1:])
+        assert made != Words.from_sorted(ordered[1:])
 
 
 @given(counted, st.lists(words, max_size=9))
@@ -80,14 +80,14 @@ def test_sums_are_those_of_dictionaries(rows, parts):
 
 def test_sums_beyond_64_bits_are_exact():
     big = np.array([1 << 70], object)
-    total, times = added([(Words.of([b"a"]), big), (Words.of([b"a"]), np.array([1]))])
+    total, times = added([(Words.from_sorted([b"a"]), big), (Words.from_sorted([b"a"]), np.array([1]))])
     assert (list(total), times.tolist()) == ([b"a"], [(1 << 70) + 1])
     half = WordCounts({b"a": (1 << 59) + 1}, SPLITTING) * 0.5
     assert half + half == WordCounts({b"a": (1 << 59) + 1}, SPLITTING)
 
 
 def test_words_cannot_be_changed():
-    made = Words.of([b"a"])
+    made = Words.from_sorted([b"a"])
     counts = WordCounts({b"a": 1}, SPLITTING)
     for values in (*made.arrays(), counts.values()):
         with pytest.raises((ValueError, TypeError)):

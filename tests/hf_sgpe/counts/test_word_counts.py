@@ -127,13 +127,14 @@ def test_sums_beyond_64_bits_are_refused_wherever_they_are_made(tmp_path, config
     counts = WordCounts({b"a": half - 1, b"b": 1}, config.splitting)
     counts.save(path)
     assert add_files([path, path], tmp_path / "sum").total == 1 << 60
+    table = table_of(Words.from_sorted([b"a", b"b"]), np.array([2**62, 2**62]))
     for use in (
         lambda: add_files([path] * 3, tmp_path / "more"),
         lambda: add_files([tmp_path / "sum", path], tmp_path / "more"),
         lambda: counts + counts + counts,
         lambda: counts * 3,
         lambda: train_from_counts(WordCounts.load(tmp_path / "sum") + counts, config),
-        lambda: write(tmp_path / "more", [table_of(Words.of([b"a", b"b"]), np.array([2**62, 2**62]))], config.splitting),
+        lambda: write(tmp_path / "more", [table], config.splitting),
     ):
         with pytest.raises(SGPEError, match="too many"):
             use()

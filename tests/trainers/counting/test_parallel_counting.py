@@ -7,7 +7,7 @@ import pytest
 from support.corpora import corpus
 
 from hf_sgpe import kernels
-from hf_sgpe.counts.counters import NativeWordCounter, make_word_counter
+from hf_sgpe.counts.counters import make_word_counter
 from trainers import SGPEError, TrainingConfig, WordCounts, count_files, count_texts, find_files
 
 pytestmark = pytest.mark.kernels
@@ -38,7 +38,7 @@ def test_any_number_of_workers_counts_the_same(sample, workers, chosen):
 
 def test_a_process_of_a_pool_which_can_have_no_children_counts_alone(sample):
     config = TrainingConfig(999, "bpe", pattern=r"\p{L}+|.")
-    assert not isinstance(make_word_counter(config), NativeWordCounter)
+    assert not make_word_counter(config).is_native
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         counts = pool.apply(count_texts, (list(sample.values()), config), {"workers": 2})
     assert counts == WordCounts.from_texts(sample.values(), config)

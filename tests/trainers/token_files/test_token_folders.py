@@ -131,6 +131,6 @@ def test_a_format_without_a_reader_is_refused(corpus, tokenizer, tmp_path, monke
         tokenize_corpus(corpus, tokenizer, tmp_path / "tokens", format="own")
         ((folder,), _) = split_corpus([str(tmp_path / "tokens")])
         with pytest.raises(SGPEError, match="tokens in the format own cannot be read for training"):
-            list(folder.blocks())
+            list(folder.pieces(0))
     finally:
         del TOKEN_FORMATS["own"]

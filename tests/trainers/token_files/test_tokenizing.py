@@ -220,7 +220,7 @@ def test_a_failure_between_a_shard_and_its_note_blocks_no_other_run(tokenizer, t
         raise OSError("the disk is full")
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="full"):
-        patch.setattr(token_shards.TokenizingJob, "_note", failing)
+        patch.setattr(token_shards.TokenizingJob, "_save_progress", failing)
         tokenize_corpus(tmp_path / "a.txt", tokenizer, tmp_path / "out")
     assert tokenize_corpus(tmp_path / "a.txt", tokenizer, tmp_path / "out").documents == 1
     assert sorted(written(tmp_path / "out")) == ["00000-00000.bin", "manifest.json"]
