@@ -118,11 +118,7 @@ def evaluate(given: EvaluateOptions, as_json: Json = False) -> None:
 
 
 def _models_of(names: Mapping[str, str], first: str, given: Sequence[str]) -> dict[str, str]:
-    """Parse the values of ``--model``. Return a dict from the names of tokenizers to their models.
-
-    Raises:
-        SGPEError: a tokenizer is unknown, or has more than one model.
-    """
+    """Parse the values of ``--model``. Return a dict from the names of tokenizers to their models."""
     models: dict[str, str] = {}
     for text in given:
         name, equals, path = ("", "", "") if Path(text).exists() else text.partition("=")

@@ -54,12 +54,7 @@ class TransplantOptions:
     text_field: str = text_field_option()
 
     def check(self) -> None:
-        """Check that the other options fit the initialization method that ``--init`` names.
-
-        Raises:
-            SGPEError: an option that the method needs is missing, an option belongs to another method, or a number is below
-                1.
-        """
+        """Check that the other options fit the initialization method that ``--init`` names."""
         for name, value, needed in (("--donor", self.donor, "omp"), ("--text", self.text, "distil")):
             if (self.init == needed) != bool(value):
                 wrong = (

@@ -61,9 +61,6 @@ class Reading(NamedTuple):
 def read_with_auto_tokenizer(folder: Path, texts: Sequence[str]) -> Reading:
     """Encode texts with the tokenizer that ``AutoTokenizer`` loads from a folder, in a separate process without this
     package.
-
-    Raises:
-        SGPEError: ``AutoTokenizer`` cannot load the folder. The message is the first line of its error.
     """
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
     done = subprocess.run(
@@ -84,9 +81,6 @@ def read_with_auto_tokenizer(folder: Path, texts: Sequence[str]) -> Reading:
 def folder_for_auto_tokenizer(path_or_repo: str | os.PathLike[str]) -> Path | None:
     """Return the local folder of a tokenizer, with the files that ``AutoTokenizer`` needs. Return None if ``AutoTokenizer``
     cannot read the format of the tokenizer.
-
-    Raises:
-        SGPEError: there is no tokenizer.
     """
     path = find(path_or_repo, also=(CONFIG_FILE, MODEL_FILE, ROLES_FILE, ADDED_FILE, VOCAB_FILE))
     return path.parent if path.name in (TOKENIZER_FILE, SENTENCEPIECE_FILE, MERGES_FILE) else None

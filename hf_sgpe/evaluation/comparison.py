@@ -33,9 +33,6 @@ def texts_of(values: Iterable[str], *, text_field: str = "text") -> dict[str, He
 
     Args:
         values: ``CODE=FILE`` with a language code, or ``FILE`` if the file name includes the code.
-
-    Raises:
-        SGPEError: a file does not exist, or its language is unknown.
     """
     files: dict[str, list[CorpusFile]] = {}
     for name, file in named_files(values):
@@ -63,9 +60,6 @@ def compare(
         name: Name of the tokenizer in the result.
         baselines: Other tokenizers, from `hf_sgpe.evaluation.measurable.load`, keyed by name.
         progress: See `TokenizerTrainer`.
-
-    Raises:
-        SGPEError: there is no text, a text is empty, two tokenizers have the same name, or a tokenizer cannot be measured.
 
     >>> tokenizer = BPETokenizer.train_from_iterator(["කා"], 257)
     >>> compare(tokenizer, {"si": ["කා"]}).measure("tokens_per_word", "si", "this tokenizer")

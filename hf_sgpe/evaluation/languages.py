@@ -103,9 +103,6 @@ def language(code: str) -> Language:
     If the suffix names a script, the script determines `Language.spaced`: for example, Javanese has spaces between words
     only in the Latin script.
 
-    Raises:
-        SGPEError: ``code`` does not have the form of a language code.
-
     >>> str(language("si")), str(language("sin")), str(language("en")), str(language("xx"))
     ('Sinhala සිංහල', 'Sinhala සිංහල', 'English', 'xx')
     >>> language("jv").spaced, language("jv-Java").spaced

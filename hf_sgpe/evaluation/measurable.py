@@ -100,9 +100,6 @@ def load(path_or_repo: str | os.PathLike[str]) -> BPETokenizer | Measurable:
 
     The loaded tokenizer neither adds nor recognizes special tokens. If `BPETokenizer` can read it, it runs in this package.
     Otherwise, it runs in the ``tokenizers`` package, and the result is a `Measurable`.
-
-    Raises:
-        SGPEError: the tokenizer does not exist or is damaged.
     """
     tokenizer = read_tokenizer(path_or_repo)
     return tokenizer if isinstance(tokenizer, BPETokenizer) else _foreign(*tokenizer)
@@ -114,12 +111,7 @@ def load_measurable(path_or_repo: str | os.PathLike[str]) -> Measurable:
 
 
 def without_transformers(tokenizer: Any) -> Any:
-    """Convert an `SGPETokenizerFast` to a `BPETokenizer`. Return a tokenizer that is not from transformers unchanged.
-
-    Raises:
-        SGPEError: the tokenizer is an instance of any other transformers class. Such classes do not report token ends in
-            bytes.
-    """
+    """Convert an `SGPETokenizerFast` to a `BPETokenizer`. Return a tokenizer that is not from transformers unchanged."""
     if hasattr(tokenizer, "to_bpe"):
         return tokenizer.to_bpe()
     if hasattr(tokenizer, "backend_tokenizer"):
@@ -170,9 +162,6 @@ def _places_in(text: str, normalization: str, ends: Sequence[int]) -> list[int]:
 def foreign_backend(content: str, where: str) -> Tokenizer:
     """Load the content of any ``tokenizer.json`` with the ``tokenizers`` package. The tokenizer does not truncate or pad,
     and it encodes the text of a special token like any other text.
-
-    Raises:
-        SGPEError: the file is damaged; the message begins with ``where``.
     """
     try:
         tokenizer = tokenizers_library.load(json.dumps({**json.loads(content), "padding": None, "truncation": None}))

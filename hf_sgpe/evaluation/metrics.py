@@ -251,9 +251,6 @@ def evaluate(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast, lines: Ite
         tokenizer: A tokenizer of this package, or any tokenizer from `load_measurable`. A plain `TokenEnds` has no ids, so
             the measures that need ids are None.
 
-    Raises:
-        SGPEError: the tokenizer is an instance of a transformers class other than `SGPETokenizerFast`.
-
     >>> result = evaluate(lambda text: [3, len(text.encode())], ["කා"])
     >>> result.cut_syllable_share
     1.0

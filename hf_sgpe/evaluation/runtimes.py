@@ -105,9 +105,6 @@ def find_runtimes(names: Iterable[str]) -> tuple[str, ...]:
     Args:
         names: Names in upper or lower case, with spaces or hyphens. One item may be several names separated by commas.
 
-    Raises:
-        SGPEError: a name is unknown.
-
     >>> find_runtimes(["llama.cpp,Tokenizers-1.0"])
     ('llama.cpp', 'tokenizers 1.0')
     """

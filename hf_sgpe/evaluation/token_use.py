@@ -29,9 +29,6 @@ _BATCH_WORDS = 1 << 16
 def find_counted(names: Iterable[str]) -> list[CorpusFile]:
     """Return the files that match names and globs. They contain text or word counts. A file of word counts that is given by
     its name may have any extension.
-
-    Raises:
-        SGPEError: as for `hf_sgpe.corpora.text_files.find_files`; or a file of counts is damaged.
     """
     names = list(names)
     counts = [Path(name) for name in names if Path(name).is_file() and is_file_of_counts(name)]
@@ -71,9 +68,6 @@ def use_of_tokens(
         lines: Whether each line is counted a second time, as a text of its own without its line end. At the beginning of a
             text and before a line end, a word may have other tokens.
         on_progress: Called with the number of bytes read.
-
-    Raises:
-        SGPEError: a file cannot be read, or the pre-tokenizer of a file of word counts differs from that of the tokenizers.
     """
     users = [_User(data) for data in tokenizers]
     for file in files:
@@ -211,12 +205,7 @@ class _User(PartEncoder):
 
 
 def word_counts_in(file: CorpusFile, data: TokenizerData) -> WordCounts | None:
-    """Return the word counts in a file, or None if the file has text.
-
-    Raises:
-        SGPEError: the pre-tokenizer of the word counts differs from that of the tokenizer, or the tokenizer's merges join
-            words.
-    """
+    """Return the word counts in a file, or None if the file has text."""
     if not isinstance(file, Path) or not is_file_of_counts(file):
         return None
     if data.by_characters:

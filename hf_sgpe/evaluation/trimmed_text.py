@@ -52,9 +52,6 @@ class TrimmedText:
 def compare_trimmed(trimming: Trimming, lines: Iterable[str]) -> TrimmedText:
     """Encode lines of text with a tokenizer before and after trimming, and count the lines with the same tokens. Blank lines
     are left out.
-
-    Raises:
-        SGPEError: there is no text.
     """
     points = confined_to(trimming.scripts, trimming.base.normalization).points
     old, new = make_codec(trimming.base), make_codec(trimming.tokenizer)
@@ -93,9 +90,6 @@ def check_corpus(
 
     Returns:
         The number of compared tokens.
-
-    Raises:
-        SGPEError: a token differs, or a file cannot be read.
     """
     points = confined_to(trimming.scripts, trimming.base.normalization).points
     old, new = PartEncoder(trimming.base), PartEncoder(trimming.tokenizer)

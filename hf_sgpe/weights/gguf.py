@@ -76,11 +76,6 @@ def write(
     Returns:
         If llama.cpp tokenizes normalized text exactly as the tokenizer does, the name of the pre-tokenizer in the file.
         (llama.cpp does not normalize text.) Otherwise None: pass ids to llama.cpp, not text.
-
-    Raises:
-        SGPEError: gguf or llama-cpp-python is needed and not installed; the folder has no model, or a model for which
-            llama.cpp was not compared with transformers; the tokenizer has no merges, or more ids than the model has rows;
-            or llama.cpp has no pre-tokenizer with this name, or none that splits as the tokenizer does.
     """
     gguf = optional("gguf", "writing GGUF needs gguf", extra="gguf")
     if weight_type is not None and weight_type not in WEIGHT_TYPES:
@@ -145,11 +140,7 @@ def write(
 
 
 def write_vocabulary(tokenizer: TokenizerData, path: Path, pre_tokenizer: str | None = NEAREST) -> None:
-    """Write a GGUF file with a tokenizer and no model. llama.cpp can use it only to tokenize.
-
-    Raises:
-        SGPEError: gguf is not installed, or the tokenizer has no merges. `pre_to_write` lists other errors.
-    """
+    """Write a GGUF file with a tokenizer and no model. llama.cpp can use it only to tokenize."""
     gguf = optional("gguf", "writing GGUF needs gguf", extra="gguf")
     rows = tokenizer.rows_needed
     with atomic_file(path) as temporary, closing(gguf.GGUFWriter(temporary, "llama")) as writer:
@@ -188,9 +179,6 @@ def pre_to_write(tokenizer: TokenizerData, name: str | None = None) -> str:
 
     Args:
         name: Name of a pre-tokenizer, or `NEAREST`. None for a pre-tokenizer that splits as the tokenizer does.
-
-    Raises:
-        SGPEError: llama.cpp has no pre-tokenizer with this name, or none that splits as the tokenizer does.
     """
     if tokenizer.by_characters and not tokenizer.byte_tokens:
         raise SGPEError(

@@ -40,9 +40,6 @@ def quantize(source: Path, target: Path, weight_type: str) -> None:
         source: GGUF file with weights in F32, F16 or BF16.
         target: GGUF file to write.
         weight_type: One of `QUANTIZED_TYPES`.
-
-    Raises:
-        SGPEError: llama.cpp failed. The message includes the reason.
     """
     import llama_cpp
     from gguf import LlamaFileType

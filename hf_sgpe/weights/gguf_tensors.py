@@ -49,9 +49,6 @@ def tensors(weights: Mapping[str, Stored], config: Config, folder: Path) -> Iter
         weights: The result of `hf_sgpe.weights.safetensors_files.stored`.
         config: The result of `hf_sgpe.weights.gguf_models.usual`.
         folder: Folder of the model, for error messages.
-
-    Raises:
-        SGPEError: the weights do not match the configuration. llama.cpp would detect this only during loading, or never.
     """
     family = FAMILIES[config["model_type"]]
     left = {name.removeprefix("transformer."): tensor for name, tensor in weights.items()}  # GPT-2's names have the prefix

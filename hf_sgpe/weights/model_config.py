@@ -126,11 +126,7 @@ def _sliding(config: Mapping[str, Any]) -> str | None:
 
 
 def transformers_config(folder: Path) -> dict[str, Any]:
-    """Return the content of ``config.json``, with the defaults of transformers for missing fields.
-
-    Raises:
-        SGPEError: transformers does not know the model, or rejects a value.
-    """
+    """Return the content of ``config.json``, with the defaults of transformers for missing fields."""
     from transformers import AutoConfig
 
     kind = read_json(folder / "config.json").get("model_type")
@@ -156,9 +152,6 @@ def end_ids(folder: Path, config: Mapping[str, Any]) -> list[int]:
 def listed(ids: int | list[int] | None) -> list[int]:
     """Return the ids in a field of a configuration as a list. The field may have one id, several ids or none.
 
-    Raises:
-        SGPEError: the field has any other value.
-
     >>> listed(5), listed([5, 6]), listed(None)
     ([5], [5, 6], [])
     """
@@ -173,9 +166,6 @@ def rope(config: Mapping[str, Any]) -> dict[str, Any]:
 
     If kinds of layers have different parameters, the dict has the parameters of the layers with full attention. For each
     kind, such as ``sliding_attention``, it also has an entry with the parameters of this kind.
-
-    Raises:
-        SGPEError: the parameters are not an object, or ``rope_theta`` is not a number.
     """
     parameters = config.get("rope_parameters") or config.get("rope_scaling") or {}
     if not isinstance(parameters, Mapping):

@@ -42,9 +42,6 @@ def load_model(kind: Any, path_or_repo: str, *, dtype: Any = None) -> PreTrained
         kind: The class, such as ``AutoModelForCausalLM``.
         path_or_repo: Folder, or ``user/name`` on the Hub.
         dtype: Type of the weights. None for 32 bits, which training uses; ``"auto"`` for the type in the file.
-
-    Raises:
-        SGPEError: the model does not exist, or ``kind`` cannot load it.
     """
     import torch
 
@@ -53,11 +50,7 @@ def load_model(kind: Any, path_or_repo: str, *, dtype: Any = None) -> PreTrained
 
 
 def load_config(path_or_repo: str) -> PretrainedConfig:
-    """Load the configuration of a model from a folder or the Hub.
-
-    Raises:
-        SGPEError: there is no model.
-    """
+    """Load the configuration of a model from a folder or the Hub."""
     from transformers import AutoConfig
 
     with _loading(path_or_repo):
@@ -68,9 +61,6 @@ def load_config(path_or_repo: str) -> PretrainedConfig:
 def load_causal_model(path_or_repo: str, *, dtype: Any = None) -> PreTrainedModel:
     """Load a causal language model of any class. All weights must be in the files, because transformers would give random
     values to missing weights.
-
-    Raises:
-        SGPEError: the model does not exist, it is not a causal language model, or weights are missing.
     """
     import torch
     import transformers
@@ -115,9 +105,6 @@ def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
 
     Args:
         path_or_repo: Folder, ``tokenizer.json``, or ``user/name`` or ``user/name@revision`` on the Hub.
-
-    Raises:
-        SGPEError: the tokenizer does not exist or is damaged.
     """
     from transformers import AutoTokenizer
 

@@ -40,11 +40,7 @@ class Stored:
     size: int
 
     def read(self) -> Weights:
-        """Return the tensor's values as 32-bit numbers.
-
-        Raises:
-            SGPEError: some numbers are not finite.
-        """
+        """Return the tensor's values as 32-bit numbers."""
         kind = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}[self.type]
         values = np.memmap(self.file, kind, "r", self.start, self.shape) if prod(self.shape) else np.zeros(self.shape, kind)
         # BF16 is the upper half of 32 bits.
@@ -56,11 +52,7 @@ class Stored:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Return the files with a model's weights: a single file, or the files listed in an index.
-
-    Raises:
-        SGPEError: files are missing, the weights have another format, or the index is damaged.
-    """
+    """Return the files with a model's weights: a single file, or the files listed in an index."""
     index = folder / INDEX_FILE
     if (folder / WEIGHTS_FILE).is_file():
         return [folder / WEIGHTS_FILE]
@@ -87,9 +79,6 @@ def stored(folder: Path, *, any_type: bool = False) -> dict[str, Stored]:
 
     Args:
         any_type: Whether to include tensors that `Stored.read` cannot read, such as those of quantized models.
-
-    Raises:
-        SGPEError: weights are missing, damaged or of an unknown type.
     """
     tensors: dict[str, Stored] = {}
     for file in weight_files(folder):
@@ -120,9 +109,6 @@ def size_of_model(folder: Path, copies: Iterable[str] = ()) -> ModelSize:
 
     Args:
         copies: Names of tensors that are copies of other tensors, such as a tied output. Their parameters do not count.
-
-    Raises:
-        SGPEError: weights are missing, damaged or of an unknown type.
     """
     tensors = stored(folder, any_type=True)
     parameters = sum(prod(tensor.shape) for name, tensor in tensors.items() if name not in set(copies))
@@ -130,11 +116,7 @@ def size_of_model(folder: Path, copies: Iterable[str] = ()) -> ModelSize:
 
 
 def tensors_in(file: Path) -> dict[str, Stored]:
-    """Return the location of each tensor in a file, keyed by name, ordered by byte offset.
-
-    Raises:
-        SGPEError: the file is damaged or truncated.
-    """
+    """Return the location of each tensor in a file, keyed by name, ordered by byte offset."""
     tensors = {}
     try:
         length = file.stat().st_size
@@ -184,9 +166,6 @@ def rewrite(source: Path, target: Path, made: Mapping[str, Made]) -> None:
         source: File to copy.
         target: File to write.
         made: The new tensors, keyed by name.
-
-    Raises:
-        SGPEError: ``source`` is damaged.
     """
     tensors = tensors_in(source)
     header: dict[str, Any] = {}
@@ -222,12 +201,7 @@ def _parts(tensor: Stored) -> Iterator[memoryview]:
 
 
 def check_head(folder: Path, weights: Mapping[str, Stored], config: Mapping[str, Any], embedding: str) -> None:
-    """Check that a stored output head equals the embedding, if the configuration ties the two.
-
-    Raises:
-        SGPEError: the head differs from the embedding. transformers would use the stored head, and other engines would
-            ignore it.
-    """
+    """Check that a stored output head equals the embedding, if the configuration ties the two."""
     head, rows = weights.get("lm_head.weight"), weights.get(embedding)
     if not config.get("tie_word_embeddings") or head is None or rows is None:
         return

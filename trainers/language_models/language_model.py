@@ -31,9 +31,6 @@ def pack(texts: Iterable[Text], tokenizer: PreTrainedTokenizerBase, length: int)
     follows the end-of-text token. A row can begin and end anywhere in a text. An incomplete last row is dropped. Only the
     ids of about a megabyte of text are in memory at a time. Text that spells a special token is encoded as that token.
 
-    Raises:
-        SGPEError: ``length`` is below 1, or the tokenizer has neither eos nor bos.
-
     >>> from trainers import TokenizerTrainer, TrainingConfig
     >>> config = TrainingConfig(vocab_size=259, recipe="bpe", special_tokens=("<|endoftext|>",))
     >>> tokenizer = TokenizerTrainer(config).train(text="low low low")
@@ -69,9 +66,6 @@ def text_start(tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """Return the ids that precede each text in a row.
 
     The first id is eos or, if there is no eos, bos. If the tokenizer puts bos before each text, the last id is bos.
-
-    Raises:
-        SGPEError: the tokenizer has neither eos nor bos.
     """
     bos = tokenizer.bos_token_id
     separator = bos if tokenizer.eos_token_id is None else tokenizer.eos_token_id
@@ -106,9 +100,6 @@ def check_shape(*, width: int, heads: int, head_width_multiple: int = 1, **other
     Args:
         head_width_multiple: The width of a head must be a multiple of this number.
         **others: Other sizes, keyed by name. They must be at least 1.
-
-    Raises:
-        SGPEError: a number is below 1, or the width cannot be divided evenly among the heads.
     """
     for name, number in {"width": width, "heads": heads, **others}.items():
         if number < 1:
@@ -126,9 +117,6 @@ def small_llama(vocab_size: int, *, layers: int, width: int, heads: int, length:
 
     Args:
         length: The maximum number of tokens in the model's context (``max_position_embeddings``).
-
-    Raises:
-        SGPEError: a number is below 1, or the width cannot be divided evenly among the heads.
 
     >>> small_llama(16_000, layers=4, width=192, heads=6, length=256).intermediate_size
     512

@@ -71,9 +71,6 @@ class LanguageProgress(TrainerCallback):
             ``output_dir``.
         picture: SVG or PNG file for a chart of the measurements. The chart is drawn after training, with matplotlib.
         show: Function that is called with each line to print; None prints nothing.
-
-    Raises:
-        SGPEError: there is no text or no tokenizer, the model is not causal, or a number is too small.
     """
 
     def __init__(

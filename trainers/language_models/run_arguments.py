@@ -45,12 +45,7 @@ class RunArguments(TrainingRun):
             object.__setattr__(self, "learning_rate", 5e-5 if self.model else 1e-3)
 
     def check(self) -> None:
-        """Check the options before anything is read.
-
-        Raises:
-            SGPEError: there is no tokenizer; two options contradict each other; ``--out`` contains checkpoints, but
-                ``resume`` is not set; or ``--out`` contains a model or tokenizer, but ``overwrite`` is not set.
-        """
+        """Check the options before anything is read."""
         if not (self.tokenizer or self.model):
             raise SGPEError("there is no tokenizer: give --tokenizer, or give --model with a model that has a tokenizer")
         if self.model_tokenizer and not self.model:
@@ -93,11 +88,7 @@ class RunArguments(TrainingRun):
 
 
 def load_tokenizers(args: RunArguments) -> tuple[PreTrainedTokenizerBase, PreTrainedTokenizerBase | None]:
-    """Load and return two tokenizers: the tokenizer for training, and the tokenizer of ``--model`` (None for a new model).
-
-    Raises:
-        SGPEError: a tokenizer is missing or damaged.
-    """
+    """Load and return two tokenizers: the tokenizer for training, and the tokenizer of ``--model`` (None for a new model)."""
     if not args.model:
         return load_tokenizer(args.tokenizer or ""), None
     try:
@@ -114,9 +105,6 @@ def fit_to_tokenizer(
 ) -> RowMap:
     """Change the embeddings of ``--model`` so that the model works with the tokenizer for training. Return the mapping from
     the old rows to the new rows.
-
-    Raises:
-        SGPEError: the model cannot be fitted (see `trainers.model_rows.token_tables.fit_embeddings`).
     """
     try:
         return fit_embeddings(model, tokenizer, own)

@@ -169,9 +169,6 @@ def score_texts(
         progress: Label of the progress bar on stderr. The bar is only shown on a terminal. None shows no bar.
         minutes: Greatest time for the measurement, estimated from the first tokens. If all texts would take longer, only
             their beginning is read. None means no limit.
-
-    Raises:
-        SGPEError: there is no text, or the tokenizer has ids for which the model has no row.
     """
     encoded = encode_held_out(model, tokenizer, texts, length=length)
     if minutes is not None and (share := 60 * minutes / _estimated_seconds(model, encoded)) < 1:
@@ -357,10 +354,6 @@ def score_model(
 
     On a CPU, the model computes in 32 bits, so that rounding does not cause small differences. On a GPU, it computes in the
     number type of the weights' file.
-
-    Raises:
-        SGPEError: there is no such model, the model is not causal, it has too few rows for the tokenizer, or ``minutes`` is
-            negative.
     """
     import torch
 

@@ -57,11 +57,7 @@ class TextOptions:
     keep_share: float | None = option(f"Share of the training rows that come from --keep (default: {KEEP_SHARE}).")
 
     def check_text(self) -> None:
-        """Check the options before anything is read.
-
-        Raises:
-            SGPEError: there is no text, or two options contradict each other.
-        """
+        """Check the options before anything is read."""
         if bool(self.corpus) == bool(self.dataset):
             raise SGPEError("training needs text: give either files or --dataset, but not both")
         for name, is_given in {"--streaming": self.streaming, "--split": self.split is not None}.items():
@@ -113,10 +109,6 @@ def read_rows(
     Args:
         where: Folder or repository of the tokenizer. Each folder of tokens must have been written with this tokenizer.
         most: Maximum number of rows to read from text; None for all.
-
-    Raises:
-        SGPEError: there is too little text for a row, or a folder of tokens is incomplete or was written with another
-            tokenizer.
     """
     text = _rows_of(options, tokenizer, where, most)
     if not options.keep:

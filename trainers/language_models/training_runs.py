@@ -47,9 +47,6 @@ class TrainingRun:
     """Options of a training run.
 
     During training, the folder ``out`` contains the last two checkpoints; afterwards, it contains the result of the run.
-
-    Raises:
-        SGPEError: a number is out of range.
     """
 
     out: Path = option("Folder to write to.", Path("model"))
@@ -112,10 +109,6 @@ def train(
         rows_learning_rate: Learning rate of the new rows; None for the learning rate of all other parameters.
         watch: Function that takes the trainer and returns a callback, such as
             `trainers.language_models.language_progress.LanguageProgress`.
-
-    Raises:
-        SGPEError: ``parts`` is unknown; the folder contains checkpoints, but ``resume`` is not set or their settings differ;
-            training diverges; or the Hub refuses the upload.
     """
     import torch
     from accelerate import PartialState
@@ -273,9 +266,6 @@ def is_finished(out: Path) -> bool:
 def check_resumable(out: Path, settings: Mapping[str, Any]) -> None:
     """Check that the run in a folder, if there is one, can be resumed with ``settings``. If the run diverged, its learning
     rates may differ. If it has neither a checkpoint nor a result, all settings may differ.
-
-    Raises:
-        SGPEError: some settings differ that must not. The message names these settings.
     """
     if is_finished(out) or checkpoint_to_resume(out, resume=True) is not None:
         diverged = _has_diverged(out)
@@ -319,11 +309,7 @@ def _nothing_left(out: Path, finished: bool) -> Iterator[None]:
 
 
 def check_length(config: PretrainedConfig, length: int, where: str) -> None:
-    """Check that a model can read rows of ``length`` tokens, according to the maximum length in the model's configuration.
-
-    Raises:
-        SGPEError: ``length`` exceeds the maximum length.
-    """
+    """Check that a model can read rows of ``length`` tokens, according to the maximum length in the model's configuration."""
     most = getattr(config, "max_position_embeddings", None)
     if most is not None and length > most:
         raise SGPEError(f"{where} has room for {most} tokens: give a --length of at most {most}, not {length}")
@@ -376,11 +362,7 @@ def _push(folder: Path, repo: str, *, pairs: bool) -> None:
 
 
 def check_report_to(names: Sequence[str]) -> None:
-    """Check that transformers can report to the given programs.
-
-    Raises:
-        SGPEError: a program is unknown, or not installed.
-    """
+    """Check that transformers can report to the given programs."""
     from transformers.integrations import get_reporting_integration_callbacks
 
     for name in names:
@@ -392,11 +374,7 @@ def check_report_to(names: Sequence[str]) -> None:
 
 
 def checkpoint_to_resume(out: Path, *, resume: bool) -> Path | None:
-    """Return the last complete checkpoint in a folder, or None if there is none.
-
-    Raises:
-        SGPEError: there are checkpoints, but ``resume`` is not set.
-    """
+    """Return the last complete checkpoint in a folder, or None if there is none."""
     checkpoints = _checkpoints(out)
     if checkpoints and not resume:
         raise SGPEError(f"{out} has checkpoints: continue from them with --resume, or give another folder")
@@ -439,9 +417,6 @@ def require_pytorch(*, to_train: bool = True) -> None:
 
     Args:
         to_train: Whether models are trained with transformers' Trainer, which needs accelerate.
-
-    Raises:
-        SGPEError: PyTorch, transformers or accelerate is not installed.
     """
     if find_spec("transformers") is None:
         raise not_installed("language models need transformers", "transformers", extra="transformers")

@@ -57,9 +57,6 @@ class Distillation:
             steps.
         learning_rate: The learning rate. It rises over the first twentieth of the steps, then falls linearly to zero.
         seed: Seed for the random order of the snippets.
-
-    Raises:
-        SGPEError: a number is too small.
     """
 
     per_token: int = 8
@@ -110,9 +107,6 @@ def distilled_rows(
     Args:
         model: Folder of the model, or its repository on the Hub.
         state: As in `distil`.
-
-    Raises:
-        SGPEError: the tokenizer was not extended from the old one, the model is not causal, or no text contains a new token.
     """
     import torch
 
@@ -147,9 +141,6 @@ def choose_snippets(
         old: The tokenizer before the extension.
         ids: Ids of the new tokens.
         texts: Lines or whole texts in the new language.
-
-    Raises:
-        SGPEError: no text contains a new token.
     """
     new, missing = frozenset(ids), dict.fromkeys(ids, settings.per_token)
     snippets: list[Snippet] = []
@@ -194,9 +185,6 @@ def distil(
         state: File for the state of the run. If the file exists, the run continues from the state in it. This requires the
             same snippets and settings.
         progress: Whether to show a bar on stderr; None shows it only on a terminal.
-
-    Raises:
-        SGPEError: there is no snippet, the model has fewer layers than ``settings.layer``, or ``state`` is from another run.
     """
     import torch
 

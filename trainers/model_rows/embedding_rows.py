@@ -198,9 +198,6 @@ def map_rows(tokenizer: PreTrainedTokenizerBase, old: PreTrainedTokenizerBase, *
 
     Args:
         rows: Number of rows of the new embedding.
-
-    Raises:
-        SGPEError: the tokenizers differ, and at least one is neither byte-level BPE nor BPE with tokens for bytes.
     """
     vocab = old.get_vocab()
     known = sorted(set(vocab.values()))
@@ -226,11 +223,7 @@ def map_rows(tokenizer: PreTrainedTokenizerBase, old: PreTrainedTokenizerBase, *
 
 
 def token_lengths(tokenizer: PreTrainedTokenizerBase) -> dict[int, int]:
-    """Return the number of bytes of each token, keyed by id.
-
-    Raises:
-        SGPEError: the tokenizer is neither byte-level BPE nor BPE with tokens for bytes.
-    """
+    """Return the number of bytes of each token, keyed by id."""
     tokens = _Tokens(tokenizer, "the tokenizer")
     written = {id: text.encode() for text, id in tokens.added.items()} | tokens.bytes_of
     return {id: len(token) for id, token in written.items()}

@@ -62,9 +62,6 @@ def by_pursuit(
         donor: The donor's tokenizer.
         donor_rows: The donor's embedding (rows × width).
         terms: Number of tokens in each weighted sum.
-
-    Raises:
-        SGPEError: the two models have too few tokens in common, or a tokenizer cannot be read exactly.
     """
     import torch
 

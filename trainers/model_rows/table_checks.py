@@ -32,10 +32,6 @@ def check_tables(model: PreTrainedModel, tables: Sequence[torch.Tensor]) -> None
 
     Args:
         tables: The model's tensors that have a row for each token, beginning with the embedding.
-
-    Raises:
-        SGPEError: a tensor that is not in ``tables`` has an entry for each token, or the size of a table differs from the
-            size in the configuration.
     """
     kind, rows = type(model).__name__, len(tables[0])
     stored = model.state_dict(keep_vars=True)
@@ -100,9 +96,6 @@ def check_ids(config: Any, row_map: RowMap, present: int, added: Container[int])
         row_map: The mapping of the model's rows.
         present: Number of embedding rows before the change.
         added: Ids of special and added tokens of the new tokenizer. The configuration may refer to these ids.
-
-    Raises:
-        SGPEError: the model uses the id of a new token for something else.
     """
     kind = next(iter(getattr(config, "architectures", None) or ()), config.model_type)
     offsets = [offset for part in _parts(config) if (offset := vars(part).get("vocab_offset")) is not None]

@@ -48,11 +48,6 @@ def fit_embeddings(
 
     Returns:
         The mapping of the rows. `str` describes the mapping in words.
-
-    Raises:
-        SGPEError: ``multiple`` is out of range; the number of rows in the model does not fit ``old``; the tokenizers differ
-            and one of them is neither byte-level BPE nor BPE with tokens for bytes; or the model has a table or an id that
-            cannot be changed.
     """
     present = len(model.get_input_embeddings().weight)
     row_map = fitting_rows(present, tokenizer, old, multiple=multiple)
@@ -76,10 +71,6 @@ def fitting_rows(
     """Return the same `RowMap` as `map_rows`, but with a number of rows that suits a model with ``present`` rows.
 
     If all old tokens keep their ids, the model keeps all of its rows, including spare rows.
-
-    Raises:
-        SGPEError: ``multiple`` is out of range; ``present`` does not fit the number of ids of ``old``; or the tokenizers
-            differ and one of them is neither byte-level BPE nor BPE with tokens for bytes.
     """
     if not 1 <= multiple <= MOST_MULTIPLE:
         raise SGPEError(f"the multiple of rows must be from 1 to {MOST_MULTIPLE:,}, not {multiple:,}")
@@ -251,9 +242,6 @@ def parameter_groups(
         parts: The part of the model to train, one of `hf_sgpe.learning.adaptation.PARTS`.
         ids: Ids of the new rows, used only for ``new-rows`` or with ``rows_learning_rate``.
         rows_learning_rate: Learning rate of the new rows. None for the learning rate of the other parameters.
-
-    Raises:
-        SGPEError: ``parts`` is unknown, or new rows are requested but there are none.
     """
     if parts not in PARTS:
         raise SGPEError(f"unknown parts to train {parts!r}: choose from {', '.join(PARTS)}")
@@ -274,11 +262,7 @@ def parameter_groups(
 
 
 def layers_of(model: PreTrainedModel) -> Sequence[torch.nn.Module]:
-    """Return the layers of a model, from the first to the last.
-
-    Raises:
-        SGPEError: the model has no list of layers.
-    """
+    """Return the layers of a model, from the first to the last."""
     from torch.nn import ModuleList
 
     number = getattr(model.config.get_text_config(), "num_hidden_layers", 0)

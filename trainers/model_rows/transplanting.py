@@ -138,11 +138,6 @@ def transplant(
         model_tokenizer: The tokenizer of the model, if it is not in the model's folder.
         describe: Function that returns the texts of additional files, keyed by file name. The function is called with the
             finished `Transplant`, whose ``out`` is a temporary folder at that time.
-
-    Raises:
-        SGPEError: a file is missing or damaged, the model's rows do not fit its tokenizer, the model has a table or an id
-            that cannot be changed, a tokenizer cannot be read exactly, or ``out`` has files that would be lost. If there is
-            an error, even in ``describe``, nothing is written.
     """
     folder = _folder_of(model)
     target = Path(out)
@@ -213,9 +208,6 @@ def check_is_new(out: str | os.PathLike[str], *sources: str | os.PathLike[str], 
     Args:
         sources: The sources of the model, which are never replaced.
         overwrite: Whether other files may be replaced.
-
-    Raises:
-        SGPEError: the name ``out`` is empty, or ``out`` is one of the sources or a folder with files.
     """
     target = Path(out)
     if not os.fspath(out):

@@ -78,10 +78,6 @@ def untrained_rows(model: str, tokens: Collection[int], unused: Collection[int],
         tokens: Ids of all tokens, including special tokens. Rows of any other ids are known to be unused.
         unused: Ids of tokens that no text uses.
         used: Ids of tokens that the text uses.
-
-    Raises:
-        SGPEError: there is no model, the model has no row for an id of the text, or fewer than five rows are known to be
-            unused.
     """
     import torch
 
