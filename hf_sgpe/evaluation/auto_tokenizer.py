@@ -40,12 +40,7 @@ print(json.dumps([type(tokenizer).__name__, ids]))
 
 
 class Reading(NamedTuple):
-    """The result of reading a folder with ``AutoTokenizer``.
-
-    Attributes:
-        class_name: Name of the class that ``AutoTokenizer`` chose.
-        ids: The token ids of each text.
-    """
+    """The name of the class that ``AutoTokenizer`` chose, and the token ids of each text."""
 
     class_name: str
     ids: list[list[int]]
@@ -59,8 +54,10 @@ class Reading(NamedTuple):
 
 
 def read_with_auto_tokenizer(folder: Path, texts: Sequence[str]) -> Reading:
-    """Encode texts with the tokenizer that ``AutoTokenizer`` loads from a folder, in a separate process without this
-    package.
+    """Encode texts with the tokenizer that ``AutoTokenizer`` loads from a folder, in a process without this package.
+
+    Raises:
+        SGPEError: ``AutoTokenizer`` cannot load the folder. The message is the first line of its error.
     """
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
     done = subprocess.run(
@@ -79,17 +76,13 @@ def read_with_auto_tokenizer(folder: Path, texts: Sequence[str]) -> Reading:
 
 
 def folder_for_auto_tokenizer(path_or_repo: str | os.PathLike[str]) -> Path | None:
-    """Return the local folder of a tokenizer, with the files that ``AutoTokenizer`` needs. Return None if ``AutoTokenizer``
-    cannot read the format of the tokenizer.
-    """
+    """Return the local folder of a tokenizer, or None if ``AutoTokenizer`` cannot read the format of the tokenizer."""
     path = find(path_or_repo, also=(CONFIG_FILE, MODEL_FILE, ROLES_FILE, ADDED_FILE, VOCAB_FILE))
     return path.parent if path.name in (TOKENIZER_FILE, SENTENCEPIECE_FILE, MERGES_FILE) else None
 
 
 def may_be_overridden(folder: Path) -> bool:
-    """Return whether the settings in a folder can make ``AutoTokenizer`` choose a class that does not take everything from
-    ``tokenizer.json``. Return False if transformers is not installed, or if there is no ``tokenizer.json``.
-    """
+    """Return whether transformers is installed, and a setting of the folder can override a part of ``tokenizer.json``."""
     settings = optional_json(folder / CONFIG_FILE)
     is_generic = settings.get("tokenizer_class") in GENERIC and not (folder / MODEL_FILE).exists()
     is_readable = (folder / TOKENIZER_FILE).is_file() and find_spec("transformers") is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any
 
 from hf_sgpe.evaluation.measurable import Measurable
@@ -22,10 +22,9 @@ class Difference:
 
     Attributes:
         line: Line number, counted from 1.
-        text: The line.
         place: Number of equal tokens at the start of the line.
         old: Texts and ids of the first tokenizer's tokens around the first difference.
-        new: Texts and ids of the second tokenizer's tokens around the first difference.
+        new: The same for the second tokenizer.
     """
 
     line: int
@@ -37,15 +36,7 @@ class Difference:
 
 @dataclass
 class IdComparison:
-    """The result of `compare_ids`.
-
-    Attributes:
-        lines: Number of compared lines.
-        same: Number of lines with equal ids.
-        old_tokens: Number of tokens of the first tokenizer.
-        new_tokens: Number of tokens of the second tokenizer.
-        difference: The first line with different ids, or None.
-    """
+    """The result of `compare_ids`. ``same`` is the number of lines with equal ids."""
 
     lines: int = 0
     same: int = 0
@@ -54,16 +45,14 @@ class IdComparison:
     difference: Difference | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the comparison as JSON values."""
         return asdict(self)
 
 
 def compare_ids(old: BPETokenizer | Measurable, new: BPETokenizer | Measurable, lines: Iterable[str]) -> IdComparison:
-    """Encode each line with two tokenizers, and compare the ids. Special tokens are neither added nor recognized.
+    """Compare the ids of each line in two tokenizers. Special tokens are neither added nor recognized.
 
     Args:
         old: First tokenizer, from `hf_sgpe.evaluation.measurable.load`.
-        new: Second tokenizer.
         lines: Lines of text. They are read once and need not fit into memory.
 
     >>> old = BPETokenizer.train_from_iterator(["ab"], 256)
@@ -82,12 +71,9 @@ def compare_ids(old: BPETokenizer | Measurable, new: BPETokenizer | Measurable, 
             if ours == theirs:
                 result.same += 1
             elif result.difference is None:
-                place = next(
-                    (i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), min(len(ours), len(theirs))
-                )
-                result.difference = Difference(
-                    result.lines, line, place, _around(old, line, place), _around(new, line, place)
-                )
+                place = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(ours, theirs, strict=False)))
+                around = (_around(tokenizer, line, place) for tokenizer in (old, new))
+                result.difference = Difference(result.lines, line, place, *around)
     return result
 
 

@@ -1,6 +1,4 @@
-"""Comparison of a trimmed tokenizer with its base, the tokenizer before trimming: which text do they encode with the same
-tokens?
-"""
+"""Comparison of a trimmed tokenizer with its base: which text do they encode with the same tokens?"""
 
 from __future__ import annotations
 
@@ -22,17 +20,13 @@ _LINES = 4096
 
 @dataclass
 class TrimmedText:
-    """The result of `compare_trimmed`.
+    """The result of `compare_trimmed`: numbers of lines, and of tokens before and after trimming.
 
     Attributes:
         kept_lines: Number of lines without characters of the dropped scripts.
         same_lines: Number of the ``kept_lines`` that have the same tokens before and after trimming.
-        other_lines: Number of all other lines.
         decoded_lines: Number of all lines whose tokens decode to the same text before and after trimming.
-        tokens_before: Number of tokens of the base tokenizer.
-        tokens_after: Number of tokens of the trimmed tokenizer.
         other_tokens_before: Number of tokens of the base tokenizer in ``other_lines``.
-        other_tokens_after: Number of tokens of the trimmed tokenizer in ``other_lines``.
     """
 
     kept_lines: int = 0
@@ -45,14 +39,11 @@ class TrimmedText:
     other_tokens_after: int = 0
 
     def to_dict(self) -> dict[str, int]:
-        """Return the comparison as JSON values."""
         return asdict(self)
 
 
 def compare_trimmed(trimming: Trimming, lines: Iterable[str]) -> TrimmedText:
-    """Encode lines of text with a tokenizer before and after trimming, and count the lines with the same tokens. Blank lines
-    are left out.
-    """
+    """Encode the lines that are not blank before and after trimming, and count the lines with the same tokens."""
     points = confined_to(trimming.scripts, trimming.base.normalization).points
     old, new = make_codec(trimming.base), make_codec(trimming.tokenizer)
     result = TrimmedText()
@@ -82,14 +73,11 @@ def check_corpus(
     lines: bool = False,
     on_progress: Progress | None = None,
 ) -> int:
-    """Check that the documents of files have the same tokens before and after trimming. In documents with characters of
-    dropped scripts, check only the parts and lines without such characters.
+    """Check that the documents of files have the same tokens before and after trimming, except parts and lines with
+    characters of dropped scripts. Return the number of compared tokens.
 
     Args:
         lines: Whether to check each line as well, as a text of its own.
-
-    Returns:
-        The number of compared tokens.
     """
     points = confined_to(trimming.scripts, trimming.base.normalization).points
     old, new = PartEncoder(trimming.base), PartEncoder(trimming.tokenizer)
@@ -99,10 +87,10 @@ def check_corpus(
     for file in files:
         parts = _parts_in(trimming, file, text_field, lines, on_progress)
         for batch in batches_of(parts_without(parts, points, trimming.base.normalization)):
-            before, after = moved[old.encode(batch)], new.encode(batch)
-            if not np.array_equal(before, after):
-                wrong = next(text for text, begins in batch if _differs(old, new, moved, text, begins))
-                raise SGPEError(f"{file}: the trimmed tokenizer has different tokens for {wrong[:60]!r}")
+            after = new.encode(batch)
+            if not np.array_equal(moved[old.encode(batch)], after):
+                wrong = next(part for part in batch if not np.array_equal(moved[old.encode([part])], new.encode([part])))
+                raise SGPEError(f"{file}: the trimmed tokenizer has different tokens for {wrong[0][:60]!r}")
             compared += len(after)
     return compared
 
@@ -115,7 +103,3 @@ def _parts_in(
         parts = document_parts(trimming.base, file, text_field=text_field, on_progress=on_progress)
         return with_lines(parts) if lines else parts
     return ((word.decode(), False) for word in counts)
-
-
-def _differs(old: PartEncoder, new: PartEncoder, moved: np.ndarray, text: str, begins: bool) -> bool:
-    return not np.array_equal(moved[old.encode([(text, begins)])], new.encode([(text, begins)]))

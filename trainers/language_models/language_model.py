@@ -14,7 +14,7 @@ import numpy
 
 from hf_sgpe.corpora.text_files import Text
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.weights.model_inputs import encode_texts
+from hf_sgpe.weights.model_loading import encode_texts
 
 if TYPE_CHECKING:
     import torch

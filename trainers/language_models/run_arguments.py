@@ -88,7 +88,7 @@ class RunArguments(TrainingRun):
 
 
 def load_tokenizers(args: RunArguments) -> tuple[PreTrainedTokenizerBase, PreTrainedTokenizerBase | None]:
-    """Load and return two tokenizers: the tokenizer for training, and the tokenizer of ``--model`` (None for a new model)."""
+    """Return the tokenizer for training, and the tokenizer of ``--model`` (None for a new model)."""
     if not args.model:
         return load_tokenizer(args.tokenizer or ""), None
     try:

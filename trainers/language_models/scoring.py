@@ -19,8 +19,7 @@ from tqdm import tqdm
 from hf_sgpe.corpora.measured_text import normalized
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.terminal.progress import somebody_watches
-from hf_sgpe.weights.model_inputs import encode_texts
-from hf_sgpe.weights.model_loading import load_causal_model
+from hf_sgpe.weights.model_loading import encode_texts, load_causal_model
 from trainers.language_models.language_model import text_start
 
 if TYPE_CHECKING:

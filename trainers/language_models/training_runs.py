@@ -309,7 +309,7 @@ def _nothing_left(out: Path, finished: bool) -> Iterator[None]:
 
 
 def check_length(config: PretrainedConfig, length: int, where: str) -> None:
-    """Check that a model can read rows of ``length`` tokens, according to the maximum length in the model's configuration."""
+    """Check that a model can read rows of ``length`` tokens, according to its configuration."""
     most = getattr(config, "max_position_embeddings", None)
     if most is not None and length > most:
         raise SGPEError(f"{where} has room for {most} tokens: give a --length of at most {most}, not {length}")

@@ -26,8 +26,7 @@ from tqdm import tqdm
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.atomic import atomic_file
 from hf_sgpe.terminal.progress import bar_disabled
-from hf_sgpe.weights.model_inputs import encode_texts
-from hf_sgpe.weights.model_loading import load_causal_model
+from hf_sgpe.weights.model_loading import encode_texts, load_causal_model
 from trainers.model_rows.embedding_rows import RowMap, token_lengths
 from trainers.model_rows.token_tables import NewRows, fit_embeddings, layers_of, tables_of
 
