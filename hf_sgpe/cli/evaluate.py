@@ -118,7 +118,7 @@ def evaluate(given: EvaluateOptions, as_json: Json = False) -> None:
 
 
 def _models_of(names: Mapping[str, str], first: str, given: Sequence[str]) -> dict[str, str]:
-    """Parse the values of ``--model``. Return a dict from the names of tokenizers to their models."""
+    """Return the models in the values of ``--model``, keyed by tokenizer."""
     models: dict[str, str] = {}
     for text in given:
         name, equals, path = ("", "", "") if Path(text).exists() else text.partition("=")
@@ -139,12 +139,12 @@ def _bits_per_byte(
     names: Mapping[str, str], models: Mapping[str, str], held_out: Mapping[str, HeldOut], minutes: float
 ) -> dict[tuple[str, str], float]:
     """Return the bits per byte of each tokenizer's model on each file, keyed by (file, name of the tokenizer). All models
-    are measured on the text that the first model reads in a number of minutes.
+    read the text that the first model reads in a number of minutes.
     """
     if not models:
         return {}
     from hf_sgpe.weights.model_loading import load_tokenizer
-    from trainers.language_models.scoring import limits_of, score_model, texts_read
+    from trainers.language_models.scoring import beginning_of, limits_of, score_model
 
     texts = {file: text.texts() for file, text in held_out.items()}
     bits: dict[tuple[str, str], float] = {}
@@ -152,7 +152,7 @@ def _bits_per_byte(
         scores = score_model(model, load_tokenizer(names[name]), texts, minutes=None if bits else minutes or None)
         for line in limits_of(texts, scores):
             logger.warning("%s", line)
-        texts = texts_read(texts, scores)
+        texts = {file: beginning_of(some, scores[file].characters) for file, some in texts.items()}
         bits |= {(file, name): score.bits_per_byte for file, score in scores.items()}
     return bits
 

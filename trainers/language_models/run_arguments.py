@@ -72,18 +72,18 @@ class RunArguments(TrainingRun):
             )
 
     def new_model(self) -> dict[str, int]:
-        """Return the shape of a new model, as a dict with the keys ``layers``, ``width`` and ``heads``."""
+        """Return the ``layers``, ``width`` and ``heads`` of a new model."""
         return {name: number if getattr(self, name) is None else getattr(self, name) for name, number in NEW_MODEL.items()}
 
     def made_from(self) -> dict[str, Any]:
-        """Return where the model comes from, as a dict for the recorded settings: the model and its tokenizer, or the shape
-        of a new model.
+        """Return where the model comes from, for the recorded settings: the model and its tokenizer, or the shape of a new
+        model.
         """
         shape = dict.fromkeys(NEW_MODEL) if self.model else self.new_model()
         return {"model": self.model, "model_tokenizer": self.model_tokenizer, **shape}
 
     def written(self) -> str:
-        """Return a sentence that says where the result was written: the folder and, if it was pushed, the repository."""
+        """Return a sentence that says where the result was written."""
         return f"Written to {self.out}" + (f" and pushed to {self.push}" if self.push else "")
 
 
@@ -103,9 +103,7 @@ def load_tokenizers(args: RunArguments) -> tuple[PreTrainedTokenizerBase, PreTra
 def fit_to_tokenizer(
     args: RunArguments, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, own: PreTrainedTokenizerBase
 ) -> RowMap:
-    """Change the embeddings of ``--model`` so that the model works with the tokenizer for training. Return the mapping from
-    the old rows to the new rows.
-    """
+    """Change the embeddings of ``--model`` so that the model works with the tokenizer for training."""
     try:
         return fit_embeddings(model, tokenizer, own)
     except SGPEError as error:

@@ -1,6 +1,4 @@
-"""Training of language models with transformers' ``Trainer``: recording the settings, resuming from checkpoints, and saving
-and pushing the result.
-"""
+"""Training of language models with transformers' ``Trainer``: settings, checkpoints, and the result, also on the Hub."""
 
 from __future__ import annotations
 
@@ -44,10 +42,7 @@ RATES = ("learning_rate", "rows_learning_rate")
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingRun:
-    """Options of a training run.
-
-    During training, the folder ``out`` contains the last two checkpoints; afterwards, it contains the result of the run.
-    """
+    """Options of a training run."""
 
     out: Path = option("Folder to write to.", Path("model"))
     steps: int = option("Total number of training steps.", 500)
@@ -90,22 +85,18 @@ def train(
     rows_learning_rate: float | None = None,
     watch: Callable[[Trainer], TrainerCallback] | None = None,
 ) -> None:
-    """Train a model with transformers' ``Trainer``. Save the model and the tokenizer, so that the Auto classes can load
-    them.
+    """Train a model with transformers' ``Trainer``. Save the model and the tokenizer for the Auto classes.
 
-    Training uses bfloat16 if a CUDA GPU supports it. Resuming from a checkpoint produces the same weights as training
-    without interruption, if nothing else has changed. When training is finished, the checkpoints are removed, unless
-    ``run.keep_checkpoints`` is set. If a finished run is resumed, its result is loaded into ``model``. If a run that
-    diverged is resumed with other learning rates, training starts again.
+    Training uses bfloat16 if a CUDA GPU supports it. During training, ``run.out`` contains the last two checkpoints.
+    Resuming from a checkpoint produces the same weights as training without interruption. If a finished run is resumed, its
+    result is loaded into ``model``. If a run that diverged is resumed with other learning rates, training starts again.
 
     Args:
         rows: A sequence of examples. It is shuffled again for each pass.
         collator: Function that makes a batch from examples.
-        settings: Settings of the model and the rows, to record in the folder. A run with different settings cannot be
-            resumed.
+        settings: Settings of the model and the rows. A run with different settings cannot be resumed.
         parts: The part of the model to train, one of `hf_sgpe.learning.adaptation.PARTS`.
-        new_rows: Ids of the tokens that are new to the model. They are needed if ``parts`` is ``new-rows``, or if
-            ``rows_learning_rate`` is given.
+        new_rows: Ids of the new tokens, for ``parts`` ``new-rows`` or with ``rows_learning_rate``.
         rows_learning_rate: Learning rate of the new rows; None for the learning rate of all other parameters.
         watch: Function that takes the trainer and returns a callback, such as
             `trainers.language_models.language_progress.LanguageProgress`.
@@ -221,9 +212,7 @@ def _weights_checked() -> TrainerCallback:
 
 @contextmanager
 def _divergence_named(trainer: Trainer, learning_rate: float, rows_learning_rate: float | None) -> Iterator[None]:
-    """If the training inside the ``with`` block diverges, record it in the settings, and raise an error that names the step
-    and the learning rates.
-    """
+    """If the training inside the ``with`` block diverges, record it in the settings, and name the step and the rates."""
     try:
         yield
     except NotFiniteError:
@@ -259,13 +248,13 @@ def _only_losses(kind: type[TrainerCallback]) -> type[TrainerCallback]:
 
 
 def is_finished(out: Path) -> bool:
-    """Return whether the run in a folder is finished. Usually, a finished run has no checkpoints."""
+    """Return whether the run in a folder is finished."""
     return bool(_recorded(out).get(_FINISHED))
 
 
 def check_resumable(out: Path, settings: Mapping[str, Any]) -> None:
-    """Check that the run in a folder, if there is one, can be resumed with ``settings``. If the run diverged, its learning
-    rates may differ. If it has neither a checkpoint nor a result, all settings may differ.
+    """Check that the run in a folder can be resumed with ``settings``. If the run diverged, its learning rates may differ.
+    If it has neither a checkpoint nor a result, all settings may differ.
     """
     if is_finished(out) or checkpoint_to_resume(out, resume=True) is not None:
         diverged = _has_diverged(out)
@@ -294,9 +283,7 @@ def _recorded(out: Path) -> dict[str, Any]:
 
 @contextmanager
 def _nothing_left(out: Path, finished: bool) -> Iterator[None]:
-    """Run the ``with`` block. If the block fails before there is a checkpoint or a result, remove the files of the run from
-    ``out``.
-    """
+    """If the ``with`` block fails before there is a checkpoint or a result, remove the files of the run from ``out``."""
     try:
         yield
     except BaseException:
@@ -344,7 +331,7 @@ def _make_repository(name: str, *, private: bool) -> str:
 
 
 def _push(folder: Path, repo: str, *, pairs: bool) -> None:
-    """Upload the files in ``folder`` in one commit. If the repository already has a model card, keep that card."""
+    """Upload the files in ``folder`` in one commit. Keep a model card that the repository already has."""
     from huggingface_hub import CommitOperationAdd, HfApi, ModelCardData
 
     kind, task = ("AutoModelForSeq2SeqLM", None) if pairs else ("AutoModelForCausalLM", "text-generation")
@@ -413,11 +400,7 @@ def _is_whole(checkpoint: Path) -> bool:
 
 
 def require_pytorch(*, to_train: bool = True) -> None:
-    """Check that the packages for language models are installed.
-
-    Args:
-        to_train: Whether models are trained with transformers' Trainer, which needs accelerate.
-    """
+    """Check that the packages for language models are installed. transformers' Trainer (``to_train``) needs accelerate."""
     if find_spec("transformers") is None:
         raise not_installed("language models need transformers", "transformers", extra="transformers")
     if find_spec("torch") is None:

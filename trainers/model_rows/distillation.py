@@ -2,12 +2,8 @@
 A new token should produce the same hidden states as the old tokens that spell the same text.
 
 This is token distillation (arXiv 2505.20133). The model reads each snippet of text twice: once in old tokens, to produce the
-target states, and once in new tokens. Only the new rows are trained. `choose_snippets` takes snippets from a corpus until
-each new token is in enough snippets, and `distil` trains on them.
-
-Two losses are minimized: the distance between the hidden states, and the loss on the next token. The embedding is trained
-with the first loss, and the output with the second. If one table is both embedding and output, it is trained with the sum of
-the two losses.
+target states, and once in new tokens. Only the new rows are trained. The embedding is trained with the distance between the
+hidden states, and the output with the loss on the next token. A table that is both is trained with the sum of both losses.
 """
 
 from __future__ import annotations
@@ -79,9 +75,7 @@ class Distillation:
 
 @dataclass(frozen=True)
 class Snippet:
-    """A short text as ids of the old tokenizer and as ids of the new tokenizer. ``old_ends`` and ``new_ends`` are indices
-    into these ids: the tokens at corresponding indices end at the same position in the text.
-    """
+    """A short text in old and new ids. The tokens at corresponding indices in the ``ends`` end at the same position."""
 
     old: Ids
     new: Ids
@@ -104,8 +98,7 @@ def distilled_rows(
     The whole model is in memory in 32 bits, on a GPU if there is one.
 
     Args:
-        model: Folder of the model, or its repository on the Hub.
-        state: As in `distil`.
+        model: Folder, or repository on the Hub.
     """
     import torch
 
@@ -128,12 +121,10 @@ def choose_snippets(
     *,
     progress: bool | None = None,
 ) -> list[Snippet]:
-    """Return short snippets of texts, for `distil`. If a new token occurs often enough in the texts, at least
-    ``settings.per_token`` snippets contain it.
+    """Return snippets of texts for `distil`: if possible, ``settings.per_token`` snippets with each new token.
 
     Texts are read in order, until there are enough snippets. Each text is cut into consecutive pieces of at most
-    ``settings.length`` old tokens. A piece becomes a snippet if one of its new tokens is in too few snippets so far. Time is
-    proportional to the amount of text read; memory is proportional to the number of snippets.
+    ``settings.length`` old tokens. A piece becomes a snippet if one of its new tokens is in too few snippets so far.
 
     Args:
         tokenizer: The extended tokenizer.
@@ -171,8 +162,7 @@ def distil(
     state: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
 ) -> None:
-    """Train only the rows of new tokens in a model. Before this call, `fit_embeddings` must have fitted the model to an
-    extended tokenizer.
+    """Train only the rows of new tokens in a model that `fit_embeddings` has fitted to an extended tokenizer.
 
     States are compared at the positions at which both an old and a new token end. The loss is the squared distance between
     the states, divided by the squared length of the target state.
@@ -235,9 +225,7 @@ def distil(
 
 @dataclass(frozen=True)
 class _RunState:
-    """The state of a run, from which the run can be continued: the rows, the optimizer, the learning rate schedule and the
-    number of steps done. It is saved to a file, unless ``file`` is None.
-    """
+    """The state of a run, which is saved to a file unless ``file`` is None."""
 
     file: str | os.PathLike[str] | None
     settings: Mapping[str, Any]
@@ -246,7 +234,7 @@ class _RunState:
     schedule: torch.optim.lr_scheduler.LRScheduler
 
     def load(self) -> int:
-        """Load the state if the file exists, and return the number of steps done. Without a file, return 0."""
+        """Load the state, if there is a file, and return the number of steps done."""
         import torch
 
         if self.file is None or not Path(self.file).exists():
@@ -257,8 +245,7 @@ class _RunState:
         self.rows.set(kept["rows"])
         self.optimizer.load_state_dict(kept["optimizer"])
         self.schedule.load_state_dict(kept["schedule"])
-        step: int = kept["step"]
-        return step
+        return int(kept["step"])
 
     def save(self, step: int) -> None:
         import torch
@@ -277,9 +264,6 @@ class _RunState:
 
 
 def _backward(model: PreTrainedModel, distance: torch.Tensor, predicted: torch.Tensor, weight: float) -> None:
-    """Compute the gradients of the tables. The embedding gets the gradients of ``distance``, and the output gets those of
-    ``predicted``. A table that is both gets the sum of both.
-    """
     embedding, output = model.get_input_embeddings().weight, model.get_output_embeddings()
     if output is None or output.weight is embedding:
         (distance + weight * predicted).backward()  # type: ignore[no-untyped-call]
@@ -291,9 +275,7 @@ def _backward(model: PreTrainedModel, distance: torch.Tensor, predicted: torch.T
 
 
 def _losses(model: PreTrainedModel, snippets: Sequence[Snippet], layer: int | None) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return two mean losses: the distance between the hidden states of old tokens and of new tokens, and the loss on the
-    next token.
-    """
+    """Return the mean distance between the hidden states of old and new tokens, and the mean loss on the next token."""
     import torch
     from torch.nn.functional import cross_entropy
 
@@ -348,26 +330,28 @@ def _pieces(
     while some := list(islice(texts, _TEXTS)):
         encoded = encode_texts(some, tokenizer)
         having = [number for number, ids in enumerate(encoded) if not new.isdisjoint(ids)]
-        for number, theirs in zip(having, encode_texts([some[number] for number in having], old), strict=True):
-            ours = encoded[number]
-            ends, old_ends = _ends(ours, lengths), _ends(theirs, old_lengths)
-            if not old_ends or ends[-1] != old_ends[-1]:
+        old_encoded = encode_texts([some[number] for number in having], old)
+        for new_ids, old_ids in zip([encoded[number] for number in having], old_encoded, strict=True):
+            new_ends = list(accumulate(lengths[id] for id in new_ids))  # in bytes
+            old_ends = list(accumulate(old_lengths[id] for id in old_ids))
+            if not old_ends or new_ends[-1] != old_ends[-1]:
                 continue  # a normalizer or a special token changed the text
             place_of = {end: place for place, end in enumerate(old_ends)}
-            common = [(place_of[end], place) for place, end in enumerate(ends) if end in place_of]
-            inside: list[tuple[int, int]] = []
-            first = old_first = 0
-            # Each piece is as long as possible, and the next piece begins at its end.
-            for number, (old_place, place) in enumerate(common, 1):
-                inside.append((old_place - old_first, place - first))
-                if number < len(common) and common[number][0] - old_first < length:
-                    continue
-                piece, old_piece = ours[first : place + 1], theirs[old_first : old_place + 1]
-                if len(piece) > 1 and len(old_piece) <= length and not new.isdisjoint(piece):
-                    yield Snippet(old_piece, piece, *map(list, zip(*inside, strict=True)))
-                first, old_first, inside = place + 1, old_place + 1, []
+            common = [(place_of[end], place) for place, end in enumerate(new_ends) if end in place_of]
+            for snippet in _cut(old_ids, new_ids, common, length):
+                if len(snippet.new) > 1 and len(snippet.old) <= length and not new.isdisjoint(snippet.new):
+                    yield snippet
 
 
-def _ends(ids: Ids, lengths: Mapping[int, int]) -> list[int]:
-    """Return the end of each token as its position in the text, in bytes."""
-    return list(accumulate(lengths[id] for id in ids))
+def _cut(old: Ids, new: Ids, common: Sequence[tuple[int, int]], length: int) -> Iterator[Snippet]:
+    """Cut a text into consecutive pieces, each as long as possible. ``common`` has the places in ``old`` and ``new`` of
+    tokens that end at the same position.
+    """
+    inside: list[tuple[int, int]] = []
+    old_first = new_first = 0
+    for number, (old_place, new_place) in enumerate(common, 1):
+        inside.append((old_place - old_first, new_place - new_first))
+        if number == len(common) or common[number][0] - old_first >= length:
+            old_ends, new_ends = map(list, zip(*inside, strict=True))
+            yield Snippet(old[old_first : old_place + 1], new[new_first : new_place + 1], old_ends, new_ends)
+            old_first, new_first, inside = old_place + 1, new_place + 1, []
