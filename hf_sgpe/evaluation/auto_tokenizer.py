@@ -39,7 +39,7 @@ print(json.dumps([type(tokenizer).__name__, ids]))
 """
 
 
-class Reading(NamedTuple):
+class _Reading(NamedTuple):
     """The name of the class that ``AutoTokenizer`` chose, and the token ids of each text."""
 
     class_name: str
@@ -53,7 +53,7 @@ class Reading(NamedTuple):
         return f"AutoTokenizer builds the tokenizer from its class {self.class_name}, not from {TOKENIZER_FILE}"
 
 
-def read_with_auto_tokenizer(folder: Path, texts: Sequence[str]) -> Reading:
+def read_with_auto_tokenizer(folder: Path, texts: Sequence[str]) -> _Reading:
     """Encode texts with the tokenizer that ``AutoTokenizer`` loads from a folder, in a process without this package.
 
     Raises:
@@ -72,7 +72,7 @@ def read_with_auto_tokenizer(folder: Path, texts: Sequence[str]) -> Reading:
         errors = re.findall(r"^\w*(?:Error|Exception): (.*)", done.stderr, re.MULTILINE)
         raise SGPEError(errors[-1] if errors else f"AutoTokenizer ended with the status {done.returncode}")
     class_name, ids = json.loads(done.stdout.splitlines()[-1])
-    return Reading(class_name, ids)
+    return _Reading(class_name, ids)
 
 
 def folder_for_auto_tokenizer(path_or_repo: str | os.PathLike[str]) -> Path | None:

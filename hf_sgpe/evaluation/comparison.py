@@ -87,7 +87,7 @@ def compare(
         for size in sizes:
             smaller = _with_first_merges(tokenizer, size)
             for code, lines in texts.items():
-                comparison.compression[code][size] = bytes_per_token(smaller, lines) or 0.0
+                comparison.compression[code][size] = _bytes_per_token(smaller, lines) or 0.0
                 bar.update()
     return comparison
 
@@ -128,7 +128,7 @@ def _with_first_merges(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer
     return BPETokenizer.of(replace(tokenizer.data, vocab=vocab, merges=merges))
 
 
-def bytes_per_token(tokenizer: BPETokenizer, lines: Iterable[str]) -> float | None:
+def _bytes_per_token(tokenizer: BPETokenizer, lines: Iterable[str]) -> float | None:
     """Return `Evaluation.bytes_per_token` without the other measures, which is much faster."""
     size = tokens = 0
     for line in lines:

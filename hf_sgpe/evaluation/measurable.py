@@ -49,14 +49,14 @@ def byte_offsets(text: str) -> list[int]:
     return list(accumulate((len(character.encode()) for character in text), initial=0))
 
 
-class ForeignTokenizer(NamedTuple):
+class _ForeignTokenizer(NamedTuple):
     """A tokenizer that `BPETokenizer` cannot read: the content of its ``tokenizer.json``, and its source for messages."""
 
     content: str
     where: str
 
 
-def read_tokenizer(tokenizer: Any) -> BPETokenizer | ForeignTokenizer:
+def read_tokenizer(tokenizer: Any) -> BPETokenizer | _ForeignTokenizer:
     """Read a tokenizer of any kind.
 
     Args:
@@ -71,8 +71,8 @@ def read_tokenizer(tokenizer: Any) -> BPETokenizer | ForeignTokenizer:
         except NotByteLevelError:
             path = loading.find(tokenizer)
             if loading.is_translated(path):
-                return ForeignTokenizer(json.dumps(loading.contents_of(path)[0]), str(path))
-            return ForeignTokenizer(read_utf8(path), str(path))
+                return _ForeignTokenizer(json.dumps(loading.contents_of(path)[0]), str(path))
+            return _ForeignTokenizer(read_utf8(path), str(path))
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     if not hasattr(backend, "to_str"):
         raise TypeError(f"expected a tokenizer, or its file, folder or Hub repository, not {type(tokenizer).__name__}")
@@ -80,7 +80,7 @@ def read_tokenizer(tokenizer: Any) -> BPETokenizer | ForeignTokenizer:
     try:
         return BPETokenizer.of(tokenizer_json.from_dict(json.loads(content)))
     except NotByteLevelError:
-        return ForeignTokenizer(content, type(tokenizer).__name__)
+        return _ForeignTokenizer(content, type(tokenizer).__name__)
 
 
 def load(path_or_repo: str | os.PathLike[str]) -> BPETokenizer | Measurable:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from itertools import islice, takewhile
+from itertools import takewhile
 from typing import Any
 
+from hf_sgpe.counts.counters import in_batches
 from hf_sgpe.evaluation.measurable import Measurable
 from hf_sgpe.tokenizer import BPETokenizer
 
@@ -17,7 +18,7 @@ _BEFORE, _AFTER = 3, 8
 
 
 @dataclass(frozen=True)
-class Difference:
+class _Difference:
     """The first line that two tokenizers encode to different ids.
 
     Attributes:
@@ -42,7 +43,7 @@ class IdComparison:
     same: int = 0
     old_tokens: int = 0
     new_tokens: int = 0
-    difference: Difference | None = None
+    difference: _Difference | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -62,8 +63,7 @@ def compare_ids(old: BPETokenizer | Measurable, new: BPETokenizer | Measurable, 
     (1, 2, 2, 1)
     """
     result = IdComparison()
-    remaining = iter(lines)
-    while batch := list(islice(remaining, _LINES)):
+    for batch in in_batches(lines, _LINES, lambda line: 1):
         for line, ours, theirs in zip(batch, _rows(old, batch), _rows(new, batch), strict=True):
             result.lines += 1
             result.old_tokens += len(ours)
@@ -73,7 +73,7 @@ def compare_ids(old: BPETokenizer | Measurable, new: BPETokenizer | Measurable, 
             elif result.difference is None:
                 place = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(ours, theirs, strict=False)))
                 around = (_around(tokenizer, line, place) for tokenizer in (old, new))
-                result.difference = Difference(result.lines, line, place, *around)
+                result.difference = _Difference(result.lines, line, place, *around)
     return result
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,19 +58,19 @@ def use_of_tokens(
             text and before a line end, a word may have other tokens.
         on_progress: Called with the number of bytes read.
     """
-    users = [_User(data) for data in tokenizers]
+    counters = [_TokenCounter(data) for data in tokenizers]
     for file in files:
         if (counts := word_counts_in(file, tokenizers[0])) is not None:
-            for user in users:
-                user.add_counts(counts)
+            for counter in counters:
+                counter.add_counts(counts)
             continue
         all_parts = document_parts(tokenizers[0], file, text_field=text_field, on_progress=on_progress)
         for parts in batches_of(with_lines(all_parts) if lines else all_parts):
             others = list(parts_without(parts, without, tokenizers[0].normalization)) if without else []
-            for user in users:
-                user.add(parts)
-                user.add(others)
-    return [user.counts for user in users]
+            for counter in counters:
+                counter.add(parts)
+                counter.add(others)
+    return [counter.counts for counter in counters]
 
 
 def document_parts(
@@ -165,7 +164,7 @@ class PartEncoder:
         return np.concatenate([tokenizer.encode_batch_to_numpy(texts)[0] for tokenizer, texts in both])
 
 
-class _User(PartEncoder):
+class _TokenCounter(PartEncoder):
     def __init__(self, data: TokenizerData) -> None:
         super().__init__(data)
         self.counts = np.zeros(1 + max(data.bytes_by_id()), np.int64)
@@ -174,8 +173,7 @@ class _User(PartEncoder):
         self.counts += np.bincount(self.encode(parts), minlength=len(self.counts))
 
     def add_counts(self, counts: WordCounts) -> None:
-        items = iter(counts.items())
-        while batch := list(islice(items, _BATCH_WORDS)):
+        for batch in in_batches(counts.items(), _BATCH_WORDS, lambda item: 1):
             ids, ends = self.inside.encode_batch_to_numpy([word.decode() for word, _ in batch])
             times = np.repeat(np.array([count for _, count in batch], np.int64), np.diff(ends, prepend=0))
             np.add.at(self.counts, ids, times)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from itertools import islice
 
 import numpy as np
 
 from hf_sgpe.corpora.text_files import CorpusFile, Progress
+from hf_sgpe.counts.counters import in_batches
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.evaluation.token_use import PartEncoder, batches_of, document_parts, parts_without, with_lines, word_counts_in
 from hf_sgpe.splitting.normalization import prepare
@@ -47,8 +47,7 @@ def compare_trimmed(trimming: Trimming, lines: Iterable[str]) -> TrimmedText:
     points = confined_to(trimming.scripts, trimming.base.normalization).points
     old, new = make_codec(trimming.base), make_codec(trimming.tokenizer)
     result = TrimmedText()
-    remaining = (line for line in lines if line.strip())
-    while batch := list(islice(remaining, _LINES)):
+    for batch in in_batches((line for line in lines if line.strip()), _LINES, lambda line: 1):
         for line, before, after in zip(batch, old.encode_batch(batch), new.encode_batch(batch), strict=True):
             result.decoded_lines += old.decode(before) == new.decode(after)
             result.tokens_before += len(before)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy
 
 from hf_sgpe.corpora.text_files import Text
+from hf_sgpe.counts.counters import in_batches
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.weights.model_loading import encode_texts
 
@@ -40,7 +41,8 @@ def pack(texts: Iterable[Text], tokenizer: PreTrainedTokenizerBase, length: int)
         raise SGPEError(f"a row needs at least 1 token, not {length}")
     start = text_start(tokenizer)
     row: list[int] = []
-    for batch in _batches(texts):
+    parts = chain.from_iterable(chain([None], [text] if isinstance(text, str) else text) for text in texts)
+    for batch in in_batches(parts, _BATCH_CHARACTERS, lambda part: len(part or "")):
         encoded = iter(encode_texts([part for part in batch if part is not None], tokenizer))
         row += chain.from_iterable(start if part is None else next(encoded) for part in batch)
         whole = len(row) - len(row) % length
@@ -71,22 +73,6 @@ def text_start(tokenizer: PreTrainedTokenizerBase) -> list[int]:
     if bos in (None, separator) or tokenizer("", return_attention_mask=False)["input_ids"][:1] != [bos]:
         return [int(separator)]
     return [int(separator), int(bos)]
-
-
-def _batches(texts: Iterable[Text]) -> Iterator[list[str | None]]:
-    """Yield batches of the parts of texts. None marks the beginning of each text."""
-    batch: list[str | None] = []
-    size = 0
-    for text in texts:
-        batch.append(None)
-        for part in [text] if isinstance(text, str) else text:
-            batch.append(part)
-            size += len(part)
-            if size >= _BATCH_CHARACTERS:
-                yield batch
-                batch, size = [], 0
-    if batch:
-        yield batch
 
 
 def check_shape(*, width: int, heads: int, head_width_multiple: int = 1, **others: int) -> None:

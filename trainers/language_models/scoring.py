@@ -90,7 +90,7 @@ def bits_per_byte(
 
 
 @dataclass(frozen=True)
-class EncodedTexts:
+class _EncodedTexts:
     """Held-out texts as ids, so that a model can be scored on them several times.
 
     Attributes:
@@ -116,7 +116,7 @@ class EncodedTexts:
 
 def encode_held_out(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], *, length: int | None = None
-) -> EncodedTexts:
+) -> _EncodedTexts:
     """Encode held-out texts, and cut the ids into windows that a model can read (see `score_texts`)."""
     texts = list(map(normalized, texts))
     size = sum(len(text.encode()) for text in texts)
@@ -131,7 +131,7 @@ def encode_held_out(
             f"the tokenizer has the id {largest:,}, but the model has only {rows:,} rows: give the tokenizer that the "
             "model was trained with"
         )
-    return EncodedTexts(size, windows, counted, sum(len(start) + len(text) for text in encoded))
+    return _EncodedTexts(size, windows, counted, sum(len(start) + len(text) for text in encoded))
 
 
 def score_texts(
@@ -188,7 +188,7 @@ def beginning_of(texts: Iterable[str], characters: int) -> list[str]:
     return taken
 
 
-def _estimated_seconds(model: PreTrainedModel, encoded: EncodedTexts) -> float:
+def _estimated_seconds(model: PreTrainedModel, encoded: _EncodedTexts) -> float:
     """Return the time that a measurement of the texts would take, estimated from their first windows."""
     rows = max(_MEASURED_TOKENS // encoded.length, 1)
     windows, counted = encoded.windows[:rows], encoded.counted[:rows]
@@ -200,7 +200,7 @@ def _estimated_seconds(model: PreTrainedModel, encoded: EncodedTexts) -> float:
 
 def score_encoded(
     model: PreTrainedModel,
-    encoded: EncodedTexts,
+    encoded: _EncodedTexts,
     *,
     watched: Sequence[int] = (),
     progress: str | None = None,
@@ -234,7 +234,7 @@ def score_encoded(
     with undisturbed(model), torch.no_grad():
         model.eval()
         index = torch.tensor(list(watched), dtype=torch.long, device=model.device)
-        kept = cache_bytes(model) if with_cache else None  # before the clock starts: the very first pass takes longer
+        kept = _cache_bytes(model) if with_cache else None  # before the clock starts: the very first pass takes longer
         started = time.perf_counter()
         hidden = progress is None or not somebody_watches()
         for turn in tqdm(rounds, desc=progress, unit=" parts", disable=hidden, leave=False):
@@ -297,7 +297,7 @@ def undisturbed(model: torch.nn.Module) -> Iterator[None]:
 
 
 def _windows(encoded: list[list[int]], start: list[int], length: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the ``windows`` and ``counted`` of `EncodedTexts`."""
+    """Return the ``windows`` and ``counted`` of `_EncodedTexts`."""
     import torch
 
     stride = max(length // 2, 1)
@@ -312,7 +312,7 @@ def _windows(encoded: list[list[int]], start: list[int], length: int) -> tuple[t
     return windows, counted
 
 
-def cache_bytes(model: PreTrainedModel) -> float | None:
+def _cache_bytes(model: PreTrainedModel) -> float | None:
     """Return the number of bytes that a model caches for each token of a text (in its sliding window), or None if the model
     has no cache of keys and values.
     """

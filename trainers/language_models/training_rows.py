@@ -69,12 +69,12 @@ class TextOptions:
             check_share(self.validation_share)
         if self.keep_share is not None and not self.keep:
             raise SGPEError("--keep-share needs --keep FILE")
-        if not 0 < self.share_to_keep() < 1:
-            raise SGPEError(f"--keep-share must be between 0 and 1, not {self.share_to_keep()}")
+        if not 0 < self._share_to_keep() < 1:
+            raise SGPEError(f"--keep-share must be between 0 and 1, not {self._share_to_keep()}")
         for names in (self.corpus, self.keep):
             find_files(split_corpus(names)[1])
 
-    def share_to_keep(self) -> float:
+    def _share_to_keep(self) -> float:
         return KEEP_SHARE if self.keep_share is None else self.keep_share
 
 
@@ -111,7 +111,7 @@ def read_rows(
     text = _rows_of(options, tokenizer, where, most)
     if not options.keep:
         return text
-    share = options.share_to_keep()
+    share = options._share_to_keep()
     count = max(1, round(len(text.rows) * share / (1 - share)))
     others = replace(options, corpus=options.keep, dataset=None, validation_share=None)
     kept = _rows_of(others, tokenizer, where, count)

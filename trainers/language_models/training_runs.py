@@ -234,17 +234,13 @@ def _print_without_measures(trainer: Trainer) -> None:
     """Keep the trainer from printing the measures of `LanguageProgress`, because this callback prints them itself."""
     from transformers import PrinterCallback, ProgressCallback
 
-    for kind in (PrinterCallback, ProgressCallback):
-        if trainer.pop_callback(kind) is not None:
-            trainer.add_callback(_only_losses(kind)())
-
-
-def _only_losses(kind: type[TrainerCallback]) -> type[TrainerCallback]:
     def on_log(self: Any, args: Any, state: Any, control: Any, logs: Any = None, **more: Any) -> None:
         if not any(name.startswith("eval_") for name in logs or ()):
-            kind.on_log(self, args, state, control, logs=logs, **more)
+            super(type(self), self).on_log(args, state, control, logs=logs, **more)
 
-    return type(kind.__name__, (kind,), {"on_log": on_log})
+    for kind in (PrinterCallback, ProgressCallback):
+        if trainer.pop_callback(kind) is not None:
+            trainer.add_callback(type(kind.__name__, (kind,), {"on_log": on_log})())
 
 
 def is_finished(out: Path) -> bool:
@@ -257,28 +253,23 @@ def check_resumable(out: Path, settings: Mapping[str, Any]) -> None:
     If it has neither a checkpoint nor a result, all settings may differ.
     """
     if is_finished(out) or checkpoint_to_resume(out, resume=True) is not None:
-        diverged = _has_diverged(out)
+        diverged = _recorded(out).get(_DIVERGED)
         check_settings(out, {name: value for name, value in settings.items() if not (diverged and name in RATES)})
-
-
-def _has_diverged(out: Path) -> bool:
-    """Return whether the run in a folder diverged after its last checkpoint."""
-    return bool(_recorded(out).get(_DIVERGED))
 
 
 def _has_new_rates(out: Path, made_with: Mapping[str, Any]) -> bool:
     """Return whether the run in a folder diverged, and ``made_with`` differs from its settings only in learning rates."""
-    different = differing(made_with, _recorded(out))
-    return _has_diverged(out) and bool(different) and set(different) <= set(RATES)
+    recorded = _recorded(out)
+    different = differing(made_with, recorded)
+    return bool(recorded.get(_DIVERGED) and different) and set(different) <= set(RATES)
 
 
 def _recorded(out: Path) -> dict[str, Any]:
     """Return the settings of the run in a folder; an empty dict if there are none, or if they are damaged."""
     try:
-        recorded = read_json(out / SETTINGS_FILE)
+        return read_json(out / SETTINGS_FILE)
     except (SGPEError, OSError):
         return {}
-    return recorded if isinstance(recorded, dict) else {}
 
 
 @contextmanager

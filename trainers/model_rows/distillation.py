@@ -13,12 +13,13 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import accumulate, islice
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
+from hf_sgpe.counts.counters import in_batches
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.atomic import atomic_file
 from hf_sgpe.terminal.progress import bar_disabled
@@ -63,10 +64,10 @@ class Distillation:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        least = {"per_token": 1, "length": 2, "batch_size": 1} | ({} if self.layer is None else {"layer": 1})
-        for name, number in least.items():
-            if getattr(self, name) < number:
-                raise SGPEError(f"{name} must be at least {number}, not {getattr(self, name)}")
+        for name, least in {"per_token": 1, "length": 2, "batch_size": 1, "layer": 1}.items():
+            number = getattr(self, name)
+            if number is not None and number < least:
+                raise SGPEError(f"{name} must be at least {least}, not {number}")
         if not self.learning_rate > 0:
             raise SGPEError(f"learning_rate must be above 0, not {self.learning_rate}")
         if not self.predict >= 0:
@@ -180,7 +181,8 @@ def distil(
     settings = settings or Distillation()
     if not snippets:
         raise SGPEError("there are no snippets to distil from")
-    if settings.layer is not None and settings.layer > (layers := len(layers_of(model))):
+    if settings.layer is not None and settings.layer > len(layers_of(model)):
+        layers = len(layers_of(model))
         raise SGPEError(f"layer must be at most {layers}, the number of the model's layers, not {settings.layer}")
     order = list(range(len(snippets)))
     random.Random(settings.seed).shuffle(order)
@@ -326,8 +328,7 @@ def _pieces(
 ) -> Iterator[Snippet]:
     """Cut the texts into consecutive pieces, and yield a snippet for each piece that contains a new token."""
     lengths, old_lengths = token_lengths(tokenizer), token_lengths(old)
-    texts = iter(texts)
-    while some := list(islice(texts, _TEXTS)):
+    for some in in_batches(texts, _TEXTS, lambda text: 1):
         encoded = encode_texts(some, tokenizer)
         having = [number for number, ids in enumerate(encoded) if not new.isdisjoint(ids)]
         old_encoded = encode_texts([some[number] for number in having], old)

@@ -24,7 +24,7 @@ _SHARE = 0.9
 
 
 @dataclass(frozen=True)
-class Indicator:
+class _Indicator:
     """An indicator has a value for each row of a model, and a low value indicates an untrained row.
 
     Attributes:
@@ -51,7 +51,7 @@ class UntrainedRows:
 
     rows: int
     known: int
-    indicators: Mapping[str, Indicator]
+    indicators: Mapping[str, _Indicator]
 
     def in_all(self) -> list[int]:
         """Return the ids of the tokens that look untrained by every indicator, in the order of the first indicator."""
@@ -99,9 +99,9 @@ def _distances(rows: torch.Tensor, known: list[int]) -> torch.Tensor:
     return 1 - torch.nn.functional.cosine_similarity(rows, rows[known].mean(dim=0, keepdim=True))
 
 
-def _indicator(values: torch.Tensor, known: list[int], others: list[int], used: Collection[int]) -> Indicator:
+def _indicator(values: torch.Tensor, known: list[int], others: list[int], used: Collection[int]) -> _Indicator:
     limit = float(values[known].sort().values[int(_SHARE * (len(known) - 1))])
     low = {id: value for id, value in zip(others, values[others].tolist(), strict=True) if value <= limit}
     in_text = set(used).intersection(others)
     share = len(in_text.intersection(low)) / len(in_text) if in_text else 0.0
-    return Indicator(limit, dict(sorted(low.items(), key=lambda item: item[1])), share)
+    return _Indicator(limit, dict(sorted(low.items(), key=lambda item: item[1])), share)

@@ -11,7 +11,7 @@ from support.corpora import corpus, held_out
 from support.texts import texts
 
 from hf_sgpe import BPETokenizer, TrainingConfig, WordCounts, train_from_counts
-from hf_sgpe.evaluation.comparison import _compression_sizes, _with_first_merges, bytes_per_token
+from hf_sgpe.evaluation.comparison import _bytes_per_token, _compression_sizes, _with_first_merges
 from hf_sgpe.evaluation.fairness import gini
 from hf_sgpe.evaluation.metrics import MEASURES, Evaluation, _renyi_entropy
 from hf_sgpe.evaluation.results import Comparison
@@ -269,9 +269,9 @@ def test_bytes_per_token_is_that_of_an_evaluation(tokenizer, sample):
     lines = sample["si"].splitlines()[:50]
     for vocab_size in _compression_sizes(tokenizer.vocab_size):
         smaller = _with_first_merges(tokenizer, vocab_size)
-        assert bytes_per_token(smaller, lines) == evaluate(smaller, lines).bytes_per_token
+        assert _bytes_per_token(smaller, lines) == evaluate(smaller, lines).bytes_per_token
     assert smaller is tokenizer
-    assert bytes_per_token(tokenizer, []) is None
+    assert _bytes_per_token(tokenizer, []) is None
 
 
 def test_merges_that_make_the_same_token_cost_no_room():
