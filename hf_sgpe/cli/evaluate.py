@@ -110,7 +110,9 @@ def evaluate(given: EvaluateOptions, as_json: Json = False) -> None:
     for (path, name), measures in evaluations.items():
         parity = measures.parity(evaluations[english[0], name]) if len(english) == 1 else None
         row = {"file": str(path), "tokenizer": name, **measures.to_dict(), "parity": parity}
-        results.append(row | ({"model": models.get(name), "bits_per_byte": bits.get((str(path), name))} if models else {}))
+        if models:
+            row |= {"model": models.get(name), "bits_per_byte": bits.get((str(path), name))}
+        results.append(row)
     if as_json:
         print_json(results)
     else:

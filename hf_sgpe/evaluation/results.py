@@ -105,8 +105,11 @@ class Measure(NamedTuple):
             return format(value, self.form)
         percent = 100 * value
         # At least two significant digits, to show small differences such as that between 0.06 and 0.001 per cent.
-        digits = 1 if percent >= 9.95 else 2 if percent >= 0.0995 else 3
-        return f"{percent:.{digits}f} %" if value else "0 %"
+        if percent >= 9.95:
+            return f"{percent:.1f} %"
+        if percent >= 0.0995:
+            return f"{percent:.2f} %"
+        return f"{percent:.3f} %" if value else "0 %"
 
 
 MEASURES = tuple(

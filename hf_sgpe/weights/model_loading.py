@@ -144,10 +144,9 @@ def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
         if isinstance(error, SGPEError):
             raise
         check_no_pointer(path)
-        missing = f"the folder holds no {tokenizer_json.TOKENIZER_FILE}{reason}"
-        raise SGPEError(
-            f"{path_or_repo}: {missing if reason else f'cannot load a tokenizer from it ({_first_line(error)})'}"
-        ) from None
+        if reason:
+            raise SGPEError(f"{path_or_repo}: the folder holds no {tokenizer_json.TOKENIZER_FILE}{reason}") from None
+        raise SGPEError(f"{path_or_repo}: cannot load a tokenizer from it ({_first_line(error)})") from None
 
 
 def encode_texts(texts: list[str], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:

@@ -158,13 +158,10 @@ def transplant(
     with atomic_directory(target) as temporary:
         started = {name: learned[number] for name, number in numbers.items()} if learned else {}
         made = {name: _made(name, tensors[name], row_map, present, started.get(name)) for name in (*tables, *drafts)}
-        files = weight_files(folder)
-        for file in files:
-            rewrite(file, temporary / file.name, {name: one for name, one in made.items() if tensors[name].file == file})
-        _copy_others(folder, temporary)
-        if [file.name for file in files] != [WEIGHTS_FILE]:
-            grown = sum(one.size - tensors[name].size for name, one in made.items())
-            _write(temporary / INDEX_FILE, _grown_index(read_json(folder / INDEX_FILE), grown))
+        _write_weights(folder, temporary, tensors, made)
+        for file in sorted(set(chain.from_iterable(map(folder.glob, _COPIED)))):
+            if file.is_file() and file.name not in _NOT_COPIED:
+                shutil.copyfile(file, temporary / file.name)
         new.write(temporary)
         per_layer = next((made[name].shape[0] for name in tables if "embed_tokens_per_layer" in name), None)
         _write(temporary / _CONFIG, _with_rows(config, row_map, new_tokenizer, present, per_layer))
@@ -221,12 +218,11 @@ def _tables_in(folder: Path, tensors: Mapping[str, Stored], model: PreTrainedMod
     tables = tables_of(model)
     # BART's bias is a tensor with one row.
     names = [[name for name, one in every if one is table or one is table._base] for table in tables]
-    found = {
-        stored_name: number
-        for number, ours in enumerate(names)
-        for stored_name in tensors
-        if any(_same(stored_name, name, model) for name in ours)
-    }
+    prefix = f"{model.base_model_prefix}."
+    found: dict[str, int] = {}
+    for number, ours in enumerate(names):
+        without_prefix = {name.removeprefix(prefix) for name in ours}
+        found |= {name: number for name in tensors if name.removeprefix(prefix) in without_prefix}
     for number in sorted(set(range(len(tables))).difference(found.values())):
         # In files of an older layout, for example of Gemma 3 and GPT-NeoX, tensors have other names than in transformers
         # now.
@@ -268,11 +264,6 @@ def _drafts_in(tensors: Mapping[str, Stored], tables: Mapping[str, int], model: 
                 f"tokens, but {type(model).__name__} has no such tensor: use another model, or remove the tensor"
             )
         yield name
-
-
-def _same(stored_name: str, name: str, model: PreTrainedModel) -> bool:
-    prefix = f"{model.base_model_prefix}."
-    return stored_name.removeprefix(prefix) == name.removeprefix(prefix)
 
 
 def _ending(name: str) -> list[str]:
@@ -362,19 +353,19 @@ def _moved(config: Mapping[str, Any], row_map: RowMap, tokenizer: PreTrainedToke
     return {} if row_map.keeps_ids else moved_ids(config, row_map, tokenizer)
 
 
-def _copy_others(folder: Path, target: Path) -> None:
-    for file in sorted(set(chain.from_iterable(map(folder.glob, _COPIED)))):
-        if file.is_file() and file.name not in _NOT_COPIED:
-            shutil.copyfile(file, target / file.name)
-
-
-def _grown_index(index: Mapping[str, Any], grown: int) -> dict[str, Any]:
-    """Return the index of weights that have ``grown`` more bytes."""
-    metadata = dict(index.get("metadata") or {})
+def _write_weights(folder: Path, target: Path, tensors: Mapping[str, Stored], made: Mapping[str, Made]) -> None:
+    """Write copies of the files of weights with the tensors ``made``, and of their index, if there is one."""
+    files = weight_files(folder)
+    for file in files:
+        rewrite(file, target / file.name, {name: one for name, one in made.items() if tensors[name].file == file})
+    if [file.name for file in files] == [WEIGHTS_FILE]:
+        return
+    index = read_json(folder / INDEX_FILE)
+    metadata = index.get("metadata") or {}
     metadata.pop("total_parameters", None)
     if isinstance(metadata.get("total_size"), int):
-        metadata["total_size"] += grown
-    return {**index, "metadata": metadata}
+        metadata["total_size"] += sum(one.size - tensors[name].size for name, one in made.items())
+    _write(target / INDEX_FILE, {**index, "metadata": metadata})
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:
