@@ -65,10 +65,10 @@ def evaluate(given: EvaluateOptions, as_json: Json = False) -> None:
 
     from hf_sgpe.corpora.held_out import HeldOut
     from hf_sgpe.corpora.zawgyi_files import warn_of_zawgyi
-    from hf_sgpe.evaluation.comparison import REFERENCE
     from hf_sgpe.evaluation.languages import language_in_name
     from hf_sgpe.evaluation.measurable import load_measurable
     from hf_sgpe.evaluation.metrics import evaluate as measure
+    from hf_sgpe.evaluation.results import REFERENCE
     from hf_sgpe.terminal.progress import somebody_watches
 
     first, corpus, further = given.tokenizer_and_rest(given.files)

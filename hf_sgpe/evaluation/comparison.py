@@ -17,7 +17,7 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.evaluation.languages import language, language_in_name
 from hf_sgpe.evaluation.measurable import Measurable, measurable, without_transformers
 from hf_sgpe.evaluation.metrics import evaluate
-from hf_sgpe.evaluation.results import REFERENCE as REFERENCE, Comparison, Word
+from hf_sgpe.evaluation.results import Comparison, Word
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
 from hf_sgpe.splitting.syllables import LinguisTrie
 from hf_sgpe.terminal.progress import bar_disabled

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -84,7 +84,12 @@ def check_corpus(
     moved[list(trimming.ids)] = list(trimming.ids.values())
     compared = 0
     for file in files:
-        parts = _parts_in(trimming, file, text_field, lines, on_progress)
+        counts = word_counts_in(file, trimming.base)
+        if counts is None:
+            parts = document_parts(trimming.base, file, text_field=text_field, on_progress=on_progress)
+            parts = with_lines(parts) if lines else parts
+        else:
+            parts = ((word.decode(), False) for word in counts)
         for batch in batches_of(parts_without(parts, points, trimming.base.normalization)):
             after = new.encode(batch)
             if not np.array_equal(moved[old.encode(batch)], after):
@@ -92,13 +97,3 @@ def check_corpus(
                 raise SGPEError(f"{file}: the trimmed tokenizer has different tokens for {wrong[0][:60]!r}")
             compared += len(after)
     return compared
-
-
-def _parts_in(
-    trimming: Trimming, file: CorpusFile, text_field: str, lines: bool, on_progress: Progress | None
-) -> Iterator[tuple[str, bool]]:
-    counts = word_counts_in(file, trimming.base)
-    if counts is None:
-        parts = document_parts(trimming.base, file, text_field=text_field, on_progress=on_progress)
-        return with_lines(parts) if lines else parts
-    return ((word.decode(), False) for word in counts)

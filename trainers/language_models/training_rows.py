@@ -136,7 +136,7 @@ def _rows_of(options: TextOptions, tokenizer: PreTrainedTokenizerBase, where: st
         return parts[0]
     from torch.utils.data import ConcatDataset
 
-    rows = ConcatDataset([part.rows for part in parts])
+    rows: Any = ConcatDataset([part.rows for part in parts])
     validation = [text for part in parts for text in part.validation]
     digest = digest_of(part.digest for part in parts)
     return TrainingRows(rows, sum(part.texts for part in parts), validation, digest)
