@@ -65,10 +65,10 @@ def evaluate(given: EvaluateOptions, as_json: Json = False) -> None:
 
     from hf_sgpe.corpora.held_out import HeldOut
     from hf_sgpe.corpora.zawgyi_files import warn_of_zawgyi
-    from hf_sgpe.evaluation.comparison import REFERENCE
     from hf_sgpe.evaluation.languages import language_in_name
     from hf_sgpe.evaluation.measurable import load_measurable
     from hf_sgpe.evaluation.metrics import evaluate as measure
+    from hf_sgpe.evaluation.results import REFERENCE
     from hf_sgpe.terminal.progress import somebody_watches
 
     first, corpus, further = given.tokenizer_and_rest(given.files)
@@ -110,7 +110,9 @@ def evaluate(given: EvaluateOptions, as_json: Json = False) -> None:
     for (path, name), measures in evaluations.items():
         parity = measures.parity(evaluations[english[0], name]) if len(english) == 1 else None
         row = {"file": str(path), "tokenizer": name, **measures.to_dict(), "parity": parity}
-        results.append(row | ({"model": models.get(name), "bits_per_byte": bits.get((str(path), name))} if models else {}))
+        if models:
+            row |= {"model": models.get(name), "bits_per_byte": bits.get((str(path), name))}
+        results.append(row)
     if as_json:
         print_json(results)
     else:
@@ -118,11 +120,7 @@ def evaluate(given: EvaluateOptions, as_json: Json = False) -> None:
 
 
 def _models_of(names: Mapping[str, str], first: str, given: Sequence[str]) -> dict[str, str]:
-    """Parse the values of ``--model``. Return a dict from the names of tokenizers to their models.
-
-    Raises:
-        SGPEError: a tokenizer is unknown, or has more than one model.
-    """
+    """Return the models in the values of ``--model``, keyed by tokenizer."""
     models: dict[str, str] = {}
     for text in given:
         name, equals, path = ("", "", "") if Path(text).exists() else text.partition("=")
@@ -143,12 +141,12 @@ def _bits_per_byte(
     names: Mapping[str, str], models: Mapping[str, str], held_out: Mapping[str, HeldOut], minutes: float
 ) -> dict[tuple[str, str], float]:
     """Return the bits per byte of each tokenizer's model on each file, keyed by (file, name of the tokenizer). All models
-    are measured on the text that the first model reads in a number of minutes.
+    read the text that the first model reads in a number of minutes.
     """
     if not models:
         return {}
     from hf_sgpe.weights.model_loading import load_tokenizer
-    from trainers.language_models.scoring import limits_of, score_model, texts_read
+    from trainers.language_models.scoring import beginning_of, limits_of, score_model
 
     texts = {file: text.texts() for file, text in held_out.items()}
     bits: dict[tuple[str, str], float] = {}
@@ -156,7 +154,7 @@ def _bits_per_byte(
         scores = score_model(model, load_tokenizer(names[name]), texts, minutes=None if bits else minutes or None)
         for line in limits_of(texts, scores):
             logger.warning("%s", line)
-        texts = texts_read(texts, scores)
+        texts = {file: beginning_of(some, scores[file].characters) for file, some in texts.items()}
         bits |= {(file, name): score.bits_per_byte for file, score in scores.items()}
     return bits
 

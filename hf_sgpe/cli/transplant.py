@@ -54,20 +54,12 @@ class TransplantOptions:
     text_field: str = text_field_option()
 
     def check(self) -> None:
-        """Check that the other options fit the initialization method that ``--init`` names.
-
-        Raises:
-            SGPEError: an option that the method needs is missing, an option belongs to another method, or a number is below
-                1.
-        """
+        """Check that the other options fit the initialization method that ``--init`` names."""
         for name, value, needed in (("--donor", self.donor, "omp"), ("--text", self.text, "distil")):
-            if (self.init == needed) != bool(value):
-                wrong = (
-                    f"needs {name}"
-                    if self.init == needed
-                    else f"does not take {name}: leave out {name}, or use --init {needed}"
-                )
-                raise SGPEError(f"--init {self.init} {wrong}")
+            if self.init == needed and not value:
+                raise SGPEError(f"--init {self.init} needs {name}")
+            if self.init != needed and value:
+                raise SGPEError(f"--init {self.init} does not take {name}: leave out {name}, or use --init {needed}")
         for name, number in (("--distil-snippets", self.distil_snippets), ("--distil-layer", self.distil_layer)):
             if number is not None and self.init != "distil":
                 raise SGPEError(f"{name} is for --init distil, not for --init {self.init}: leave out {name}")
@@ -126,9 +118,9 @@ def transplant(given: TransplantOptions, as_json: Json = False) -> None:
     )
     lora = f" With LoRA, train and save these rows with {done.lora}." if done.row_map.new else ""
     tables = " and ".join((*done.tables, *done.drafts))
-    before_size, after_size = done.sizes or (None, None)
+    before_size, after_size = done.sizes
     size = ""
-    if before_size and after_size and before_size != after_size:
+    if before_size != after_size:
         size = (
             f" The model has {after_size.parameters:,} parameters instead of {before_size.parameters:,}, and its weights "
             f"take {after_size.bytes / 1e6:,.1f} MB on disk instead of {before_size.bytes / 1e6:,.1f}."

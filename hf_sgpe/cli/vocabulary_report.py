@@ -32,9 +32,7 @@ def report_vocabulary(
     overwrite: bool = False,
     as_json: bool = False,
 ) -> None:
-    """Measure how text uses the tokens of a vocabulary, and print the result as tables or as JSON. The arguments are the
-    options of ``hf-sgpe evaluate --vocabulary``.
-    """
+    """Measure how text uses the tokens of a vocabulary, and print the result as tables or as JSON."""
     from hf_sgpe.corpora.text_files import size_of
     from hf_sgpe.evaluation.token_use import find_counted, holds_text
     from hf_sgpe.evaluation.vocabulary_health import health_of, unreachable_ids
@@ -144,15 +142,14 @@ def _print_rows(data: TokenizerData, rows: UntrainedRows) -> None:
 
 
 def _shown(data: TokenizerData, ids: list[int]) -> str:
-    """Return the first `_EXAMPLES` of these tokens as quoted text, separated by spaces. If there are more, add ``…``."""
+    """Return the first `_EXAMPLES` of these tokens as quoted text."""
     bytes_of = data.bytes_by_id()
     texts = [_quoted(bytes_of[id]) for id in ids[:_EXAMPLES]]
     return " ".join([*texts, *(["…"] if len(ids) > _EXAMPLES else [])])
 
 
 def _quoted(token: bytes) -> str:
-    r"""Return the text of a token in quotes. Unprintable characters, and bytes that are only a part of a character, are
-    escaped.
+    r"""Return the text of a token in quotes, with escapes for what cannot be printed.
 
     >>> print(_quoted(" ක".encode()), _quoted(b"\n"), _quoted(b"a\xc0"))
     ' ක' '\n' 'a\xc0'

@@ -39,13 +39,8 @@ print(json.dumps([type(tokenizer).__name__, ids]))
 """
 
 
-class Reading(NamedTuple):
-    """The result of reading a folder with ``AutoTokenizer``.
-
-    Attributes:
-        class_name: Name of the class that ``AutoTokenizer`` chose.
-        ids: The token ids of each text.
-    """
+class _Reading(NamedTuple):
+    """The name of the class that ``AutoTokenizer`` chose, and the token ids of each text."""
 
     class_name: str
     ids: list[list[int]]
@@ -58,9 +53,8 @@ class Reading(NamedTuple):
         return f"AutoTokenizer builds the tokenizer from its class {self.class_name}, not from {TOKENIZER_FILE}"
 
 
-def read_with_auto_tokenizer(folder: Path, texts: Sequence[str]) -> Reading:
-    """Encode texts with the tokenizer that ``AutoTokenizer`` loads from a folder, in a separate process without this
-    package.
+def read_with_auto_tokenizer(folder: Path, texts: Sequence[str]) -> _Reading:
+    """Encode texts with the tokenizer that ``AutoTokenizer`` loads from a folder, in a process without this package.
 
     Raises:
         SGPEError: ``AutoTokenizer`` cannot load the folder. The message is the first line of its error.
@@ -78,24 +72,17 @@ def read_with_auto_tokenizer(folder: Path, texts: Sequence[str]) -> Reading:
         errors = re.findall(r"^\w*(?:Error|Exception): (.*)", done.stderr, re.MULTILINE)
         raise SGPEError(errors[-1] if errors else f"AutoTokenizer ended with the status {done.returncode}")
     class_name, ids = json.loads(done.stdout.splitlines()[-1])
-    return Reading(class_name, ids)
+    return _Reading(class_name, ids)
 
 
 def folder_for_auto_tokenizer(path_or_repo: str | os.PathLike[str]) -> Path | None:
-    """Return the local folder of a tokenizer, with the files that ``AutoTokenizer`` needs. Return None if ``AutoTokenizer``
-    cannot read the format of the tokenizer.
-
-    Raises:
-        SGPEError: there is no tokenizer.
-    """
+    """Return the local folder of a tokenizer, or None if ``AutoTokenizer`` cannot read the format of the tokenizer."""
     path = find(path_or_repo, also=(CONFIG_FILE, MODEL_FILE, ROLES_FILE, ADDED_FILE, VOCAB_FILE))
     return path.parent if path.name in (TOKENIZER_FILE, SENTENCEPIECE_FILE, MERGES_FILE) else None
 
 
 def may_be_overridden(folder: Path) -> bool:
-    """Return whether the settings in a folder can make ``AutoTokenizer`` choose a class that does not take everything from
-    ``tokenizer.json``. Return False if transformers is not installed, or if there is no ``tokenizer.json``.
-    """
+    """Return whether transformers is installed, and a setting of the folder can override a part of ``tokenizer.json``."""
     settings = optional_json(folder / CONFIG_FILE)
     is_generic = settings.get("tokenizer_class") in GENERIC and not (folder / MODEL_FILE).exists()
     is_readable = (folder / TOKENIZER_FILE).is_file() and find_spec("transformers") is not None

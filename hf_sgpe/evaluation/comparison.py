@@ -17,7 +17,7 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.evaluation.languages import language, language_in_name
 from hf_sgpe.evaluation.measurable import Measurable, measurable, without_transformers
 from hf_sgpe.evaluation.metrics import evaluate
-from hf_sgpe.evaluation.results import REFERENCE as REFERENCE, Comparison, Word
+from hf_sgpe.evaluation.results import Comparison, Word
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
 from hf_sgpe.splitting.syllables import LinguisTrie
 from hf_sgpe.terminal.progress import bar_disabled
@@ -29,14 +29,7 @@ _LONGEST_WORD = 40
 
 
 def texts_of(values: Iterable[str], *, text_field: str = "text") -> dict[str, HeldOut]:
-    """Return a dict from language codes to held-out texts.
-
-    Args:
-        values: ``CODE=FILE`` with a language code, or ``FILE`` if the file name includes the code.
-
-    Raises:
-        SGPEError: a file does not exist, or its language is unknown.
-    """
+    """Return held-out texts, keyed by language code, for values ``CODE=FILE``, or ``FILE`` with a code in its name."""
     files: dict[str, list[CorpusFile]] = {}
     for name, file in named_files(values):
         code = language_in_name(file.name) if name is None else language(name).code
@@ -56,16 +49,11 @@ def compare(
     baselines: Mapping[str, BPETokenizer | Measurable] | None = None,
     progress: bool | None = None,
 ) -> Comparison:
-    """Measure a tokenizer and baselines on texts in several languages, and return all measurements.
+    """Measure a tokenizer and baselines on texts in several languages.
 
     Args:
-        texts: The lines of each text (a list or a `HeldOut`), keyed by language code. The lines are read several times.
-        name: Name of the tokenizer in the result.
+        texts: The lines of each text, keyed by language code. The lines are read several times.
         baselines: Other tokenizers, from `hf_sgpe.evaluation.measurable.load`, keyed by name.
-        progress: See `TokenizerTrainer`.
-
-    Raises:
-        SGPEError: there is no text, a text is empty, two tokenizers have the same name, or a tokenizer cannot be measured.
 
     >>> tokenizer = BPETokenizer.train_from_iterator(["කා"], 257)
     >>> compare(tokenizer, {"si": ["කා"]}).measure("tokens_per_word", "si", "this tokenizer")
@@ -80,7 +68,7 @@ def compare(
     loaded = {label: without_transformers(baseline) for label, baseline in (baselines or {}).items()}
     comparison = Comparison({name: tokenizer, **loaded}, sources)
     forms = {name: measurable(tokenizer) for name, tokenizer in comparison.tokenizers.items()}
-    sizes = compression_sizes(tokenizer.vocab_size)
+    sizes = _compression_sizes(tokenizer.vocab_size)
     total = len(texts) * (len(forms) + len(sizes))
     with tqdm(total=total, desc="Measuring", unit=" runs", disable=bar_disabled(progress), leave=False) as bar:
         for code, lines in texts.items():
@@ -90,39 +78,32 @@ def compare(
                 bar.update()
             if not row[name].tokens:
                 raise SGPEError(f"{', '.join(sources.get(code, [code]))}: there is no text to measure")
-            words = frequent_words(lines) if comparison.spaced(code) else []
+            words = _frequent_words(lines) if comparison.spaced(code) else []
             comparison.words[code] = [
                 Word(word, {each: _pieces(form, word) for each, form in forms.items()}) for word in words
             ]
             comparison.compression[code] = {}
         # Only one of the smaller tokenizers is in memory at a time.
         for size in sizes:
-            smaller = with_first_merges(tokenizer, size)
+            smaller = _with_first_merges(tokenizer, size)
             for code, lines in texts.items():
-                comparison.compression[code][size] = bytes_per_token(smaller, lines) or 0.0
+                comparison.compression[code][size] = _bytes_per_token(smaller, lines) or 0.0
                 bar.update()
     return comparison
 
 
-def compression_sizes(vocab_size: int) -> list[int]:
-    """Return the vocabulary sizes at which compression is measured: 1,000, 2,000, 4,000 and so on, and ``vocab_size``.
+def _compression_sizes(vocab_size: int) -> list[int]:
+    """Return the vocabulary sizes at which compression is measured.
 
-    >>> compression_sizes(5000)
+    >>> _compression_sizes(5000)
     [1000, 2000, 4000, 5000]
     """
     return [*takewhile(lambda size: size < vocab_size, (1000 << power for power in count())), vocab_size]
 
 
-def with_first_merges(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer:
-    """Return a copy of the tokenizer that keeps only the first merges, as many as fit into a vocabulary of ``vocab_size``
-    tokens.
-
-    Single bytes (or characters) and special tokens stay. All other tokens without a merge are left out. A tokenizer with at
-    most ``vocab_size`` tokens is returned unchanged.
-
-    >>> tokenizer = BPETokenizer.train_from_iterator(["abcd abcd"], 260)
-    >>> with_first_merges(tokenizer, 257).merges
-    [(b'a', b'b')]
+def _with_first_merges(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer:
+    """Return the tokenizer with its first merges, single bytes (or characters) and special tokens only. They are at most
+    ``vocab_size`` tokens.
     """
     if vocab_size >= tokenizer.vocab_size:
         return tokenizer
@@ -147,8 +128,8 @@ def with_first_merges(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer:
     return BPETokenizer.of(replace(tokenizer.data, vocab=vocab, merges=merges))
 
 
-def bytes_per_token(tokenizer: BPETokenizer, lines: Iterable[str]) -> float | None:
-    """Return `Evaluation.bytes_per_token` without computing the other measures, which is much faster."""
+def _bytes_per_token(tokenizer: BPETokenizer, lines: Iterable[str]) -> float | None:
+    """Return `Evaluation.bytes_per_token` without the other measures, which is much faster."""
     size = tokens = 0
     for line in lines:
         text = normalized(line)
@@ -157,13 +138,10 @@ def bytes_per_token(tokenizer: BPETokenizer, lines: Iterable[str]) -> float | No
     return size / tokens if tokens else None
 
 
-def frequent_words(lines: Iterable[str], most: int = 3) -> list[str]:
-    """Return up to ``most`` frequent words that are good examples, the most frequent first.
+def _frequent_words(lines: Iterable[str], most: int = 3) -> list[str]:
+    """Return frequent words as examples: with a conjunct, if most words are in the scripts of `SCRIPTS`; otherwise long.
 
-    If more than half of the words are in the scripts of `SCRIPTS`, words with a conjunct are returned. Otherwise, words of
-    at least seven letters are returned.
-
-    >>> frequent_words(["ශ්‍රී ලංකාව", "example"]), frequent_words(["an example"])
+    >>> _frequent_words(["ශ්‍රී ලංකාව", "example"]), _frequent_words(["an example"])
     (['ශ්\u200dරී'], ['example'])
     """
     trie = LinguisTrie(SCRIPTS, whole_clusters=True)

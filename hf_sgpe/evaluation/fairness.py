@@ -1,4 +1,4 @@
-"""A measure of how unequal the costs of several languages are. Training and evaluation use it."""
+"""A measure of how unequal the costs of several languages are."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from collections.abc import Iterable
 def gini(costs: Iterable[float]) -> float | None:
     """Return the Gini coefficient of costs, or None if the costs add up to 0.
 
-    The coefficient is 0 if all costs are equal, and close to 1 if only one of many costs is above 0. It is the mean
-    difference between two costs, divided by twice the mean cost: ``Σᵢ Σⱼ |xᵢ − xⱼ| / (2 n² x̄)``. To compare languages, the
-    cost of a language is the number of tokens per line of line-aligned text.
+    It is the mean difference between two costs, divided by twice the mean cost: ``Σᵢ Σⱼ |xᵢ − xⱼ| / (2 n² x̄)``. The cost of
+    a language is the number of tokens per line of line-aligned text.
 
     >>> gini([1, 1, 1]), gini([0, 0, 3])
     (0.0, 0.6666666666666666)

@@ -1,6 +1,4 @@
-"""Language codes: look up the names of a language, and find the code in a file name. The names, in English and in the
-language itself, are from CLDR.
-"""
+"""Language codes, and the names of languages from CLDR."""
 
 from __future__ import annotations
 
@@ -40,13 +38,12 @@ _OWN_NAMES = {
 # Codes of Tongan and Toki Pona; in file names these are usually English words.
 _NOT_IN_FILE_NAMES = ("to", "tok")
 
-# Languages without spaces between words that are in no script's table: Nuosu, Japanese, Lü and Northern Thai. For other
-# languages, the script's table is used.
+# Nuosu, Japanese, Lü and Northern Thai are in no script's table.
 _WITHOUT_WORD_SPACES = frozenset(("ii", "ja", "khb", "nod"))
 
 
 class Language(NamedTuple):
-    """A language: its code, its names, and whether its words can be counted.
+    """A language.
 
     Attributes:
         english: English name, or the code if the name is unknown.
@@ -61,7 +58,6 @@ class Language(NamedTuple):
 
     @property
     def is_known(self) -> bool:
-        """True if CLDR or this package has a name for the language."""
         return self.english != self.code
 
     def __str__(self) -> str:
@@ -70,18 +66,14 @@ class Language(NamedTuple):
 
 @cache
 def letters_of(scripts: tuple[Script, ...]) -> regex.Pattern[str]:
-    """Return a regex that matches any single letter or mark of the scripts.
-
-    >>> letters_of((every_script()["sinhala"], every_script()["hebrew"])).findall("a ක ש")
-    ['ක', 'ש']
-    """
+    """Return a regex that matches any single letter or mark of the scripts."""
     ranges = runs(ord(character) for script in scripts for character in script.letters_and_marks())
     return regex.compile("[" + "".join(rf"\U{first:08x}-\U{last:08x}" for first, last in ranges) + "]")
 
 
 @cache
 def _in_cldr(code: str) -> tuple[str, str, str] | None:
-    """Return the short code, the English name and the native name for an ISO 639 code, or None if the code is unknown."""
+    """Return the short code, the English name and the native name for an ISO 639 code."""
     from babel import Locale, UnknownLocaleError
     from babel.core import get_global
 
@@ -97,14 +89,8 @@ def _in_cldr(code: str) -> tuple[str, str, str] | None:
 
 
 def language(code: str) -> Language:
-    """Look up a language by its ISO 639 code. The code may have a BCP 47 suffix. If the language is unknown, its code is
-    also its name.
-
-    If the suffix names a script, the script determines `Language.spaced`: for example, Javanese has spaces between words
-    only in the Latin script.
-
-    Raises:
-        SGPEError: ``code`` does not have the form of a language code.
+    """Look up a language by its ISO 639 code, with or without a BCP 47 suffix. A script in the suffix determines
+    `Language.spaced`.
 
     >>> str(language("si")), str(language("sin")), str(language("en")), str(language("xx"))
     ('Sinhala සිංහල', 'Sinhala සිංහල', 'English', 'xx')
@@ -124,7 +110,7 @@ def language(code: str) -> Language:
 
 
 def language_in_name(path: str | os.PathLike[str]) -> str | None:
-    """Return the language code at the end or beginning of a file name, or None if there is no code.
+    """Return the language code at the end or beginning of a file name.
 
     >>> language_in_name("eval/ntrex_si.txt.xz"), language_in_name("eng_Latn.dev"), language_in_name("held-out.txt")
     ('si', 'en', None)

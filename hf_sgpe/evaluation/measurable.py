@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
 
 TokenEnds = Callable[[str], list[int]]
-"""A function that returns the ends of a text's tokens, as byte offsets in the text's UTF-8. A token may end inside a
-character.
-"""
+"""A function that returns the byte offsets at which a text's tokens end. A token may end inside a character."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class Measurable:
 
     Attributes:
         encode: Function that returns two lists for a text: the ids of its tokens, and the byte offsets at which they end.
-        vocab_size: Number of tokens in the vocabulary, including special tokens; 0 if it is unknown.
+        vocab_size: Number of tokens, including special tokens; 0 if it is unknown.
     """
 
     encode: Callable[[str], tuple[list[int], list[int]]]
@@ -47,33 +45,23 @@ class Measurable:
 
 
 def byte_offsets(text: str) -> list[int]:
-    """Return the UTF-8 byte offset of each character of ``text``, followed by the length of ``text`` in bytes."""
+    """Return the UTF-8 byte offset of each character, followed by the length in bytes."""
     return list(accumulate((len(character.encode()) for character in text), initial=0))
 
 
-class ForeignTokenizer(NamedTuple):
-    """A tokenizer that `BPETokenizer` cannot read.
-
-    Attributes:
-        content: The content of its ``tokenizer.json``.
-        where: The path or the class from which the content comes, for error messages.
-    """
+class _ForeignTokenizer(NamedTuple):
+    """A tokenizer that `BPETokenizer` cannot read: the content of its ``tokenizer.json``, and its source for messages."""
 
     content: str
     where: str
 
 
-def read_tokenizer(tokenizer: Any) -> BPETokenizer | ForeignTokenizer:
-    """Read a tokenizer of any kind. If `BPETokenizer` can read it, return a `BPETokenizer`. Otherwise, return a
-    `ForeignTokenizer`.
+def read_tokenizer(tokenizer: Any) -> BPETokenizer | _ForeignTokenizer:
+    """Read a tokenizer of any kind.
 
     Args:
         tokenizer: A `BPETokenizer`, a fast tokenizer from transformers, a tokenizer from the ``tokenizers`` package, or a
             file, folder or Hub repository with a ``tokenizer.json``.
-
-    Raises:
-        SGPEError: the tokenizer does not exist or is damaged.
-        TypeError: the argument is not a tokenizer.
     """
     if isinstance(tokenizer, BPETokenizer):
         return tokenizer
@@ -83,8 +71,8 @@ def read_tokenizer(tokenizer: Any) -> BPETokenizer | ForeignTokenizer:
         except NotByteLevelError:
             path = loading.find(tokenizer)
             if loading.is_translated(path):
-                return ForeignTokenizer(json.dumps(loading.contents_of(path)[0]), str(path))
-            return ForeignTokenizer(read_utf8(path), str(path))
+                return _ForeignTokenizer(json.dumps(loading.contents_of(path)[0]), str(path))
+            return _ForeignTokenizer(read_utf8(path), str(path))
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     if not hasattr(backend, "to_str"):
         raise TypeError(f"expected a tokenizer, or its file, folder or Hub repository, not {type(tokenizer).__name__}")
@@ -92,34 +80,24 @@ def read_tokenizer(tokenizer: Any) -> BPETokenizer | ForeignTokenizer:
     try:
         return BPETokenizer.of(tokenizer_json.from_dict(json.loads(content)))
     except NotByteLevelError:
-        return ForeignTokenizer(content, type(tokenizer).__name__)
+        return _ForeignTokenizer(content, type(tokenizer).__name__)
 
 
 def load(path_or_repo: str | os.PathLike[str]) -> BPETokenizer | Measurable:
-    """Load a tokenizer for measuring. It can be any file, folder or Hub repository with a ``tokenizer.json``.
-
-    The loaded tokenizer neither adds nor recognizes special tokens. If `BPETokenizer` can read it, it runs in this package.
-    Otherwise, it runs in the ``tokenizers`` package, and the result is a `Measurable`.
-
-    Raises:
-        SGPEError: the tokenizer does not exist or is damaged.
+    """Load a tokenizer from a file, folder or Hub repository with a ``tokenizer.json``. It neither adds nor recognizes
+    special tokens. If `BPETokenizer` cannot read it, it runs in the ``tokenizers`` package.
     """
     tokenizer = read_tokenizer(path_or_repo)
     return tokenizer if isinstance(tokenizer, BPETokenizer) else _foreign(*tokenizer)
 
 
 def load_measurable(path_or_repo: str | os.PathLike[str]) -> Measurable:
-    """Load a tokenizer as `load` does, and convert it to a `Measurable`."""
+    """Load a tokenizer, as `load` does."""
     return measurable(load(path_or_repo))
 
 
 def without_transformers(tokenizer: Any) -> Any:
-    """Convert an `SGPETokenizerFast` to a `BPETokenizer`. Return a tokenizer that is not from transformers unchanged.
-
-    Raises:
-        SGPEError: the tokenizer is an instance of any other transformers class. Such classes do not report token ends in
-            bytes.
-    """
+    """Convert an `SGPETokenizerFast` to a `BPETokenizer`. No class of transformers reports token ends in bytes."""
     if hasattr(tokenizer, "to_bpe"):
         return tokenizer.to_bpe()
     if hasattr(tokenizer, "backend_tokenizer"):
@@ -130,11 +108,7 @@ def without_transformers(tokenizer: Any) -> Any:
 
 
 def measurable(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast) -> Measurable:
-    """Convert a tokenizer to a `Measurable`. Errors are those of `evaluate`.
-
-    >>> measurable(BPETokenizer.train_from_iterator(["ab"], 257))("abc")
-    [2, 3]
-    """
+    """Convert a tokenizer to the form that `evaluate` needs."""
     tokenizer = without_transformers(tokenizer)
     if not isinstance(tokenizer, BPETokenizer):
         return tokenizer if isinstance(tokenizer, Measurable) else Measurable(lambda text: ([], tokenizer(text)), 0)
@@ -154,8 +128,8 @@ def measurable(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast) -> Measu
 
 
 def _places_in(text: str, normalization: Normalization, ends: Sequence[int]) -> list[int]:
-    """Convert token ends from byte offsets in the normalized text to byte offsets in the original text. The normalization
-    (see `METASPACES`) can put a space before the text, and replaces each U+2581 by a space.
+    """Convert byte offsets in the normalized text to byte offsets in the text. The normalization can put a space before the
+    text, and replaces each U+2581 by a space.
     """
     space = len(prepare(text, normalization)) - len(text)  # 1 if a space is added before the text
     places: Sequence[int] = range(len(text.encode()) + 1)
@@ -168,12 +142,7 @@ def _places_in(text: str, normalization: Normalization, ends: Sequence[int]) -> 
 
 
 def foreign_backend(content: str, where: str) -> Tokenizer:
-    """Load the content of any ``tokenizer.json`` with the ``tokenizers`` package. The tokenizer does not truncate or pad,
-    and it encodes the text of a special token like any other text.
-
-    Raises:
-        SGPEError: the file is damaged; the message begins with ``where``.
-    """
+    """Load a ``tokenizer.json`` with the ``tokenizers`` package, without truncation, padding and special tokens."""
     try:
         tokenizer = tokenizers_library.load(json.dumps({**json.loads(content), "padding": None, "truncation": None}))
     except NotInstalledError:

@@ -49,8 +49,7 @@ Channel").
 
 @dataclass
 class Evaluation:
-    """Counts of a text's words, tokens and other units, and the measures computed from them. A measure is None if the text
-    has nothing to measure.
+    """Counts of a text's units, and the measures computed from them. A measure is None if there is nothing to measure.
 
     Attributes:
         unspaced: Number of letters and marks in scripts without spaces between words. If they are more than half of the
@@ -63,8 +62,7 @@ class Evaluation:
         single_words: Number of the ``whole_words`` that are one token.
         token_lengths: Numbers of tokens, keyed by their length in characters. Fallback tokens are left out.
         token_counts: Numbers of tokens, keyed by id; empty if the ids are unknown.
-        compared: Numbers of tokens in the lines to which a small change was applied, keyed by the name of the change in
-            `CHANGES`. They are counted before the change.
+        compared: Numbers of tokens, before the change, in lines with a small change, keyed by its name in `CHANGES`.
         changed: Numbers of the ``compared`` tokens that the change replaced, with the same keys.
     """
 
@@ -90,7 +88,7 @@ class Evaluation:
     changed: Counter[str] = field(default_factory=Counter, repr=False)
 
     def has_spaces(self) -> bool:
-        """Return whether most of the text is in scripts with spaces between words, so that words can be counted."""
+        """Return whether most of the text is in scripts with spaces between words."""
         return 2 * self.unspaced <= self.characters
 
     @property
@@ -100,7 +98,7 @@ class Evaluation:
 
     @property
     def tokens_per_character(self) -> float | None:
-        """Tokens divided by code points, for texts in which words cannot be counted."""
+        """Tokens divided by code points."""
         return self.tokens / self.characters if self.characters else None
 
     @property
@@ -127,16 +125,14 @@ class Evaluation:
     def cut_cluster_share(self) -> float | None:
         """Share of cut clusters among the extended grapheme clusters of all scripts, 0 to 1.
 
-        An extended grapheme cluster is what a reader sees as one character. Clusters of only ASCII characters are left out,
-        because they cannot be cut. If they were counted, the share would depend on the amount of English in the text.
-        Punctuation and digits are left out, too. The share is None if at most one character in a thousand begins a counted
-        cluster, as in English text with a few accents.
+        Clusters of only ASCII characters, which cannot be cut, and punctuation and digits are left out. The share is None if
+        at most one character in a thousand begins a counted cluster, as in English text with a few accents.
         """
         return self.cut_clusters / self.clusters if self.clusters * 1000 > self.characters else None
 
     @property
     def fallback_rate(self) -> float | None:
-        """Share of fallback tokens among all tokens, 0 to 1. A fallback token contains only a part of a character."""
+        """Share of the tokens that contain only a part of a character, 0 to 1."""
         return self.fallback_tokens / self.tokens if self.tokens else None
 
     @property
@@ -154,7 +150,7 @@ class Evaluation:
         """Evenness of vocabulary use: the Rényi entropy (order 2.5) of the ids, divided by its maximum."""
         if not self.token_counts or self.vocab_size < 2:
             return None
-        return renyi_entropy(self.token_counts.values(), RENYI_ALPHA) / log(self.vocab_size)
+        return _renyi_entropy(self.token_counts.values(), RENYI_ALPHA) / log(self.vocab_size)
 
     @property
     def vocabulary_used(self) -> float | None:
@@ -162,21 +158,16 @@ class Evaluation:
         return len(self.token_counts) / self.vocab_size if self.token_counts else None
 
     def parity(self, reference: Evaluation) -> float | None:
-        """Return the number of tokens divided by the number of tokens of ``reference``, the evaluation of the same lines in
-        another language.
-
-        If the numbers of lines differ, return None.
+        """Return the number of tokens divided by that of ``reference``, the same lines in another language. If the numbers
+        of lines differ, return None.
         """
         return self.tokens / reference.tokens if reference.tokens and self.lines == reference.lines else None
 
     def add_syllable(
         self, letters: Sequence[str], ends: list[int], start: int, stop: int, length: Callable[[str], int]
     ) -> bool:
-        """Count a syllable and its letters, and return whether one of ``ends`` cuts the syllable.
-
-        Args:
-            ends: Token ends, ascending, in the same unit as the syllable's ``start`` and ``stop``.
-            length: Function that returns the length of a letter in this unit.
+        """Count a syllable and its letters, and return whether one of ``ends`` cuts the syllable. The ends (ascending),
+        ``start``, ``stop`` and the ``length`` of a letter have the same unit.
         """
         self.syllables += 1
         self.letters += len(letters)
@@ -187,8 +178,7 @@ class Evaluation:
         self.cut_letters += sum(ends_inside(ends, *span) for span in pairwise(places))
         return True
 
-    def add_clusters(self, text: str, ends: Sequence[int]) -> None:
-        """Count the grapheme clusters with a letter, mark or emoji outside ASCII, and count those that are cut."""
+    def _add_clusters(self, text: str, ends: Sequence[int]) -> None:
         if text.isascii():
             return
         stop = 0
@@ -198,10 +188,8 @@ class Evaluation:
                 self.clusters += 1
                 self.cut_clusters += ends_inside(ends, start, stop)
 
-    def add_words(self, text: str, ends: Sequence[int]) -> None:
-        """Count the words in ``text`` that consist only of letters, marks and digits. Of these words, count those that are
-        one token, with or without the space before the word.
-        """
+    def _add_words(self, text: str, ends: Sequence[int]) -> None:
+        """Count the words of only letters, marks and digits, and those that are one token, with or without the space."""
         places = byte_offsets(text)
         boundaries = {0, *ends}
         for word in _LETTERS.finditer(text):
@@ -210,10 +198,7 @@ class Evaluation:
             begins = start in boundaries or (text[word.start() - 1 : word.start()] == " " and start - 1 in boundaries)
             self.single_words += stop in boundaries and begins and not ends_inside(ends, start, stop)
 
-    def add_changes(self, text: str, ids: Sequence[int], form: Measurable) -> None:
-        """Apply `small_changes` to ``text``, and count the tokens that each change replaces. ``ids`` are the ids of all
-        tokens of ``text``.
-        """
+    def _add_changes(self, text: str, ids: Sequence[int], form: Measurable) -> None:
         before = Counter(ids)
         for change, changed in small_changes(text):
             self.compared[change] += len(ids)
@@ -243,16 +228,11 @@ def count_unspaced(text: str) -> int:
 
 
 def evaluate(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast, lines: Iterable[str]) -> Evaluation:
-    """Measure a tokenizer on lines of text.
-
-    The lines are read once. Memory grows with the vocabulary, not with the text.
+    """Measure a tokenizer on lines of text. Memory grows with the vocabulary, not with the text.
 
     Args:
         tokenizer: A tokenizer of this package, or any tokenizer from `load_measurable`. A plain `TokenEnds` has no ids, so
             the measures that need ids are None.
-
-    Raises:
-        SGPEError: the tokenizer is an instance of a transformers class other than `SGPETokenizerFast`.
 
     >>> result = evaluate(lambda text: [3, len(text.encode())], ["කා"])
     >>> result.cut_syllable_share
@@ -271,24 +251,24 @@ def evaluate(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast, lines: Ite
         result.unspaced += count_unspaced(text)
         result.bytes += len(text.encode())
         result.tokens += len(ends)
-        for length, number in Counter(token_lengths(text, ends)).items():
+        for length, number in Counter(_token_lengths(text, ends)).items():
             if length is None:
                 result.fallback_tokens += number
             else:
                 result.token_lengths[length] += number
-        result.add_words(text, ends)
-        result.add_clusters(text, ends)
+        result._add_words(text, ends)
+        result._add_clusters(text, ends)
         if ids:
-            result.add_changes(text, ids, form)
+            result._add_changes(text, ids, form)
         for syllable, start, stop in syllable_spans(trie, text):
             result.add_syllable(trie.letters(syllable), ends, start, stop, lambda letter: len(letter.encode()))
     return result
 
 
-def token_lengths(text: str, ends: Iterable[int]) -> Iterator[int | None]:
+def _token_lengths(text: str, ends: Iterable[int]) -> Iterator[int | None]:
     """Yield the length of each token in characters; None for a token that begins or ends inside a character.
 
-    >>> list(token_lengths("aක", [1, 2, 4]))
+    >>> list(_token_lengths("aක", [1, 2, 4]))
     [1, None, None]
     """
     number_at = {offset: number for number, offset in enumerate(byte_offsets(text))}
@@ -299,24 +279,15 @@ def token_lengths(text: str, ends: Iterable[int]) -> Iterator[int | None]:
         start = stop
 
 
-def renyi_entropy(counts: Iterable[int], alpha: float) -> float:
-    """Return the Rényi entropy of counts, in nats. The order ``alpha`` must not be 1.
-
-    >>> round(renyi_entropy([1, 1, 1, 1], 2.5) / log(4), 9)
-    1.0
-    """
+def _renyi_entropy(counts: Iterable[int], alpha: float) -> float:
+    """Return the Rényi entropy of counts, in nats. The order ``alpha`` must not be 1."""
     counts = list(counts)
     total = sum(counts)
     return log(sum((count / total) ** alpha for count in counts)) / (1 - alpha)
 
 
 def syllable_spans(trie: LinguisTrie, text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield the syllables of ``text`` that are in the scripts of the trie. Each item is a syllable and the byte offsets at
-    which it starts and ends.
-
-    >>> list(syllable_spans(LinguisTrie(), "a කා"))
-    [('කා', 2, 8)]
-    """
+    """Yield each syllable in the scripts of the trie, with the byte offsets at which it starts and ends."""
     start = 0
     for unit in trie.tokenize(text):
         stop = start + len(unit.encode())
@@ -326,6 +297,6 @@ def syllable_spans(trie: LinguisTrie, text: str) -> Iterator[tuple[str, int, int
 
 
 def ends_inside(ends: Sequence[int], start: int, stop: int) -> bool:
-    """Return whether any of ``ends`` (in ascending order) is strictly between ``start`` and ``stop``."""
+    """Return whether any of ``ends`` (ascending) is strictly between ``start`` and ``stop``."""
     place = bisect_right(ends, start)
     return place < len(ends) and ends[place] < stop

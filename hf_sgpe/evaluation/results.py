@@ -20,11 +20,8 @@ REFERENCE = "en"
 
 
 class Word(NamedTuple):
-    """A word, and the tokens into which each tokenizer splits it within running text.
-
-    Attributes:
-        tokens: Dict from the name of a tokenizer to the texts of the word's tokens, without the space before the word. None
-            represents a token with only a part of a character.
+    """A word, and the texts of its tokens within running text, keyed by tokenizer and without the space before the word.
+    None represents a token with only a part of a character.
     """
 
     text: str
@@ -33,16 +30,15 @@ class Word(NamedTuple):
 
 @dataclass
 class Comparison:
-    """The measurements of a tokenizer and its baselines: the result of `hub_cards.compare`.
+    """The result of `hub_cards.compare`.
 
     Attributes:
         tokenizers: The tokenizers, keyed by name. The first is the compared tokenizer, and the others are baselines.
-        sources: Names of the text files of each language, keyed by language code.
+        sources: Names of the text files, keyed by language code.
         evaluations: Measurements, keyed by language code and then by the tokenizer's name.
-        compression: Bytes per token of smaller versions of the tokenizer, which have only its first merges. Keyed by
-            language code and then by vocabulary size.
-        words: Frequent words of each language, keyed by language code. For text in a script of `SCRIPTS`, these are words
-            with conjuncts.
+        compression: Bytes per token of the tokenizer with only its first merges, keyed by language code and then by
+            vocabulary size.
+        words: Frequent words, keyed by language code. In a script of `SCRIPTS`, these are words with conjuncts.
     """
 
     tokenizers: dict[str, BPETokenizer | Measurable]
@@ -53,12 +49,10 @@ class Comparison:
 
     @property
     def name(self) -> str:
-        """Name of the compared tokenizer."""
         return next(iter(self.tokenizers))
 
     @property
     def baselines(self) -> list[str]:
-        """Names of the baselines."""
         return list(self.tokenizers)[1:]
 
     def spaced(self, code: str) -> bool:
@@ -66,11 +60,9 @@ class Comparison:
         return language(code).spaced and all(evaluation.has_spaces() for evaluation in self.evaluations[code].values())
 
     def measure(self, measure: str, code: str, name: str) -> float | None:
-        """Return one measurement: a measure of `Evaluation`, or ``parity`` with English. Return None if the measure does not
-        apply.
-
-        Measures per word apply only to languages with spaces between words, and tokens per character only to languages
-        without them. Parity compares texts line by line, so parity is None if the numbers of lines differ.
+        """Return a measure of `Evaluation`, or ``parity`` with English. Return None if the measure does not apply: measures
+        per word to languages without spaces between words, tokens per character to other languages, parity to texts that are
+        not aligned line by line.
         """
         evaluation = self.evaluations[code][name]
         if measure == "parity":
@@ -84,10 +76,8 @@ class Comparison:
         return value
 
     def gini(self, name: str) -> float | None:
-        """Return the Gini coefficient of the languages' tokens per line. It shows how unequally a tokenizer treats the
-        languages.
-
-        If there is only one language, or if the languages differ in the number of lines, return None.
+        """Return the Gini coefficient of the languages' tokens per line. If there is only one language, or if the languages
+        differ in the number of lines, return None.
         """
         evaluations = [row[name] for row in self.evaluations.values()]
         if len(evaluations) < 2 or len({evaluation.lines for evaluation in evaluations}) > 1:
@@ -104,7 +94,7 @@ class Measure(NamedTuple):
     meaning: str
 
     def show(self, value: float | None) -> str:
-        """Format a value of this measure for the model card. None becomes a dash.
+        """Format a value for the model card.
 
         >>> CUT_SYLLABLES.show(0.00034), CUT_SYLLABLES.show(0), CUT_SYLLABLES.show(None)
         ('0.034 %', '0 %', '–')
@@ -115,8 +105,11 @@ class Measure(NamedTuple):
             return format(value, self.form)
         percent = 100 * value
         # At least two significant digits, to show small differences such as that between 0.06 and 0.001 per cent.
-        digits = 1 if percent >= 9.95 else 2 if percent >= 0.0995 else 3
-        return f"{percent:.{digits}f} %" if value else "0 %"
+        if percent >= 9.95:
+            return f"{percent:.1f} %"
+        if percent >= 0.0995:
+            return f"{percent:.2f} %"
+        return f"{percent:.3f} %" if value else "0 %"
 
 
 MEASURES = tuple(

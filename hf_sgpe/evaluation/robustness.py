@@ -21,19 +21,15 @@ _SHARE = 10
 
 
 def small_changes(text: str) -> Iterator[tuple[str, str]]:
-    """Change a text in several ways. For each of `CHANGES`, yield the name of the change and the changed text.
-
-    A change is applied to one word in ten, and to at least one word. A change that is not possible in any word is skipped.
-    The choice of words depends only on the text.
+    """Yield the names of those `CHANGES` that are possible in a text, with the changed text. One word in ten is changed, and
+    at least one. The choice of words depends only on the text.
 
     >>> [(name, changed) for name, changed in small_changes("කා ab")]
     [('typing error', 'ාක ab'), ('missing space', 'කාab')]
     """
     words = list(_WORD.finditer(text))
     candidates_of = {
-        "typing error": [
-            word for word in words if any(left != right for left, right in zip(word[0], word[0][1:], strict=False))
-        ],
+        "typing error": [word for word in words if len(set(word[0])) > 1],
         "missing joiner": [word for word in words if word[0] != word[0].translate(_JOINERS)],
         "missing space": [word for word in words if text[word.start() - 1 : word.start()] == " "],
     }
@@ -44,14 +40,14 @@ def small_changes(text: str) -> Iterator[tuple[str, str]]:
         parts, at = [], 0
         chosen = random.sample(candidates, min(len(candidates), max(1, len(words) // _SHARE)))
         for word in sorted(chosen, key=lambda word: word.start()):
-            start, written = word.start(), word[0]
+            start, changed = word.start(), word[0]
             if name == "typing error":
-                written = _swapped(written, random)
+                changed = _swapped(changed, random)
             elif name == "missing joiner":
-                written = written.translate(_JOINERS)
+                changed = changed.translate(_JOINERS)
             else:
                 start -= 1
-            parts += [text[at:start], written]
+            parts += [text[at:start], changed]
             at = word.end()
         yield name, "".join([*parts, text[at:]])
 

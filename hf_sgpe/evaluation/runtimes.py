@@ -1,8 +1,7 @@
-"""Runtimes: other programs that run tokenizers, such as llama.cpp. This module checks whether they produce the same ids as
-this package.
+"""Runtimes: other programs that run tokenizers, such as llama.cpp. Do they produce the same ids as this package?
 
-Each runtime has a rule that predicts whether the ids are the same. A runtime that is installed is also run on text. Most
-rules depend only on how text is split into words, so they can be applied before training.
+Each runtime has a rule that predicts the answer. A runtime that is installed is also run on text. Most rules depend only on
+how text is split into words, so they can be applied before training.
 """
 
 from __future__ import annotations
@@ -19,12 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.evaluation.auto_tokenizer import (
-    Reading,
-    folder_for_auto_tokenizer,
-    may_be_overridden,
-    read_with_auto_tokenizer,
-)
+from hf_sgpe.evaluation.auto_tokenizer import folder_for_auto_tokenizer, may_be_overridden, read_with_auto_tokenizer
 from hf_sgpe.formats import llama_cpp_characters, model_vocab, tiktoken
 from hf_sgpe.formats.llama_cpp_pre_tokenizers import PreTokenizer, of_patterns
 from hf_sgpe.splitting.normalization import NFC, prepare, well_formed
@@ -46,12 +40,7 @@ TRANSFORMERS, LLAMA_CPP = "transformers", "llama.cpp"
 
 
 class Verdict(NamedTuple):
-    """The result of comparing a runtime's ids with those of this package.
-
-    Attributes:
-        what: One of `EXACT`, `NFC_ONLY`, `DIFFERS` and `REFUSED`.
-        why: The reason for the result. It is empty if there is no more to say.
-    """
+    """One of `EXACT`, `NFC_ONLY`, `DIFFERS` and `REFUSED`, and the reason, which may be empty."""
 
     what: str
     why: str = ""
@@ -68,8 +57,6 @@ class Runtime:
     """A program that runs tokenizers.
 
     Attributes:
-        name: Name of the program. If versions of the program behave differently, the name includes the versions to which
-            this entry applies.
         packages: Python packages of the program, the main package first. Empty if the program is not a Python package.
         rule: Function that predicts the verdict for a tokenizer, or for the `Splitting` of a future tokenizer.
         open: Function that loads the tokenizer saved in a folder, and returns a function that encodes text. None if the
@@ -84,9 +71,7 @@ class Runtime:
     is_meant: Callable[[str], bool] = lambda version: True
 
     def version(self) -> str | None:
-        """Return the installed version of the program. Return None if the program cannot be run: a package is missing, or
-        this entry does not cover the installed version.
-        """
+        """Return the installed version, or None if the program is missing or this entry does not cover its version."""
         try:
             versions = [importlib.metadata.version(package) for package in self.packages]
         except importlib.metadata.PackageNotFoundError:
@@ -95,18 +80,12 @@ class Runtime:
 
 
 def verdict_of(what: TokenizerData | Splitting, runtime: str) -> Verdict:
-    """Return the verdict that the rule of the runtime called ``runtime`` predicts for a tokenizer or a splitting."""
+    """Return the verdict that the rule of the runtime called ``runtime`` predicts."""
     return next(entry for entry in RUNTIMES if entry.name == runtime).rule(what)
 
 
 def find_runtimes(names: Iterable[str]) -> tuple[str, ...]:
     """Return the names of the runtimes that a user typed, spelled as in `RUNTIMES` and without duplicates.
-
-    Args:
-        names: Names in upper or lower case, with spaces or hyphens. One item may be several names separated by commas.
-
-    Raises:
-        SGPEError: a name is unknown.
 
     >>> find_runtimes(["llama.cpp,Tokenizers-1.0"])
     ('llama.cpp', 'tokenizers 1.0')
@@ -119,13 +98,11 @@ def find_runtimes(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _typed(name: str) -> str:
-    """Return a runtime's name as it is spelled on the command line."""
     return name.casefold().replace(" ", "-")
 
 
 def inexact(what: TokenizerData | Splitting, runtimes: Iterable[str], *, nfc: bool = False) -> list[str]:
-    """Return those of ``runtimes`` whose ids for a tokenizer or a splitting are not exactly those of this package, according
-    to their rules.
+    """Return those of ``runtimes`` whose ids are not exactly those of this package, according to their rules.
 
     Args:
         nfc: Whether a runtime counts as exact if its ids are exact only for text in NFC.
@@ -155,9 +132,7 @@ class RuntimeCheck:
     """The result of checking a tokenizer in one runtime.
 
     Attributes:
-        name: Name of the runtime.
         version: Version that was run. None if only the rule was applied.
-        verdict: Whether the ids are the same as in this package, with the reason.
         lines: Number of lines that were encoded.
         same: Number of lines with equal ids.
         different: The first line with different ids, or None.
@@ -182,21 +157,20 @@ def check_runtimes(
     names: Iterable[str] | None = None,
     saved: Path | None = None,
 ) -> Iterator[RuntimeCheck]:
-    """Check whether runtimes produce the same ids for a tokenizer as this package, and yield one result per runtime.
-    Installed runtimes encode text. For the other runtimes, only the rule is applied.
+    """Check whether runtimes produce the same ids for a tokenizer as this package. Installed runtimes encode text. For the
+    other runtimes, only the rule is applied.
 
     Args:
         saved: Folder from which the tokenizer was read, or None. transformers loads this folder with ``AutoTokenizer``,
             because the class in its settings may override its ``tokenizer.json``. Other runtimes load the tokenizer as this
             package saves it.
-        lines: Lines to encode, or None for the lines of `sample_lines`. Lines that contain the text of a special token are
-            left out.
+        lines: Lines to encode; None for sample lines. Lines that contain the text of a special token are left out.
         names: Names of runtimes, as in `RUNTIMES`; None for all.
     """
     chosen = None if names is None else set(names)
     # Runtimes treat the text of special tokens differently, and reject lone surrogates.
     special = any_of(frozenset(tokenizer.special_tokens) | frozenset(tokenizer.added_tokens))
-    tried = [line for line in map(well_formed, sample_lines() if lines is None else lines) if not special.search(line)]
+    tried = [line for line in map(well_formed, _sample_lines() if lines is None else lines) if not special.search(line)]
     expected = tokenizer.encode_batch(tried)
     with TemporaryDirectory() as folder:
         tokenizer.save(folder)
@@ -213,15 +187,13 @@ def check_runtimes(
 
 
 def warn_of_class(path_or_repo: str | os.PathLike[str], tokenizer: TokenizerData) -> None:
-    """Log a warning if ``AutoTokenizer`` encodes `sample_lines` to other ids than the ``tokenizer.json`` in the same folder.
-
-    Args:
-        tokenizer: The tokenizer that was read from ``path_or_repo``.
+    """Log a warning if ``AutoTokenizer`` encodes sample lines to other ids than ``tokenizer``, which was read from the same
+    folder.
     """
     folder = folder_for_auto_tokenizer(path_or_repo)
     if folder is None or not may_be_overridden(folder):
         return
-    lines = sample_lines()
+    lines = _sample_lines()
     try:
         reading = read_with_auto_tokenizer(folder, lines)
     except SGPEError:  # the command needs only tokenizer.json
@@ -239,14 +211,12 @@ def warn_of_class(path_or_repo: str | os.PathLike[str], tokenizer: TokenizerData
 
 
 def stated(tokenizer: BPETokenizer) -> list[tuple[str, Verdict]]:
-    """Return the name of each runtime, and the verdict that its rule predicts for this tokenizer. No runtime is run."""
+    """Return the name of each runtime, and the verdict that its rule predicts for this tokenizer."""
     return [(runtime.name, runtime.rule(tokenizer.data)) for runtime in RUNTIMES]
 
 
-def sample_lines() -> list[str]:
-    """Return lines on which runtimes are checked: a greeting in each script, and difficult cases for split patterns,
-    normalizers and byte-level tokenizers.
-    """
+def _sample_lines() -> list[str]:
+    """Return a greeting in each script, and difficult cases for split patterns, normalizers and byte-level tokenizers."""
     greetings = [script.greeting for script in SCRIPTS.values() if script.greeting]
     return [
         *greetings,
@@ -260,24 +230,21 @@ def sample_lines() -> list[str]:
 
 
 def _read_as_saved(version: str, folder: Path, lines: Sequence[str], expected: list[list[int]]) -> RuntimeCheck:
-    """Check ``AutoTokenizer`` on the folder of a tokenizer."""
     try:
         reading = read_with_auto_tokenizer(folder, lines)
     except SGPEError as error:
         return RuntimeCheck(TRANSFORMERS, version, Verdict(REFUSED, str(error)[:200]), len(lines))
     different = _first_different(lines, reading.ids, expected)
     same = sum(ids == wanted for ids, wanted in zip(reading.ids, expected, strict=True))
-    verdict = Verdict(EXACT) if different is None else Verdict(DIFFERS, f"{reading.cause}: {_repair(folder, reading)}")
+    verdict = Verdict(EXACT)
+    if different is not None:
+        export = shlex.join(["hf-sgpe", "export", str(folder), "--out", f"{folder.name}-exported"])
+        repair = f"{export} writes a folder that AutoTokenizer reads as tokenizer.json"
+        verdict = Verdict(DIFFERS, f"{reading.cause}: {repair}")
     return RuntimeCheck(TRANSFORMERS, version, verdict, len(lines), same, different)
 
 
-def _repair(folder: Path, reading: Reading) -> str:
-    line = shlex.join(["hf-sgpe", "export", str(folder), "--out", f"{folder.name}-exported"])
-    return f"{line} writes a folder that AutoTokenizer reads as tokenizer.json"
-
-
 def _first_different(lines: Sequence[str], rows: Sequence[list[int]], expected: Sequence[list[int]]) -> str | None:
-    """Return the first line whose ids are not the expected ids, or None."""
     return next((line for line, ids, wanted in zip(lines, rows, expected, strict=True) if ids != wanted), None)
 
 

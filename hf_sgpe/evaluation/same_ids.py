@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from itertools import islice
+from itertools import takewhile
 from typing import Any
 
+from hf_sgpe.counts.counters import in_batches
 from hf_sgpe.evaluation.measurable import Measurable
 from hf_sgpe.tokenizer import BPETokenizer
 
@@ -17,15 +18,14 @@ _BEFORE, _AFTER = 3, 8
 
 
 @dataclass(frozen=True)
-class Difference:
+class _Difference:
     """The first line that two tokenizers encode to different ids.
 
     Attributes:
         line: Line number, counted from 1.
-        text: The line.
         place: Number of equal tokens at the start of the line.
         old: Texts and ids of the first tokenizer's tokens around the first difference.
-        new: Texts and ids of the second tokenizer's tokens around the first difference.
+        new: The same for the second tokenizer.
     """
 
     line: int
@@ -37,33 +37,23 @@ class Difference:
 
 @dataclass
 class IdComparison:
-    """The result of `compare_ids`.
-
-    Attributes:
-        lines: Number of compared lines.
-        same: Number of lines with equal ids.
-        old_tokens: Number of tokens of the first tokenizer.
-        new_tokens: Number of tokens of the second tokenizer.
-        difference: The first line with different ids, or None.
-    """
+    """The result of `compare_ids`. ``same`` is the number of lines with equal ids."""
 
     lines: int = 0
     same: int = 0
     old_tokens: int = 0
     new_tokens: int = 0
-    difference: Difference | None = None
+    difference: _Difference | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the comparison as JSON values."""
         return asdict(self)
 
 
 def compare_ids(old: BPETokenizer | Measurable, new: BPETokenizer | Measurable, lines: Iterable[str]) -> IdComparison:
-    """Encode each line with two tokenizers, and compare the ids. Special tokens are neither added nor recognized.
+    """Compare the ids of each line in two tokenizers. Special tokens are neither added nor recognized.
 
     Args:
         old: First tokenizer, from `hf_sgpe.evaluation.measurable.load`.
-        new: Second tokenizer.
         lines: Lines of text. They are read once and need not fit into memory.
 
     >>> old = BPETokenizer.train_from_iterator(["ab"], 256)
@@ -73,8 +63,7 @@ def compare_ids(old: BPETokenizer | Measurable, new: BPETokenizer | Measurable, 
     (1, 2, 2, 1)
     """
     result = IdComparison()
-    remaining = iter(lines)
-    while batch := list(islice(remaining, _LINES)):
+    for batch in in_batches(lines, _LINES, lambda line: 1):
         for line, ours, theirs in zip(batch, _rows(old, batch), _rows(new, batch), strict=True):
             result.lines += 1
             result.old_tokens += len(ours)
@@ -82,12 +71,9 @@ def compare_ids(old: BPETokenizer | Measurable, new: BPETokenizer | Measurable, 
             if ours == theirs:
                 result.same += 1
             elif result.difference is None:
-                place = next(
-                    (i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), min(len(ours), len(theirs))
-                )
-                result.difference = Difference(
-                    result.lines, line, place, _around(old, line, place), _around(new, line, place)
-                )
+                place = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(ours, theirs, strict=False)))
+                around = (_around(tokenizer, line, place) for tokenizer in (old, new))
+                result.difference = _Difference(result.lines, line, place, *around)
     return result
 
 

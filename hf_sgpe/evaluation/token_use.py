@@ -1,9 +1,8 @@
-"""Use of tokens: how often each token occurs in a corpus. The corpus is streamed, so it can be of any size."""
+"""Use of tokens: how often each token occurs in a corpus of any size."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,23 +26,14 @@ _BATCH_WORDS = 1 << 16
 
 
 def find_counted(names: Iterable[str]) -> list[CorpusFile]:
-    """Return the files that match names and globs. They contain text or word counts. A file of word counts that is given by
-    its name may have any extension.
-
-    Raises:
-        SGPEError: as for `hf_sgpe.corpora.text_files.find_files`; or a file of counts is damaged.
-    """
+    """Return the files of text or word counts that match names and globs. A file of word counts may have any extension."""
     names = list(names)
     counts = [Path(name) for name in names if Path(name).is_file() and is_file_of_counts(name)]
     return [*counts, *find_files(name for name in names if Path(name) not in counts)]
 
 
 def holds_text(tokens: Iterable[bytes]) -> bool:
-    """Return whether any of the tokens contains more than white space.
-
-    >>> holds_text([b"\\n", b" "]), holds_text([b"\\n", b" a"])
-    (False, True)
-    """
+    """Return whether any of the tokens contains more than white space."""
     return any(token.decode(errors="replace").strip() for token in tokens)
 
 
@@ -56,47 +46,38 @@ def use_of_tokens(
     lines: bool = False,
     on_progress: Progress | None = None,
 ) -> list[NDArray[np.int64]]:
-    """Count how often each token occurs in the documents of files. Return one array for each tokenizer: the counts, indexed
-    by token id.
+    """Count how often each token occurs in the documents of files. Return the counts for each tokenizer, indexed by id.
 
-    A file contains either text or word counts. A text file is one document. In other files that contain text, each row is a
-    document. Time grows linearly with the text, and memory grows linearly with the vocabulary. Added tokens are recognized,
-    but special tokens are not.
+    A file contains text or word counts. A text file is one document; in other files of text, each row is. Memory grows with
+    the vocabulary, not with the text. Added tokens are recognized, but special tokens are not.
 
     Args:
         tokenizers: Tokenizers. The first must have all tokens that the others have.
-        text_field: See `hf_sgpe.corpora.text_files.read_documents`.
-        without: Code points. Text without these code points is counted a second time, in the parts that `parts_without`
-            yields.
+        without: Code points. The parts of the text without them (see `parts_without`) are counted a second time.
         lines: Whether each line is counted a second time, as a text of its own without its line end. At the beginning of a
             text and before a line end, a word may have other tokens.
         on_progress: Called with the number of bytes read.
-
-    Raises:
-        SGPEError: a file cannot be read, or the pre-tokenizer of a file of word counts differs from that of the tokenizers.
     """
-    users = [_User(data) for data in tokenizers]
+    counters = [_TokenCounter(data) for data in tokenizers]
     for file in files:
         if (counts := word_counts_in(file, tokenizers[0])) is not None:
-            for user in users:
-                user.add_counts(counts)
+            for counter in counters:
+                counter.add_counts(counts)
             continue
         all_parts = document_parts(tokenizers[0], file, text_field=text_field, on_progress=on_progress)
         for parts in batches_of(with_lines(all_parts) if lines else all_parts):
             others = list(parts_without(parts, without, tokenizers[0].normalization)) if without else []
-            for user in users:
-                user.add(parts)
-                user.add(others)
-    return [user.counts for user in users]
+            for counter in counters:
+                counter.add(parts)
+                counter.add(others)
+    return [counter.counts for counter in counters]
 
 
 def document_parts(
     data: TokenizerData, file: CorpusFile, *, text_field: str = "text", on_progress: Progress | None = None
 ) -> Iterator[tuple[str, bool]]:
-    """Yield the documents of a file in parts that can be encoded separately. Each item is a pair: a string, and a flag that
-    is True if a document starts with this string.
-
-    Together, the tokens of the parts are exactly the tokens of the whole document.
+    """Yield the documents of a file in parts, each with a flag that is True if it begins a document. The tokens of the parts
+    are exactly the tokens of the whole document.
     """
     whole = not data.splitting.allows_cuts
     if data.by_characters:
@@ -123,13 +104,10 @@ def document_parts(
 
 
 def with_lines(parts: Iterable[tuple[str, bool]]) -> Iterator[tuple[str, bool]]:
-    """Yield the parts of `document_parts` and, after its last part, each line as a document of its own. A line does not
-    contain its line end. Empty lines are left out.
+    """Yield the parts of `document_parts` and, after its last part, each line as a document without a line end.
 
     >>> list(with_lines([("a\\nb", True), ("c\\n", False)]))
     [('a\\nb', True), ('a', True), ('c\\n', False), ('bc', True)]
-    >>> list(with_lines([("a\\nb", True), ("c", True)]))
-    [('a\\nb', True), ('a', True), ('b', True), ('c', True), ('c', True)]
     """
     held: list[str] = []
 
@@ -153,9 +131,7 @@ def with_lines(parts: Iterable[tuple[str, bool]]) -> Iterator[tuple[str, bool]]:
 def parts_without(
     parts: Iterable[tuple[str, bool]], points: frozenset[int], normalization: Normalization
 ) -> Iterator[tuple[str, bool]]:
-    """Filter the parts of `document_parts`. If a part contains none of the code points ``points``, yield the whole part.
-    Otherwise, yield only its lines that contain none of them.
-    """
+    """Yield each part of `document_parts` without the code points ``points``, and the lines without them of other parts."""
     for text, begins in parts:
         if points.isdisjoint(map(ord, prepare(text, normalization))):
             yield text, begins
@@ -165,14 +141,12 @@ def parts_without(
 
 
 def batches_of(parts: Iterable[tuple[str, bool]]) -> Iterator[list[tuple[str, bool]]]:
-    """Group the parts of `document_parts` into lists of about a million characters, and yield these lists."""
+    """Group parts into lists of about a million characters."""
     return in_batches(parts, _BATCH_CHARACTERS, lambda part: len(part[0]))
 
 
 class PartEncoder:
-    """An encoder for the parts that `document_parts` yields. It knows which parts begin a document, and treats only these
-    like the beginning of a text.
-    """
+    """An encoder for the parts of `document_parts`. Only parts that begin a document count as the beginning of a text."""
 
     def __init__(self, data: TokenizerData) -> None:
         self.tokenizer = BPETokenizer.of(data)
@@ -181,9 +155,7 @@ class PartEncoder:
         self.inside = self.tokenizer if inside.normalization == data.normalization else BPETokenizer.of(inside)
 
     def encode(self, parts: Iterable[tuple[str, bool]]) -> NDArray[np.int32]:
-        """Return the ids of all parts in one array. The ids of parts that begin a document may come before those of all
-        other parts.
-        """
+        """Return the ids of all parts. Those of parts that begin a document may come first."""
         if self.inside is self.tokenizer:
             return self.tokenizer.encode_batch_to_numpy([text for text, _ in parts])[0]
         beginnings = [text for text, begins in parts if begins]
@@ -192,9 +164,7 @@ class PartEncoder:
         return np.concatenate([tokenizer.encode_batch_to_numpy(texts)[0] for tokenizer, texts in both])
 
 
-class _User(PartEncoder):
-    """A counter of token ids: an encoder, and an array with the count of each id so far."""
-
+class _TokenCounter(PartEncoder):
     def __init__(self, data: TokenizerData) -> None:
         super().__init__(data)
         self.counts = np.zeros(1 + max(data.bytes_by_id()), np.int64)
@@ -203,20 +173,14 @@ class _User(PartEncoder):
         self.counts += np.bincount(self.encode(parts), minlength=len(self.counts))
 
     def add_counts(self, counts: WordCounts) -> None:
-        items = iter(counts.items())
-        while batch := list(islice(items, _BATCH_WORDS)):
+        for batch in in_batches(counts.items(), _BATCH_WORDS, lambda item: 1):
             ids, ends = self.inside.encode_batch_to_numpy([word.decode() for word, _ in batch])
             times = np.repeat(np.array([count for _, count in batch], np.int64), np.diff(ends, prepend=0))
             np.add.at(self.counts, ids, times)
 
 
 def word_counts_in(file: CorpusFile, data: TokenizerData) -> WordCounts | None:
-    """Return the word counts in a file, or None if the file has text.
-
-    Raises:
-        SGPEError: the pre-tokenizer of the word counts differs from that of the tokenizer, or the tokenizer's merges join
-            words.
-    """
+    """Return the word counts in a file, or None if the file has text."""
     if not isinstance(file, Path) or not is_file_of_counts(file):
         return None
     if data.by_characters:

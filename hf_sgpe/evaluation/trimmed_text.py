@@ -1,16 +1,14 @@
-"""Comparison of a trimmed tokenizer with its base, the tokenizer before trimming: which text do they encode with the same
-tokens?
-"""
+"""Comparison of a trimmed tokenizer with its base: which text do they encode with the same tokens?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from itertools import islice
 
 import numpy as np
 
 from hf_sgpe.corpora.text_files import CorpusFile, Progress
+from hf_sgpe.counts.counters import in_batches
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.evaluation.token_use import PartEncoder, batches_of, document_parts, parts_without, with_lines, word_counts_in
 from hf_sgpe.splitting.normalization import prepare
@@ -22,17 +20,13 @@ _LINES = 4096
 
 @dataclass
 class TrimmedText:
-    """The result of `compare_trimmed`.
+    """The result of `compare_trimmed`: numbers of lines, and of tokens before and after trimming.
 
     Attributes:
         kept_lines: Number of lines without characters of the dropped scripts.
         same_lines: Number of the ``kept_lines`` that have the same tokens before and after trimming.
-        other_lines: Number of all other lines.
         decoded_lines: Number of all lines whose tokens decode to the same text before and after trimming.
-        tokens_before: Number of tokens of the base tokenizer.
-        tokens_after: Number of tokens of the trimmed tokenizer.
         other_tokens_before: Number of tokens of the base tokenizer in ``other_lines``.
-        other_tokens_after: Number of tokens of the trimmed tokenizer in ``other_lines``.
     """
 
     kept_lines: int = 0
@@ -45,22 +39,15 @@ class TrimmedText:
     other_tokens_after: int = 0
 
     def to_dict(self) -> dict[str, int]:
-        """Return the comparison as JSON values."""
         return asdict(self)
 
 
 def compare_trimmed(trimming: Trimming, lines: Iterable[str]) -> TrimmedText:
-    """Encode lines of text with a tokenizer before and after trimming, and count the lines with the same tokens. Blank lines
-    are left out.
-
-    Raises:
-        SGPEError: there is no text.
-    """
+    """Encode the lines that are not blank before and after trimming, and count the lines with the same tokens."""
     points = confined_to(trimming.scripts, trimming.base.normalization).points
     old, new = make_codec(trimming.base), make_codec(trimming.tokenizer)
     result = TrimmedText()
-    remaining = (line for line in lines if line.strip())
-    while batch := list(islice(remaining, _LINES)):
+    for batch in in_batches((line for line in lines if line.strip()), _LINES, lambda line: 1):
         for line, before, after in zip(batch, old.encode_batch(batch), new.encode_batch(batch), strict=True):
             result.decoded_lines += old.decode(before) == new.decode(after)
             result.tokens_before += len(before)
@@ -85,17 +72,11 @@ def check_corpus(
     lines: bool = False,
     on_progress: Progress | None = None,
 ) -> int:
-    """Check that the documents of files have the same tokens before and after trimming. In documents with characters of
-    dropped scripts, check only the parts and lines without such characters.
+    """Check that the documents of files have the same tokens before and after trimming, except parts and lines with
+    characters of dropped scripts. Return the number of compared tokens.
 
     Args:
         lines: Whether to check each line as well, as a text of its own.
-
-    Returns:
-        The number of compared tokens.
-
-    Raises:
-        SGPEError: a token differs, or a file cannot be read.
     """
     points = confined_to(trimming.scripts, trimming.base.normalization).points
     old, new = PartEncoder(trimming.base), PartEncoder(trimming.tokenizer)
@@ -103,25 +84,16 @@ def check_corpus(
     moved[list(trimming.ids)] = list(trimming.ids.values())
     compared = 0
     for file in files:
-        parts = _parts_in(trimming, file, text_field, lines, on_progress)
+        counts = word_counts_in(file, trimming.base)
+        if counts is None:
+            parts = document_parts(trimming.base, file, text_field=text_field, on_progress=on_progress)
+            parts = with_lines(parts) if lines else parts
+        else:
+            parts = ((word.decode(), False) for word in counts)
         for batch in batches_of(parts_without(parts, points, trimming.base.normalization)):
-            before, after = moved[old.encode(batch)], new.encode(batch)
-            if not np.array_equal(before, after):
-                wrong = next(text for text, begins in batch if _differs(old, new, moved, text, begins))
-                raise SGPEError(f"{file}: the trimmed tokenizer has different tokens for {wrong[:60]!r}")
+            after = new.encode(batch)
+            if not np.array_equal(moved[old.encode(batch)], after):
+                wrong = next(part for part in batch if not np.array_equal(moved[old.encode([part])], new.encode([part])))
+                raise SGPEError(f"{file}: the trimmed tokenizer has different tokens for {wrong[0][:60]!r}")
             compared += len(after)
     return compared
-
-
-def _parts_in(
-    trimming: Trimming, file: CorpusFile, text_field: str, lines: bool, on_progress: Progress | None
-) -> Iterator[tuple[str, bool]]:
-    counts = word_counts_in(file, trimming.base)
-    if counts is None:
-        parts = document_parts(trimming.base, file, text_field=text_field, on_progress=on_progress)
-        return with_lines(parts) if lines else parts
-    return ((word.decode(), False) for word in counts)
-
-
-def _differs(old: PartEncoder, new: PartEncoder, moved: np.ndarray, text: str, begins: bool) -> bool:
-    return not np.array_equal(moved[old.encode([(text, begins)])], new.encode([(text, begins)]))

@@ -1,7 +1,4 @@
-"""Health of a vocabulary: tokens that a text uses, tokens that no text can use, and tokens that are nearly equal.
-
-Time grows linearly with the text and with the vocabulary.
-"""
+"""Health of a vocabulary: tokens that a text uses, tokens that no text can use, and tokens that are nearly equal."""
 
 from __future__ import annotations
 
@@ -34,14 +31,12 @@ _SMALLEST_PART = 8
 
 @dataclass(frozen=True)
 class Cutoff:
-    """Measurements of an extended tokenizer that keeps only some of its new tokens: those that were learned first.
+    """Measurements of an extended tokenizer with only the first ``new_tokens`` new tokens that it learned.
 
     Attributes:
-        new_tokens: Number of new tokens that are kept, in the order in which they were learned.
         used: Number of new tokens that the text uses.
-        tokens_in_text: Number of tokens of the text.
-        share_of_gain: Number of tokens saved by these new tokens, divided by the number saved by all new tokens. None if the
-            new tokens save nothing.
+        share_of_gain: Number of tokens of the text that these new tokens save, divided by the number that all new tokens
+            save. None if the new tokens save nothing.
     """
 
     new_tokens: int
@@ -57,8 +52,6 @@ class VocabularyHealth:
 
     Attributes:
         tokens: Number of ordinary tokens.
-        added: Number of added and special tokens.
-        tokens_in_text: Number of tokens of the text.
         used: Ids of tokens that the text uses.
         only_steps: Ids of tokens that the text does not use, but from which merges build used tokens.
         never_used: Ids of all other unused tokens.
@@ -84,9 +77,7 @@ class VocabularyHealth:
 
     @property
     def kinds(self) -> dict[str, frozenset[int]]:
-        """The sets ``used``, ``only_steps``, ``never_used`` and ``unreachable``, keyed by these names and in the order of
-        the tables.
-        """
+        """The sets of ids, keyed by their names and in the order of the tables."""
         return {name: getattr(self, name) for name in ("used", "only_steps", "never_used", "unreachable")}
 
     @property
@@ -95,9 +86,7 @@ class VocabularyHealth:
         return sum(script == PARTS for script in self.scripts.values())
 
     def by_script(self) -> dict[str, dict[str, int]]:
-        """Return a dict from scripts to numbers of tokens: all ``tokens`` of the script, and those in each set of `kinds`.
-        The script with the most tokens comes first.
-        """
+        """Return the number of ``tokens`` of each script, and of those in each set of `kinds`, the largest script first."""
         totals = Counter(self.scripts.values())
         counts = {name: Counter(map(self.scripts.__getitem__, ids)) for name, ids in self.kinds.items()}
         return {
@@ -106,7 +95,7 @@ class VocabularyHealth:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as JSON values. Ids are given as ranges, each with its first and last id."""
+        """Return JSON values. Ids are given as ranges, each with its first and last id."""
         numbers = {"tokens": self.tokens, "added": self.added, "tokens_in_text": self.tokens_in_text}
         numbers |= {name: len(ids) for name, ids in self.kinds.items()}
         return {
@@ -122,11 +111,8 @@ class VocabularyHealth:
 def health_of(
     data: TokenizerData, files: Iterable[CorpusFile], *, text_field: str = "text", on_progress: Progress | None = None
 ) -> VocabularyHealth:
-    """Measure which tokens of a vocabulary the documents of files use, and which tokens no text can use.
-
-    Arguments and errors are those of `hf_sgpe.evaluation.token_use.use_of_tokens`.
-    """
-    new = new_tokens_of(data)
+    """Measure which tokens of a vocabulary the documents of files use, and which tokens no text can use."""
+    new = _new_tokens_of(data)
     sizes = _cutoffs(len(new))
     shorter = [without_tokens(data, set(new[size:])) for size in (0, *sizes[:-1])] if new else []
     use, *uses = use_of_tokens([data, *shorter], files, text_field=text_field, on_progress=on_progress)
@@ -150,10 +136,8 @@ def health_of(
 
 
 def unreachable_ids(data: TokenizerData) -> set[int]:
-    """Return the ids of unreachable tokens: ordinary tokens whose own bytes, taken as a text, are encoded as other tokens.
-
-    A part of a character is unreachable if no merges build it, or if its bytes cannot occur in text. Special and added
-    tokens are not ordinary tokens.
+    """Return the ids of ordinary tokens whose own bytes, taken as a text, are encoded as other tokens. A part of a character
+    is unreachable if no merges build it, or if its bytes cannot occur in text.
     """
     codec, parts, nowhere = make_codec(data.inside_text()), TokenParts(data), Confinement(())
     texts: dict[int, str] = {}
@@ -178,8 +162,7 @@ def unreachable_ids(data: TokenizerData) -> set[int]:
 
 
 def scripts_of(tokens: Iterable[bytes]) -> Iterator[str]:
-    """Yield the script of each token's first letter. Yield `PARTS` for a part of a character, and `NO_SCRIPT` for other
-    tokens without letters.
+    """Yield the script of each token's first letter, or `PARTS`, or `NO_SCRIPT`.
 
     >>> list(scripts_of([" ක1".encode(), b"x", b"12", "ක".encode()[:2]]))
     ['sinhala', 'latin', 'no script', 'parts of characters']
@@ -195,15 +178,13 @@ def scripts_of(tokens: Iterable[bytes]) -> Iterator[str]:
 
 
 def alike(tokens: Iterable[bytes]) -> dict[str, int]:
-    """Count the tokens that differ from another token only in case (``case``), only in a leading space (``space``), or only
-    in one or both of these (``either``).
-
-    In each group of such tokens, one token is not counted.
+    """Count the tokens that differ from another token only in case, only in a leading space, or only in one or both. In each
+    group of such tokens, one token is not counted.
 
     >>> alike([b"the", b"The", b" the", b" THE"])
     {'case': 2, 'space': 1, 'either': 3}
     """
-    texts = [token.decode() for token in tokens if _is_text(token)]
+    texts = [token.decode() for token in tokens if token.decode(errors="ignore").encode() == token]
     forms = {"case": str.lower, "space": _without_space, "either": lambda text: _without_space(text).lower()}
     return {name: len(texts) - len(set(map(form, texts))) for name, form in forms.items()}
 
@@ -212,15 +193,9 @@ def _without_space(text: str) -> str:
     return text[1:] if text[:1] == " " and text != " " else text
 
 
-def _is_text(token: bytes) -> bool:
-    return token.decode(errors="ignore").encode() == token
-
-
-def new_tokens_of(data: TokenizerData) -> list[bytes]:
-    """Return the tokens that extensions added to a tokenizer, in the order in which they were learned. If the tokenizer was
-    never extended, return an empty list.
-
-    Each extension begins with its tokens without a merge. The tokens with a merge follow, sorted by rank.
+def _new_tokens_of(data: TokenizerData) -> list[bytes]:
+    """Return the tokens that extensions added to a tokenizer, in the order in which they were learned: in each extension,
+    first the tokens without a merge, then those with a merge by rank.
     """
     merged = {left + right: None for left, right in data.merges}
     rank = {token: place for place, token in enumerate(merged)}
@@ -233,8 +208,7 @@ def new_tokens_of(data: TokenizerData) -> list[bytes]:
 
 
 def _cutoffs(new: int) -> list[int]:
-    """Return the numbers of new tokens with which an extended tokenizer is measured. Each is twice the previous one, except
-    the last: it is ``new``, the number of all new tokens.
+    """Return the numbers of new tokens with which an extended tokenizer is measured.
 
     >>> _cutoffs(5000), _cutoffs(80), _cutoffs(0)
     ([1000, 2000, 4000, 5000], [10, 20, 40, 80], [])
@@ -248,9 +222,7 @@ def _cutoffs(new: int) -> list[int]:
 
 
 def _measured_cutoffs(new: Sequence[int], sizes: Sequence[int], uses: Sequence[NDArray[np.int64]]) -> list[Cutoff]:
-    """Return the measurements for each of ``sizes``, the numbers of new tokens. ``uses`` contains arrays of token counts:
-    first without new tokens, then for each size.
-    """
+    """Return a measurement for each number of new tokens. ``uses`` begins with the counts without new tokens."""
     totals = [int(use.sum()) for use in uses]
     gain = totals[0] - totals[-1]
     return [

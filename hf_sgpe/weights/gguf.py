@@ -1,9 +1,9 @@
 """GGUF files for llama.cpp: models with their tokenizer. The supported models are listed in `hf_sgpe.weights.gguf_models`.
 
-A GGUF file has no split pattern. Instead, it names one of llama.cpp's pre-tokenizers, which are listed in
-`hf_sgpe.formats.llama_cpp_pre_tokenizers`. If none of them splits as the tokenizer does, the caller must name one. llama.cpp
-would then tokenize text in another way, so it must be given ids. If a tokenizer's merges join characters, scores are written
-instead of merges; see `hf_sgpe.formats.llama_cpp_characters`.
+A GGUF file has no split pattern. Instead, it names one of llama.cpp's pre-tokenizers
+(`hf_sgpe.formats.llama_cpp_pre_tokenizers`). If none of them splits as the tokenizer does, the caller must name one, and
+must give llama.cpp ids instead of text. If a tokenizer's merges join characters, scores are written instead of merges
+(`hf_sgpe.formats.llama_cpp_characters`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from hf_sgpe.terminal.progress import somebody_watches
 from hf_sgpe.vocabulary.byte_strings import byte_token, bytes_to_string
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 from hf_sgpe.weights.gguf_models import FAMILIES, usual, why_not
-from hf_sgpe.weights.gguf_quantizing import QUANTIZED_TYPES, check_installed, quantize
+from hf_sgpe.weights.gguf_quantizing import QUANTIZED_TYPES, quantize
 from hf_sgpe.weights.gguf_tensors import describe, tensors
 from hf_sgpe.weights.model_config import end_ids, transformers_config
 from hf_sgpe.weights.safetensors_files import Weights, check_head, stored
@@ -59,28 +59,19 @@ def write(
 ) -> str | None:
     """Write a transformers model as a GGUF file.
 
-    The file contains the tokenizer twice, in llama.cpp's form and as a ``tokenizer.json``. Both have about the same size.
-
-    Only one tensor is in memory at a time. Tensors that are not matrices are written in 32 bits. With Q8_0, matrices whose
-    row length is not a multiple of 32 are also written in 32 bits. For smaller types, llama-cpp-python converts the weights
-    from a temporary file in the folder of ``path``.
+    The file contains the tokenizer twice, in llama.cpp's form and as a ``tokenizer.json``. Only one tensor is in memory at a
+    time. Tensors that are not matrices are written in 32 bits. With Q8_0, matrices whose row length is not a multiple of 32
+    are, too. For smaller types, llama-cpp-python converts the weights from a temporary file in the folder of ``path``.
 
     Args:
-        folder: Folder with ``config.json``, the weights as safetensors, and the tokenizer.
-        path: File to write.
         weight_type: One of `WEIGHT_TYPES`; None for the type of the weights in the folder.
         tokenizer: Tokenizer to write; None for the folder's tokenizer.
         pre_tokenizer: Name of a pre-tokenizer of llama.cpp, or `NEAREST`. None for a pre-tokenizer that splits as the
             tokenizer does.
 
     Returns:
-        If llama.cpp tokenizes normalized text exactly as the tokenizer does, the name of the pre-tokenizer in the file.
-        (llama.cpp does not normalize text.) Otherwise None: pass ids to llama.cpp, not text.
-
-    Raises:
-        SGPEError: gguf or llama-cpp-python is needed and not installed; the folder has no model, or a model for which
-            llama.cpp was not compared with transformers; the tokenizer has no merges, or more ids than the model has rows;
-            or llama.cpp has no pre-tokenizer with this name, or none that splits as the tokenizer does.
+        The name of the pre-tokenizer in the file, if llama.cpp tokenizes normalized text exactly as the tokenizer does.
+        Otherwise None: pass ids to llama.cpp, not text.
     """
     gguf = optional("gguf", "writing GGUF needs gguf", extra="gguf")
     if weight_type is not None and weight_type not in WEIGHT_TYPES:
@@ -95,7 +86,8 @@ def write(
     if path.exists() and path.suffix != ".gguf" and path.resolve().parent == folder.resolve():
         raise SGPEError(f"{path} is part of the model: give another name for the GGUF file")
     if weight_type in QUANTIZED_TYPES:
-        check_installed()
+        need = f"writing {', '.join(QUANTIZED_TYPES)} needs llama-cpp-python"
+        optional("llama_cpp", need, "llama-cpp-python", extra="llama-cpp")
         with scratch_directory(path) as scratch, atomic_file(path) as temporary:
             whole = scratch / "whole.gguf"
             pre = write(folder, whole, tokenizer=tokenizer, pre_tokenizer=pre_tokenizer)
@@ -106,7 +98,6 @@ def write(
     pre = pre_to_write(tokenizer, pre_tokenizer)
     weights = stored(folder)
     weight_type = weight_type or next(tensor.type for tensor in weights.values() if len(tensor.shape) == 2)
-    target = gguf.GGMLQuantizationType[weight_type]
     architecture = next(arch for arch, name in gguf.MODEL_ARCH_NAMES.items() if name == family.architecture)
     names = gguf.get_tensor_name_map(architecture, config["num_hidden_layers"])
 
@@ -128,14 +119,7 @@ def write(
                 raise SGPEError(
                     f"the package gguf has no name for {name} in llama.cpp's {family.architecture}: install a newer gguf"
                 )
-            has_full_blocks = weight_type != "Q8_0" or shape[-1] % 32 == 0
-            is_matrix = len(shape) > 1 and not gguf_name.endswith(_KEPT_WHOLE) and has_full_blocks
-            type = target if is_matrix else gguf.GGMLQuantizationType.F32
-            byte_shape = gguf.quant_shape_to_byte_shape(shape, type)
-            as_bytes = type not in (gguf.GGMLQuantizationType.F32, gguf.GGMLQuantizationType.F16)
-            numbers = np.dtype(np.uint8) if as_bytes else np.dtype(np.float32 if type.name == "F32" else np.float16)
-            writer.add_tensor_info(gguf_name, byte_shape if as_bytes else shape, numbers, prod(byte_shape), raw_dtype=type)
-            waiting.append((read, type))
+            waiting.append((read, _add_tensor_info(writer, gguf_name, shape, weight_type)))
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_ti_data_to_file()
@@ -144,12 +128,22 @@ def write(
     return pre if is_exact(tokenizer, pre) else None
 
 
-def write_vocabulary(tokenizer: TokenizerData, path: Path, pre_tokenizer: str | None = NEAREST) -> None:
-    """Write a GGUF file with a tokenizer and no model. llama.cpp can use it only to tokenize.
+def _add_tensor_info(writer: GGUFWriter, name: str, shape: tuple[int, ...], weight_type: str) -> Any:
+    """Add the type and shape of a tensor to a file, and return the type."""
+    from gguf import GGMLQuantizationType, quant_shape_to_byte_shape
 
-    Raises:
-        SGPEError: gguf is not installed, or the tokenizer has no merges. `pre_to_write` lists other errors.
-    """
+    has_full_blocks = weight_type != "Q8_0" or shape[-1] % 32 == 0
+    is_matrix = len(shape) > 1 and not name.endswith(_KEPT_WHOLE) and has_full_blocks
+    type = GGMLQuantizationType[weight_type if is_matrix else "F32"]
+    byte_shape = quant_shape_to_byte_shape(shape, type)
+    numbers = {"F32": np.float32, "F16": np.float16}.get(type.name)
+    written_shape = byte_shape if numbers is None else shape
+    writer.add_tensor_info(name, written_shape, np.dtype(numbers or np.uint8), prod(byte_shape), raw_dtype=type)
+    return type
+
+
+def write_vocabulary(tokenizer: TokenizerData, path: Path, pre_tokenizer: str | None = NEAREST) -> None:
+    """Write a GGUF file with a tokenizer and no model. llama.cpp can use it only to tokenize."""
     gguf = optional("gguf", "writing GGUF needs gguf", extra="gguf")
     rows = tokenizer.rows_needed
     with atomic_file(path) as temporary, closing(gguf.GGUFWriter(temporary, "llama")) as writer:
@@ -160,9 +154,7 @@ def write_vocabulary(tokenizer: TokenizerData, path: Path, pre_tokenizer: str | 
 
 @contextmanager
 def _numbers_of(config_file: Path) -> Iterator[None]:
-    """Convert errors that wrong numbers in a configuration cause inside the ``with`` block into an `SGPEError` that names
-    the file.
-    """
+    """Convert errors that wrong numbers in a configuration cause inside the ``with`` block into an `SGPEError`."""
     try:
         yield
     except SGPEError:
@@ -172,7 +164,7 @@ def _numbers_of(config_file: Path) -> Iterator[None]:
 
 
 def pre_tokenizer_of(tokenizer: TokenizerData) -> PreTokenizer | None:
-    """Return the most exact of the llama.cpp pre-tokenizers that split as a tokenizer does, or None if there are none."""
+    """Return the most exact of the llama.cpp pre-tokenizers that split as a tokenizer does."""
     return next(iter(_fitting(tokenizer)), None)
 
 
@@ -184,14 +176,7 @@ def is_exact(tokenizer: TokenizerData, name: str) -> bool:
 
 
 def pre_to_write(tokenizer: TokenizerData, name: str | None = None) -> str:
-    """Return the name of the pre-tokenizer to write into a GGUF file for a tokenizer.
-
-    Args:
-        name: Name of a pre-tokenizer, or `NEAREST`. None for a pre-tokenizer that splits as the tokenizer does.
-
-    Raises:
-        SGPEError: llama.cpp has no pre-tokenizer with this name, or none that splits as the tokenizer does.
-    """
+    """Return the name of the pre-tokenizer to write. ``name`` is the argument ``pre_tokenizer`` of `write`."""
     if tokenizer.by_characters and not tokenizer.byte_tokens:
         raise SGPEError(
             "llama.cpp encodes a character without a token as its bytes, and this tokenizer has no tokens for bytes: run "
@@ -277,7 +262,11 @@ def _add_tokenizer(writer: GGUFWriter, tokenizer: TokenizerData, pre: str, confi
         raise SGPEError(f"{folder}: llama.cpp requires merges, and the tokenizer has none")
     writer.add_tokenizer_model(llama_cpp_characters.KIND if tokenizer.by_characters else "gpt2")
     if tokenizer.by_characters:
-        _add_scores(writer, tokenizer, rows)
+        made = llama_cpp_characters.scores(tokenizer)
+        least = float(-len(tokenizer.merges))
+        writer.add_tokenizer_pre("default")
+        writer.add_token_scores([made.get(id, least) for id in range(rows)])
+        writer.add_add_space_prefix(puts_space(tokenizer.normalization))
         if tokenizer.unk_token_id is not None:
             types[tokenizer.unk_token_id] = TokenType.UNKNOWN
     else:
@@ -297,14 +286,3 @@ def _add_tokenizer(writer: GGUFWriter, tokenizer: TokenizerData, pre: str, confi
     writer.add_add_eos_token(tokenizer.eos_token is not None and around[1:] != [] and around[-1] == tokenizer.eos_token)
     if tokenizer.chat_template:
         writer.add_chat_template(tokenizer.chat_template)
-
-
-def _add_scores(writer: GGUFWriter, tokenizer: TokenizerData, rows: int) -> None:
-    """Write the scores of the tokens, which replace merges for a tokenizer whose merges join characters, and the related
-    settings.
-    """
-    made = llama_cpp_characters.scores(tokenizer)
-    least = float(-len(tokenizer.merges))
-    writer.add_tokenizer_pre("default")
-    writer.add_token_scores([made.get(id, least) for id in range(rows)])
-    writer.add_add_space_prefix(tokenizer.normalization.puts_space)

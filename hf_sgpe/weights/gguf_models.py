@@ -1,8 +1,6 @@
-"""The types of models that can be written for llama.cpp, with one record (`Family`) for each type, and functions that read
-the sizes in a configuration.
+"""The types of models that can be written for llama.cpp. A test has compared llama.cpp with transformers for each type.
 
-A model is written only if a test has compared llama.cpp with transformers for its type. `hf_sgpe.weights.gguf_tensors`
-converts the weights.
+`hf_sgpe.weights.gguf_tensors` converts the weights.
 """
 
 from __future__ import annotations
@@ -54,7 +52,7 @@ class Family:
         transposes: Whether transformers stores the weights of layers such that rows are inputs and columns are outputs.
         embedding: Name of the embedding in the files. If the output head is tied, a stored head must equal this embedding.
         why_not: Function that takes a configuration and returns a further reason why llama.cpp's output would differ, or an
-            empty string. The reason continues a sentence that begins with "llama.cpp".
+            empty string, as `why_not` does.
     """
 
     architecture: str
@@ -285,11 +283,8 @@ COMPARED: Compared = {kind: family.compared for kind, family in FAMILIES.items()
 
 
 def why_not(config: Config) -> str:
-    """Return the reason why llama.cpp and transformers may compute different outputs for a model. If they compute the same
-    outputs, return an empty string.
-
-    Args:
-        config: The result of `transformers_config`.
+    """Return the reason why llama.cpp and transformers may compute different outputs, or an empty string. The reason
+    continues a sentence that begins with "llama.cpp". ``config`` is the result of `transformers_config`.
     """
     kind = config["model_type"]
     return _NEVER.get(kind) or uncompared(config, COMPARED) or FAMILIES[kind].why_not(config)
@@ -299,9 +294,7 @@ def why_not(config: Config) -> str:
 
 
 def usual(config: Config) -> dict[str, Any]:
-    """Return a copy of a configuration in which each field with an unusual name is also stored under its usual name. A
-    missing ``intermediate_size`` becomes four times ``hidden_size``.
-    """
+    """Return a copy of a configuration with the usual names of all fields and an ``intermediate_size``."""
     family = FAMILIES[config["model_type"]]
     named = dict(config) | {name: config[own] for name, own in family.own_names.items()}
     named["intermediate_size"] = named["intermediate_size"] or 4 * named["hidden_size"]
@@ -309,19 +302,19 @@ def usual(config: Config) -> dict[str, Any]:
 
 
 def heads_of(config: Config) -> tuple[int, int]:
-    """Return two numbers: the number of query heads, and the number of key and value heads."""
+    """Return the number of query heads, and the number of key and value heads."""
     queries = config["num_attention_heads"]
     return queries, config.get("num_key_value_heads") or queries
 
 
 def head_size(config: Config) -> int:
-    """Return the size of an attention head: the number of its dimensions."""
+    """Return the number of dimensions of an attention head."""
     size: int = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
     return size
 
 
 def sizes(config: Config) -> dict[str, int]:
-    """Return the sizes that the shapes in a `Family` consist of, keyed by name."""
+    """Return the sizes in the shapes of a `Family`, keyed by name."""
     queries, keys = heads_of(config)
     return {
         "rows": config["vocab_size"],

@@ -9,40 +9,20 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from hf_sgpe.errors import SGPEError, optional
+from hf_sgpe.errors import SGPEError
 from hf_sgpe.terminal.progress import somebody_watches
 from hf_sgpe.weights.llama_log import silence
 
 QUANTIZED_TYPES = ("Q6_K", "Q5_K_M", "Q4_K_M", "Q4_0")
-"""Types of quantized weights, the largest first.
-
-If the row length is not a multiple of 256, llama.cpp uses larger types instead of the first three types.
-"""
+"""Types of quantized weights. If a row length is not a multiple of 256, llama.cpp uses larger types for the first three."""
 
 # "[  12/ 291] token_embd.weight - ...": one line for each tensor.
 _PROGRESS = re.compile(rb"\[ *(\d+)/ *(\d+)\]")
 
 
-def check_installed() -> None:
-    """Check that the library for `quantize` is installed.
-
-    Raises:
-        NotInstalledError: llama-cpp-python is missing.
-    """
-    need = f"writing {', '.join(QUANTIZED_TYPES)} needs llama-cpp-python"
-    optional("llama_cpp", need, "llama-cpp-python", extra="llama-cpp")
-
-
 def quantize(source: Path, target: Path, weight_type: str) -> None:
-    """Write a copy of a GGUF file with quantized weights. This takes minutes for a model of a few billion weights.
-
-    Args:
-        source: GGUF file with weights in F32, F16 or BF16.
-        target: GGUF file to write.
-        weight_type: One of `QUANTIZED_TYPES`.
-
-    Raises:
-        SGPEError: llama.cpp failed. The message includes the reason.
+    """Write a copy of a GGUF file with quantized weights. The weights of ``source`` are in F32, F16 or BF16. This takes
+    minutes for a model of a few billion weights.
     """
     import llama_cpp
     from gguf import LlamaFileType

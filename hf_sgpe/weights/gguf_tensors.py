@@ -1,7 +1,4 @@
-"""Conversion of a model for llama.cpp: the tensors in llama.cpp's form, and the numbers of the configuration.
-
-The `gguf` package defines the names in a file.
-"""
+"""Conversion of a model for llama.cpp: the tensors in llama.cpp's form, and the numbers of the configuration."""
 
 from __future__ import annotations
 
@@ -33,9 +30,7 @@ _NUMBERS = {
 
 
 class Tensor(NamedTuple):
-    """A tensor to write: its name in transformers, a function that reads it in llama.cpp's form, and its shape in this
-    form.
-    """
+    """A tensor to write: its name in transformers, a function that reads it in llama.cpp's form, and its shape there."""
 
     name: str
     read: Callable[[], Weights]
@@ -43,16 +38,7 @@ class Tensor(NamedTuple):
 
 
 def tensors(weights: Mapping[str, Stored], config: Config, folder: Path) -> Iterator[Tensor]:
-    """Yield the tensors to write for a model.
-
-    Args:
-        weights: The result of `hf_sgpe.weights.safetensors_files.stored`.
-        config: The result of `hf_sgpe.weights.gguf_models.usual`.
-        folder: Folder of the model, for error messages.
-
-    Raises:
-        SGPEError: the weights do not match the configuration. llama.cpp would detect this only during loading, or never.
-    """
+    """Yield the tensors to write for a model. ``config`` is the result of `usual`, and ``folder`` is for error messages."""
     family = FAMILIES[config["model_type"]]
     left = {name.removeprefix("transformer."): tensor for name, tensor in weights.items()}  # GPT-2's names have the prefix
     if config["tie_word_embeddings"]:
@@ -125,16 +111,14 @@ def _stacked(parts: list[Stored], change: Callable[[Weights], Weights] | None) -
 
 
 def _interleaved(weights: Weights, heads: int) -> Weights:
-    """Reorder the rows of each head for llama.cpp's rotary embedding, which pairs neighbouring rows. transformers pairs each
-    row in the first half of a head with the corresponding row in the second half.
-    """
+    """Reorder the rows of each head for llama.cpp's rotary embedding (see `Family.pairs_neighbours`)."""
     halves = weights.reshape(heads, 2, weights.shape[0] // heads // 2, *weights.shape[1:])
     return halves.swapaxes(1, 2).reshape(weights.shape)
 
 
 def _rope_factors(config: Config) -> Weights | None:
     """Return the numbers by which Llama 3 divides the frequencies of its rotary embedding: 1 for short waves, ``factor`` for
-    long waves, and values in between for other waves. For other types of position scaling, return None.
+    long waves, and values in between.
     """
     positions = rope(config)
     if positions["rope_type"] != "llama3":
@@ -152,11 +136,7 @@ def _rope_factors(config: Config) -> Weights | None:
 
 
 def describe(writer: GGUFWriter, config: Config) -> None:
-    """Write the numbers of a model's configuration, such as its sizes, to the metadata of a GGUF file.
-
-    Args:
-        config: The result of `hf_sgpe.weights.gguf_models.usual`.
-    """
+    """Write the numbers of a model's configuration to the metadata of a GGUF file. ``config`` is the result of `usual`."""
     for method, name in {**_NUMBERS, **FAMILIES[config["model_type"]].numbers}.items():
         getattr(writer, f"add_{method}")(config[name])
     if experts := experts_of(config):
@@ -165,11 +145,8 @@ def describe(writer: GGUFWriter, config: Config) -> None:
     writer.add_head_count_kv(heads_of(config)[1])
     writer.add_key_length(head_size(config))
     writer.add_value_length(head_size(config))
-    if "rope_parameters" in config:
-        _describe_positions(writer, config)
-
-
-def _describe_positions(writer: GGUFWriter, config: Config) -> None:
+    if "rope_parameters" not in config:
+        return
     from gguf import RopeScalingType
 
     positions = rope(config)

@@ -1,4 +1,4 @@
-"""The log of llama.cpp. It is not shown; its last lines are kept for error messages."""
+"""The log of llama.cpp, which is not shown."""
 
 from __future__ import annotations
 

@@ -43,30 +43,27 @@ _ANY_VALUE = frozenset(" ".join([_SIZES, *_WITHOUT_EFFECT.values()]).split())
 
 
 class Like(tuple[Any, ...]):
-    """Values for which an engine was compared, if other values of the same types need no comparison."""
+    """Values for which an engine was compared, if other values of the same types need no comparison. An int counts as a
+    float.
+    """
 
-    def holds_type_of(self, value: Any) -> bool:
-        """Return whether any of the compared values has the type of ``value``. An int counts as a float."""
+    def __contains__(self, value: object) -> bool:
         kind, *kinds = (float if type(item) is int else type(item) for item in (value, *self))
-        return kind in kinds
+        return super().__contains__(value) or kind in kinds
 
 
 Compared = Mapping[str, Mapping[str, Sequence[Any]]]
-"""The values for which an engine was compared with transformers, keyed by type of model and then by field of the
-configuration.
-"""
+"""The values for which an engine was compared with transformers, keyed by type of model and then by field."""
 
 
 def uncompared(config: Mapping[str, Any], compared: Compared) -> str:
-    """Describe the first value of a configuration for which an engine was not compared with transformers.
+    """Return the rest of a sentence that begins with an engine's name: the first value of a configuration for which the
+    engine was not compared with transformers. If all values were compared, return an empty string.
 
     Args:
         config: The result of `transformers_config`.
-        compared: The values for which the engine was compared. Sizes and fields without an effect on the output need no
-            entry. Any other field without an entry counts as not compared.
-
-    Returns:
-        The rest of a sentence that begins with the engine's name. If all values were compared, an empty string.
+        compared: Sizes and fields without an effect on the output need no entry. Any other field without an entry counts as
+            not compared.
 
     >>> uncompared({"model_type": "llama", "vocab_size": 5, "mlp_bias": True}, {"llama": {"mlp_bias": [False]}})
     "was not compared with transformers on models of type 'llama' with mlp_bias True"
@@ -77,18 +74,14 @@ def uncompared(config: Mapping[str, Any], compared: Compared) -> str:
     if row is None:
         return reason
     for name, value in _decisive(config).items():
-        values = row.get(name, ())
-        if value not in values and not (isinstance(values, Like) and values.holds_type_of(value)):
+        if value not in row.get(name, ()):
             return f"{reason} with {name} {value!r}"
     return ""
 
 
 def _decisive(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values, except sizes, that determine what the model computes.
-
-    The value of ``rope`` is a string with the type of position scaling and the names of its parameters. If kinds of layers
-    have different parameters, it lists each kind. The value of ``sliding_window`` says which layers have an attention window
-    smaller than the context; None for no layers.
+    """Return the values, except sizes, that determine what the model computes. ``rope`` is described by `_form`, and
+    ``sliding_window`` by `_sliding`.
     """
     fields = {name: value for name, value in config.items() if name not in _ANY_VALUE}
     if "quantization" in config:  # mlx-lm writes the same content into both fields
@@ -105,12 +98,14 @@ def _decisive(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _form(positions: Mapping[str, Any]) -> str:
+    """Return the type of position scaling and the names of its parameters, for each kind of layers if they differ."""
     kinds = [f"{kind}: {_form(value)}" for kind, value in sorted(positions.items()) if isinstance(value, Mapping)]
     names = sorted(positions.keys() - {"rope_theta", "rope_type", "type"})
     return ", ".join(kinds) or f"{positions.get('rope_type', 'default')}({', '.join(names)})"
 
 
 def _sliding(config: Mapping[str, Any]) -> str | None:
+    """Return which layers have an attention window smaller than the context."""
     if "layer_types" not in config:
         window, context = config["sliding_window"], config.get("max_position_embeddings")
         return "all layers" if window and not (isinstance(context, int) and window >= context) else None
@@ -126,11 +121,7 @@ def _sliding(config: Mapping[str, Any]) -> str | None:
 
 
 def transformers_config(folder: Path) -> dict[str, Any]:
-    """Return the content of ``config.json``, with the defaults of transformers for missing fields.
-
-    Raises:
-        SGPEError: transformers does not know the model, or rejects a value.
-    """
+    """Return the content of ``config.json``, with the defaults of transformers for missing fields."""
     from transformers import AutoConfig
 
     kind = read_json(folder / "config.json").get("model_type")
@@ -145,37 +136,24 @@ def transformers_config(folder: Path) -> dict[str, Any]:
 
 
 def end_ids(folder: Path, config: Mapping[str, Any]) -> list[int]:
-    """Return the ids that end a generated text. They are read from ``generation_config.json``. If it has none, they are read
-    from ``config``.
-    """
-    generation = folder / "generation_config.json"
-    own = optional_json(generation).get("eos_token_id")
+    """Return the ids that end a generated text, from ``generation_config.json`` or else from ``config``."""
+    own = optional_json(folder / "generation_config.json").get("eos_token_id")
     return listed(config.get("eos_token_id") if own is None else own)
 
 
 def listed(ids: int | list[int] | None) -> list[int]:
-    """Return the ids in a field of a configuration as a list. The field may have one id, several ids or none.
-
-    Raises:
-        SGPEError: the field has any other value.
-
-    >>> listed(5), listed([5, 6]), listed(None)
-    ([5], [5, 6], [])
-    """
-    listed_ids = list(ids) if isinstance(ids, (list, tuple)) else [] if ids is None else [ids]
+    """Return the ids in a field of a configuration, which may have one id, several ids or none."""
+    if ids is None:
+        return []
+    listed_ids = list(ids) if isinstance(ids, (list, tuple)) else [ids]
     if not all(type(id) is int and id >= 0 for id in listed_ids):
         raise SGPEError(f"eos_token_id of the model's configuration is {ids!r}: it must be one id or several")
     return listed_ids
 
 
 def rope(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a dict with ``rope_theta``, ``rope_type`` and the other parameters of position scaling.
-
-    If kinds of layers have different parameters, the dict has the parameters of the layers with full attention. For each
-    kind, such as ``sliding_attention``, it also has an entry with the parameters of this kind.
-
-    Raises:
-        SGPEError: the parameters are not an object, or ``rope_theta`` is not a number.
+    """Return ``rope_theta``, ``rope_type`` and the other parameters of position scaling. If kinds of layers differ, these
+    are the parameters of full attention, and each kind, such as ``sliding_attention``, has an entry with its own.
     """
     parameters = config.get("rope_parameters") or config.get("rope_scaling") or {}
     if not isinstance(parameters, Mapping):

@@ -1,4 +1,4 @@
-"""Loading of models and tokenizers by name, with one-line errors."""
+"""Loading of models and tokenizers by name, with one-line errors, and encoding of texts for models."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from hf_sgpe.files.hub import NoSuchFileError, download, names_in, split_name
 from hf_sgpe.files.unreadable import check_no_pointer
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.formats.tokenizer_config import CONFIG_FILE
+from hf_sgpe.splitting.normalization import well_formed
 from hf_sgpe.terminal.progress import bars_on_terminals_only
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ _TOKENIZER_FILES = ("tokenizer*", "*vocab*", "*.model", "*.tiktoken", "*tekken*.
 
 
 def auto_class(config: Any) -> str:
-    """Return the name of the transformers class that loads a model. If the model generates text, this is an Auto class.
-    Otherwise, it is the model's own class, as named in the configuration.
+    """Return the name of the transformers class that loads a model: an Auto class if the model generates text, and otherwise
+    the model's own class.
     """
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CAUSAL
 
@@ -36,15 +37,10 @@ def auto_class(config: Any) -> str:
 
 
 def load_model(kind: Any, path_or_repo: str, *, dtype: Any = None) -> PreTrainedModel:
-    """Load a model with a given class of transformers.
+    """Load a model with a class of transformers, such as ``AutoModelForCausalLM``.
 
     Args:
-        kind: The class, such as ``AutoModelForCausalLM``.
-        path_or_repo: Folder, or ``user/name`` on the Hub.
         dtype: Type of the weights. None for 32 bits, which training uses; ``"auto"`` for the type in the file.
-
-    Raises:
-        SGPEError: the model does not exist, or ``kind`` cannot load it.
     """
     import torch
 
@@ -53,11 +49,7 @@ def load_model(kind: Any, path_or_repo: str, *, dtype: Any = None) -> PreTrained
 
 
 def load_config(path_or_repo: str) -> PretrainedConfig:
-    """Load the configuration of a model from a folder or the Hub.
-
-    Raises:
-        SGPEError: there is no model.
-    """
+    """Load the configuration of a model from a folder or the Hub."""
     from transformers import AutoConfig
 
     with _loading(path_or_repo):
@@ -68,9 +60,6 @@ def load_config(path_or_repo: str) -> PretrainedConfig:
 def load_causal_model(path_or_repo: str, *, dtype: Any = None) -> PreTrainedModel:
     """Load a causal language model of any class. All weights must be in the files, because transformers would give random
     values to missing weights.
-
-    Raises:
-        SGPEError: the model does not exist, it is not a causal language model, or weights are missing.
     """
     import torch
     import transformers
@@ -110,14 +99,11 @@ def _loading(path_or_repo: str) -> Iterator[None]:
 
 
 def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
-    """Load a tokenizer for transformers. If this package can read the format, return an `SGPETokenizerFast`. Otherwise,
-    return the result of ``AutoTokenizer``.
+    """Load a tokenizer for transformers: an `SGPETokenizerFast` if this package can read the format, and otherwise what
+    ``AutoTokenizer`` returns.
 
     Args:
         path_or_repo: Folder, ``tokenizer.json``, or ``user/name`` or ``user/name@revision`` on the Hub.
-
-    Raises:
-        SGPEError: the tokenizer does not exist or is damaged.
     """
     from transformers import AutoTokenizer
 
@@ -158,10 +144,18 @@ def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:
         if isinstance(error, SGPEError):
             raise
         check_no_pointer(path)
-        missing = f"the folder holds no {tokenizer_json.TOKENIZER_FILE}{reason}"
-        raise SGPEError(
-            f"{path_or_repo}: {missing if reason else f'cannot load a tokenizer from it ({_first_line(error)})'}"
-        ) from None
+        if reason:
+            raise SGPEError(f"{path_or_repo}: the folder holds no {tokenizer_json.TOKENIZER_FILE}{reason}") from None
+        raise SGPEError(f"{path_or_repo}: cannot load a tokenizer from it ({_first_line(error)})") from None
+
+
+def encode_texts(texts: list[str], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
+    """Return the ids of each text, without the special tokens that the tokenizer's template adds."""
+    if not texts:
+        return []
+    options = {"add_special_tokens": False, "return_attention_mask": False, "verbose": False}
+    rows: list[list[int]] = tokenizer(list(map(well_formed, texts)), **options)["input_ids"]
+    return rows
 
 
 def _first_line(error: Exception) -> str:

@@ -22,6 +22,7 @@ Weights = NDArray[np.float32]
 # This module maps tensors into memory, and writes them part by part.
 KNOWN_TYPES = ("F32", "F16", "BF16")
 _BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
+_PART = 1 << 24  # bytes of a tensor that are in memory while it is copied
 
 WEIGHTS_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
@@ -29,9 +30,7 @@ INDEX_FILE = "model.safetensors.index.json"
 
 @dataclass(frozen=True)
 class Stored:
-    """The location of a tensor: its safetensors file, its type (such as ``BF16``), its shape, its byte offset in the file,
-    and its size in bytes.
-    """
+    """The location of a tensor. ``type`` is a name such as ``BF16``; ``start`` and ``size`` are in bytes."""
 
     file: Path
     type: str
@@ -40,11 +39,7 @@ class Stored:
     size: int
 
     def read(self) -> Weights:
-        """Return the tensor's values as 32-bit numbers.
-
-        Raises:
-            SGPEError: some numbers are not finite.
-        """
+        """Return the tensor's values as 32-bit numbers."""
         kind = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}[self.type]
         values = np.memmap(self.file, kind, "r", self.start, self.shape) if prod(self.shape) else np.zeros(self.shape, kind)
         # BF16 is the upper half of 32 bits.
@@ -56,11 +51,7 @@ class Stored:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Return the files with a model's weights: a single file, or the files listed in an index.
-
-    Raises:
-        SGPEError: files are missing, the weights have another format, or the index is damaged.
-    """
+    """Return the files with a model's weights: a single file, or the files listed in an index."""
     index = folder / INDEX_FILE
     if (folder / WEIGHTS_FILE).is_file():
         return [folder / WEIGHTS_FILE]
@@ -87,13 +78,10 @@ def stored(folder: Path, *, any_type: bool = False) -> dict[str, Stored]:
 
     Args:
         any_type: Whether to include tensors that `Stored.read` cannot read, such as those of quantized models.
-
-    Raises:
-        SGPEError: weights are missing, damaged or of an unknown type.
     """
     tensors: dict[str, Stored] = {}
     for file in weight_files(folder):
-        tensors |= tensors_in(file)
+        tensors |= _tensors_in(file)
     for name, tensor in () if any_type else tensors.items():
         if tensor.type not in KNOWN_TYPES:
             raise SGPEError(f"{tensor.file}: {name} has the type {tensor.type}: only {', '.join(KNOWN_TYPES)} can be read")
@@ -109,32 +97,21 @@ def stored(folder: Path, *, any_type: bool = False) -> dict[str, Stored]:
 
 @dataclass(frozen=True)
 class ModelSize:
-    """The size of a model: the number of its parameters, and the size of its weight files in bytes."""
+    """The number of a model's parameters, and the size of its weight files in bytes."""
 
     parameters: int
     bytes: int
 
 
 def size_of_model(folder: Path, copies: Iterable[str] = ()) -> ModelSize:
-    """Return the size of the model in a folder.
-
-    Args:
-        copies: Names of tensors that are copies of other tensors, such as a tied output. Their parameters do not count.
-
-    Raises:
-        SGPEError: weights are missing, damaged or of an unknown type.
-    """
+    """Return the size of the model in a folder. The parameters of ``copies``, such as a tied output, do not count."""
     tensors = stored(folder, any_type=True)
     parameters = sum(prod(tensor.shape) for name, tensor in tensors.items() if name not in set(copies))
     return ModelSize(parameters, sum(file.stat().st_size for file in weight_files(folder)))
 
 
-def tensors_in(file: Path) -> dict[str, Stored]:
-    """Return the location of each tensor in a file, keyed by name, ordered by byte offset.
-
-    Raises:
-        SGPEError: the file is damaged or truncated.
-    """
+def _tensors_in(file: Path) -> dict[str, Stored]:
+    """Return the location of each tensor in a file, ordered by byte offset."""
     tensors = {}
     try:
         length = file.stat().st_size
@@ -165,9 +142,7 @@ def _header(file: Path) -> tuple[int, dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Made:
-    """A tensor to write: its type, its shape, its size in bytes and its bytes. The bytes are computed part by part while the
-    file is written.
-    """
+    """A tensor to write. ``size`` is in bytes. The parts are computed while the file is written."""
 
     type: str
     shape: tuple[int, ...]
@@ -176,19 +151,12 @@ class Made:
 
 
 def rewrite(source: Path, target: Path, made: Mapping[str, Made]) -> None:
-    """Write a copy of a safetensors file with some tensors replaced. All other tensors stay the same, bit for bit.
+    """Write a copy of a safetensors file in which the tensors ``made`` replace those with the same names. All other tensors
+    stay the same, bit for bit.
 
     Only a few megabytes are in memory at a time. Parts that are all zeros are not written, so sparse files stay sparse.
-
-    Args:
-        source: File to copy.
-        target: File to write.
-        made: The new tensors, keyed by name.
-
-    Raises:
-        SGPEError: ``source`` is damaged.
     """
-    tensors = tensors_in(source)
+    tensors = _tensors_in(source)
     header: dict[str, Any] = {}
     if metadata := _header(source)[1].get("__metadata__"):
         header["__metadata__"] = metadata
@@ -210,24 +178,15 @@ def rewrite(source: Path, target: Path, made: Mapping[str, Made]) -> None:
         written.truncate(8 + len(text) + end)
 
 
-_PART = 1 << 24
-
-
 def _parts(tensor: Stored) -> Iterator[memoryview]:
     with tensor.file.open("rb") as opened:
         opened.seek(tensor.start)
         for done in range(0, tensor.size, _PART):
-            part = opened.read(min(_PART, tensor.size - done))
-            yield memoryview(part)
+            yield memoryview(opened.read(min(_PART, tensor.size - done)))
 
 
 def check_head(folder: Path, weights: Mapping[str, Stored], config: Mapping[str, Any], embedding: str) -> None:
-    """Check that a stored output head equals the embedding, if the configuration ties the two.
-
-    Raises:
-        SGPEError: the head differs from the embedding. transformers would use the stored head, and other engines would
-            ignore it.
-    """
+    """Check that a stored output head equals the embedding, if the configuration ties the two."""
     head, rows = weights.get("lm_head.weight"), weights.get(embedding)
     if not config.get("tie_word_embeddings") or head is None or rows is None:
         return

@@ -1,7 +1,6 @@
 """Conversion of texts into training examples (rows of token ids), and a small language model to train.
 
-The training scripts share this module. A text is a string or, if it is too large for one string, a sequence of its parts in
-order.
+A text is a string or, if it is too large for one string, a sequence of its parts in order.
 """
 
 from __future__ import annotations
@@ -13,8 +12,9 @@ from typing import TYPE_CHECKING
 import numpy
 
 from hf_sgpe.corpora.text_files import Text
+from hf_sgpe.counts.counters import in_batches
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.weights.model_inputs import encode_texts
+from hf_sgpe.weights.model_loading import encode_texts
 
 if TYPE_CHECKING:
     import torch
@@ -27,12 +27,9 @@ _BATCH_CHARACTERS = 1 << 20
 def pack(texts: Iterable[Text], tokenizer: PreTrainedTokenizerBase, length: int) -> Iterator[list[int]]:
     """Encode texts, and yield rows of exactly ``length`` ids for training. The rows contain all texts one after another.
 
-    The end-of-text token precedes each text. If the tokenizer also puts a begin token before each text, the begin token
-    follows the end-of-text token. A row can begin and end anywhere in a text. An incomplete last row is dropped. Only the
-    ids of about a megabyte of text are in memory at a time. Text that spells a special token is encoded as that token.
-
-    Raises:
-        SGPEError: ``length`` is below 1, or the tokenizer has neither eos nor bos.
+    The ids of `text_start` precede each text. A row can begin and end anywhere in a text. An incomplete last row is dropped.
+    Only the ids of about a megabyte of text are in memory at a time. Text that spells a special token is encoded as that
+    token.
 
     >>> from trainers import TokenizerTrainer, TrainingConfig
     >>> config = TrainingConfig(vocab_size=259, recipe="bpe", special_tokens=("<|endoftext|>",))
@@ -44,7 +41,8 @@ def pack(texts: Iterable[Text], tokenizer: PreTrainedTokenizerBase, length: int)
         raise SGPEError(f"a row needs at least 1 token, not {length}")
     start = text_start(tokenizer)
     row: list[int] = []
-    for batch in _batches(texts):
+    parts = chain.from_iterable(chain([None], [text] if isinstance(text, str) else text) for text in texts)
+    for batch in in_batches(parts, _BATCH_CHARACTERS, lambda part: len(part or "")):
         encoded = iter(encode_texts([part for part in batch if part is not None], tokenizer))
         row += chain.from_iterable(start if part is None else next(encoded) for part in batch)
         whole = len(row) - len(row) % length
@@ -53,11 +51,8 @@ def pack(texts: Iterable[Text], tokenizer: PreTrainedTokenizerBase, length: int)
 
 
 def collate(rows: Sequence[Sequence[int]]) -> dict[str, torch.Tensor]:
-    """Make a training batch (input ids and labels) from rows of `pack`. All tokens are labels. The collator of transformers
-    is not used, because it excludes the padding token from the loss, and the padding token may be the end-of-text token.
-
-    >>> collate([[1, 2], [3, 4]])["labels"].tolist()
-    [[1, 2], [3, 4]]
+    """Make a training batch (input ids and labels) from rows of `pack`. The collator of transformers excludes the padding
+    token from the loss, and this may be the end-of-text token. Here, all tokens are labels.
     """
     import torch
 
@@ -66,12 +61,8 @@ def collate(rows: Sequence[Sequence[int]]) -> dict[str, torch.Tensor]:
 
 
 def text_start(tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """Return the ids that precede each text in a row.
-
-    The first id is eos or, if there is no eos, bos. If the tokenizer puts bos before each text, the last id is bos.
-
-    Raises:
-        SGPEError: the tokenizer has neither eos nor bos.
+    """Return the ids that precede each text in a row: eos or, if there is no eos, bos; and bos, if the tokenizer puts it
+    before each text.
     """
     bos = tokenizer.bos_token_id
     separator = bos if tokenizer.eos_token_id is None else tokenizer.eos_token_id
@@ -84,32 +75,8 @@ def text_start(tokenizer: PreTrainedTokenizerBase) -> list[int]:
     return [int(separator), int(bos)]
 
 
-def _batches(texts: Iterable[Text]) -> Iterator[list[str | None]]:
-    """Yield batches of the parts of texts. In a batch, None marks the beginning of each text."""
-    batch: list[str | None] = []
-    size = 0
-    for text in texts:
-        batch.append(None)
-        for part in [text] if isinstance(text, str) else text:
-            batch.append(part)
-            size += len(part)
-            if size >= _BATCH_CHARACTERS:
-                yield batch
-                batch, size = [], 0
-    if batch:
-        yield batch
-
-
 def check_shape(*, width: int, heads: int, head_width_multiple: int = 1, **others: int) -> None:
-    """Check that a model can have the given width, number of heads and other sizes.
-
-    Args:
-        head_width_multiple: The width of a head must be a multiple of this number.
-        **others: Other sizes, keyed by name. They must be at least 1.
-
-    Raises:
-        SGPEError: a number is below 1, or the width cannot be divided evenly among the heads.
-    """
+    """Check that a model can have the given sizes, and heads whose width is a multiple of ``head_width_multiple``."""
     for name, number in {"width": width, "heads": heads, **others}.items():
         if number < 1:
             raise SGPEError(f"{name} must be at least 1, not {number}")
@@ -121,17 +88,8 @@ def check_shape(*, width: int, heads: int, head_width_multiple: int = 1, **other
 
 
 def small_llama(vocab_size: int, *, layers: int, width: int, heads: int, length: int) -> LlamaConfig:
-    """Return the configuration of a Llama model that trains in minutes. Its input and output embeddings are tied, and its
-    feed-forward layers are 8/3 as wide as the model.
-
-    Args:
-        length: The maximum number of tokens in the model's context (``max_position_embeddings``).
-
-    Raises:
-        SGPEError: a number is below 1, or the width cannot be divided evenly among the heads.
-
-    >>> small_llama(16_000, layers=4, width=192, heads=6, length=256).intermediate_size
-    512
+    """Return the configuration of a Llama model that trains in minutes. Its input and output embeddings are tied, its
+    feed-forward layers are 8/3 as wide as the model, and its context has ``length`` tokens.
     """
     check_shape(width=width, heads=heads, head_width_multiple=2, layers=layers, length=length)
     from transformers import LlamaConfig

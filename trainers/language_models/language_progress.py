@@ -36,7 +36,7 @@ MEASURES = {
     "new_probability": "{:.1%} of the probability on new tokens",
     "new_tokens": "{:.1%} of the tokens are new",
 }
-"""Formats for printing the measures of a language, keyed by measure. `LanguageProgress` describes the measures."""
+"""Formats for printing the measures of a language, keyed by measure."""
 
 
 class LanguageProgress(TrainerCallback):
@@ -71,9 +71,6 @@ class LanguageProgress(TrainerCallback):
             ``output_dir``.
         picture: SVG or PNG file for a chart of the measurements. The chart is drawn after training, with matplotlib.
         show: Function that is called with each line to print; None prints nothing.
-
-    Raises:
-        SGPEError: there is no text or no tokenizer, the model is not causal, or a number is too small.
     """
 
     def __init__(
@@ -123,10 +120,8 @@ class LanguageProgress(TrainerCallback):
 
     @property
     def points(self) -> list[dict[str, Any]]:
-        """The measurements so far. If training was resumed, they include the measurements before the checkpoint.
-
-        Each measurement is a dict with the keys ``step``, ``epoch`` and ``languages``. The value of ``languages`` is a dict
-        from the name of each text to the measures of this text.
+        """The measurements so far, including those before a checkpoint: dicts with the keys ``step``, ``epoch`` and
+        ``languages``, which are the measures of each text, keyed by its name.
         """
         points = []
         for row in self.trainer.state.log_history:
@@ -136,7 +131,6 @@ class LanguageProgress(TrainerCallback):
         return points
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Measure the model before the first step."""
         self._is_training = True
         self._interval = self._every
         if self._every is None and args.eval_strategy == "no":
@@ -148,20 +142,17 @@ class LanguageProgress(TrainerCallback):
             self._measure(state, control)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Measure the model if a measurement is due, or after the last step."""
         is_time = self._interval is not None and state.global_step % self._interval == 0
         if is_time or (control.should_training_stop and not control.should_evaluate):
             self._measure(state, control)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: dict[str, float] | None = None, **_: Any) -> None:
-        """Measure the model at an evaluation of the trainer, and add the measures to the metrics of this evaluation."""
         if self._is_training and self._interval is None:
             self._measure(state, control)
         if metrics is not None and self._last is not None and self._last[0] == state.global_step:
             metrics.update(self._last[1])  # for metric_for_best_model
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Draw the chart of the measurements, if a picture was requested."""
         self._is_training = False
         if self.picture is not None and state.is_world_process_zero:
             draw_progress(self.points, self.picture)
@@ -197,9 +188,7 @@ class LanguageProgress(TrainerCallback):
                     self._show(line)
 
     def _forget_after(self, step: int) -> None:
-        """Remove from the file the measurements that an interrupted run made after its last checkpoint, which is at
-        ``step``.
-        """
+        """Remove from the file the measurements that an interrupted run made after its last checkpoint, at ``step``."""
         if not self.file.exists():
             return
         kept = []
@@ -214,14 +203,12 @@ class LanguageProgress(TrainerCallback):
 
 
 def _key(name: str, measure: str) -> str:
-    """Return the key of a measure in the trainer's log. TensorBoard and Weights & Biases show all keys with ``eval_`` as a
-    group.
-    """
+    # TensorBoard and Weights & Biases show all keys with eval_ as a group.
     return f"eval_{name}_{measure}"
 
 
 def _measures(row: Mapping[str, Any], name: str) -> dict[str, float]:
-    """Return the measures of one language that a row of the trainer's log contains."""
+    """Return the measures of one language in a row of the trainer's log."""
     return {measure: row[_key(name, measure)] for measure in MEASURES if _key(name, measure) in row}
 
 
@@ -260,9 +247,7 @@ def _lines(points: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def draw_progress(points: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Draw a chart of the bits per byte after each step, from `LanguageProgress.points`. If there are new tokens, also draw
-    their probability, and the losses on old tokens and on new tokens.
-    """
+    """Draw `LanguageProgress.points`: the bits per byte and, if there are new tokens, their probability and the losses."""
     last = points[-1]["languages"]
     names = [name for name, values in last.items() if values]
     new = [name for name in names if "loss_new" in last[name]]

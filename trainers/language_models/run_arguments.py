@@ -45,12 +45,7 @@ class RunArguments(TrainingRun):
             object.__setattr__(self, "learning_rate", 5e-5 if self.model else 1e-3)
 
     def check(self) -> None:
-        """Check the options before anything is read.
-
-        Raises:
-            SGPEError: there is no tokenizer; two options contradict each other; ``--out`` contains checkpoints, but
-                ``resume`` is not set; or ``--out`` contains a model or tokenizer, but ``overwrite`` is not set.
-        """
+        """Check the options before anything is read."""
         if not (self.tokenizer or self.model):
             raise SGPEError("there is no tokenizer: give --tokenizer, or give --model with a model that has a tokenizer")
         if self.model_tokenizer and not self.model:
@@ -77,27 +72,23 @@ class RunArguments(TrainingRun):
             )
 
     def new_model(self) -> dict[str, int]:
-        """Return the shape of a new model, as a dict with the keys ``layers``, ``width`` and ``heads``."""
+        """Return the ``layers``, ``width`` and ``heads`` of a new model."""
         return {name: number if getattr(self, name) is None else getattr(self, name) for name, number in NEW_MODEL.items()}
 
     def made_from(self) -> dict[str, Any]:
-        """Return where the model comes from, as a dict for the recorded settings: the model and its tokenizer, or the shape
-        of a new model.
+        """Return where the model comes from, for the recorded settings: the model and its tokenizer, or the shape of a new
+        model.
         """
         shape = dict.fromkeys(NEW_MODEL) if self.model else self.new_model()
         return {"model": self.model, "model_tokenizer": self.model_tokenizer, **shape}
 
     def written(self) -> str:
-        """Return a sentence that says where the result was written: the folder and, if it was pushed, the repository."""
+        """Return a sentence that says where the result was written."""
         return f"Written to {self.out}" + (f" and pushed to {self.push}" if self.push else "")
 
 
 def load_tokenizers(args: RunArguments) -> tuple[PreTrainedTokenizerBase, PreTrainedTokenizerBase | None]:
-    """Load and return two tokenizers: the tokenizer for training, and the tokenizer of ``--model`` (None for a new model).
-
-    Raises:
-        SGPEError: a tokenizer is missing or damaged.
-    """
+    """Return the tokenizer for training, and the tokenizer of ``--model`` (None for a new model)."""
     if not args.model:
         return load_tokenizer(args.tokenizer or ""), None
     try:
@@ -112,12 +103,7 @@ def load_tokenizers(args: RunArguments) -> tuple[PreTrainedTokenizerBase, PreTra
 def fit_to_tokenizer(
     args: RunArguments, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, own: PreTrainedTokenizerBase
 ) -> RowMap:
-    """Change the embeddings of ``--model`` so that the model works with the tokenizer for training. Return the mapping from
-    the old rows to the new rows.
-
-    Raises:
-        SGPEError: the model cannot be fitted (see `trainers.model_rows.token_tables.fit_embeddings`).
-    """
+    """Change the embeddings of ``--model`` so that the model works with the tokenizer for training."""
     try:
         return fit_embeddings(model, tokenizer, own)
     except SGPEError as error:

@@ -19,8 +19,7 @@ from tqdm import tqdm
 from hf_sgpe.corpora.measured_text import normalized
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.terminal.progress import somebody_watches
-from hf_sgpe.weights.model_inputs import encode_texts
-from hf_sgpe.weights.model_loading import load_causal_model
+from hf_sgpe.weights.model_loading import encode_texts, load_causal_model
 from trainers.language_models.language_model import text_start
 
 if TYPE_CHECKING:
@@ -48,10 +47,10 @@ class Score:
         bytes: Number of bytes of the texts in UTF-8, including line ends.
         tokens: Number of predicted tokens, including those of line ends. Each token is counted once.
         seconds: Time that the model takes to read the texts once.
-        cache_bytes: Bytes that the model's cache needs for the keys and values of all tokens of the texts; None if the model
-            caches no keys and values.
-        watched: Total probability that the model assigns to the watched tokens, from 0 to 1, averaged over all predictions.
-            The argument ``watched`` of `score_texts` selects the watched tokens.
+        cache_bytes: Bytes that the model's cache needs for all tokens of the texts; None if the model caches no keys and
+            values.
+        watched: Total probability that the model assigns to the watched tokens of `score_texts`, from 0 to 1, averaged over
+            all predictions.
         watched_tokens: How many of the predicted tokens are watched tokens.
         watched_bits: Bits that the model needs to encode the watched tokens.
         characters: Number of characters that the model read. If the time was limited, they are the beginning of the texts.
@@ -72,17 +71,14 @@ class Score:
         return self.bits / self.bytes
 
     def losses(self) -> dict[str, float]:
-        """Return the mean losses per token in nats, as trainers report them. The result is a dict.
-
-        The key ``new`` is for the watched tokens, ``old`` is for the other tokens, and ``all`` is for all tokens. If the
-        texts have no tokens of one of these groups, its key is missing.
+        """Return the mean losses per token in nats, as trainers report them: of the watched tokens (``new``), the other
+        tokens (``old``) and ``all`` tokens. A group without tokens is missing.
         """
         old = self.tokens - self.watched_tokens, self.bits - self.watched_bits
         parts = {"all": (self.tokens, self.bits), "old": old, "new": (self.watched_tokens, self.watched_bits)}
         return {name: bits * log(2) / tokens for name, (tokens, bits) in parts.items() if tokens}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all attributes and ``bits_per_byte`` as a dict of JSON values."""
         return vars(self) | {"bits_per_byte": self.bits_per_byte}
 
 
@@ -94,14 +90,13 @@ def bits_per_byte(
 
 
 @dataclass(frozen=True)
-class EncodedTexts:
-    """Held-out texts as ids, so that a model can be scored on them several times (see `encode_held_out`).
+class _EncodedTexts:
+    """Held-out texts as ids, so that a model can be scored on them several times.
 
     Attributes:
         bytes: Number of bytes of the texts in UTF-8.
-        windows: Tensor with a row of ids for each window. A window consists of the ids that the model reads at a time, and
-            one more id to predict.
-        counted: Mask for the ids of each window, except the first id. It is true where the bits of an id are counted.
+        windows: Tensor with a row for each window: the ids that the model reads at a time, and one more id to predict.
+        counted: Mask for the ids of each window, except the first. It is true where the bits of an id are counted.
         all_tokens: Number of ids, including the separators between texts.
     """
 
@@ -121,10 +116,8 @@ class EncodedTexts:
 
 def encode_held_out(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], *, length: int | None = None
-) -> EncodedTexts:
-    """Encode held-out texts, and cut the ids into windows that a model can read. The arguments and errors are those of
-    `score_texts`.
-    """
+) -> _EncodedTexts:
+    """Encode held-out texts, and cut the ids into windows that a model can read (see `score_texts`)."""
     texts = list(map(normalized, texts))
     size = sum(len(text.encode()) for text in texts)
     if not size:
@@ -138,7 +131,7 @@ def encode_held_out(
             f"the tokenizer has the id {largest:,}, but the model has only {rows:,} rows: give the tokenizer that the "
             "model was trained with"
         )
-    return EncodedTexts(size, windows, counted, sum(len(start) + len(text) for text in encoded))
+    return _EncodedTexts(size, windows, counted, sum(len(start) + len(text) for text in encoded))
 
 
 def score_texts(
@@ -154,24 +147,20 @@ def score_texts(
     """Measure how well a causal model predicts held-out texts. The resulting bits per byte are comparable between models
     with different tokenizers.
 
-    The measure is exact: each token of each text is predicted once, and the bits of all tokens are added up. As in `pack`,
-    there are separator tokens between texts. They are context only: the first token of a text is predicted from them, but
-    their own bits are not counted. The model sees a window of ``length`` tokens. The window moves by half its length, so
-    each token is predicted from at least ``length / 2`` tokens before it. Near the start, each token is predicted from all
-    tokens before it. Text that spells a special token is scored as that token. Bytes are counted in the NFC form of the
-    texts, even if the tokenizer changes the texts.
+    Each token of each text is predicted once, and the bits of all tokens are added up. As in `pack`, there are separator
+    tokens between texts; the first token of a text is predicted from them, but their own bits are not counted. The model
+    sees a window of ``length`` tokens, which moves by half its length. So each token is predicted from at least
+    ``length / 2`` tokens before it or, near the start, from all of them. Text that spells a special token is scored as that
+    token. Bytes are counted in the NFC form of the texts, even if the tokenizer changes the texts.
 
     Args:
         texts: Texts, such as the result of `hf_sgpe.corpora.held_out.HeldOut.texts`.
         length: Length of the window in tokens; None for the model's greatest length, but at most 1,024. All commands use
             None, because the bits per byte of a model depend on the length.
         watched: Ids of the tokens whose total probability is measured.
-        progress: Label of the progress bar on stderr. The bar is only shown on a terminal. None shows no bar.
+        progress: Label of the progress bar, which is only shown on a terminal. None shows no bar.
         minutes: Greatest time for the measurement, estimated from the first tokens. If all texts would take longer, only
             their beginning is read. None means no limit.
-
-    Raises:
-        SGPEError: there is no text, or the tokenizer has ids for which the model has no row.
     """
     encoded = encode_held_out(model, tokenizer, texts, length=length)
     if minutes is not None and (share := 60 * minutes / _estimated_seconds(model, encoded)) < 1:
@@ -182,8 +171,8 @@ def score_texts(
 
 
 def beginning_of(texts: Iterable[str], characters: int) -> list[str]:
-    """Return the beginning of texts, with at most a given number of characters. The last text ends with a whole line. If the
-    first line is longer, it is cut.
+    """Return the beginning of texts, with at most a given number of characters. The last text ends with a whole line, unless
+    the first line is longer.
 
     >>> beginning_of(["one\\ntwo\\n", "three\\nfour"], 15), beginning_of(["one\\n"], 2)
     (['one\\ntwo\\n', 'three\\n'], ['on'])
@@ -199,7 +188,7 @@ def beginning_of(texts: Iterable[str], characters: int) -> list[str]:
     return taken
 
 
-def _estimated_seconds(model: PreTrainedModel, encoded: EncodedTexts) -> float:
+def _estimated_seconds(model: PreTrainedModel, encoded: _EncodedTexts) -> float:
     """Return the time that a measurement of the texts would take, estimated from their first windows."""
     rows = max(_MEASURED_TOKENS // encoded.length, 1)
     windows, counted = encoded.windows[:rows], encoded.counted[:rows]
@@ -211,16 +200,15 @@ def _estimated_seconds(model: PreTrainedModel, encoded: EncodedTexts) -> float:
 
 def score_encoded(
     model: PreTrainedModel,
-    encoded: EncodedTexts,
+    encoded: _EncodedTexts,
     *,
     watched: Sequence[int] = (),
     progress: str | None = None,
     with_cache: bool = True,
     shared: bool = False,
 ) -> Score:
-    """Measure how well a causal model predicts texts from `encode_held_out`. The other arguments are those of `score_texts`.
-
-    Afterwards, the model and the random states of PyTorch, NumPy and Python are the same as before (see `undisturbed`).
+    """Measure how well a causal model predicts texts from `encode_held_out`, and leave the model and all random states as
+    they were. See `score_texts`.
 
     Args:
         with_cache: Whether to measure the size of the cache; otherwise ``cache_bytes`` is None.
@@ -246,7 +234,7 @@ def score_encoded(
     with undisturbed(model), torch.no_grad():
         model.eval()
         index = torch.tensor(list(watched), dtype=torch.long, device=model.device)
-        kept = cache_bytes(model) if with_cache else None  # before the clock starts: the very first pass takes longer
+        kept = _cache_bytes(model) if with_cache else None  # before the clock starts: the very first pass takes longer
         started = time.perf_counter()
         hidden = progress is None or not somebody_watches()
         for turn in tqdm(rounds, desc=progress, unit=" parts", disable=hidden, leave=False):
@@ -286,10 +274,8 @@ def score_encoded(
 
 @contextmanager
 def undisturbed(model: torch.nn.Module) -> Iterator[None]:
-    """After a ``with`` block, restore the random states of PyTorch, NumPy and Python, and the mode (training or evaluation)
-    of each module of a model.
-
-    The random state of PyTorch is restored on all devices that the model uses.
+    """After a ``with`` block, restore the random states of PyTorch (on all devices of a model), NumPy and Python, and the
+    mode (training or evaluation) of each module of the model.
     """
     import torch
 
@@ -311,9 +297,7 @@ def undisturbed(model: torch.nn.Module) -> Iterator[None]:
 
 
 def _windows(encoded: list[list[int]], start: list[int], length: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Cut encoded texts into overlapping windows of ``length + 1`` ids. Return the windows, and masks that show which ids
-    after the first of a window are counted.
-    """
+    """Return the ``windows`` and ``counted`` of `_EncodedTexts`."""
     import torch
 
     stride = max(length // 2, 1)
@@ -328,11 +312,9 @@ def _windows(encoded: list[list[int]], start: list[int], length: int) -> tuple[t
     return windows, counted
 
 
-def cache_bytes(model: PreTrainedModel) -> float | None:
-    """Return the number of bytes that a model caches for each token of a text, or None if the model has no cache of keys and
-    values.
-
-    With a sliding window, this is the number for a token that is still in the window.
+def _cache_bytes(model: PreTrainedModel) -> float | None:
+    """Return the number of bytes that a model caches for each token of a text (in its sliding window), or None if the model
+    has no cache of keys and values.
     """
     import torch
 
@@ -351,16 +333,11 @@ def score_model(
     watched: Sequence[int] = (),
     minutes: float | None = None,
 ) -> dict[str, Score]:
-    """Load a causal model from a folder or the Hub, and return its score on each named text (see `score_texts`).
-
-    If ``minutes`` is given, all measurements together take about this time at most.
+    """Load a causal model from a folder or the Hub, and return its score on each named text (see `score_texts`). All
+    measurements together take at most about ``minutes``.
 
     On a CPU, the model computes in 32 bits, so that rounding does not cause small differences. On a GPU, it computes in the
     number type of the weights' file.
-
-    Raises:
-        SGPEError: there is no such model, the model is not causal, it has too few rows for the tokenizer, or ``minutes`` is
-            negative.
     """
     import torch
 
@@ -368,19 +345,14 @@ def score_model(
         raise SGPEError(f"eval_minutes must be at least 0, not {minutes:g}")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = load_causal_model(path_or_repo, dtype="auto" if device == "cuda" else None).to(device)
-    scores = {}
-    for name, some in texts.items():
-        try:
-            how: dict[str, Any] = {"watched": watched, "minutes": minutes and minutes / len(texts)}
-            scores[name] = score_texts(model, tokenizer, some, progress=f"Reading {name}", **how)
-        except SGPEError as error:
-            raise SGPEError(f"{path_or_repo}: {error}") from None
-    return scores
-
-
-def texts_read(texts: Mapping[str, Sequence[str]], scores: Mapping[str, Score]) -> dict[str, list[str]]:
-    """Return the part of each named text that a model read for its score, for measuring other models on the same text."""
-    return {name: beginning_of(some, scores[name].characters) for name, some in texts.items()}
+    limit = minutes and minutes / max(len(texts), 1)
+    try:
+        return {
+            name: score_texts(model, tokenizer, some, watched=watched, progress=f"Reading {name}", minutes=limit)
+            for name, some in texts.items()
+        }
+    except SGPEError as error:
+        raise SGPEError(f"{path_or_repo}: {error}") from None
 
 
 def limits_of(texts: Mapping[str, Sequence[str]], scores: Mapping[str, Score]) -> list[str]:

@@ -1,7 +1,4 @@
-"""A plain training loop for comparisons. It calls a function of the caller after every step, and writes no files.
-
-To train and save a model with transformers' ``Trainer``, use `trainers.language_models.training_runs` instead.
-"""
+"""A plain training loop for comparisons, which writes no files. `trainers.language_models.training_runs` saves a model."""
 
 from __future__ import annotations
 
@@ -28,8 +25,7 @@ def train_on(
     after_step: Callable[[int], None],
     mixed: bool | None = None,
 ) -> None:
-    """Train a model for one step on each batch. A batch is a tensor of ids (rows × tokens). The learning rate rises during
-    the first 5 % of the steps, and then falls along a cosine to a tenth of its peak.
+    """Train a model for one step on each batch of ids (rows × tokens). The learning rate falls to a tenth of its peak.
 
     Args:
         steps: Number of steps for which the learning rates are planned.

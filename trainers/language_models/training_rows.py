@@ -57,11 +57,7 @@ class TextOptions:
     keep_share: float | None = option(f"Share of the training rows that come from --keep (default: {KEEP_SHARE}).")
 
     def check_text(self) -> None:
-        """Check the options before anything is read.
-
-        Raises:
-            SGPEError: there is no text, or two options contradict each other.
-        """
+        """Check the options before anything is read."""
         if bool(self.corpus) == bool(self.dataset):
             raise SGPEError("training needs text: give either files or --dataset, but not both")
         for name, is_given in {"--streaming": self.streaming, "--split": self.split is not None}.items():
@@ -73,22 +69,20 @@ class TextOptions:
             check_share(self.validation_share)
         if self.keep_share is not None and not self.keep:
             raise SGPEError("--keep-share needs --keep FILE")
-        if not 0 < self.share_to_keep() < 1:
-            raise SGPEError(f"--keep-share must be between 0 and 1, not {self.share_to_keep()}")
+        if not 0 < self._share_to_keep() < 1:
+            raise SGPEError(f"--keep-share must be between 0 and 1, not {self._share_to_keep()}")
         for names in (self.corpus, self.keep):
             find_files(split_corpus(names)[1])
 
-    def share_to_keep(self) -> float:
-        """Return which share of the rows comes from ``--keep``: the value of ``--keep-share``, or the default."""
+    def _share_to_keep(self) -> float:
         return KEEP_SHARE if self.keep_share is None else self.keep_share
 
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """Rows of ids to train on.
+    """Rows of ids to train on, as a dataset for transformers' ``Trainer``.
 
     Attributes:
-        rows: The rows, as a dataset for transformers' ``Trainer``.
         texts: Number of texts in the rows, not counting texts from ``--keep``.
         validation: The texts of the validation part, at most about a million characters.
         digest: A hash of the rows or, for folders of tokens, of the folders' manifests.
@@ -105,29 +99,25 @@ class TrainingRows:
 def read_rows(
     options: TextOptions, tokenizer: PreTrainedTokenizerBase, where: str, *, most: int | None = None
 ) -> TrainingRows:
-    """Return the rows to train on: first those of the corpus or dataset, then those of ``--keep``. In both groups, rows from
-    folders of tokens precede rows from text.
-
-    Rows from text are in memory. Rows from folders of tokens stay on disk, except in the format ``parquet``.
+    """Return the rows of the corpus or dataset, and then those of ``--keep``. In both groups, rows from folders of tokens,
+    which stay on disk except in the format ``parquet``, precede rows from text.
 
     Args:
         where: Folder or repository of the tokenizer. Each folder of tokens must have been written with this tokenizer.
         most: Maximum number of rows to read from text; None for all.
-
-    Raises:
-        SGPEError: there is too little text for a row, or a folder of tokens is incomplete or was written with another
-            tokenizer.
     """
+    from torch.utils.data import ConcatDataset, Subset
+
     text = _rows_of(options, tokenizer, where, most)
     if not options.keep:
         return text
-    share = options.share_to_keep()
+    share = options._share_to_keep()
     count = max(1, round(len(text.rows) * share / (1 - share)))
     others = replace(options, corpus=options.keep, dataset=None, validation_share=None)
     kept = _rows_of(others, tokenizer, where, count)
-    few = kept.rows if len(kept.rows) <= count else _first(kept.rows, count)
+    few = kept.rows if len(kept.rows) <= count else Subset(kept.rows, range(count))
     digest = digest_of([text.digest, kept.digest, count])
-    return TrainingRows(_joined([text.rows, few]), text.texts, text.validation, digest, kept=len(few))
+    return TrainingRows(ConcatDataset([text.rows, few]), text.texts, text.validation, digest, kept=len(few))
 
 
 def _rows_of(options: TextOptions, tokenizer: PreTrainedTokenizerBase, where: str, most: int | None) -> TrainingRows:
@@ -144,21 +134,12 @@ def _rows_of(options: TextOptions, tokenizer: PreTrainedTokenizerBase, where: st
         parts.append(_rows_of_texts(options, find_files(names), tokenizer, most))
     if len(parts) == 1:
         return parts[0]
-    validation = [text for part in parts for text in part.validation]
-    digest = digest_of(part.digest for part in parts)
-    return TrainingRows(_joined([part.rows for part in parts]), sum(part.texts for part in parts), validation, digest)
-
-
-def _joined(rows: Sequence[Any]) -> Any:
     from torch.utils.data import ConcatDataset
 
-    return ConcatDataset(rows)
-
-
-def _first(rows: Any, count: int) -> Any:
-    from torch.utils.data import Subset
-
-    return Subset(rows, range(count))
+    rows: Any = ConcatDataset([part.rows for part in parts])
+    validation = [text for part in parts for text in part.validation]
+    digest = digest_of(part.digest for part in parts)
+    return TrainingRows(rows, sum(part.texts for part in parts), validation, digest)
 
 
 def _rows_of_tokens(folders: Sequence[TokenFolder], tokenizer: BPETokenizer, separator: int, length: int) -> TrainingRows:

@@ -1,6 +1,4 @@
-"""Training of language models with transformers' ``Trainer``: recording the settings, resuming from checkpoints, and saving
-and pushing the result.
-"""
+"""Training of language models with transformers' ``Trainer``: settings, checkpoints, and the result, also on the Hub."""
 
 from __future__ import annotations
 
@@ -44,13 +42,7 @@ RATES = ("learning_rate", "rows_learning_rate")
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingRun:
-    """Options of a training run.
-
-    During training, the folder ``out`` contains the last two checkpoints; afterwards, it contains the result of the run.
-
-    Raises:
-        SGPEError: a number is out of range.
-    """
+    """Options of a training run."""
 
     out: Path = option("Folder to write to.", Path("model"))
     steps: int = option("Total number of training steps.", 500)
@@ -93,29 +85,21 @@ def train(
     rows_learning_rate: float | None = None,
     watch: Callable[[Trainer], TrainerCallback] | None = None,
 ) -> None:
-    """Train a model with transformers' ``Trainer``. Save the model and the tokenizer, so that the Auto classes can load
-    them.
+    """Train a model with transformers' ``Trainer``. Save the model and the tokenizer for the Auto classes.
 
-    Training uses bfloat16 if a CUDA GPU supports it. Resuming from a checkpoint produces the same weights as training
-    without interruption, if nothing else has changed. When training is finished, the checkpoints are removed, unless
-    ``run.keep_checkpoints`` is set. If a finished run is resumed, its result is loaded into ``model``. If a run that
-    diverged is resumed with other learning rates, training starts again.
+    Training uses bfloat16 if a CUDA GPU supports it. During training, ``run.out`` contains the last two checkpoints.
+    Resuming from a checkpoint produces the same weights as training without interruption. If a finished run is resumed, its
+    result is loaded into ``model``. If a run that diverged is resumed with other learning rates, training starts again.
 
     Args:
         rows: A sequence of examples. It is shuffled again for each pass.
         collator: Function that makes a batch from examples.
-        settings: Settings of the model and the rows, to record in the folder. A run with different settings cannot be
-            resumed.
+        settings: Settings of the model and the rows. A run with different settings cannot be resumed.
         parts: The part of the model to train, one of `hf_sgpe.learning.adaptation.PARTS`.
-        new_rows: Ids of the tokens that are new to the model. They are needed if ``parts`` is ``new-rows``, or if
-            ``rows_learning_rate`` is given.
+        new_rows: Ids of the new tokens, for ``parts`` ``new-rows`` or with ``rows_learning_rate``.
         rows_learning_rate: Learning rate of the new rows; None for the learning rate of all other parameters.
         watch: Function that takes the trainer and returns a callback, such as
             `trainers.language_models.language_progress.LanguageProgress`.
-
-    Raises:
-        SGPEError: ``parts`` is unknown; the folder contains checkpoints, but ``resume`` is not set or their settings differ;
-            training diverges; or the Hub refuses the upload.
     """
     import torch
     from accelerate import PartialState
@@ -228,9 +212,7 @@ def _weights_checked() -> TrainerCallback:
 
 @contextmanager
 def _divergence_named(trainer: Trainer, learning_rate: float, rows_learning_rate: float | None) -> Iterator[None]:
-    """If the training inside the ``with`` block diverges, record it in the settings, and raise an error that names the step
-    and the learning rates.
-    """
+    """If the training inside the ``with`` block diverges, record it in the settings, and name the step and the rates."""
     try:
         yield
     except NotFiniteError:
@@ -252,61 +234,47 @@ def _print_without_measures(trainer: Trainer) -> None:
     """Keep the trainer from printing the measures of `LanguageProgress`, because this callback prints them itself."""
     from transformers import PrinterCallback, ProgressCallback
 
-    for kind in (PrinterCallback, ProgressCallback):
-        if trainer.pop_callback(kind) is not None:
-            trainer.add_callback(_only_losses(kind)())
-
-
-def _only_losses(kind: type[TrainerCallback]) -> type[TrainerCallback]:
     def on_log(self: Any, args: Any, state: Any, control: Any, logs: Any = None, **more: Any) -> None:
         if not any(name.startswith("eval_") for name in logs or ()):
-            kind.on_log(self, args, state, control, logs=logs, **more)
+            super(type(self), self).on_log(args, state, control, logs=logs, **more)
 
-    return type(kind.__name__, (kind,), {"on_log": on_log})
+    for kind in (PrinterCallback, ProgressCallback):
+        if trainer.pop_callback(kind) is not None:
+            trainer.add_callback(type(kind.__name__, (kind,), {"on_log": on_log})())
 
 
 def is_finished(out: Path) -> bool:
-    """Return whether the run in a folder is finished. Usually, a finished run has no checkpoints."""
+    """Return whether the run in a folder is finished."""
     return bool(_recorded(out).get(_FINISHED))
 
 
 def check_resumable(out: Path, settings: Mapping[str, Any]) -> None:
-    """Check that the run in a folder, if there is one, can be resumed with ``settings``. If the run diverged, its learning
-    rates may differ. If it has neither a checkpoint nor a result, all settings may differ.
-
-    Raises:
-        SGPEError: some settings differ that must not. The message names these settings.
+    """Check that the run in a folder can be resumed with ``settings``. If the run diverged, its learning rates may differ.
+    If it has neither a checkpoint nor a result, all settings may differ.
     """
     if is_finished(out) or checkpoint_to_resume(out, resume=True) is not None:
-        diverged = _has_diverged(out)
+        diverged = _recorded(out).get(_DIVERGED)
         check_settings(out, {name: value for name, value in settings.items() if not (diverged and name in RATES)})
-
-
-def _has_diverged(out: Path) -> bool:
-    """Return whether the run in a folder diverged after its last checkpoint."""
-    return bool(_recorded(out).get(_DIVERGED))
 
 
 def _has_new_rates(out: Path, made_with: Mapping[str, Any]) -> bool:
     """Return whether the run in a folder diverged, and ``made_with`` differs from its settings only in learning rates."""
-    different = differing(made_with, _recorded(out))
-    return _has_diverged(out) and bool(different) and set(different) <= set(RATES)
+    recorded = _recorded(out)
+    different = differing(made_with, recorded)
+    return bool(recorded.get(_DIVERGED) and different) and set(different) <= set(RATES)
 
 
 def _recorded(out: Path) -> dict[str, Any]:
     """Return the settings of the run in a folder; an empty dict if there are none, or if they are damaged."""
     try:
-        recorded = read_json(out / SETTINGS_FILE)
+        return read_json(out / SETTINGS_FILE)
     except (SGPEError, OSError):
         return {}
-    return recorded if isinstance(recorded, dict) else {}
 
 
 @contextmanager
 def _nothing_left(out: Path, finished: bool) -> Iterator[None]:
-    """Run the ``with`` block. If the block fails before there is a checkpoint or a result, remove the files of the run from
-    ``out``.
-    """
+    """If the ``with`` block fails before there is a checkpoint or a result, remove the files of the run from ``out``."""
     try:
         yield
     except BaseException:
@@ -319,11 +287,7 @@ def _nothing_left(out: Path, finished: bool) -> Iterator[None]:
 
 
 def check_length(config: PretrainedConfig, length: int, where: str) -> None:
-    """Check that a model can read rows of ``length`` tokens, according to the maximum length in the model's configuration.
-
-    Raises:
-        SGPEError: ``length`` exceeds the maximum length.
-    """
+    """Check that a model can read rows of ``length`` tokens, according to its configuration."""
     most = getattr(config, "max_position_embeddings", None)
     if most is not None and length > most:
         raise SGPEError(f"{where} has room for {most} tokens: give a --length of at most {most}, not {length}")
@@ -358,7 +322,7 @@ def _make_repository(name: str, *, private: bool) -> str:
 
 
 def _push(folder: Path, repo: str, *, pairs: bool) -> None:
-    """Upload the files in ``folder`` in one commit. If the repository already has a model card, keep that card."""
+    """Upload the files in ``folder`` in one commit. Keep a model card that the repository already has."""
     from huggingface_hub import CommitOperationAdd, HfApi, ModelCardData
 
     kind, task = ("AutoModelForSeq2SeqLM", None) if pairs else ("AutoModelForCausalLM", "text-generation")
@@ -376,11 +340,7 @@ def _push(folder: Path, repo: str, *, pairs: bool) -> None:
 
 
 def check_report_to(names: Sequence[str]) -> None:
-    """Check that transformers can report to the given programs.
-
-    Raises:
-        SGPEError: a program is unknown, or not installed.
-    """
+    """Check that transformers can report to the given programs."""
     from transformers.integrations import get_reporting_integration_callbacks
 
     for name in names:
@@ -392,11 +352,7 @@ def check_report_to(names: Sequence[str]) -> None:
 
 
 def checkpoint_to_resume(out: Path, *, resume: bool) -> Path | None:
-    """Return the last complete checkpoint in a folder, or None if there is none.
-
-    Raises:
-        SGPEError: there are checkpoints, but ``resume`` is not set.
-    """
+    """Return the last complete checkpoint in a folder, or None if there is none."""
     checkpoints = _checkpoints(out)
     if checkpoints and not resume:
         raise SGPEError(f"{out} has checkpoints: continue from them with --resume, or give another folder")
@@ -435,14 +391,7 @@ def _is_whole(checkpoint: Path) -> bool:
 
 
 def require_pytorch(*, to_train: bool = True) -> None:
-    """Check that the packages for language models are installed.
-
-    Args:
-        to_train: Whether models are trained with transformers' Trainer, which needs accelerate.
-
-    Raises:
-        SGPEError: PyTorch, transformers or accelerate is not installed.
-    """
+    """Check that the packages for language models are installed. transformers' Trainer (``to_train``) needs accelerate."""
     if find_spec("transformers") is None:
         raise not_installed("language models need transformers", "transformers", extra="transformers")
     if find_spec("torch") is None:

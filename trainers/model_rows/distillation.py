@@ -2,12 +2,8 @@
 A new token should produce the same hidden states as the old tokens that spell the same text.
 
 This is token distillation (arXiv 2505.20133). The model reads each snippet of text twice: once in old tokens, to produce the
-target states, and once in new tokens. Only the new rows are trained. `choose_snippets` takes snippets from a corpus until
-each new token is in enough snippets, and `distil` trains on them.
-
-Two losses are minimized: the distance between the hidden states, and the loss on the next token. The embedding is trained
-with the first loss, and the output with the second. If one table is both embedding and output, it is trained with the sum of
-the two losses.
+target states, and once in new tokens. Only the new rows are trained. The embedding is trained with the distance between the
+hidden states, and the output with the loss on the next token. A table that is both is trained with the sum of both losses.
 """
 
 from __future__ import annotations
@@ -17,17 +13,17 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import accumulate, islice
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
+from hf_sgpe.counts.counters import in_batches
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.atomic import atomic_file
 from hf_sgpe.terminal.progress import bar_disabled
-from hf_sgpe.weights.model_inputs import encode_texts
-from hf_sgpe.weights.model_loading import load_causal_model
+from hf_sgpe.weights.model_loading import encode_texts, load_causal_model
 from trainers.model_rows.embedding_rows import RowMap, token_lengths
 from trainers.model_rows.token_tables import NewRows, fit_embeddings, layers_of, tables_of
 
@@ -57,9 +53,6 @@ class Distillation:
             steps.
         learning_rate: The learning rate. It rises over the first twentieth of the steps, then falls linearly to zero.
         seed: Seed for the random order of the snippets.
-
-    Raises:
-        SGPEError: a number is too small.
     """
 
     per_token: int = 8
@@ -71,10 +64,10 @@ class Distillation:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        least = {"per_token": 1, "length": 2, "batch_size": 1} | ({} if self.layer is None else {"layer": 1})
-        for name, number in least.items():
-            if getattr(self, name) < number:
-                raise SGPEError(f"{name} must be at least {number}, not {getattr(self, name)}")
+        for name, least in {"per_token": 1, "length": 2, "batch_size": 1, "layer": 1}.items():
+            number = getattr(self, name)
+            if number is not None and number < least:
+                raise SGPEError(f"{name} must be at least {least}, not {number}")
         if not self.learning_rate > 0:
             raise SGPEError(f"learning_rate must be above 0, not {self.learning_rate}")
         if not self.predict >= 0:
@@ -83,9 +76,7 @@ class Distillation:
 
 @dataclass(frozen=True)
 class Snippet:
-    """A short text as ids of the old tokenizer and as ids of the new tokenizer. ``old_ends`` and ``new_ends`` are indices
-    into these ids: the tokens at corresponding indices end at the same position in the text.
-    """
+    """A short text in old and new ids. The tokens at corresponding indices in the ``ends`` end at the same position."""
 
     old: Ids
     new: Ids
@@ -108,11 +99,7 @@ def distilled_rows(
     The whole model is in memory in 32 bits, on a GPU if there is one.
 
     Args:
-        model: Folder of the model, or its repository on the Hub.
-        state: As in `distil`.
-
-    Raises:
-        SGPEError: the tokenizer was not extended from the old one, the model is not causal, or no text contains a new token.
+        model: Folder, or repository on the Hub.
     """
     import torch
 
@@ -135,21 +122,16 @@ def choose_snippets(
     *,
     progress: bool | None = None,
 ) -> list[Snippet]:
-    """Return short snippets of texts, for `distil`. If a new token occurs often enough in the texts, at least
-    ``settings.per_token`` snippets contain it.
+    """Return snippets of texts for `distil`: if possible, ``settings.per_token`` snippets with each new token.
 
     Texts are read in order, until there are enough snippets. Each text is cut into consecutive pieces of at most
-    ``settings.length`` old tokens. A piece becomes a snippet if one of its new tokens is in too few snippets so far. Time is
-    proportional to the amount of text read; memory is proportional to the number of snippets.
+    ``settings.length`` old tokens. A piece becomes a snippet if one of its new tokens is in too few snippets so far.
 
     Args:
         tokenizer: The extended tokenizer.
         old: The tokenizer before the extension.
         ids: Ids of the new tokens.
         texts: Lines or whole texts in the new language.
-
-    Raises:
-        SGPEError: no text contains a new token.
     """
     new, missing = frozenset(ids), dict.fromkeys(ids, settings.per_token)
     snippets: list[Snippet] = []
@@ -181,8 +163,7 @@ def distil(
     state: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
 ) -> None:
-    """Train only the rows of new tokens in a model. Before this call, `fit_embeddings` must have fitted the model to an
-    extended tokenizer.
+    """Train only the rows of new tokens in a model that `fit_embeddings` has fitted to an extended tokenizer.
 
     States are compared at the positions at which both an old and a new token end. The loss is the squared distance between
     the states, divided by the squared length of the target state.
@@ -194,16 +175,14 @@ def distil(
         state: File for the state of the run. If the file exists, the run continues from the state in it. This requires the
             same snippets and settings.
         progress: Whether to show a bar on stderr; None shows it only on a terminal.
-
-    Raises:
-        SGPEError: there is no snippet, the model has fewer layers than ``settings.layer``, or ``state`` is from another run.
     """
     import torch
 
     settings = settings or Distillation()
     if not snippets:
         raise SGPEError("there are no snippets to distil from")
-    if settings.layer is not None and settings.layer > (layers := len(layers_of(model))):
+    if settings.layer is not None and settings.layer > len(layers_of(model)):
+        layers = len(layers_of(model))
         raise SGPEError(f"layer must be at most {layers}, the number of the model's layers, not {settings.layer}")
     order = list(range(len(snippets)))
     random.Random(settings.seed).shuffle(order)
@@ -248,9 +227,7 @@ def distil(
 
 @dataclass(frozen=True)
 class _RunState:
-    """The state of a run, from which the run can be continued: the rows, the optimizer, the learning rate schedule and the
-    number of steps done. It is saved to a file, unless ``file`` is None.
-    """
+    """The state of a run, which is saved to a file unless ``file`` is None."""
 
     file: str | os.PathLike[str] | None
     settings: Mapping[str, Any]
@@ -259,7 +236,7 @@ class _RunState:
     schedule: torch.optim.lr_scheduler.LRScheduler
 
     def load(self) -> int:
-        """Load the state if the file exists, and return the number of steps done. Without a file, return 0."""
+        """Load the state, if there is a file, and return the number of steps done."""
         import torch
 
         if self.file is None or not Path(self.file).exists():
@@ -270,8 +247,7 @@ class _RunState:
         self.rows.set(kept["rows"])
         self.optimizer.load_state_dict(kept["optimizer"])
         self.schedule.load_state_dict(kept["schedule"])
-        step: int = kept["step"]
-        return step
+        return int(kept["step"])
 
     def save(self, step: int) -> None:
         import torch
@@ -290,9 +266,6 @@ class _RunState:
 
 
 def _backward(model: PreTrainedModel, distance: torch.Tensor, predicted: torch.Tensor, weight: float) -> None:
-    """Compute the gradients of the tables. The embedding gets the gradients of ``distance``, and the output gets those of
-    ``predicted``. A table that is both gets the sum of both.
-    """
     embedding, output = model.get_input_embeddings().weight, model.get_output_embeddings()
     if output is None or output.weight is embedding:
         (distance + weight * predicted).backward()  # type: ignore[no-untyped-call]
@@ -304,9 +277,7 @@ def _backward(model: PreTrainedModel, distance: torch.Tensor, predicted: torch.T
 
 
 def _losses(model: PreTrainedModel, snippets: Sequence[Snippet], layer: int | None) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return two mean losses: the distance between the hidden states of old tokens and of new tokens, and the loss on the
-    next token.
-    """
+    """Return the mean distance between the hidden states of old and new tokens, and the mean loss on the next token."""
     import torch
     from torch.nn.functional import cross_entropy
 
@@ -357,30 +328,31 @@ def _pieces(
 ) -> Iterator[Snippet]:
     """Cut the texts into consecutive pieces, and yield a snippet for each piece that contains a new token."""
     lengths, old_lengths = token_lengths(tokenizer), token_lengths(old)
-    texts = iter(texts)
-    while some := list(islice(texts, _TEXTS)):
+    for some in in_batches(texts, _TEXTS, lambda text: 1):
         encoded = encode_texts(some, tokenizer)
         having = [number for number, ids in enumerate(encoded) if not new.isdisjoint(ids)]
-        for number, theirs in zip(having, encode_texts([some[number] for number in having], old), strict=True):
-            ours = encoded[number]
-            ends, old_ends = _ends(ours, lengths), _ends(theirs, old_lengths)
-            if not old_ends or ends[-1] != old_ends[-1]:
+        old_encoded = encode_texts([some[number] for number in having], old)
+        for new_ids, old_ids in zip([encoded[number] for number in having], old_encoded, strict=True):
+            new_ends = list(accumulate(lengths[id] for id in new_ids))  # in bytes
+            old_ends = list(accumulate(old_lengths[id] for id in old_ids))
+            if not old_ends or new_ends[-1] != old_ends[-1]:
                 continue  # a normalizer or a special token changed the text
             place_of = {end: place for place, end in enumerate(old_ends)}
-            common = [(place_of[end], place) for place, end in enumerate(ends) if end in place_of]
-            inside: list[tuple[int, int]] = []
-            first = old_first = 0
-            # Each piece is as long as possible, and the next piece begins at its end.
-            for number, (old_place, place) in enumerate(common, 1):
-                inside.append((old_place - old_first, place - first))
-                if number < len(common) and common[number][0] - old_first < length:
-                    continue
-                piece, old_piece = ours[first : place + 1], theirs[old_first : old_place + 1]
-                if len(piece) > 1 and len(old_piece) <= length and not new.isdisjoint(piece):
-                    yield Snippet(old_piece, piece, *map(list, zip(*inside, strict=True)))
-                first, old_first, inside = place + 1, old_place + 1, []
+            common = [(place_of[end], place) for place, end in enumerate(new_ends) if end in place_of]
+            for snippet in _cut(old_ids, new_ids, common, length):
+                if len(snippet.new) > 1 and len(snippet.old) <= length and not new.isdisjoint(snippet.new):
+                    yield snippet
 
 
-def _ends(ids: Ids, lengths: Mapping[int, int]) -> list[int]:
-    """Return the end of each token as its position in the text, in bytes."""
-    return list(accumulate(lengths[id] for id in ids))
+def _cut(old: Ids, new: Ids, common: Sequence[tuple[int, int]], length: int) -> Iterator[Snippet]:
+    """Cut a text into consecutive pieces, each as long as possible. ``common`` has the places in ``old`` and ``new`` of
+    tokens that end at the same position.
+    """
+    inside: list[tuple[int, int]] = []
+    old_first = new_first = 0
+    for number, (old_place, new_place) in enumerate(common, 1):
+        inside.append((old_place - old_first, new_place - new_first))
+        if number == len(common) or common[number][0] - old_first >= length:
+            old_ends, new_ends = map(list, zip(*inside, strict=True))
+            yield Snippet(old[old_first : old_place + 1], new[new_first : new_place + 1], old_ends, new_ends)
+            old_first, new_first, inside = old_place + 1, new_place + 1, []

@@ -1,9 +1,7 @@
 """Embedding rows for a new tokenizer. The row of an old token moves to the token's new id. The row of a new token starts
 from the rows of the token's pieces, which are the old tokens that spell it.
 
-`map_rows` returns a `RowMap`, which names the old rows from which each new row starts. `RowMap.apply` computes the new rows
-of a tensor. `trainers.model_rows.row_starts` has other ways to weight the old rows. `token_tables.fit_embeddings` changes a
-model in memory, and `transplanting.transplant` changes a model in files.
+`token_tables.fit_embeddings` changes a model in memory, and `transplanting.transplant` changes a model in files.
 """
 
 from __future__ import annotations
@@ -39,15 +37,13 @@ class RowMap:
 
     Args:
         rows: Number of new rows. Rows without a token are padding.
-        known: The ids of the old tokenizer. If a new token has no pieces, its row starts at the mean of the rows of all
-            these ids.
-        kept: Dict from new ids to old ids, for the tokens that both tokenizers have. The row of such a token is copied bit
-            for bit. No old id occurs twice.
-        pieces: Dict from the id of each new token to the ids of its pieces, which are the old tokens that spell it. The row
-            of a new token starts at the mean of the rows of its pieces. If the old tokenizer cannot spell a token, its list
-            of pieces is empty.
-        weights: Dict from the id of each new token to the weights of its pieces. With weights, a row starts at the weighted
-            sum of the rows of the pieces instead of their mean.
+        known: The ids of the old tokenizer. If a new token has no pieces, its row starts at the mean of all their rows.
+        kept: The old ids of the tokens that both tokenizers have, keyed by new id. The row of such a token is copied bit for
+            bit. No old id occurs twice.
+        pieces: The old ids of each new token's pieces, keyed by new id; empty if the old tokenizer cannot spell the token.
+            The row of a new token starts at the mean of the rows of its pieces.
+        weights: The weights of each new token's pieces, keyed by new id. With weights, a row starts at the weighted sum of
+            the rows of the pieces instead of their mean.
     """
 
     rows: int
@@ -58,7 +54,6 @@ class RowMap:
 
     @property
     def changes_nothing(self) -> bool:
-        """True if all tokens keep their ids and there are no new tokens."""
         return not self.pieces and self.keeps_ids
 
     @property
@@ -68,13 +63,12 @@ class RowMap:
 
     @property
     def new(self) -> list[int]:
-        """Ids of the tokens that the old tokenizer does not have, in order."""
+        """Ids of the tokens that the old tokenizer does not have, ascending."""
         return sorted(self.pieces)
 
     def within(self, rows: int, ids: int) -> RowMap:
-        """Return the map to use for a table that has ``rows`` rows, in a model that has ``ids`` ids.
-
-        A table with fewer rows than ids (Gemma 3n's per-layer embeddings) keeps its size if it has a row for each new token.
+        """Return the map for a table with ``rows`` rows in a model with ``ids`` ids. A table with fewer rows than ids
+        (Gemma 3n's per-layer embeddings) keeps its size if it has a row for each new token.
         """
         if rows >= ids or not self.keeps_ids or any(id >= rows for id in self.pieces):
             return self
@@ -82,8 +76,7 @@ class RowMap:
         return replace(self, rows=rows, known=known, kept={id: id for id in known})
 
     def apply(self, old: torch.Tensor, started: torch.Tensor | None = None, *, ids: int = 0) -> torch.Tensor:
-        """Return the rows for the new tokenizer, computed from a tensor with a row for each old id (an embedding, an output
-        or its bias).
+        """Return the rows for the new tokenizer, computed from an embedding, an output or its bias.
 
         Means are not scaled to the usual length of a row. In an output, a mean makes a new token as likely as the geometric
         mean of its pieces, so new tokens take little probability from the tokens that the model knows. When the means were
@@ -91,10 +84,9 @@ class RowMap:
         (SmolLM2-135M, 12,000 Sinhala tokens).
 
         Args:
-            old: The old tensor: one row for each old id, possibly followed by spare rows. If all old tokens keep their ids,
-                spare rows are also kept.
-            started: The rows of the ids in `new`, in 32 bits, if the caller has computed them. If None, they are computed
-                from the pieces.
+            old: One row for each old id, possibly followed by spare rows. If all old tokens keep their ids, spare rows are
+                also kept.
+            started: The rows of the ids in `new`, in 32 bits; None to compute them from the pieces.
             ids: Number of ids of the old model. If the tensor has fewer rows, ids without a row use the first row, as in
                 Gemma 3n.
         """
@@ -103,7 +95,7 @@ class RowMap:
         return torch.cat(list(self.parts(old, started, ids=ids)))
 
     def parts(self, old: torch.Tensor, started: torch.Tensor | None = None, *, ids: int = 0) -> Iterator[torch.Tensor]:
-        """Yield the rows that `apply` returns, a few thousand at a time. (A table in a file may not fit into memory.)"""
+        """Yield the rows that `apply` returns, a few thousand at a time: a table in a file may not fit into memory."""
         import torch
 
         # `no_grad` is not used here, because it would also affect the caller until the generator ends.
@@ -133,7 +125,7 @@ class RowMap:
             yield part.reshape(len(part), *old.shape[1:])
 
     def _mean(self, flat: torch.Tensor) -> torch.Tensor:
-        """Return the mean of the rows of known tokens. If the table is in a file, read it in parts."""
+        """Return the mean of the rows of known tokens. Read them in parts: the table may be in a file."""
         import torch
 
         total = torch.zeros(flat.shape[1], dtype=torch.float64, device=flat.device)
@@ -189,18 +181,11 @@ def _wide(table: torch.Tensor) -> torch.dtype:
 
 
 def map_rows(tokenizer: PreTrainedTokenizerBase, old: PreTrainedTokenizerBase, *, rows: int) -> RowMap:
-    """Return a `RowMap` from the embedding rows for the tokenizer ``old`` to those for ``tokenizer``.
+    """Return a `RowMap` from the rows for the tokenizer ``old`` to the ``rows`` rows for ``tokenizer``.
 
-    A token of both tokenizers keeps its row. Two ordinary tokens are considered the same if they have the same bytes. Two
-    special or added tokens are the same if they have the same text or, if their texts differ, the same role: eos, bos, pad
-    or unk. Reserved tokens that the new tokenizer lacks do not count as old tokens. So if new tokens take the ids of
-    reserved tokens, all old tokens keep their ids.
-
-    Args:
-        rows: Number of rows of the new embedding.
-
-    Raises:
-        SGPEError: the tokenizers differ, and at least one is neither byte-level BPE nor BPE with tokens for bytes.
+    Ordinary tokens are the same if they have the same bytes. Special and added tokens are the same if they have the same
+    text or, if their texts differ, the same role: eos, bos, pad or unk. Reserved tokens that the new tokenizer lacks do not
+    count as old tokens, so that new tokens can take their ids and all old tokens keep theirs.
     """
     vocab = old.get_vocab()
     known = sorted(set(vocab.values()))
@@ -226,14 +211,10 @@ def map_rows(tokenizer: PreTrainedTokenizerBase, old: PreTrainedTokenizerBase, *
 
 
 def token_lengths(tokenizer: PreTrainedTokenizerBase) -> dict[int, int]:
-    """Return the number of bytes of each token, keyed by id.
-
-    Raises:
-        SGPEError: the tokenizer is neither byte-level BPE nor BPE with tokens for bytes.
-    """
+    """Return the number of bytes of each token, keyed by id."""
     tokens = _Tokens(tokenizer, "the tokenizer")
-    written = {id: text.encode() for text, id in tokens.added.items()} | tokens.bytes_of
-    return {id: len(token) for id, token in written.items()}
+    contents = {id: text.encode() for text, id in tokens.added.items()} | tokens.bytes_of
+    return {id: len(token) for id, token in contents.items()}
 
 
 class _Tokens:
@@ -279,9 +260,7 @@ class _Tokens:
         self.bytes_of |= {id: bytes([_BYTE_TOKENS[text]]) for text, id in byte_tokens.items()}
 
     def pieces(self, tokens: Iterable[bytes]) -> list[list[int]]:
-        """For each of ``tokens`` (bytes), return the ids of the ordinary tokens that spell it. If a token cannot be spelled,
-        its list of ids is empty.
-        """
+        """Return the ids of the ordinary tokens that spell each of ``tokens``; none if a token cannot be spelled."""
         given = list(tokens)
         # The whole tokenizer encodes the tokens first. If a normalizer, a prefix or a special token interferes, only the
         # merges are used.

@@ -1,10 +1,8 @@
 """Initial rows for new tokens, as alternatives to the mean of the rows of the token's pieces (the old tokens that spell it).
-The pieces are weighted unequally, or are replaced by other tokens.
 
-Each function takes a `RowMap` and returns a `RowMap` with new weights for the old rows. The same map can be used for every
-table. SmolLM2-135M with 12,000 new Sinhala tokens, before any training, needed this many bits per byte of Sinhala: 1.757
-before the change of tokenizer, 1.302 with the mean, 1.295 with `by_position`, 1.302 to 1.310 with weights that depend on the
-lengths or ids of the pieces, and 1.461 with only the last piece.
+SmolLM2-135M with 12,000 new Sinhala tokens, before any training, needed this many bits per byte of Sinhala: 1.757 before the
+change of tokenizer, 1.302 with the mean, 1.295 with `by_position`, 1.302 to 1.310 with weights that depend on the lengths or
+ids of the pieces, and 1.461 with only the last piece.
 """
 
 from __future__ import annotations
@@ -24,8 +22,7 @@ _BATCH = 512
 
 
 def by_position(row_map: RowMap) -> RowMap:
-    """Return a map in which later pieces of a token have greater weights (1 : 2 : 3 and so on). The reason is that later
-    pieces are nearer to the text after the token.
+    """Return a map in which later pieces of a token, which are nearer to the text after it, have greater weights.
 
     >>> by_position(RowMap(4, [0, 1], {0: 0, 1: 1}, {2: [0, 1], 3: []})).weights
     {2: [0.3333333333333333, 0.6666666666666666], 3: []}
@@ -46,25 +43,18 @@ def by_pursuit(
     terms: int = 16,
 ) -> RowMap:
     """Return a map whose weights are computed by orthogonal matching pursuit in a second model, the donor, which knows the
-    new tokens.
+    new tokens (arXiv 2506.06607).
 
     The donor's row for a new token is approximated by a weighted sum of the donor's rows for tokens that both models have.
     If the donor does not have the new token, the mean of the donor's rows for the token's pieces is approximated instead.
-    The tokens in the sum are chosen one by one, so that each choice reduces the remaining error. After each choice, the
-    weights of all chosen tokens are computed again by least squares. The new row is the sum of the model's own rows for the
-    chosen tokens, with the same weights. Source: arXiv 2506.06607.
-
-    Time grows with the product of the number of new tokens, the number of common tokens, the donor's width and ``terms``.
+    The tokens in the sum are chosen one by one, and the weights of all chosen tokens are computed again each time by least
+    squares. The new row is the sum of the model's own rows for the chosen tokens, with the same weights.
 
     Args:
-        row_map: The map of the model's rows.
         tokenizer: The tokenizer of the new rows.
         donor: The donor's tokenizer.
         donor_rows: The donor's embedding (rows × width).
         terms: Number of tokens in each weighted sum.
-
-    Raises:
-        SGPEError: the two models have too few tokens in common, or a tokenizer cannot be read exactly.
     """
     import torch
 
@@ -92,9 +82,7 @@ def by_pursuit(
 def _pursue(
     target: torch.Tensor, known: torch.Tensor, directions: torch.Tensor, terms: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """For each row of ``target``, choose ``terms`` rows of ``known`` whose weighted sum approximates it. Return the indices
-    of the chosen rows, and their weights.
-    """
+    """For each row of ``target``, return the indices and weights of ``terms`` rows of ``known`` that approximate it."""
     import torch
 
     rest = target

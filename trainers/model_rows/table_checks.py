@@ -1,8 +1,5 @@
 """Checks that a model can be fitted to a new tokenizer. All tables with a row for each token must be known, and the model
 must not use the id of a new token for something else.
-
-To find the tables, a copy of the model with twice the number of tokens is built without weights. A tensor whose shape
-differs in the copy has an entry for each token.
 """
 
 from __future__ import annotations
@@ -27,15 +24,10 @@ _ID = ("_token_id", "_token_index")
 
 
 def check_tables(model: PreTrainedModel, tables: Sequence[torch.Tensor]) -> None:
-    """Check that the size of each of ``tables`` depends on the size of the vocabulary, and that no other tensor of the model
-    does.
+    """Check that the size of each of ``tables``, which begin with the embedding, depends on the size of the vocabulary, and
+    that the size of no other tensor does.
 
-    Args:
-        tables: The model's tensors that have a row for each token, beginning with the embedding.
-
-    Raises:
-        SGPEError: a tensor that is not in ``tables`` has an entry for each token, or the size of a table differs from the
-            size in the configuration.
+    Such a tensor has another shape in a copy of the model with twice the number of tokens, which is built without weights.
     """
     kind, rows = type(model).__name__, len(tables[0])
     stored = model.state_dict(keep_vars=True)
@@ -92,17 +84,11 @@ def _parts(config: Any) -> Iterator[Any]:
 
 
 def check_ids(config: Any, row_map: RowMap, present: int, added: Container[int]) -> None:
-    """Check that a model does not use the id of any new token for something else, such as for marking the position of an
-    image.
+    """Check that a model does not use the id of any new token for something else, such as for the position of an image.
 
     Args:
-        config: The configuration of the model.
-        row_map: The mapping of the model's rows.
         present: Number of embedding rows before the change.
         added: Ids of special and added tokens of the new tokenizer. The configuration may refer to these ids.
-
-    Raises:
-        SGPEError: the model uses the id of a new token for something else.
     """
     kind = next(iter(getattr(config, "architectures", None) or ()), config.model_type)
     offsets = [offset for part in _parts(config) if (offset := vars(part).get("vocab_offset")) is not None]

@@ -1,8 +1,4 @@
-"""The tables of a model that have a row for each token: the embeddings, the output and its biases. They must change when the
-tokenizer changes.
-
-`fit_embeddings` fits the tables of a model in memory to a new tokenizer, and `NewRows` lets some rows be trained separately.
-"""
+"""The tables of a model that have a row for each token: the embeddings, the output and its biases."""
 
 from __future__ import annotations
 
@@ -33,8 +29,8 @@ def fit_embeddings(
     multiple: int = 64,
     start: Callable[[RowMap], RowMap] | None = None,
 ) -> RowMap:
-    """Change the embedding and the output of a model so that the model works with a new tokenizer. The model was trained
-    with the tokenizer ``old``.
+    """Change the embedding and the output of a model that was trained with the tokenizer ``old``, so that the model works
+    with a new tokenizer.
 
     The row of each old token moves to the new id of the token. The row of a new token starts at the mean of the rows of its
     old pieces (see `trainers.model_rows.embedding_rows`). Token ids in the configuration and in the generation configuration
@@ -45,14 +41,6 @@ def fit_embeddings(
     Args:
         multiple: The number of rows is rounded up to a multiple of this number, so that GPUs multiply matrices faster.
         start: Function that weights the old rows from which a new row starts, as in `trainers.model_rows.row_starts`.
-
-    Returns:
-        The mapping of the rows. `str` describes the mapping in words.
-
-    Raises:
-        SGPEError: ``multiple`` is out of range; the number of rows in the model does not fit ``old``; the tokenizers differ
-            and one of them is neither byte-level BPE nor BPE with tokens for bytes; or the model has a table or an id that
-            cannot be changed.
     """
     present = len(model.get_input_embeddings().weight)
     row_map = fitting_rows(present, tokenizer, old, multiple=multiple)
@@ -73,13 +61,8 @@ def fit_embeddings(
 def fitting_rows(
     present: int, tokenizer: PreTrainedTokenizerBase, old: PreTrainedTokenizerBase, *, multiple: int = 1
 ) -> RowMap:
-    """Return the same `RowMap` as `map_rows`, but with a number of rows that suits a model with ``present`` rows.
-
-    If all old tokens keep their ids, the model keeps all of its rows, including spare rows.
-
-    Raises:
-        SGPEError: ``multiple`` is out of range; ``present`` does not fit the number of ids of ``old``; or the tokenizers
-            differ and one of them is neither byte-level BPE nor BPE with tokens for bytes.
+    """Return the `RowMap` of `map_rows` for a model with ``present`` rows. If all old tokens keep their ids, the model keeps
+    its spare rows.
     """
     if not 1 <= multiple <= MOST_MULTIPLE:
         raise SGPEError(f"the multiple of rows must be from 1 to {MOST_MULTIPLE:,}, not {multiple:,}")
@@ -100,11 +83,7 @@ def fitting_rows(
 
 
 def _are_rowless(ids: Iterable[int], tokenizer: PreTrainedTokenizerBase) -> bool:
-    """Return whether a text model can work without rows for the given ids.
-
-    This is the case if all of them are ids of special tokens other than bos, eos, pad and unk. For example, Gemma 3's text
-    models have no row for the image token.
-    """
+    """Return whether all ids are of special tokens without a role. Gemma 3's text models have no row for the image token."""
     added = tokenizer.added_tokens_decoder
     roles = (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id, tokenizer.unk_token_id)
     return all(id in added and added[id].special and id not in roles for id in ids)
@@ -140,8 +119,8 @@ def _apply(row_map: RowMap, model: PreTrainedModel, tokenizer: PreTrainedTokeniz
 
 
 def tables_of(model: PreTrainedModel) -> list[torch.Tensor]:
-    """Return the tensors that have a row for each id. Their order is: the embedding, the output (if it is not the same
-    table), the biases of the output, and the per-layer embeddings (of Gemma 3n and Gemma 4).
+    """Return the tensors that have a row for each id: the embedding, the output (if it is not the same table), the biases of
+    the output, and the per-layer embeddings (of Gemma 3n and Gemma 4).
     """
     embedding, output = model.get_input_embeddings().weight, model.get_output_embeddings()
     tables = [embedding]
@@ -156,12 +135,11 @@ def tables_of(model: PreTrainedModel) -> list[torch.Tensor]:
 
 
 def _per_layer(model: PreTrainedModel) -> Any:
-    """Return the module of the per-layer embeddings, or None if the model has none."""
     return next((one for name, one in model.named_modules() if name.split(".")[-1] == "embed_tokens_per_layer"), None)
 
 
 def moved_ids(config: Mapping[str, Any], row_map: RowMap, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
-    """Return the new token ids for a configuration, as a dict from the name of each field that changes to its new value.
+    """Return the new values of the fields of a configuration that change.
 
     Every id becomes the new id of its token. The ids of bos, eos and pad become those of the new tokenizer, or None if the
     new tokenizer has no such token. With a trimmed tokenizer, however, these ids become the new ids of their old tokens
@@ -184,15 +162,13 @@ def moved_ids(config: Mapping[str, Any], row_map: RowMap, tokenizer: PreTrainedT
 
 
 def embedding_rows(tokenizer: PreTrainedTokenizerBase, *, multiple: int = 64) -> int:
-    """Return the number of embedding rows that a tokenizer's ids need, including gaps, rounded up to a multiple of
-    ``multiple``.
-    """
+    """Return the number of embedding rows that a tokenizer's ids need, including gaps, rounded up to a multiple."""
     last: int = max(tokenizer.get_vocab().values())
     return (last // multiple + 1) * multiple
 
 
 def extended_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """Return the ids that the last extension of a tokenizer added, or an empty list if the tokenizer was never extended."""
+    """Return the ids that the last extension of a tokenizer added."""
     metadata = tokenizer.init_kwargs.get("sgpe")
     extensions = metadata.get("extensions") if isinstance(metadata, dict) else None
     ranges = extensions[-1].get("new_ids", []) if extensions else []
@@ -200,14 +176,11 @@ def extended_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
 
 
 class NewRows:
-    """Some rows of a model's tables as separate parameters, so that an optimizer can treat these rows differently.
+    """Some rows of a model's tables as separate parameters, so that the rest of a table can have a different learning rate,
+    or be frozen. The model must be on the device where it is trained.
 
     Before each step of the attached optimizer, the gradients of the rows are moved to these parameters. After the step, the
-    parameters are written back into the table. Therefore, the rest of the table can have a different learning rate, or be
-    frozen.
-
-    Args:
-        model: The model, on the device where it is trained.
+    parameters are written back into the table.
     """
 
     def __init__(self, model: PreTrainedModel, ids: Sequence[int]) -> None:
@@ -218,13 +191,12 @@ class NewRows:
         self.parameters = [torch.nn.Parameter(table.detach()[self._index].clone()) for table in self._tables]
 
     def set(self, rows: Sequence[torch.Tensor]) -> None:
-        """Replace the rows. ``rows`` contains one tensor for each table."""
+        """Replace the rows by one tensor for each table."""
         for parameter, given in zip(self.parameters, rows, strict=True):
             parameter.data.copy_(given)
         self._write_back()
 
     def attach(self, optimizer: torch.optim.Optimizer) -> None:
-        """Attach the rows to an optimizer. Each later step of the optimizer moves the gradients and writes the rows back."""
         optimizer.register_step_pre_hook(lambda *_: self._take_gradients())
         optimizer.register_step_post_hook(lambda *_: self._write_back())
 
@@ -245,15 +217,12 @@ def parameter_groups(
     model: PreTrainedModel, parts: str, ids: Sequence[int], *, learning_rate: float, rows_learning_rate: float | None = None
 ) -> tuple[list[dict[str, Any]], NewRows | None]:
     """Return the parameters to train, in groups for an optimizer, and freeze all others. If new rows are trained separately,
-    the second value is a `NewRows` that must be attached to the optimizer; otherwise, it is None.
+    also return a `NewRows` that must be attached to the optimizer.
 
     Args:
         parts: The part of the model to train, one of `hf_sgpe.learning.adaptation.PARTS`.
         ids: Ids of the new rows, used only for ``new-rows`` or with ``rows_learning_rate``.
         rows_learning_rate: Learning rate of the new rows. None for the learning rate of the other parameters.
-
-    Raises:
-        SGPEError: ``parts`` is unknown, or new rows are requested but there are none.
     """
     if parts not in PARTS:
         raise SGPEError(f"unknown parts to train {parts!r}: choose from {', '.join(PARTS)}")
@@ -265,20 +234,16 @@ def parameter_groups(
         kept = [*tables, *(parameter for layer in ends for parameter in layer.parameters())]
         for parameter in model.parameters():
             parameter.requires_grad_(any(parameter is one for one in kept))
+    others = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if parts != "new-rows" and rows_learning_rate is None:
-        return [{"params": [parameter for parameter in model.parameters() if parameter.requires_grad]}], None
+        return [{"params": others}], None
     rows = NewRows(model, ids)
     new = {"params": rows.parameters, "lr": rows_learning_rate or learning_rate}
-    others = [parameter for parameter in model.parameters() if parameter.requires_grad]
     return ([new] if parts == "new-rows" else [{"params": others, "lr": learning_rate}, new]), rows
 
 
 def layers_of(model: PreTrainedModel) -> Sequence[torch.nn.Module]:
-    """Return the layers of a model, from the first to the last.
-
-    Raises:
-        SGPEError: the model has no list of layers.
-    """
+    """Return the layers of a model, from the first to the last."""
     from torch.nn import ModuleList
 
     number = getattr(model.config.get_text_config(), "num_hidden_layers", 0)

@@ -2,7 +2,7 @@
 else stays bit for bit the same.
 
 No model is loaded. Tables are read from their files and written to new files, a few thousand rows at a time; all other
-tensors are copied. Therefore, time grows with the size of the model, but memory does not.
+tensors are copied. Time grows with the size of the model, but memory does not.
 """
 
 from __future__ import annotations
@@ -64,13 +64,9 @@ class Transplant:
 
     Attributes:
         out: The folder of the written model.
-        row_map: The mapping of the model's rows.
         tables: Names of the tensors that have a row for each token, beginning with the embedding.
-        auto_class: The transformers class that loads the model. If the model generates text, this is an Auto class,
-            otherwise the model's own class.
+        auto_class: The transformers class that loads the model (`hf_sgpe.weights.model_loading.auto_class`).
         tied: Whether the output uses the same tensor as the embedding.
-        tokenizer: The new tokenizer.
-        old_tokenizer: The model's tokenizer before the transplant.
         drafts: Names of further changed tensors. They have the shape of the embedding, but transformers does not use them.
             An example is a draft head for speculative decoding.
         sizes: The sizes of the model before and after the transplant.
@@ -83,20 +79,18 @@ class Transplant:
     tied: bool
     tokenizer: PreTrainedTokenizerBase
     old_tokenizer: PreTrainedTokenizerBase
-    drafts: tuple[str, ...] = ()
-    sizes: tuple[ModelSize, ModelSize] | None = None
+    drafts: tuple[str, ...]
+    sizes: tuple[ModelSize, ModelSize]
 
     @property
     def modules_to_save(self) -> list[str]:
-        """Names of modules for the argument ``modules_to_save`` of PEFT's ``LoraConfig``. With these names, an adapter also
-        trains and saves the new rows.
-        """
+        """The ``modules_to_save`` of PEFT's ``LoraConfig`` with which an adapter also trains and saves the new rows."""
         return list(dict.fromkeys(name.split(".")[-2] for name in self.tables if name.endswith(".weight")))
 
     @property
     def lora(self) -> str:
-        """Keyword arguments for PEFT's ``LoraConfig``, as Python code. For a tied output, they include
-        ``ensure_weight_tying`` (new in PEFT 0.18), so that the output is also trained.
+        """Keyword arguments for PEFT's ``LoraConfig``, as Python code. With ``ensure_weight_tying`` (new in PEFT 0.18), a
+        tied output is also trained.
         """
         return f"modules_to_save={self.modules_to_save}" + ", ensure_weight_tying=True" * self.tied
 
@@ -113,23 +107,18 @@ def transplant(
     model_tokenizer: str | os.PathLike[str] | None = None,
     describe: Callable[[Transplant], Mapping[str, str]] | None = None,
 ) -> Transplant:
-    """Copy a model into a folder, and change the copy so that it works with a new tokenizer. The tokenizer is also written
-    to the folder.
+    """Copy a model and a new tokenizer into a folder, and change the copy so that it works with the tokenizer.
 
-    The row of each old token moves to the new id of the token. The row of a new token starts at the mean of the rows of its
-    pieces in the model's own tokenizer. This applies to the input embedding, to the output (unless it is tied), to the bias
-    of the output, and to the per-layer embeddings (of Gemma 3n and Gemma 4). Token ids in the configuration and the
-    generation configuration change in the same way.
-
-    If all old tokens keep their ids, no id in a configuration changes.
+    Rows and token ids change as in `trainers.model_rows.token_tables.fit_embeddings`. This applies to the input embedding,
+    to the output (unless it is tied), to the bias of the output, and to the per-layer embeddings (of Gemma 3n and Gemma 4).
+    If there is an error, even in ``describe``, nothing is written.
 
     Args:
         model: Folder or repository on the Hub. The weights must be in safetensors, in one file or in shards.
         tokenizer: Folder or repository of the new tokenizer. It may be extended from the model's tokenizer, or be any other
             tokenizer.
         out: A new or empty folder to write to.
-        overwrite: Whether ``out`` may already contain a model. The files of that model are replaced. Files with other names
-            stay.
+        overwrite: Whether ``out`` may already contain a model. Files with other names stay.
         start: Function that weights the old rows from which a new row starts (`trainers.model_rows.row_starts`). None uses
             the mean.
         learn: Function that computes the new rows of each table of the model, in 32 bits, like
@@ -138,11 +127,6 @@ def transplant(
         model_tokenizer: The tokenizer of the model, if it is not in the model's folder.
         describe: Function that returns the texts of additional files, keyed by file name. The function is called with the
             finished `Transplant`, whose ``out`` is a temporary folder at that time.
-
-    Raises:
-        SGPEError: a file is missing or damaged, the model's rows do not fit its tokenizer, the model has a table or an id
-            that cannot be changed, a tokenizer cannot be read exactly, or ``out`` has files that would be lost. If there is
-            an error, even in ``describe``, nothing is written.
     """
     folder = _folder_of(model)
     target = Path(out)
@@ -172,18 +156,12 @@ def transplant(
     row_map = row_map if start is None else start(row_map)
     learned = [] if learn is None or not row_map.new else learn(row_map)
     with atomic_directory(target) as temporary:
-        made = {
-            name: _made(
-                name, tensors[name], row_map, present, learned[numbers[name]] if learned and name in numbers else None
-            )
-            for name in (*tables, *drafts)
-        }
-        for file in weight_files(folder):
-            ours = {name: one for name, one in made.items() if tensors[name].file == file}
-            rewrite(file, temporary / file.name, ours)
-        grown = sum(one.size - tensors[name].size for name, one in made.items())
-        has_index = [file.name for file in weight_files(folder)] != [WEIGHTS_FILE]
-        _copy_others(folder, temporary, grown=grown if has_index else None)
+        started = {name: learned[number] for name, number in numbers.items()} if learned else {}
+        made = {name: _made(name, tensors[name], row_map, present, started.get(name)) for name in (*tables, *drafts)}
+        _write_weights(folder, temporary, tensors, made)
+        for file in sorted(set(chain.from_iterable(map(folder.glob, _COPIED)))):
+            if file.is_file() and file.name not in _NOT_COPIED:
+                shutil.copyfile(file, temporary / file.name)
         new.write(temporary)
         per_layer = next((made[name].shape[0] for name in tables if "embed_tokens_per_layer" in name), None)
         _write(temporary / _CONFIG, _with_rows(config, row_map, new_tokenizer, present, per_layer))
@@ -192,12 +170,14 @@ def transplant(
             _write(temporary / _GENERATION, generation | _moved(generation, row_map, new_tokenizer))
         output = empty.get_output_embeddings()
         tied = output is not None and output.weight is empty.get_input_embeddings().weight
-        copies = [name for name in tables if name != next(one for one in tables if numbers[one] == numbers[name])]
+        firsts = {number: name for name, number in reversed(numbers.items())}
+        copies = set(tables).difference(firsts.values())
         sizes = size_of_model(folder, copies), size_of_model(temporary, copies)
         kind = auto_class(empty.config)
         done = Transplant(target, row_map, tables, kind, tied, new_tokenizer, old_tokenizer, drafts, sizes)
-        for name, text in describe(replace(done, out=temporary)).items() if describe else ():
-            (temporary / name).write_text(text, encoding="utf-8", newline="\n")
+        if describe is not None:
+            for name, text in describe(replace(done, out=temporary)).items():
+                (temporary / name).write_text(text, encoding="utf-8", newline="\n")
         # Loaders could mix up the old model's weights, in one file or in shards, with the new weights.
         there = {file.name for file in temporary.iterdir()}
         stale = [file for names in _WEIGHTS for file in target.glob(names) if file.name not in there]
@@ -207,15 +187,8 @@ def transplant(
 
 
 def check_is_new(out: str | os.PathLike[str], *sources: str | os.PathLike[str], overwrite: bool = False) -> None:
-    """Check that a model can be written to the folder ``out`` without replacing other files. `transplant` makes the same
-    check.
-
-    Args:
-        sources: The sources of the model, which are never replaced.
-        overwrite: Whether other files may be replaced.
-
-    Raises:
-        SGPEError: the name ``out`` is empty, or ``out`` is one of the sources or a folder with files.
+    """Check that a model can be written to the folder ``out``. Its sources are never replaced; other files only with
+    ``overwrite``.
     """
     target = Path(out)
     if not os.fspath(out):
@@ -238,19 +211,18 @@ def _folder_of(model: str | os.PathLike[str]) -> Path:
 
 
 def _tables_in(folder: Path, tensors: Mapping[str, Stored], model: PreTrainedModel) -> dict[str, int]:
-    """Find the stored tensors that have a row for each token. Return a dict from the name of each tensor to its index in the
-    result of `tables_of`, beginning with the embedding.
+    """Find the stored tensors that have a row for each token. Return their indices in the result of `tables_of`, keyed by
+    name and beginning with the embedding.
     """
     every = [*model.named_parameters(remove_duplicate=False), *model.named_buffers()]
     tables = tables_of(model)
     # BART's bias is a tensor with one row.
     names = [[name for name, one in every if one is table or one is table._base] for table in tables]
-    found = {
-        stored_name: number
-        for number, ours in enumerate(names)
-        for stored_name in tensors
-        if any(_same(stored_name, name, model) for name in ours)
-    }
+    prefix = f"{model.base_model_prefix}."
+    found: dict[str, int] = {}
+    for number, ours in enumerate(names):
+        without_prefix = {name.removeprefix(prefix) for name in ours}
+        found |= {name: number for name in tensors if name.removeprefix(prefix) in without_prefix}
     for number in sorted(set(range(len(tables))).difference(found.values())):
         # In files of an older layout, for example of Gemma 3 and GPT-NeoX, tensors have other names than in transformers
         # now.
@@ -294,19 +266,12 @@ def _drafts_in(tensors: Mapping[str, Stored], tables: Mapping[str, int], model: 
         yield name
 
 
-def _same(stored_name: str, name: str, model: PreTrainedModel) -> bool:
-    prefix = f"{model.base_model_prefix}."
-    return stored_name.removeprefix(prefix) == name.removeprefix(prefix)
-
-
 def _ending(name: str) -> list[str]:
     return name.split(".")[-2:]
 
 
 def _empty_model(folder: Path) -> PreTrainedModel:
-    """Return a model of the class that the configuration names, without weights. If the configuration names no known class,
-    it is a causal model.
-    """
+    """Return a model without weights, of the class that the configuration names, or else a causal model."""
     import torch
     import transformers
 
@@ -363,7 +328,7 @@ def _bytes_of(parts: Iterator[torch.Tensor], source: str) -> Iterator[memoryview
 def _with_rows(
     config: Mapping[str, Any], row_map: RowMap, tokenizer: PreTrainedTokenizerBase, present: int, per_layer: int | None
 ) -> dict[str, Any]:
-    """Return a configuration with the new vocabulary sizes and ids. Nested configurations are changed, too.
+    """Return a configuration with the new vocabulary sizes and ids, also in nested configurations.
 
     Args:
         present: The number of rows before the change. Every size with this value is changed.
@@ -388,17 +353,19 @@ def _moved(config: Mapping[str, Any], row_map: RowMap, tokenizer: PreTrainedToke
     return {} if row_map.keeps_ids else moved_ids(config, row_map, tokenizer)
 
 
-def _copy_others(folder: Path, target: Path, *, grown: int | None) -> None:
-    for file in sorted(set(chain.from_iterable(map(folder.glob, _COPIED)))):
-        if file.is_file() and file.name not in _NOT_COPIED:
-            shutil.copyfile(file, target / file.name)
-    if grown is not None:
-        index = read_json(folder / INDEX_FILE)
-        metadata = index.get("metadata") or {}
-        metadata.pop("total_parameters", None)
-        if isinstance(metadata.get("total_size"), int):
-            metadata["total_size"] += grown
-        _write(target / INDEX_FILE, {**index, "metadata": metadata})
+def _write_weights(folder: Path, target: Path, tensors: Mapping[str, Stored], made: Mapping[str, Made]) -> None:
+    """Write copies of the files of weights with the tensors ``made``, and of their index, if there is one."""
+    files = weight_files(folder)
+    for file in files:
+        rewrite(file, target / file.name, {name: one for name, one in made.items() if tensors[name].file == file})
+    if [file.name for file in files] == [WEIGHTS_FILE]:
+        return
+    index = read_json(folder / INDEX_FILE)
+    metadata = index.get("metadata") or {}
+    metadata.pop("total_parameters", None)
+    if isinstance(metadata.get("total_size"), int):
+        metadata["total_size"] += sum(one.size - tensors[name].size for name, one in made.items())
+    _write(target / INDEX_FILE, {**index, "metadata": metadata})
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:

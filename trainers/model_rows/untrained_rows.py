@@ -3,7 +3,7 @@
 The indicators are those of Land and Bartolo, "Fishing for Magikarp: Automatically Detecting Under-trained Tokens in Large
 Language Models" (arXiv 2405.05417). Training moves the output rows of all unused tokens in the same direction, and leaves
 the input rows of these tokens as they were or shrinks them. The paper verifies its candidates with prompts; this module does
-not verify them.
+not.
 """
 
 from __future__ import annotations
@@ -24,14 +24,12 @@ _SHARE = 0.9
 
 
 @dataclass(frozen=True)
-class Indicator:
-    """The result for one indicator. An indicator has a value for each row of a model, and a low value indicates an untrained
-    row.
+class _Indicator:
+    """An indicator has a value for each row of a model, and a low value indicates an untrained row.
 
     Attributes:
         limit: 90th percentile of the values of the rows that are known to be unused.
-        untrained: Tokens with values of at most ``limit``, as a dict from ids to values, beginning with the lowest value.
-            Tokens that are known to be unused are left out.
+        untrained: Values of at most ``limit``, ascending and keyed by id, without tokens that are known to be unused.
         used: Share of the distinct tokens in the text that have a value of at most ``limit``. If this share is more than a
             few per cent, the indicator does not distinguish untrained rows from trained rows in this model.
     """
@@ -43,18 +41,17 @@ class Indicator:
 
 @dataclass(frozen=True)
 class UntrainedRows:
-    """The result of `untrained_rows`: tokens of a model that look untrained.
+    """The tokens of a model that look untrained.
 
     Attributes:
-        rows: Number of rows.
         known: Number of rows that are known to be unused.
-        indicators: Two indicators. ``distance`` is the cosine distance between the output row and the mean of the unused
-            output rows, after the mean of all rows is subtracted. ``norm`` is the Euclidean length of the input row.
+        indicators: ``distance`` is the cosine distance between the output row and the mean of the unused output rows, after
+            the mean of all rows is subtracted. ``norm`` is the Euclidean length of the input row.
     """
 
     rows: int
     known: int
-    indicators: Mapping[str, Indicator]
+    indicators: Mapping[str, _Indicator]
 
     def in_all(self) -> list[int]:
         """Return the ids of the tokens that look untrained by every indicator, in the order of the first indicator."""
@@ -62,7 +59,6 @@ class UntrainedRows:
         return [id for id in first if all(id in other for other in others)]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as a dict of JSON values."""
         indicators = {
             name: {"limit": one.limit, "used_share": one.used, "untrained": list(one.untrained)}
             for name, one in self.indicators.items()
@@ -74,14 +70,9 @@ def untrained_rows(model: str, tokens: Collection[int], unused: Collection[int],
     """Find tokens of a model that look untrained, by comparing their rows with the rows of ids that no text uses.
 
     Args:
-        model: Folder, or repository on the Hub.
         tokens: Ids of all tokens, including special tokens. Rows of any other ids are known to be unused.
         unused: Ids of tokens that no text uses.
         used: Ids of tokens that the text uses.
-
-    Raises:
-        SGPEError: there is no model, the model has no row for an id of the text, or fewer than five rows are known to be
-            unused.
     """
     import torch
 
@@ -102,16 +93,15 @@ def untrained_rows(model: str, tokens: Collection[int], unused: Collection[int],
 
 
 def _distances(rows: torch.Tensor, known: list[int]) -> torch.Tensor:
-    """Subtract the mean of all rows, and return the cosine distance of each row to the mean of the unused rows."""
     import torch
 
     rows = rows - rows.mean(dim=0)
     return 1 - torch.nn.functional.cosine_similarity(rows, rows[known].mean(dim=0, keepdim=True))
 
 
-def _indicator(values: torch.Tensor, known: list[int], others: list[int], used: Collection[int]) -> Indicator:
+def _indicator(values: torch.Tensor, known: list[int], others: list[int], used: Collection[int]) -> _Indicator:
     limit = float(values[known].sort().values[int(_SHARE * (len(known) - 1))])
     low = {id: value for id, value in zip(others, values[others].tolist(), strict=True) if value <= limit}
     in_text = set(used).intersection(others)
     share = len(in_text.intersection(low)) / len(in_text) if in_text else 0.0
-    return Indicator(limit, dict(sorted(low.items(), key=lambda item: item[1])), share)
+    return _Indicator(limit, dict(sorted(low.items(), key=lambda item: item[1])), share)

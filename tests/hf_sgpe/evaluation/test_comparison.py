@@ -6,7 +6,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from hf_sgpe import BPETokenizer, SGPEError
 from hf_sgpe.corpora.held_out import HeldOut
-from hf_sgpe.evaluation.comparison import bytes_per_token, frequent_words, texts_of, with_first_merges
+from hf_sgpe.evaluation.comparison import _bytes_per_token, _frequent_words, _with_first_merges, texts_of
 from hf_sgpe.evaluation.languages import language, language_in_name
 from hf_sgpe.evaluation.measurable import load
 from hf_sgpe.splitting.scripts.script_registry import every_script
@@ -26,7 +26,7 @@ def test_everything_is_as_measured_alone(tokenizer, plain, sample):
         assert found.evaluations[code] == {"mine": evaluate(tokenizer, lines), "plain": evaluate(plain, lines)}
         assert list(found.compression[code]) == [1000, 2000, tokenizer.vocab_size]
         for size, value in found.compression[code].items():
-            assert value == bytes_per_token(with_first_merges(tokenizer, size), lines)
+            assert value == _bytes_per_token(_with_first_merges(tokenizer, size), lines)
     counts = {code: row["mine"].tokens for code, row in found.evaluations.items()}
     assert found.measure("parity", "si", "mine") == counts["si"] / counts["en"]
     assert found.measure("parity", "en", "mine") == 1
@@ -73,8 +73,8 @@ def test_nothing_is_counted_per_word_in_real_text_without_spaces(tokenizer, code
 
 def test_frequent_words_have_conjuncts_in_a_script_that_has_them():
     lines = ["ක්‍රි ක්‍රි කා කා කා ශ්‍රී example example example"]
-    assert frequent_words(lines, 2) == ["ක්‍රි", "ශ්‍රී"]
-    assert frequent_words(["an example of ශ්‍රී in English examples"]) == ["example", "English", "examples"]
+    assert _frequent_words(lines, 2) == ["ක්‍රි", "ශ්‍රී"]
+    assert _frequent_words(["an example of ශ්‍රී in English examples"]) == ["example", "English", "examples"]
 
 
 def test_nothing_to_compare_is_named(tokenizer, tmp_path):

@@ -11,9 +11,9 @@ from support.corpora import corpus, held_out
 from support.texts import texts
 
 from hf_sgpe import BPETokenizer, TrainingConfig, WordCounts, train_from_counts
-from hf_sgpe.evaluation.comparison import bytes_per_token, compression_sizes, with_first_merges
+from hf_sgpe.evaluation.comparison import _bytes_per_token, _compression_sizes, _with_first_merges
 from hf_sgpe.evaluation.fairness import gini
-from hf_sgpe.evaluation.metrics import MEASURES, Evaluation, renyi_entropy
+from hf_sgpe.evaluation.metrics import MEASURES, Evaluation, _renyi_entropy
 from hf_sgpe.evaluation.results import Comparison
 from hf_sgpe.evaluation.robustness import CHANGES, small_changes
 from hf_sgpe.splitting.normalization import prepare
@@ -71,7 +71,7 @@ def test_cut_clusters_are_those_of_a_slow_twin(tokenizer, lines):
 def test_clusters_take_time_that_grows_with_the_text():
     result = Evaluation()
     for text in ("\U0001f1f1" * 200_000, "é" + "\u0301" * 200_000, "👩\u200d" * 100_000):
-        result.add_clusters(text, [])
+        result._add_clusters(text, [])
     assert result.clusters == 100_002
 
 
@@ -200,8 +200,8 @@ def test_small_changes_are_small_and_always_the_same(text):
 
 @given(st.integers(2, 50), st.integers(1, 9))
 def test_even_use_of_a_vocabulary_has_the_entropy_of_its_size(size, times):
-    assert renyi_entropy([times] * size, 2.5) == pytest.approx(log(size))
-    assert renyi_entropy([times + 1, *[times] * (size - 1)], 2.5) < log(size)
+    assert _renyi_entropy([times] * size, 2.5) == pytest.approx(log(size))
+    assert _renyi_entropy([times + 1, *[times] * (size - 1)], 2.5) < log(size)
 
 
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=12))
@@ -244,7 +244,7 @@ def test_everything_but_counts_of_ids_is_in_json(saved, sample):
 
 @pytest.mark.parametrize("vocab_size", [257, 400, 1000, 2000])
 def test_a_smaller_vocabulary_is_the_first_merges(tokenizer, vocab_size):
-    smaller = with_first_merges(tokenizer, vocab_size)
+    smaller = _with_first_merges(tokenizer, vocab_size)
     assert smaller.merges == tokenizer.merges[: len(smaller.merges)]
     assert len(smaller.vocab) == vocab_size - len(tokenizer.special_tokens)
     assert smaller.vocab.items() <= tokenizer.vocab.items()
@@ -260,18 +260,18 @@ def test_a_smaller_vocabulary_has_its_size_with_added_tokens_of_every_kind(speci
     merges = [(b"a", b"b"), (b"ab", b"c"), (b"abc", b"d")]
     tokenizer = BPETokenizer(vocab, merges, special_tokens=special, added_tokens=added)
     for vocab_size in range(256 + len(special) + len(added), tokenizer.vocab_size + 1):
-        smaller = with_first_merges(tokenizer, vocab_size)
+        smaller = _with_first_merges(tokenizer, vocab_size)
         assert len(smaller.vocab) == vocab_size - len(special) - len(added)
         assert (smaller.special_tokens, smaller.added_tokens) == (special, added)
 
 
 def test_bytes_per_token_is_that_of_an_evaluation(tokenizer, sample):
     lines = sample["si"].splitlines()[:50]
-    for vocab_size in compression_sizes(tokenizer.vocab_size):
-        smaller = with_first_merges(tokenizer, vocab_size)
-        assert bytes_per_token(smaller, lines) == evaluate(smaller, lines).bytes_per_token
+    for vocab_size in _compression_sizes(tokenizer.vocab_size):
+        smaller = _with_first_merges(tokenizer, vocab_size)
+        assert _bytes_per_token(smaller, lines) == evaluate(smaller, lines).bytes_per_token
     assert smaller is tokenizer
-    assert bytes_per_token(tokenizer, []) is None
+    assert _bytes_per_token(tokenizer, []) is None
 
 
 def test_merges_that_make_the_same_token_cost_no_room():
@@ -279,5 +279,5 @@ def test_merges_that_make_the_same_token_cost_no_room():
         {**{bytes([byte]): byte for byte in range(256)}, b"ab": 256, b"bc": 257, b"abc": 258},
         [(b"a", b"b"), (b"b", b"c"), (b"ab", b"c"), (b"a", b"bc")],
     )
-    assert with_first_merges(tokenizer, 258).merges == tokenizer.merges[:2]
-    assert with_first_merges(tokenizer, 259).merges == tokenizer.merges
+    assert _with_first_merges(tokenizer, 258).merges == tokenizer.merges[:2]
+    assert _with_first_merges(tokenizer, 259).merges == tokenizer.merges

@@ -8,7 +8,7 @@ from support.sentencepiece_like import content
 from support.small_tokenizers import BYTES
 
 from hf_sgpe import BPETokenizer, ExtensionConfig, Splitting, WordCounts
-from hf_sgpe.evaluation.vocabulary_health import NO_SCRIPT, health_of, new_tokens_of, scripts_of, unreachable_ids
+from hf_sgpe.evaluation.vocabulary_health import NO_SCRIPT, _new_tokens_of, health_of, scripts_of, unreachable_ids
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.learning.extension.extending import extend_from_counts
 from hf_sgpe.vocabulary.trimming import PARTS
@@ -82,7 +82,7 @@ def test_the_gain_of_new_tokens_by_cutoff(sample, tmp_path):
     counts = WordCounts.from_texts([sample["si"][:60_000]], config.counting_splitting(base))
     extension = extend_from_counts(base, counts, config)
     (tmp_path / "a.txt").write_text(sample["si"][-9000:], encoding="utf-8", newline="\n")
-    new = new_tokens_of(extension.tokenizer)
+    new = _new_tokens_of(extension.tokenizer)
     assert set(new) == extension.tokenizer.vocab.keys() - base.vocab.keys()
     for size in (extension.unit_tokens, 399):
         assert set(new[:size]) == extension.at(size).vocab.keys() - base.vocab.keys()
