@@ -1,5 +1,3 @@
-"""Conversations that grow."""
-
 import json
 
 from support.command import benchmark

@@ -1,5 +1,3 @@
-"""Speed compared with other packages: each gives the same, tables say so, and a small run."""
-
 import sys
 
 import pytest
@@ -45,7 +43,6 @@ def test_a_folder_is_a_recipe(tmp_path, sample):
 
 
 def same(measures, names, folder, docs):
-    """Check that packages return the same result in each measure."""
     speed.save_trained(docs, folder, "english", "gpt2", 400)
     for measure in measures:
         outputs = []

@@ -1,5 +1,3 @@
-"""The documentation builds without a warning, names all that there is, and its links lead somewhere."""
-
 import os
 import re
 import subprocess

@@ -1,5 +1,3 @@
-"""What is saved, in transformers 5, in transformers 4 and in plain `tokenizers`, where nobody knows this package."""
-
 import os
 import subprocess
 import sys

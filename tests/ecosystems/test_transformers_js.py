@@ -1,5 +1,3 @@
-"""What is saved, in JavaScript: ids, decoded text and chat templates."""
-
 import pytest
 from support.ecosystems import ask_node, needs_node
 from support.stranger import uses

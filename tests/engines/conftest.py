@@ -49,7 +49,6 @@ def texts():
 
 @pytest.fixture(scope="session")
 def prompts(texts):
-    """The beginnings of lines, the same number in each language."""
     found = []
     for lines in texts.values():
         long = [line for line in lines if len(line.split()) > 6]
@@ -59,7 +58,6 @@ def prompts(texts):
 
 @pytest.fixture(scope="session")
 def talking(texts):
-    """A tokenizer with a chat template."""
     config = TrainingConfig(
         vocab_size=2001,
         scripts=("sinhala", "devanagari", "tamil", "bengali"),
@@ -92,6 +90,5 @@ def models(talking, texts, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def engine(engine_name, models):
-    """An engine with the first model, in 32 bits."""
     with load_engine(models["tied"], engine_name, exact=True) as engine:
         yield engine

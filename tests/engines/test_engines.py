@@ -1,5 +1,3 @@
-"""Every engine gives the same tokens, and each option means the same on all."""
-
 import json
 import os
 import shutil
@@ -349,14 +347,14 @@ def test_a_context_is_filled_to_its_end_and_no_further(engine, talking, prompts,
     ids = (talking.encode(" ".join(prompts)) * 20)[: engine.context_length - 5]
     long = GenerationOptions(max_new_tokens=100, temperature=1.0, seed=1, top_p=1.0)
     assert len(list(engine.generate(ids, long))) == 5
-    with pytest.raises(SGPEError, match=r"the prompt has 256 tokens and fills the context of 256: shorten the prompt"):
+    with pytest.raises(SGPEError, match=r"256 tokens and fills the context"):
         engine.generate((ids * 2)[: engine.context_length], long)
 
 
 def test_what_cannot_be_is_said_before_anything_runs(engine, talking):
     with pytest.raises(SGPEError, match="the prompt is empty"):
         engine.generate([])
-    with pytest.raises(SGPEError, match=r"the id 2048, but the model's embedding has only 2048 rows"):
+    with pytest.raises(SGPEError, match=r"id 2048"):
         engine.generate([1, 2048])
     with pytest.raises(SGPEError, match=r"^prompt 2 of 3: the prompt is empty"):
         engine.generate_batch([[1], [], [2]])
@@ -420,7 +418,6 @@ def cache(tmp_path, monkeypatch):
 
 
 def changed(folder, source, weights=lambda found: found, **config):
-    """A copy of a model with other weights or another configuration."""
     from safetensors.numpy import load_file, save_file
 
     shutil.copytree(source, folder)
@@ -489,7 +486,7 @@ def test_configurations_that_cannot_be_are_one_line(engine_name, models, tmp_pat
         assert "\n" not in str(caught.value)
     folder = shutil.copytree(models["untied"], tmp_path / "ends")
     (folder / "generation_config.json").write_text('{"eos_token_id": "x"}')
-    with pytest.raises(SGPEError, match="eos_token_id of the model's configuration is 'x'"):
+    with pytest.raises(SGPEError, match=r"eos_token_id .* 'x'"):
         load_engine(folder, engine_name)
 
 

@@ -1,5 +1,3 @@
-"""What MLX is let run it computes as transformers does, model by model."""
-
 import json
 
 import numpy as np

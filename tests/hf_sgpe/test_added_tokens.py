@@ -193,9 +193,7 @@ def test_an_added_token_that_took_the_id_of_other_bytes_is_named(added, ordinary
     plain = SGPETokenizerFast.from_bpe(BPETokenizer(vocab, [(b"t", b"h"), (b"th", b"e"), (b" ", b"the")]))
     plain.add_tokens([added])
     plain.save_pretrained(tmp_path)
-    with pytest.raises(
-        SGPEError, match=f"the added token '{added}' .* and the ordinary token {re.escape(ordinary)} .* are both"
-    ):
+    with pytest.raises(SGPEError, match=f"'{added}' .* {re.escape(ordinary)} "):
         BPETokenizer.from_pretrained(tmp_path)
 
 
@@ -227,9 +225,7 @@ def test_special_tokens_may_be_any_text_that_no_ordinary_token_is_spelled_like(s
     ("special", "ordinary"), [("a", "b'a'"), ("ø", r"b'\xf8'"), ("Ġthe", "b' the'"), ("Ã©", r"b'\xc3\xa9'")]
 )
 def test_special_tokens_that_ordinary_ones_are_spelled_like_are_named(special, ordinary):
-    with pytest.raises(
-        SGPEError, match=f"special token '{special}' is written .* like the ordinary token {re.escape(ordinary)}"
-    ):
+    with pytest.raises(SGPEError, match=f"'{special}' .* {re.escape(ordinary)}"):
         TrainingConfig(vocab_size=999, special_tokens=[special])
 
 

@@ -1,5 +1,3 @@
-"""A script, a split pattern and a format that are added from outside appear wherever there are any."""
-
 import os
 import sys
 
@@ -37,7 +35,6 @@ TEXT = "\ue000\ue046\ue010\ue044 \ue001\ue040 \ue000\ue046\ue010\ue044 \ue002\ue
 
 @pytest.fixture
 def there(tmp_path):
-    """Run code in a process in which all three were added, with `hf_sgpe`, which gives what a command prints."""
     (tmp_path / "jv.txt").write_text(TEXT * 20, encoding="utf-8", newline="\n")
     command = "import support.command\nhf_sgpe = lambda line: support.command.hf_sgpe(*line.split(), COLUMNS='400').stdout\n"
 

@@ -1,5 +1,3 @@
-"""What a tokenizer puts around a text: the settings of training, in files, chats, other tokenizers and exports."""
-
 import json
 
 import pytest
@@ -67,14 +65,11 @@ def test_a_pair_is_as_that_of_llama_3():
 
 def test_a_token_that_is_not_there_is_asked_for():
     for name, role, what in (("add_bos_token", "bos_token", "begins"), ("add_eos_token", "eos_token", "ends")):
-        with pytest.raises(SGPEError, match=rf"^{name} needs a special token that {what} texts: give {role}, such as"):
+        with pytest.raises(SGPEError, match=rf"^{name} .* {what} .*{role}"):
             TrainingConfig(vocab_size=300, special_tokens=["<|x|>"], **{name: True})
         with pytest.raises(SGPEError, match=f"^{name} must be True or False, not 'yes'"):
             TrainingConfig(vocab_size=300, **SPECIAL, **{name: "yes"})
-        with pytest.raises(
-            SGPEError,
-            match=rf"^{name} cannot be used with the recipe sgpe, because this recipe puts \[CLS\] and \[SEP\]",
-        ):
+        with pytest.raises(SGPEError, match=rf"{name} .* sgpe"):
             TrainingConfig(vocab_size=300, recipe="sgpe", **SPECIAL, **{name: True})
 
 

@@ -39,7 +39,6 @@ def theirs():
 
 @pytest.fixture(scope="module")
 def doubled(ours):
-    """The same with two special tokens, of which one begins with the other."""
     specials = {END: 50256, END * 2: 50257}
     return BPETokenizer(ours.vocab, ours.merges, special_tokens=specials, splitting=Splitting("bpe", pattern="gpt2"))
 

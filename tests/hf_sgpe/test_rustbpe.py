@@ -1,5 +1,3 @@
-"""What the incremental BPE document describes is rustbpe: the same training, and the same ranks and ids."""
-
 import pytest
 import rustbpe
 from support.corpora import corpus

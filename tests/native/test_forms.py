@@ -1,5 +1,3 @@
-"""The kernels' forms that work on many bytes at a time give what those that go one by one give (forms.cpp)."""
-
 import os
 import re
 import shutil

@@ -77,7 +77,6 @@ def build(python, sdist, folder, *settings):
 
 @pytest.fixture(scope="session")
 def wheel(sdist, pythons, once):
-    """A Python, and the wheel for it."""
     python = next(iter(pythons.values()))
     folder = once("wheel", lambda new: build(python, sdist, new))
     return python, next(folder.glob("*.whl"))
@@ -123,7 +122,6 @@ TEXT = "ශ්‍රී ලංකාව\n"
 
 
 def train_and_encode(out, **options):
-    """Return what training printed on stderr, and the ids of a text."""
     sample = run("python", "-c", "import trainers; print(trainers.SAMPLE)", **options).strip()
     assert sample.startswith(str(options["cwd"]))
     command = ["hf-sgpe", "train", sample, "--out", out, "--vocab-size", "3000"]

@@ -1,5 +1,3 @@
-"""What the repository is run by and introduced with: workflows that are safe, and files of the form that others expect."""
-
 import re
 import subprocess
 import sys

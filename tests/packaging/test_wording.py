@@ -1,5 +1,3 @@
-"""Words that this project had too many of: none of them is to come back."""
-
 import re
 
 import pytest

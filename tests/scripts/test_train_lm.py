@@ -1,5 +1,3 @@
-"""The script that trains language models: as a user calls it, and what it says of bad input."""
-
 import json
 import re
 import shutil
@@ -142,11 +140,11 @@ def test_an_unknown_option_ends_in_one_line(folder):
         (["--tokenizer", "bare"], "training needs text"),
         (["si.txt"], "there is no tokenizer"),
         (["nowhere.txt", "--tokenizer", "bare"], "nowhere.txt: no such file"),
-        (["si.txt", "--tokenizer", "nobody/nothing"], "nobody/nothing: no such file or folder, and "),
+        (["si.txt", "--tokenizer", "nobody/nothing"], "nobody/nothing: no such file"),
         (["si.txt", "--tokenizer", "bare", "--width", "7"], "width of 7"),
         (["30-en.txt", "--tokenizer", "bare", "--length", "90000"], "30-en.txt: too little text for a row"),
         (["si.txt", "--tokenizer", "bare", "--eval", "empty.txt"], "empty.txt has no text to measure"),
-        (["si.txt", "--model", "bare", "--layers", "2"], "--layers is for a new model, but --model bare already has"),
+        (["si.txt", "--model", "bare", "--layers", "2"], "--layers is for a new model"),
         (
             ["si.txt", "--tokenizer", "bare", "--model-tokenizer", "bare"],
             "--model-tokenizer needs a model: name the model with --model",
@@ -174,7 +172,7 @@ def test_an_unknown_option_ends_in_one_line(folder):
             "--rows-learning-rate must be above 0, not -1.0",
         ),
         (["si.txt", "--model", "bare", "--out", "bare"], "--out bare is the model to train"),
-        (["si.txt", "--tokenizer", "bare", "--report-to", "nobody"], "--report-to nobody: nobody is not supported"),
+        (["si.txt", "--tokenizer", "bare", "--report-to", "nobody"], "--report-to nobody"),
         (["si.txt", "--tokenizer", "bare", "--validation-share", "1.5"], "--validation-share must be between 0 and 1"),
     ],
 )

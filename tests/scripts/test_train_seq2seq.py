@@ -1,5 +1,3 @@
-"""The script that trains encoder–decoders on pairs: as a user calls it, and what it says of bad input."""
-
 import json
 import re
 import runpy
@@ -70,7 +68,7 @@ def test_an_unknown_option_ends_in_one_line(folder):
             ["pairs.tsv", "--tokenizer", "padding", "--held-out", "30"],
             "--held-out must be from 1 to 29 for 30 pairs, not 30",
         ),
-        (["si.txt", "30-en.txt", "--tokenizer", "padding"], "give two files with the same number of lines"),
+        (["si.txt", "30-en.txt", "--tokenizer", "padding"], "same number of lines"),
         (["30-en.txt", "--tokenizer", "padding"], "30-en.txt, line 1: expected two columns"),
         (["a", "b", "c", "--tokenizer", "padding"], "not 3 files"),
     ],

@@ -64,6 +64,5 @@ ANSWERS = {
 
 
 def served_by(engine: Engine, style: str) -> Served:
-    """Return a served model with the template of ``style``."""
     generator = TextGenerator(TOKENIZER, engine)
     return Served(style, generator, generator.chat(template=TEMPLATES[style]))

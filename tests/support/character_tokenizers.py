@@ -61,7 +61,6 @@ def character_tokenizer(
 
 
 def with_template(tokenizer: BPETokenizer) -> BPETokenizer:
-    """Return a tokenizer that puts ``<bos>`` before a text."""
     return BPETokenizer.of(replace(tokenizer.data, template=Template.around(["<bos>"], [])))
 
 

@@ -61,7 +61,6 @@ def script(
 
 
 def benchmark(name: str, *arguments: object, cwd: Path | None = None, code: int | None = 0) -> CompletedProcess[str]:
-    """Run a script in ``benchmarks/`` in this process, with the arguments of `hf_sgpe`."""
     return script(str(ROOT / "benchmarks" / name), *arguments, cwd=cwd, code=code)
 
 
@@ -173,7 +172,6 @@ def _state_kept(argv: list[str], cwd: Path | None, environment: dict[str, str]) 
 
 @contextmanager
 def _log_on_stderr() -> Iterator[None]:
-    """Remove the handlers of logging, so that the command sets it up, and restore them."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     root.handlers[:] = []

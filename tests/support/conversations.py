@@ -57,7 +57,6 @@ OTHERS = ["<think>", "</think>", "<tool_call>", "</tool_call>"]
 
 
 def saved_tokenizer(folder, sample, special=SPECIAL, others=OTHERS):
-    """Save a tokenizer with special and with other added tokens to a folder."""
     trained = BPETokenizer.train_from_iterator(sample.values(), 700, special_tokens=special, normalization="nfc")
     tokenizer = BPETokenizer(
         trained.vocab,
@@ -79,7 +78,6 @@ def bytes_with(special, others=(), **more):
 
 
 def chatml_ids(tokenizer, content):
-    """Return the ids of one message."""
     chat = [{"role": "user", "content": content}]
     if isinstance(tokenizer, BPETokenizer):
         return tokenizer.apply_chat_template(chat, "chatml", add_generation_prompt=False)
@@ -128,7 +126,6 @@ HELLO = {"role": "user", "content": "Hi"}
 
 
 def said(content, role="user", **more):
-    """Return a conversation of one message."""
     return [{"role": role, "content": content, **more}]
 
 
@@ -162,8 +159,6 @@ SCHEMA = {
 
 
 def function_with(text):
-    """Return a tool with a text in the descriptions of its docstring and of a parameter."""
-
     def tool(place: str) -> str:
         raise NotImplementedError
 

@@ -56,12 +56,10 @@ every_transformers = pytest.mark.parametrize(
 
 
 def ask(python: str, *questions: dict[str, Any]) -> list[Any]:
-    """Return the answers of support/stranger.py in an environment, with this package hidden."""
     return _stranger(python, str(Path(__file__).with_name("stranger.py")), cwd=ROOT).ask(questions)
 
 
 def ask_node(*questions: dict[str, Any]) -> list[Any]:
-    """Return the answers of transformers.js."""
     return _stranger("node", str(ROOT / "tests" / "ecosystems" / "transformers_js.mjs"), cwd=NODE).ask(questions)
 
 
@@ -102,7 +100,6 @@ _strangers: dict[tuple[str, ...], _Stranger] = {}
 
 
 def _stranger(*command: str, cwd: Path) -> _Stranger:
-    """Return the running process of a command, or start one."""
     if command not in _strangers or not _strangers[command].runs:
         _strangers[command] = _Stranger(*command, cwd=cwd)
     return _strangers[command]

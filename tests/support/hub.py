@@ -51,7 +51,6 @@ class Commit:
         return hashlib.sha1("\n".join(parts).encode()).hexdigest()
 
     def entry(self, path: str) -> dict[str, Any]:
-        """Return the entry of a file in a listing, as on the real Hub."""
         content = self.files[path]
         if path not in self.large:
             return {"type": "file", "path": path, "size": len(content), "oid": git_oid(content)}
@@ -100,7 +99,6 @@ class Hub:
     home: Path = Path("nowhere")  # where clients keep their cache and their token
 
     def add(self, name: str, files: dict[str, bytes], *, private: bool = False) -> Repository:
-        """Add a repository with one commit, or replace an existing one."""
         repository = self.repositories[name] = Repository(private)
         large = {path for path, content in files.items() if len(content) > self.large}
         self.objects |= {sha256(files[path]): files[path] for path in large}
@@ -180,7 +178,6 @@ class Hub:
 
 @contextmanager
 def serve(repositories: dict[str, Path]) -> Iterator[str]:
-    """Serve folders as repositories (name → folder), and yield the address for ``HF_ENDPOINT``."""
     with running() as hub:
         for name, folder in repositories.items():
             hub.add(name, contents(folder))
@@ -204,12 +201,10 @@ def running(home: Path = Path("nowhere")) -> Iterator[Hub]:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Map the paths of the files in a folder to their content."""
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def changes(pushed: Any) -> dict[str, str]:
-    """Map the paths of a push to the kind of change."""
     return {file.path: file.change for file in pushed.files}
 
 

@@ -93,7 +93,6 @@ _FORMS: dict[str, dict[Any, dict[str, Any]]] = {
 
 
 def variants(row: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Return configurations that cover each value of each field in a row of a table of `hf_sgpe.weights.model_config`."""
     number = max(map(len, row.values()))
     return [{name: values[place % len(values)] for name, values in row.items()} for place in range(number)]
 

@@ -47,7 +47,6 @@ def learn_by_recount(
 
 
 def merged(word: Sequence[Token], pair: tuple[Token, Token], token: Token) -> list[Token]:
-    """Merge each occurrence of a pair in a word, from the left."""
     result, place = [], 0
     while place < len(word):
         if (word[place], *word[place + 1 : place + 2]) == pair:

@@ -11,7 +11,6 @@ from support.command import hf_sgpe
 
 
 def next_steps(printed: str) -> list[str]:
-    """Return the commands that a quickstart suggests."""
     return re.findall(r"^  [^:]+: +(.+)$", printed.partition("What to type next")[2], re.MULTILINE)
 
 

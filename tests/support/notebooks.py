@@ -33,5 +33,4 @@ def run_notebook(name: str, folder: Path, *replaced: tuple[str, str]) -> list[An
 
 
 def printed(outputs: list[Any]) -> str:
-    """Return the text that a notebook printed to stdout."""
     return "".join(output.text for output in outputs if output.output_type == "stream" and output.name == "stdout")

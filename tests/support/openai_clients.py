@@ -144,7 +144,6 @@ def of_instructor(url: str, model: str, forecast: Any) -> dict[str, Callable[[],
 
 
 def main(url: str, model: str) -> dict[str, Any]:
-    """Return the result of each use of each client."""
     from pydantic import Field, create_model
 
     fields: dict[str, Any] = {

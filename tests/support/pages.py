@@ -26,7 +26,6 @@ class Block(NamedTuple):
 
 
 def blocks() -> Iterator[Block]:
-    """Yield the blocks of Python and of shell commands, page by page."""
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         pattern = r"(?:<!-- ((?:(?!-->).)*) -->\n)?^```(python|bash)\n(.*?)^```$"

@@ -1,5 +1,3 @@
-"""Texts of messages that try to write special tokens, in `BPETokenizer.apply_chat_template`."""
-
 import pytest
 from hypothesis import given, strategies as st
 from support.conversations import ENDS, TEMPLATES_TOKENS, said, specials_in

@@ -1,5 +1,3 @@
-"""Marks of texts that operations without marks made, and what depends on marks: special tokens, escapes, JSON."""
-
 import html
 import json
 import textwrap

@@ -1,5 +1,3 @@
-"""What a template gives, as text and as ids."""
-
 import pytest
 from hypothesis import given, strategies as st
 from support.conversations import ENDS, TEMPLATES_TOKENS, said, specials_in
@@ -212,7 +210,7 @@ def test_templates_that_fail_in_other_ways_are_named(source):
 
 def test_unknown_names_list_the_known():
     for use in (render, with_specials(TEMPLATES_TOKENS).apply_chat_template):
-        with pytest.raises(SGPEError, match="unknown chat template 'llama4': choose from llama3, chatml, alpaca"):
+        with pytest.raises(SGPEError, match=r"'llama4'.* llama3, chatml, alpaca"):
             use(said("Hi"), "llama4")
     assert list(SPECIAL_TOKENS) == list(TWINS)
 
@@ -220,7 +218,7 @@ def test_unknown_names_list_the_known():
 @pytest.mark.parametrize("role", ["tool", "User", "", "system ", "user<|end_header_id|>"])
 def test_llama3_refuses_other_roles(role, chatty):
     for use in (render, chatty.apply_chat_template):
-        with pytest.raises(SGPEError, match="chat template llama3: role must be system, user or assistant, not"):
+        with pytest.raises(SGPEError, match="llama3: role"):
             use(said("Hi", role), "llama3")
     with pytest.raises(SGPEError) as caught:
         render(said("Hi", role), "llama3")
@@ -237,7 +235,7 @@ def test_complaints_quote_messages_as_they_are(messages, chatty):
 
 
 def test_a_message_that_is_none_is_named_before_tokenizing(chatty):
-    with pytest.raises(SGPEError, match="message 0 needs a string as 'role', but is 'Hi'"):
+    with pytest.raises(SGPEError, match=r"message 0 .* 'role'"):
         chatty.apply_chat_template(["Hi"], "chatml")
 
 
@@ -254,10 +252,10 @@ def test_a_message_that_is_none_is_named_before_tokenizing(chatty):
 @pytest.mark.parametrize("name", TWINS)
 def test_incomplete_messages_are_named(name, message, missing, chatty):
     for use in (render, chatty.apply_chat_template):
-        with pytest.raises(SGPEError, match=f"message 1 needs a string as '{missing}', but is ") as caught:
+        with pytest.raises(SGPEError, match=f"message 1 .* '{missing}'") as caught:
             use([*said("Hi"), message], name)
         assert isinstance(caught.value, ValueError)
-    with pytest.raises(SGPEError, match="message 0 needs a string as 'role', but is 'Hi'"):
+    with pytest.raises(SGPEError, match=r"message 0 .* 'role'"):
         render(["Hi"], name)
 
 

@@ -1,5 +1,3 @@
-"""``hf-sgpe card``."""
-
 import pytest
 from support.command import hf_sgpe
 

@@ -1,5 +1,3 @@
-"""The help of every command at usual widths of a terminal: options whole, and nothing that one does not type."""
-
 import lzma
 import re
 import shlex

@@ -1,5 +1,3 @@
-"""``hf-sgpe info``."""
-
 import json
 import re
 from importlib.metadata import version
@@ -38,13 +36,10 @@ def test_control_characters_are_shown_and_not_sent_to_the_terminal(tmp_path):
     ("arguments", "message"),
     [
         ("info damaged", r"damaged/tokenizer\.json: not valid JSON"),
-        ("info worn", r"tokenizer_config\.json: the entry 'sgpe' is damaged"),
-        ("info good.txt", r"good\.txt: text, not a tokenizer: give the folder of a tokenizer, or its tokenizer\.json"),
-        ("info vocab.json", "is an SGPE vocabulary: convert it first with hf-sgpe export"),
-        (
-            "info x.tiktoken",
-            r"has neither a split pattern nor special tokens: name them with hf-sgpe export x\.tik",
-        ),
+        ("info worn", r"tokenizer_config\.json: the entry 'sgpe'"),
+        ("info good.txt", r"good\.txt: text, not a tokenizer"),
+        ("info vocab.json", "hf-sgpe export"),
+        ("info x.tiktoken", r"hf-sgpe export x\.tik"),
     ],
 )
 def test_bad_input_is_one_line(refuses, arguments, message):

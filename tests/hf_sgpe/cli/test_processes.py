@@ -1,5 +1,3 @@
-"""What only a process shows: signals, closed streams, pipes, terminals, the environment, and once each command."""
-
 import contextlib
 import fcntl
 import json
@@ -29,7 +27,6 @@ TRAIN = "train good.txt --out out --overwrite --vocab-size 400"
 
 
 def shell(line, cwd):
-    """Run a line of bash; a pipe fails if one of its commands does."""
     return subprocess.run(["bash", "-c", f"set -o pipefail; {line}"], cwd=cwd, capture_output=True, text=True)
 
 

@@ -1,5 +1,3 @@
-"""Corpora: they are checked when they are made, and every function that takes files takes a corpus."""
-
 import pytest
 
 from hf_sgpe.corpora.held_out import HeldOut
@@ -28,7 +26,7 @@ def files(tmp_path):
 
 def test_it_is_of_one_kind(files):
     for arguments in ({}, {"files": "a", "text": "b"}, {"counts": ["a"], "iterator": ["b"]}, {"iterator": [], "text": ""}):
-        with pytest.raises(SGPEError, match="give exactly one source of text: files, an iterator or a string"):
+        with pytest.raises(SGPEError, match="exactly one source of text"):
             Corpus.of(**arguments)
     assert Corpus.of(files) == Corpus(tuple(files))
     assert Corpus.of(str(files[0])) == Corpus((files[0],))
@@ -39,9 +37,9 @@ def test_weights_are_by_path_before_name_and_glob(files):
     corpus = Corpus(tuple(files), weights={"a.*": 2, "*.jsonl": 3, str(files[0]): 4})
     assert [corpus.weight_of(file) for file in files] == [4, 2, 3]
     assert Corpus(tuple(files)).weight_of(files[0]) == 1
-    with pytest.raises(SGPEError, match="weights: 'd' matches none of the files: give a file name or a glob"):
+    with pytest.raises(SGPEError, match="weights: 'd'"):
         Corpus(tuple(files), weights={"d": 2})
-    with pytest.raises(SGPEError, match=r"weights\['a\.txt'\]: a weight must be a number above 0"):
+    with pytest.raises(SGPEError, match=r"weights\['a\.txt'\]"):
         Corpus(tuple(files), weights={"a.txt": -1})
 
 

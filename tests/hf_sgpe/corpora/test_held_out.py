@@ -1,5 +1,3 @@
-"""Held-out text: what counts as a text, a line and a word, how values of --eval name it, and that every command agrees."""
-
 import json
 import re
 import unicodedata
@@ -58,13 +56,13 @@ def test_names_come_from_the_value_or_from_the_file(tmp_path):
 @pytest.mark.parametrize("value", ["={file}", "a.b={file}", "si=", "="])
 def test_a_value_without_a_name_or_a_file_is_refused(tmp_path, value):
     (tmp_path / "en.txt").write_text("text\n", encoding="utf-8")
-    with pytest.raises(SGPEError, match=r"=.*: write FILE, or NAME=FILE with a NAME that contains no \. or /, such as si="):
+    with pytest.raises(SGPEError, match=r"NAME=FILE"):
         read_held_out([value.format(file=tmp_path / "en.txt")])
 
 
 def test_a_name_that_must_be_a_language_is_said_to_be_none(tmp_path):
     (tmp_path / "text.txt").write_text("text\n", encoding="utf-8")
-    with pytest.raises(SGPEError, match="'news' is not a language code: write a code such as si, ta or en"):
+    with pytest.raises(SGPEError, match="'news' is not a language code"):
         texts_of([f"news={tmp_path / 'text.txt'}"])
 
 

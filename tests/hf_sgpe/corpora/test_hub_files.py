@@ -100,11 +100,11 @@ def test_what_does_not_pass_ends_in_one_line(server):
             find_files([address])
     file = find_files(["hf://datasets/me/corpus/a.txt"])[0]
     server.fail(RESOLVE, status=403)
-    with pytest.raises(SGPEError, match=r"^hf://.*a\.txt: the token does not permit this request"):
+    with pytest.raises(SGPEError, match=r"a\.txt: the token"):
         list(read_texts(file))
     server.faults.clear()
     server.fail(RESOLVE)
-    with pytest.raises(SGPEError, match=r"^hf://.*a\.txt: the connection to the Hub failed"):
+    with pytest.raises(SGPEError, match=r"a\.txt: the connection"):
         list(read_texts(file))
 
 

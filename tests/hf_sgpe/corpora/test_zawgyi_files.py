@@ -1,5 +1,3 @@
-"""Files in Zawgyi are named in a warning, and converted."""
-
 import json
 
 import pytest

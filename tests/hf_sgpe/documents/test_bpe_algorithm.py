@@ -97,7 +97,6 @@ def encode_by_the_document(text, vocab, merges, special_tokens):
 
 @pytest.fixture(scope="module")
 def trained(sample, tmp_path_factory):
-    """The result of `train_bpe`, and a tokenizer made from it."""
     file = tmp_path_factory.mktemp("documents") / "corpus"
     file.write_text(END.join((sample["en"][:6000], sample["si"][:3000], "aaaa aaa baab abab" * 9)), encoding="utf-8")
     vocab, merges = train_bpe(file, 600, [END])

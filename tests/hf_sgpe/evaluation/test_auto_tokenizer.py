@@ -1,5 +1,3 @@
-"""Folders that AutoTokenizer reads in another way than their tokenizer.json."""
-
 import json
 
 import pytest
@@ -20,7 +18,6 @@ def tokenizer():
 
 
 def of_class(name, tokenizer, folder):
-    """Return a folder whose settings name a class of transformers."""
     tokenizer.save(folder)
     settings = json.loads((folder / "tokenizer_config.json").read_text()) | {"tokenizer_class": name}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))

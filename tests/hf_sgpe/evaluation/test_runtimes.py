@@ -1,5 +1,3 @@
-"""Where tokenizers run: what is said of a runtime by its rules is what is found where it is installed."""
-
 import json
 from functools import cache
 
@@ -36,8 +34,6 @@ CONFIGURATIONS = {
 
 @pytest.fixture(scope="session")
 def made(sample):
-    """Gives the tokenizer of a configuration."""
-
     @cache
     def make(name):
         config = TrainingConfig(vocab_size=2000, scripts=("sinhala", "devanagari", "tamil"), **CONFIGURATIONS[name])

@@ -28,9 +28,7 @@ def test_a_token_that_is_missing_is_found(base, tmp_path):
     trimming = trimmed(base, (), use=use)
     assert check_corpus(trimming, files) == use.sum() == len(BPETokenizer.of(base).encode(TEXT * 20))
     wrong = replace(trimming, tokenizer=without_tokens(trimming.tokenizer, {b" lowest"}))
-    with pytest.raises(
-        SGPEError, match=r"a\.txt: the trimmed tokenizer has different tokens for 'the low lower lowest newer"
-    ):
+    with pytest.raises(SGPEError, match=r"a\.txt: .* 'the low"):
         check_corpus(wrong, files)
 
 
@@ -42,7 +40,7 @@ def test_lines_without_dropped_scripts_are_checked(base, tmp_path):
     lines = [line for line in (TEXT * 20).splitlines(keepends=True) if "м" not in line]
     assert compared == sum(len(BPETokenizer.of(base).encode(line)) for line in lines)
     wrong = replace(trimming, tokenizer=without_tokens(trimming.tokenizer, {b" lowest"}))
-    with pytest.raises(SGPEError, match="different tokens for 'the low lower lowest newer"):
+    with pytest.raises(SGPEError, match="'the low"):
         check_corpus(wrong, files)
 
 

@@ -98,7 +98,7 @@ def test_a_tokenizer_for_transformers_may_carry_a_revision(here, files, others, 
     repository.commit("v2", here.repositories["me/other"].at())
     assert load_tokenizer("me/tok@v2")(TEXT)["input_ids"] == tokenizer.encode(TEXT)
     assert load_tokenizer("me/tok")(TEXT)["input_ids"] != tokenizer.encode(TEXT)
-    with pytest.raises(SGPEError, match=r"me/tok@v3: .*the repository has no such revision"):
+    with pytest.raises(SGPEError, match=r"me/tok@v3: .* revision"):
         load_tokenizer("me/tok@v3")
 
 

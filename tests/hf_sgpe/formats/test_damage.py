@@ -1,5 +1,3 @@
-"""Damaged tokenizers: every part of every file of one deleted, or put something else in its place."""
-
 import copy
 import itertools
 import json
@@ -227,7 +225,7 @@ def test_what_is_not_read_does_no_harm(plain, tmp_path):
 def test_an_argument_is_not_taken_for_damage(plain, tmp_path):
     with pytest.raises(TypeError, match="pad_token"):
         SGPETokenizerFast.from_pretrained(put(tmp_path, plain), pad_token=5)
-    with pytest.raises(SGPEError, match="its model_max_length must be a number of tokens, not 'x'"):
+    with pytest.raises(SGPEError, match=r"model_max_length .* 'x'"):
         SGPETokenizerFast.from_pretrained(tmp_path, model_max_length="x")
 
 

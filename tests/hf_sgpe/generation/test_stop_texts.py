@@ -1,5 +1,3 @@
-"""Texts at which an answer stops."""
-
 from hypothesis import given, strategies as st
 
 from hf_sgpe.generation.stop_texts import until_stop

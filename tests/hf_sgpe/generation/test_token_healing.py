@@ -1,5 +1,3 @@
-"""Prompts that end inside a word: their last tokens are chosen again, and their text stays."""
-
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st

@@ -1,5 +1,3 @@
-"""The recipe portable, units behind one split pattern, and what that costs."""
-
 import json
 
 import pytest
@@ -87,7 +85,7 @@ def test_it_needs_scripts_and_goes_with_other_words_than_hybrid(sample):
         TrainingConfig(vocab_size=1000, recipe="portable", scripts=())
     config = TrainingConfig(vocab_size=1000, recipe="portable")
     counts = WordCounts.from_texts(["ලංකාව"], Splitting())
-    with pytest.raises(SGPEError, match="counted with recipe 'hybrid', but the configuration has 'bpe'"):
+    with pytest.raises(SGPEError, match=r"'hybrid', .* 'bpe'"):
         train_from_counts(counts, config)
 
 

@@ -52,5 +52,5 @@ def test_coverage_ends_with_the_one_that_reaches_it():
 
 @pytest.mark.parametrize("cost", [-1, float("inf"), float("nan"), "2", True])
 def test_a_cut_cost_is_a_number_of_tokens(cost):
-    with pytest.raises(SGPEError, match="cut_cost must be a finite number of tokens, at least 0"):
+    with pytest.raises(SGPEError, match="cut_cost must be"):
         check_cut_cost(cost)

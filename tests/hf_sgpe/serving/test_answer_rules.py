@@ -1,5 +1,3 @@
-"""Structured output and required tool calls, from random models, with OpenAI's client."""
-
 import json
 import re
 import sys
@@ -286,6 +284,6 @@ def test_what_is_missing_is_named(monkeypatch):
     with pytest.raises(RequestError, match="the model has no token that ends an answer"):
         read_completion({"prompt": "a", "structured_outputs": {"regex": "a"}}, served)
     monkeypatch.setitem(sys.modules, "llguidance", None)
-    with pytest.raises(RequestError, match=r"structured output needs llguidance: pip install llguidance") as refusal:
+    with pytest.raises(RequestError, match=r"llguidance: pip install llguidance") as refusal:
         read_completion({"prompt": "a", "response_format": {"type": "json_object"}}, served)
     assert refusal.value.body["error"]["param"] == "response_format"

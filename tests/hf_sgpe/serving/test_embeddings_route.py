@@ -1,5 +1,3 @@
-"""Embeddings, as OpenAI's client asks for them."""
-
 import base64
 import threading
 

@@ -1,5 +1,3 @@
-"""Many clients at once, a third of whom go away: those who stay get exactly the generator's answers."""
-
 import json
 import random
 import socket

@@ -1,5 +1,3 @@
-"""Messages as agents send them."""
-
 import pytest
 from support.conversations import CHATML
 

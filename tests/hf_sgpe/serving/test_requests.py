@@ -1,5 +1,3 @@
-"""What is asked, read without a server."""
-
 import pytest
 
 from hf_sgpe import SGPEError

@@ -315,10 +315,7 @@ def test_vocab_json_has_the_documents_form_and_survives(real, tmp_path):
         ('{"vocab": {"a": 1, "b": 1}, "merges": [], "special_tokens": []}', "have the id 1"),
         ('{"vocab": {"a": 1}, "merges": []}', "'special_tokens' must be a list"),
         ('{"vocab": {"a": 1}, "special_tokens": []}', "the list 'merges' is missing"),
-        (
-            '{"vocab": {"a": 1}, "merges": [], "special_tokens": [], "num_merges": 3}',
-            "num_merges is 3, but the file contains 0",
-        ),
+        ('{"vocab": {"a": 1}, "merges": [], "special_tokens": [], "num_merges": 3}', "num_merges is 3"),
         ('{"vocab": {"a": 1}, "merges": [], "special_tokens": [], "vocab_size": "x"}', "its vocab_size is 'x'"),
         ('{"vocab": {"a": 1}, "merges": [], "special_tokens": [], "leading_space": 1}', "leading_space must be true"),
         ('{"vocab": {"a": 1}, "merges": [["a"]], "special_tokens": []}', "merge 0 must be two tokens"),

@@ -1,5 +1,3 @@
-"""All scripts of Unicode: their tables, their syllables, and that nothing cuts what a reader sees as one character."""
-
 import importlib.util
 import json
 import unicodedata
@@ -133,7 +131,7 @@ def test_all_is_the_abugidas_and_others_come_by_name():
     assert len(resolve_scripts("all")) == len(SCRIPTS) > 60
     assert resolve_scripts(["all", "hebrew"]) == (*SCRIPTS, "hebrew")
     assert resolve_scripts("ka,Amharic,km") == ("georgian", "ethiopic", "khmer")
-    with pytest.raises(SGPEError, match=r"unknown script 'thay': give .* \(did you mean thai"):
+    with pytest.raises(SGPEError, match=r"'thay'.*thai"):
         resolve_scripts("thay")
 
 

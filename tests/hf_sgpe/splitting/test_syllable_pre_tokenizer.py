@@ -94,7 +94,7 @@ def test_attaches_by_the_custom_protocol(text):
 def test_recipes():
     assert RegexPreTokenizer.of(Splitting("bpe", pattern="gpt2")).split("ab ක") == ["ab", " ක"]
     assert RegexPreTokenizer.of(Splitting("sgpe", ("sinhala",), "ignored name")).split("ab ක") == ["a", "b", " ක"]
-    with pytest.raises(SGPEError, match="unknown recipe 'magic': choose from hybrid, portable, sgpe, bpe"):
+    with pytest.raises(SGPEError, match="recipe 'magic'"):
         Splitting("magic", (), "gpt2")
     with pytest.raises(SGPEError, match="at least one"):
         LinguisTriePreTokenizer([], "gpt2")

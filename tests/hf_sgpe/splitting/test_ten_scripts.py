@@ -213,7 +213,6 @@ SINHALA_SYLLABLE = "C(HJ?C){0,3}(HJ)?[SH]?M?|VM?"
 
 
 def syllables(name):
-    """Random well-formed syllables of a script, as their characters' classes and as text."""
     characters = {letter: st.sampled_from(members(name, letter) or [""]) for letter in "CVNHJSMR"}
     grammar = SINHALA_SYLLABLE if name == "sinhala" else SYLLABLE.replace("R?", "R?" if members(name, "R") else "")
     shapes = st.from_regex(grammar, fullmatch=True)

@@ -1,5 +1,3 @@
-"""Burmese in Zawgyi is told from Burmese in Unicode, and becomes it."""
-
 import re
 import unicodedata
 

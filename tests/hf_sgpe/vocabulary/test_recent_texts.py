@@ -1,5 +1,3 @@
-"""The cache of recent texts: ids are those without the cache, for texts that grow, are edited and have any marks."""
-
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -27,7 +25,6 @@ KINDS = ["gpt2", "hybrid", "own pattern", "rules", "metaspace", "metaspace-prefi
 
 @pytest.fixture(scope="module")
 def of_kind(sample, tokenizer):
-    """A function that returns a tokenizer of a kind, and the same tokenizer without a cache."""
     learned = sample["en"][:20_000], sample["si"][:10_000]
     plain = BPETokenizer.train_from_iterator(learned, 900, special_tokens=SPECIALS, pattern=r"[^\n]+")
     made = {

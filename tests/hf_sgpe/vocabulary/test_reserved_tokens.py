@@ -1,5 +1,3 @@
-"""Reserved tokens: which names are reserved, which of them are unused, and what their removal changes."""
-
 from dataclasses import replace
 
 import pytest

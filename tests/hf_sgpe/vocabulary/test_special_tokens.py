@@ -43,9 +43,9 @@ def test_roles_may_be_given():
 
 
 def test_a_role_that_is_no_special_token_is_refused():
-    with pytest.raises(SGPEError, match="the pad_token '<y>' is not among the special tokens"):
+    with pytest.raises(SGPEError, match="pad_token '<y>'"):
         with_specials(["<x>"], roles={"pad_token": "<y>"})
-    with pytest.raises(SGPEError, match="the eos_token 'a' is not among the special tokens"):
+    with pytest.raises(SGPEError, match="eos_token 'a'"):
         with_specials(["<x>"], roles={"eos_token": "a"})
 
 
@@ -136,17 +136,14 @@ def test_given_ids_are_kept_by_every_recipe_and_by_files(tmp_path, sample, recip
 @pytest.mark.parametrize(
     ("specials", "message"),
     [
-        ({"<a>": 300}, "special token '<a>' has the id 300: give an id from 0 to 299"),
+        ({"<a>": 300}, "'<a>' has the id 300: .* 299"),
         ({"<a>": -1}, "has the id -1"),
         ({"<a>": 1.0}, r"has the id 1\.0"),
         ({"<a>": True}, "has the id True"),
         ({"<a>": "7"}, "has the id '7'"),
-        ({"<a>": 7, "<b>": 7}, "special tokens '<a>' and '<b>' have the same id 7"),
-        ({"x": 7}, "special token 'x' is written in tokenizer.json like the ordinary token b'x'"),
-        (
-            {"<a>": 299},
-            "has the id 299, but the corpus is enough for only 258 tokens: give a vocab_size of 258, and ids below 258",
-        ),
+        ({"<a>": 7, "<b>": 7}, "'<a>' and '<b>' .* 7"),
+        ({"x": 7}, "'x' .* b'x'"),
+        ({"<a>": 299}, "id 299, but the corpus .* vocab_size of 258"),
     ],
 )
 def test_given_ids_that_cannot_be_are_named(specials, message):
@@ -159,7 +156,7 @@ def test_given_ids_that_cannot_be_are_named(specials, message):
 
 def test_ids_are_given_where_and_only_where_tokens_are_mapped_to_them():
     for specials, position in ((["<a>"], "given"), ({"<a>": 3}, "end")):
-        with pytest.raises(SGPEError, match="position must have the value 'given' if special_tokens maps tokens to ids"):
+        with pytest.raises(SGPEError, match="'given' if special_tokens"):
             TrainingConfig(vocab_size=300, special_tokens=specials, special_tokens_position=position)
 
 
@@ -168,7 +165,7 @@ def test_no_special_tokens_may_be_given_as_a_mapping():
 
 
 def test_a_vocabulary_size_that_is_no_number_is_named_where_ids_are_given():
-    with pytest.raises(SGPEError, match="vocab_size must be a whole number, not '300'"):
+    with pytest.raises(SGPEError, match=r"vocab_size .* '300'"):
         TrainingConfig(vocab_size="300", special_tokens={"<a>": 7})
 
 

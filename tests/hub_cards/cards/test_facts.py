@@ -1,5 +1,3 @@
-"""What a card tells of a tokenizer without measuring it."""
-
 import pytest
 from support.sentencepiece_like import content
 from support.small_tokenizers import with_parts

@@ -1,5 +1,3 @@
-"""The page of a card in a browser: nothing outside of the window, nothing clipped, nothing on top of another."""
-
 from itertools import combinations
 
 import pytest

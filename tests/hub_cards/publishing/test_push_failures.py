@@ -1,5 +1,3 @@
-"""Pushes that the Hub refuses, or that break off: one line, and nothing that is half done."""
-
 import pytest
 from support.hub import READ, changes, contents, of_the_client
 

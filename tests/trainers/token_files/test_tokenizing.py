@@ -1,5 +1,3 @@
-"""A corpus as token ids: those of `encode`, the same bytes by any number of workers and after any interruption."""
-
 import gzip
 import json
 import multiprocessing
@@ -35,7 +33,6 @@ def small(monkeypatch):
 
 @pytest.fixture(scope="module")
 def corpus(sample, tmp_path_factory):
-    """A folder with files of each kind, and its documents in order."""
     folder = tmp_path_factory.mktemp("corpus")
     documents = []
     odd = ["", f"text with {END} in it", "\ud800 alone", "e\u0301", "x" * 3000, "  \n"]
@@ -151,13 +148,13 @@ def test_ids_take_two_bytes_up_to_65535(tmp_path, ids, dtype):
 def test_which_token_ends_a_document(tmp_path):
     plain = BPETokenizer.train_from_iterator(["low"], 262, special_tokens=["<a>", "<b>"])
     (tmp_path / "a.txt").write_text("low")
-    with pytest.raises(SGPEError, match=r"the tokenizer has no eos token to end documents: .* \(<a>, <b>\)"):
+    with pytest.raises(SGPEError, match=r"no eos token .* \(<a>, <b>\)"):
         tokenize_corpus(tmp_path / "a.txt", plain, tmp_path / "out")
     tokenize_corpus(tmp_path / "a.txt", plain, tmp_path / "out", end_token="<b>")
     assert ids_of(tmp_path / "out").tolist() == [*plain.encode("low"), plain.special_tokens["<b>"]]
-    with pytest.raises(SGPEError, match="no special token '<c>' to end documents: the tokenizer has <a>, <b>"):
+    with pytest.raises(SGPEError, match=r"'<c>' .* <a>, <b>"):
         tokenize_corpus(tmp_path / "a.txt", plain, tmp_path / "other", end_token="<c>")
-    with pytest.raises(SGPEError, match="the format nanogpt does not record the ends of documents"):
+    with pytest.raises(SGPEError, match="nanogpt"):
         tokenize_corpus(tmp_path / "a.txt", plain, tmp_path / "other", end_token=False)
     tokenize_corpus(tmp_path / "a.txt", plain, tmp_path / "none", end_token=False, format="megatron")
     assert ids_of(tmp_path / "none").tolist() == plain.encode("low")
@@ -349,7 +346,7 @@ def test_folders_of_others_are_left_alone(tokenizer, tmp_path):
     (tmp_path / "a.txt").write_text("a")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.txt").write_text("mine")
-    with pytest.raises(SGPEError, match="out has other files: give an empty or a new folder"):
+    with pytest.raises(SGPEError, match="out has other files"):
         tokenize_corpus(tmp_path / "a.txt", tokenizer, tmp_path / "out")
     with pytest.raises(SGPEError, match="out is the corpus, or contains all of it"):
         tokenize_corpus(tmp_path / "out" / "mine.txt", tokenizer, tmp_path / "out")
@@ -417,7 +414,7 @@ def test_tasks_of_datatrove_write_the_same_folder(corpus, saved, tmp_path, small
 def test_a_corpus_that_is_no_file_is_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tokenizer = BPETokenizer.train_from_iterator(["low"], 258, special_tokens=[END])
-    with pytest.raises(SGPEError, match=r"^nothing to tokenize: give at least one file, folder or glob$"):
+    with pytest.raises(SGPEError, match=r"nothing to tokenize"):
         tokenize_corpus([], tokenizer, "out")
     if hasattr(os, "mkfifo"):
         os.mkfifo("pipe.txt")

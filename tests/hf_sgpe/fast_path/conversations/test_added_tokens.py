@@ -1,5 +1,3 @@
-"""Special and other added tokens that overlap, look at the text around them, or come later."""
-
 import itertools
 import json
 from unittest.mock import patch

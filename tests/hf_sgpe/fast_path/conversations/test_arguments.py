@@ -1,5 +1,3 @@
-"""Values and arguments of all kinds, and the errors that they end in."""
-
 import dataclasses
 import json
 import pickle
@@ -103,7 +101,7 @@ def test_a_transformers_that_continues_the_content_alone_is_named(ours, monkeypa
     ids = ours.apply_chat_template(chat, chat_template="chatml", continue_final_message="content", return_dict=False)
     assert ours.decode(ids).endswith("Yes")
     for tokenize in (True, False):
-        with pytest.raises(SGPEError, match=r"^continue_final_message=.reasoning.: transformers 5\S+ can continue only"):
+        with pytest.raises(SGPEError, match=r"continue_final_message=.reasoning."):
             ours.apply_chat_template(chat, chat_template="chatml", continue_final_message="reasoning", tokenize=tokenize)
 
 

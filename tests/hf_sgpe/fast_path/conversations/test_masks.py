@@ -1,5 +1,3 @@
-"""Masks of what the assistant answers."""
-
 import logging
 from unittest.mock import patch
 

@@ -1,5 +1,3 @@
-"""What templates may do with the texts of a conversation, and may not."""
-
 import itertools
 
 import pytest

@@ -1,5 +1,3 @@
-"""How much work a conversation is, and several at a time."""
-
 import threading
 
 import pytest

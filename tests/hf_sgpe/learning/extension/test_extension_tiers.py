@@ -1,5 +1,3 @@
-"""What an extension learns besides letters: the digits and the punctuation that a script does not share with others."""
-
 import logging
 from types import SimpleNamespace
 
