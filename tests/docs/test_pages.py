@@ -6,19 +6,6 @@ import sys
 import pytest
 from support.pages import PAGES, ROOT
 
-LINE = 140
-
-
-def test_lines_are_short():
-    """But for tables, which Markdown has in one line, and code."""
-    for page in PAGES:
-        text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
-        long = [line for line in text.splitlines() if len(line) > LINE and not line.startswith("|")]
-        assert long == [], page
-    readme = PAGES[0].read_text(encoding="utf-8").splitlines()
-    assert len(readme) <= 150
-    assert max(map(len, readme)) <= LINE
-
 
 @pytest.mark.slow
 def test_the_site_builds_without_a_warning(tmp_path):

@@ -26,18 +26,12 @@ def test_ids_offsets_and_decoded_text_are_the_same(folders, folders_by_pattern, 
 
 
 @every_transformers
-def test_all_else_is_the_same(folders, telling, python):
-    answers = ask(python, *({"ask": "use", "folder": folder, "texts": telling} for folder in folders.values()))
-    for (name, folder), answer in zip(folders.items(), answers, strict=True):
+def test_all_else_is_the_same(folders, around, telling, python):
+    every = folders | around
+    answers = ask(python, *({"ask": "use", "folder": folder, "texts": telling} for folder in every.values()))
+    for (name, folder), answer in zip(every.items(), answers, strict=True):
         assert answer == uses(SGPETokenizerFast.from_pretrained(folder), telling), name
     assert answers[0]["chat"].startswith("<|im_start|>user\nශ්‍රී ලංකාව")
-
-
-@every_transformers
-def test_what_goes_around_a_text_is_the_same(around, telling, python):
-    answers = ask(python, *({"ask": "use", "folder": folder, "texts": telling} for folder in around.values()))
-    for (name, folder), answer in zip(around.items(), answers, strict=True):
-        assert answer == uses(SGPETokenizerFast.from_pretrained(folder), telling), name
 
 
 @every_transformers
@@ -47,9 +41,6 @@ def test_loading_asks_nothing_and_says_nothing(folders, python):
     command = [python, "-c", code, *map(str, folders.values())]
     done = subprocess.run(command, capture_output=True, text=True, env=loud, stdin=subprocess.DEVNULL)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-# ---------------------------------------------------------------- saved again by others
 
 
 @every_transformers

@@ -1,7 +1,5 @@
 """The engines that are installed, and small models for them. Where all have to be, HF_SGPE_ENGINES=all says so."""
 
-from __future__ import annotations
-
 import gc
 import os
 

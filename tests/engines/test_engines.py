@@ -408,9 +408,6 @@ def test_versions_are_shown():
     assert shown["transformers"] == f"transformers {version('transformers')}, torch {version('torch')}"
 
 
-# ---------------------------------------------------------------- models that are not whole
-
-
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_SGPE_CACHE", str(tmp_path / "cache"))

@@ -269,8 +269,6 @@ def test_files_that_hold_no_tokenizer_json_need_one(models, talking, tmp_path, m
         assert generator.generate("the", GenerationOptions(max_new_tokens=3, temperature=0)) is not None
 
 
-# ---------------------------------------------------------------- llama.cpp's own tokenization
-
 EXACT_PRE = {name: known.name for name in PATTERNS if name != "cl100k" and (known := known_to_llama_cpp(name))}
 RECIPES = {pattern: {"recipe": "bpe", "pattern": pattern} for pattern in EXACT_PRE}
 INDIC = ("sinhala", "devanagari", "bengali", "gujarati", "tamil", "telugu", "kannada")
@@ -381,9 +379,6 @@ def test_a_hybrid_with_blooms_pattern_comes_near(lines, tmp_path):
     texts = [prepare(line, "nfc") for line in lines]
     same = sum(llm.tokenize(text.encode(), add_bos=False) == tokenizer.encode(text) for text in texts)
     assert same / len(texts) > 0.999
-
-
-# ---------------------------------------------------------------- bad input
 
 
 @pytest.mark.parametrize(

@@ -134,9 +134,6 @@ def test_an_extension_may_learn_the_text_of_an_added_token():
     assert BPETokenizer.of(extended).encode("කා") == library(extended).encode("කා").ids == [256]
 
 
-# ---------------------------------------------------------------- bytes that a vocabulary lacks
-
-
 @given(text=parts_of_text)
 def test_an_added_token_may_be_spelled_like_a_byte_that_no_text_has(text):
     tokenizer = BPETokenizer(
@@ -170,9 +167,6 @@ def test_words_taken_whole_do_not_become_the_added_token_spelled_like_them():
     assert "Ġxy" not in tokenizer_json.to_dict(tokenizer)["model"]["vocab"]
 
 
-# ---------------------------------------------------------------- one spelling for two tokens
-
-
 def test_an_ordinary_token_that_was_added_again_is_one_token(tmp_path):
     """As transformers' add_tokens does with a word that has a token."""
     vocab, merges = {**BYTES, b"th": 256, b"the": 257}, [(b"t", b"h"), (b"th", b"e")]
@@ -203,9 +197,6 @@ def test_one_spelling_cannot_have_two_ids(parts):
         BPETokenizer(BYTES, [], **parts)
     with pytest.raises(SGPEError, match="cannot be empty"):
         BPETokenizer(BYTES, [], **{name: {"": 256} for name in parts})
-
-
-# ---------------------------------------------------------------- special tokens of one's choice
 
 
 @pytest.mark.parametrize("special", ["€", "ක", "\n", " ", "Fuß", "é>", "\u200d", "😀"])

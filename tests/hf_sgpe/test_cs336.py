@@ -184,9 +184,6 @@ def test_memory_does_not_grow_with_the_stream(ours, tmp_path):
     assert memory[1] < memory[0] * 1.1  # the ids alone, held at once, would take 30 MB and the text 20 MB
 
 
-# ---------------------------------------------------------------- decoding
-
-
 @pytest.mark.parametrize("text", ["🙃", "Héllò hôw are ü? 🙃", "ශ්‍රී ලංකාව", "日本語のテキスト"])
 def test_ids_that_end_inside_a_character(text, ours, theirs):
     ids = ours.encode(text)

@@ -31,9 +31,6 @@ def llama():
     return BPETokenizer.train(LINES, 320, special_tokens=LLAMA3_SPECIAL_TOKENS)
 
 
-# ---------------------------------------------------------------- training
-
-
 def test_training_takes_texts_a_file_or_a_text(tokenizer, tmp_path, capsys):
     assert tokenizer.special_tokens == SPECIALS
     assert (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id) == (320, 321, 322)
@@ -97,9 +94,6 @@ def test_the_special_tokens_of_models(llama, tmp_path):
     assert "name" not in llama.metadata
 
 
-# ---------------------------------------------------------------- batches
-
-
 def test_batches_are_padded_truncated_and_tensors(tokenizer):
     texts = ["a", "The quick"]
     rows = tokenizer.encode_batch(texts)
@@ -155,9 +149,6 @@ def test_wrong_options_of_batches_are_refused(tokenizer, options, message):
         tokenizer.encode_batch(["short", "much longer sentence here"], **options)
 
 
-# ---------------------------------------------------------------- conversations
-
-
 def test_which_tokens_of_a_template_are_special(llama):
     whole = llama.apply_chat_template(MESSAGES)
     assert whole.count(LLAMA3_SPECIAL_TOKENS["<|eot_id|>"]) == 1  # what a message says stays text
@@ -195,9 +186,6 @@ def test_cache_statistics(llama):
     assert list(stats) == ["hits", "misses", "size", "hit_rate_pct"]
     assert stats["hits"] + stats["misses"] == 3
     assert stats["hit_rate_pct"] == round(100 * stats["hits"] / 3, 1)
-
-
-# ---------------------------------------------------------------- files
 
 
 def save_by_the_tutorial(tokenizer, folder, *, split_pattern=SPLIT_PATTERNS["cl100k-any-space"], special_tokens=SPECIALS):
@@ -285,9 +273,6 @@ def test_a_tokenizer_of_the_hub(here, tokenizer, tmp_path):
     assert not (tmp_path / "home" / "hub" / "models--me--tok").exists()
     with pytest.raises(SGPEError, match="no such repository on the Hub"):
         BPETokenizer.from_huggingface("me/tok", token=hub.STRANGER)
-
-
-# ---------------------------------------------------------------- the command line
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,5 @@
 """Pages in a browser, if one is installed: sizes and positions of their elements, in CSS pixels."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

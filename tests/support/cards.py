@@ -1,7 +1,5 @@
 """Readers for the files of cards: Markdown tables and HTML pages."""
 
-from __future__ import annotations
-
 import re
 from html.parser import HTMLParser
 from typing import Any

@@ -1,7 +1,5 @@
 """Small tokenizers in SentencePiece's manner, as values, with runs as Gemma has them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -4,8 +4,6 @@ A new process takes seconds to start, so most tests run commands in their own pr
 environment and warnings. Signals, terminals, pipes and memory are tested in new processes, and each command once.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import runpy

@@ -53,9 +53,6 @@ SPECIAL = [
 OTHERS = ["<think>", "</think>", "<tool_call>", "</tool_call>"]
 
 
-# ---------------------------------------------------------------- tokenizers
-
-
 def saved_tokenizer(folder, sample, special=SPECIAL, others=OTHERS):
     trained = BPETokenizer.train_from_iterator(sample.values(), 700, special_tokens=special, normalization="nfc")
     tokenizer = BPETokenizer(
@@ -82,9 +79,6 @@ def chatml_ids(tokenizer, content):
     if isinstance(tokenizer, BPETokenizer):
         return tokenizer.apply_chat_template(chat, "chatml", add_generation_prompt=False)
     return tokenizer.apply_chat_template(chat, chat_template="chatml", return_dict=False)
-
-
-# ---------------------------------------------------------------- what calls give
 
 
 def listed(values):
@@ -119,8 +113,6 @@ def specials_in(tokenizer, ids):
 def composed(text):
     return unicodedata.normalize("NFC", text)
 
-
-# ---------------------------------------------------------------- conversations
 
 HELLO = {"role": "user", "content": "Hi"}
 
@@ -166,8 +158,6 @@ def function_with(text):
     tool.__doc__ = f"Looks up {text} things.\n\nArgs:\n    place: A {text} place. (choices: [{json.dumps(text)}])\n"
     return tool
 
-
-# ---------------------------------------------------------------- harmless ones, and options for them
 
 contents = nasty.filter(lambda text: not any(token in text or token[:1] + token[1:2] in text for token in SPECIAL))
 contents |= st.sampled_from(

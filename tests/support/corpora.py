@@ -5,8 +5,6 @@ package's sample, then sentences of words from CLDR (names of countries, languag
 words, which are made of the grapheme clusters of CLDR's. Every machine with the same Babel generates the same text.
 """
 
-from __future__ import annotations
-
 import lzma
 import os
 import random
@@ -168,9 +166,6 @@ def _read(file: Path, characters: int) -> str:
     with lzma.open(file, "rt", encoding="utf-8", newline="") as opened:
         text = opened.read(characters)
     return text[: text.rindex("\n") + 1]
-
-
-# ---------------------------------------------------------------- generated text
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,6 @@
 Each package is downloaded once and kept in ``build/fetched``. A test whose package cannot be downloaded is skipped.
 """
 
-from __future__ import annotations
-
 import atexit
 import json
 import shutil

@@ -6,8 +6,6 @@ Like the real Hub, it has commits, branches and pull requests, private repositor
 files outside of git (LFS), and the same error codes. Tests can make requests fail.
 """
 
-from __future__ import annotations
-
 import base64
 import fnmatch
 import hashlib
@@ -280,8 +278,6 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
         pass
 
-    # ------------------------------------------------------------ who may do what
-
     def _user(self) -> tuple[str, str]:
         """Return the user of a request and the rights of the token; empty without a token."""
         token = self.headers.get("Authorization", "").removeprefix("Bearer ")
@@ -310,8 +306,6 @@ class _Handler(BaseHTTPRequestHandler):
         if role != "write" or owner not in (None, user):
             raise _Refused(403, "", "You don't have the rights to do this: use a token with write access")
         return user
-
-    # ------------------------------------------------------------ reading
 
     def _whoami(self) -> None:
         self._answer({"type": "user", "name": self._user()[0] or self._check_write()})
@@ -365,8 +359,6 @@ class _Handler(BaseHTTPRequestHandler):
             raise _Refused(400, "", "the object has another hash")
         self.hub.objects[oid] = self.body
         return self._answer(b"")
-
-    # ------------------------------------------------------------ writing
 
     def _create(self) -> None:
         payload = json.loads(self.body)

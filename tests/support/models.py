@@ -1,7 +1,5 @@
 """Small Llamas, trained for a minute on real text for greedy decoding, and random models of any type."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path

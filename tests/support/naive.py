@@ -1,7 +1,5 @@
 """The slow twin of the trainer: recount every pair after every merge."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """The commands that a quickstart prints at its end."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

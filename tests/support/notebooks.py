@@ -1,7 +1,5 @@
 """Functions that run a notebook in examples/ like a reader, except for its first line, which installs this package."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 It prints a JSON object with the result of each use, or the error. Models may be random, so schemas limit all answers.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable

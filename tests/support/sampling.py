@@ -1,7 +1,5 @@
 """A readable twin of the choice of the next token, as `GenerationOptions` describes it."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

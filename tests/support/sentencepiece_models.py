@@ -1,7 +1,5 @@
 """Small models of SentencePiece: trained, or with given pieces; and real vocabularies from package indexes."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A server in a thread of the test process, on a free port."""
 
-from __future__ import annotations
-
 import signal
 import threading
 import time

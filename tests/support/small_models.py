@@ -1,7 +1,5 @@
 """Small models: Llamas for a tokenizer, and models of many kinds in folders, each with its tokenizer."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

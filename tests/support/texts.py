@@ -1,7 +1,5 @@
 """Strategies for text that is difficult for split patterns, grammars and byte-level tokenizers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 

@@ -177,9 +177,6 @@ def test_what_python_spells_out_keeps_the_marks_of_the_texts_in_it():
     assert not any(marks_of(text_of([by_template("b"), iter([])])))
 
 
-# ---------------------------------------------------------------- escaped text
-
-
 def test_what_is_joined_to_escaped_text_is_escaped_and_keeps_its_marks():
     escaped = Markup.escape(by_template("<s>") + "<")
     assert pairs(escaped) == pairs(Written("&lt;") + by_template("s") + "&gt;&lt;")
@@ -191,8 +188,6 @@ def test_what_is_joined_to_escaped_text_is_escaped_and_keeps_its_marks():
     plain = markupsafe.Markup("<b>")
     assert Written("<") + plain == "&lt;<b>" and plain + Written("<") == "<b>&lt;"
 
-
-# ---------------------------------------------------------------- special tokens
 
 SPECIAL = ["<s>", "<s>>", "a<", "中", "\n\nHuman:"]
 pieces = st.sampled_from(["<s>", "<s", ">", "<", "s", "a", "中", "\n", "Human:", "a<s>>", "x<"])
@@ -265,8 +260,6 @@ def test_work_grows_with_the_text_alone(monkeypatch):
     work(1000)
     assert copied[0] < 10.5 * less
 
-
-# ---------------------------------------------------------------- JSON
 
 TEXTS = st.lists(
     st.tuples(st.text(st.sampled_from('a<|"\\\n\u200dශ😀'), max_size=4), st.sampled_from([by_template, Written])),

@@ -132,9 +132,6 @@ def test_a_tokenizer_of_transformers_takes_the_template(name, chatty):
     assert theirs == chatty.apply_chat_template(messages, name)
 
 
-# ---------------------------------------------------------------- templates of one's own, and bad ones
-
-
 def test_a_template_of_ones_own():
     source = "{% for m in messages %}[{{ m['role'] }}] {{ m['content'] }}{{ m.get('more', '') }}\n{% endfor %}"
     assert render([*said("Hi", "x", more="!"), *said("Ho", "y")], source) == "[x] Hi!\n[y] Ho\n"
@@ -279,9 +276,6 @@ def test_the_text_of_a_message_does_not_make_a_tokenizer_lack_a_token():
     without_end = with_specials([token for token in TEMPLATES_TOKENS if token != "<|end_of_text|>"])
     assert without_end.apply_chat_template(said("Hi"), "llama3")
     assert without_end.apply_chat_template(said("What is <|end_of_text|>?"), "llama3")
-
-
-# ---------------------------------------------------------------- ids
 
 
 @pytest.mark.parametrize("name", TWINS)

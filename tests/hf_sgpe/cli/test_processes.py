@@ -30,8 +30,6 @@ def shell(line, cwd):
     return subprocess.run(["bash", "-c", f"set -o pipefail; {line}"], cwd=cwd, capture_output=True, text=True)
 
 
-# ---------------------------------------------------------------- each command once
-
 RUNS = {
     "train": "good.txt --out out --vocab-size 400",
     "train-sgpe": "good.txt --out out --vocab-size 300 --prune-freq 2",
@@ -95,9 +93,6 @@ def test_completion_knows_commands_and_options():
     tool = [sys.executable, "-c", "import sys; sys.argv[0] = 'hf-sgpe'; from hf_sgpe.cli import main; main()"]
     done = process(*tool, code=None, _HF_SGPE_COMPLETE="complete_bash", COMP_WORDS="hf-sgpe enc", COMP_CWORD="1")
     assert done.stdout.split() == ["encode"]
-
-
-# ---------------------------------------------------------------- streams
 
 
 def slow_but(kept, values):
@@ -177,9 +172,6 @@ def test_progress_is_shown_on_a_terminal(workplace, arguments, bars):
     assert all(bar in shown for bar in bars)
 
 
-# ---------------------------------------------------------------- the environment
-
-
 @pytest.mark.slow
 def test_a_repository_on_the_hub_is_a_tokenizer_too(saved, tmp_path):
     """Variables of the Hub's client are read when it is imported."""
@@ -191,8 +183,6 @@ def test_a_repository_on_the_hub_is_a_tokenizer_too(saved, tmp_path):
     env |= {"HF_HUB_OFFLINE": "1"}  # what was loaded once is there without the Hub
     assert process(*COMMAND, "encode", "-t", "me/tok", "ශ්‍රී ලංකාව", **env).stdout == loaded
 
-
-# ---------------------------------------------------------------- interruptions
 
 CTRL_C, ENDED = (signal.SIGINT, 130), (signal.SIGTERM, 143)
 

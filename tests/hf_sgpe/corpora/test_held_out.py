@@ -66,9 +66,6 @@ def test_a_name_that_must_be_a_language_is_said_to_be_none(tmp_path):
         texts_of([f"news={tmp_path / 'text.txt'}"])
 
 
-# ---------------------------------------------------------------- one value everywhere
-
-
 @pytest.fixture(scope="module")
 def workplace(tmp_path_factory, sample):
     """A model with a tokenizer that does not normalize, one extended from it, and text that is not in NFC everywhere."""

@@ -108,9 +108,6 @@ def test_what_does_not_pass_ends_in_one_line(server):
         list(read_texts(file))
 
 
-# ---------------------------------------------------------------- from the command line, datasets too
-
-
 def counted(texts, *parts):
     return WordCounts.from_texts([line for part in parts for line in texts[part]], CONFIG)
 

@@ -172,8 +172,6 @@ def test_counts_of_different_cuts_do_not_add_or_train():
         train_from_counts(counts, other)
 
 
-# ---------------------------------------------------------------- weights
-
 BPE = TrainingConfig(vocab_size=300, recipe="bpe", pattern="gpt2", special_tokens=())
 WEIGHTS = st.sampled_from([1, 2, 3, 0.5, 0.25, 0.3, 1.7, 0.000001])
 

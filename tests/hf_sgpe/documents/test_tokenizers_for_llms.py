@@ -10,7 +10,6 @@ from support.documents import BYTES, CORPUS, learned, merge_in
 
 from hf_sgpe import BPETokenizer, RegexPreTokenizer
 from hf_sgpe.bpe.trainer import Word
-from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.vocabulary.byte_strings import bytes_to_string, string_to_bytes
 
 pytestmark = pytest.mark.kernels
@@ -194,8 +193,3 @@ def test_saving_and_loading_the_example(usage, tmp_path):
     loaded = BPETokenizer.from_pretrained(tmp_path)
     assert loaded.encode("Hello, tokenization!") == usage.encode("Hello, tokenization!")
     assert (loaded.bos_token_id, loaded.eos_token_id) == (256, 257)
-
-
-def test_normalization_makes_equal_looking_text_equal():
-    assert prepare("cafe\u0301", "nfc") == "caf\u00e9"
-    assert prepare("cafe\u0301", "none") == "cafe\u0301"

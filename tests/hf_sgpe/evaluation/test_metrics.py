@@ -108,9 +108,6 @@ def test_a_trained_tokenizer_cuts_less_than_a_plain_one(tmp_path):
     assert all(hybrid < plain for hybrid, plain in zip(shares["hybrid"], shares["bpe"], strict=True))
 
 
-# ---------------------------------------------------------------- what is made of ids and bytes of tokens
-
-
 def is_text(token):
     try:
         token.decode()
@@ -237,9 +234,6 @@ def test_everything_but_counts_of_ids_is_in_json(saved, sample):
     assert set(MEASURES) < set(row)
     assert "token_counts" not in row
     assert sum(row["token_lengths"].values()) + row["fallback_tokens"] == row["tokens"]
-
-
-# ---------------------------------------------------------------- smaller vocabularies
 
 
 @pytest.mark.parametrize("vocab_size", [257, 400, 1000, 2000])

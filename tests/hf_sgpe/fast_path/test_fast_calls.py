@@ -287,19 +287,15 @@ def test_encodings_of_a_backend_that_was_changed_since(folders):
         encoded.word_ids()
 
 
-def test_parts_made_in_python(folders):
+@pytest.mark.parametrize(
+    "part", [lambda: pre_tokenizers.PreTokenizer.custom(RegexPreTokenizer("gpt2")), pre_tokenizers.Metaspace]
+)
+def test_parts_that_our_kernel_cannot_follow_go_by_the_backend(folders, part):
     fast, stock = load(folders["hybrid"])
     for tokenizer in (fast, stock):
-        custom = pre_tokenizers.PreTokenizer.custom(RegexPreTokenizer("gpt2"))
-        tokenizer.backend_tokenizer.pre_tokenizer = custom
-    assert fast("hello world").data == stock("hello world").data
-
-
-def test_a_tokenizer_that_our_kernel_cannot_follow_goes_by_the_backend(folders):
-    fast, stock = load(folders["hybrid"])
-    for tokenizer in (fast, stock):
-        tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    assert fast(["hello world"]).data == stock(["hello world"]).data
+        tokenizer.backend_tokenizer.pre_tokenizer = part()
+    for text in ("hello world", ["hello world"]):
+        assert fast(text).data == stock(text).data
 
 
 def test_further_tokens_given_at_the_start(folders):

@@ -30,9 +30,6 @@ def asked(hub, method="GET"):
     return [one.rpartition("/")[2] for one in hub.requests if one.startswith(method) and "/resolve/" in one]
 
 
-# ---------------------------------------------------------------- what is there
-
-
 def test_a_tokenizer_and_what_lies_beside_it(here, files, tokenizer):
     here.add("me/tok", {**files, "chat_template.jinja": b"{{ messages }}", "README.md": b"# mine"})
     loaded = BPETokenizer.from_pretrained("me/tok")
@@ -152,9 +149,6 @@ def test_what_was_loaded_once_is_there_without_the_hub(hub, files):
     offline = hub.hf_sgpe("encode", "-t", "me/tok", TEXT, HF_HUB_OFFLINE="1")
     unreachable = hub.hf_sgpe("encode", "-t", "me/tok", TEXT, HF_ENDPOINT="http://127.0.0.1:9")
     assert loaded.stdout == offline.stdout == unreachable.stdout
-
-
-# ---------------------------------------------------------------- what goes wrong
 
 
 @pytest.mark.parametrize(

@@ -255,9 +255,6 @@ def test_what_cannot_be_read_is_an_error_of_the_system(plain, tmp_path):
             kind.from_pretrained(tmp_path)
 
 
-# ---------------------------------------------------------------- on the Hub
-
-
 def test_a_damaged_repository_is_named(here, plain):
     here.add("me/sound", plain)
     assert SGPETokenizerFast.from_pretrained("me/sound").pad_token == "<|pad|>"

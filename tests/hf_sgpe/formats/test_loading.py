@@ -128,9 +128,6 @@ def test_an_extended_folder_is_a_tokenizer_json(both, sample, tmp_path):
     assert not (out / "merges.txt").exists()
 
 
-# ---------------------------------------------------------------- tekken.json
-
-
 def tekken_of(plain, *, special=None, number=4):
     """Return the content of a tekken.json, with some tokens more than the size of its vocabulary."""
     tokens = [token for token, _ in plain.get_mergeable_ranks()] + [b"never used", b"nor this"]
@@ -235,9 +232,6 @@ def test_a_damaged_tekken_is_refused(plain, changes, message, tmp_path):
     assert str(raised.value).startswith(f"{path}: {message}")
 
 
-# ---------------------------------------------------------------- ranks
-
-
 def ranks_in(path, plain):
     lines = [b"%s %d\n" % (base64.b64encode(token), id) for token, id in plain.get_mergeable_ranks()]
     path.write_bytes(b"".join(lines))
@@ -272,9 +266,6 @@ def test_ranks_need_a_pattern(name, plain, tmp_path, monkeypatch):
     assert (tokenizer.vocab, tokenizer.special_tokens) == (plain.vocab, {"<|end|>": 600})
 
 
-# ---------------------------------------------------------------- SentencePiece
-
-
 @pytest.mark.parametrize("settings", [{}, {"tokenizer_config": {"tokenizer_class": "LlamaTokenizer", "eos_token": "</s>"}}])
 def test_a_model_of_sentencepiece(settings, sample, here, tmp_path):
     models = pytest.importorskip("support.sentencepiece_models")
@@ -291,9 +282,6 @@ def test_a_model_of_sentencepiece(settings, sample, here, tmp_path):
     (tmp_path / "tokenizer.model").write_bytes(b"\n\x0e\n\x05")
     with pytest.raises(SGPEError, match=r"tokenizer\.model: damaged"):
         loading.load(tmp_path)
-
-
-# ---------------------------------------------------------------- refusals
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,6 @@ def test_the_engine_stops_when_the_text_does(chatty):
     assert engine.said < len(engine.ids)
 
 
-# ---------------------------------------------------------------- text
-
-
 @given(st.text(max_size=20))
 def test_pieces_are_whole_characters_and_join_to_the_whole(chatty, text):
     text = text.encode("utf-8", "replace").decode()
@@ -263,9 +260,6 @@ def test_a_letter_is_shown_when_the_next_one_begins(chatty):
     ]
     chat = TextGenerator(chatty, Parrot(chatty.encode("ශ්‍රී"))).chat()
     assert list(chat.say("?", GenerationOptions(whole_syllables=True))) == ["ශ්‍රී"]
-
-
-# ---------------------------------------------------------------- scores
 
 
 def with_start(tokenizer, *names):

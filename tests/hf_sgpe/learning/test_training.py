@@ -30,9 +30,6 @@ def train(text, **options):
     return train_from_counts(WordCounts.from_texts(text if isinstance(text, list) else [text], config), config)
 
 
-# ---------------------------------------------------------------- the two tiers
-
-
 @pytest.fixture(scope="module", params=["hybrid", "sgpe"])
 def sinhala(request):
     """A tokenizer trained on much Sinhala, and the units that have a token."""
@@ -180,9 +177,6 @@ def test_merges_of_the_statistical_tier_equal_those_of_units(sample):
         assert any((left + right) in unit.encode() for unit in units)
 
 
-# ---------------------------------------------------------------- ids
-
-
 @pytest.mark.parametrize("position", ["end", "start", "after-bytes"])
 def test_special_tokens_lie_where_asked(position):
     specials = ("<|a|>", "<|b|>")
@@ -228,9 +222,6 @@ def test_config_survives_json():
     assert config.special_tokens == ("<|endoftext|>", "<|x|>", "<|y|>")
     assert TrainingConfig.from_dict(config.to_dict()) == config
     assert replace(TrainingConfig(vocab_size=999), chat_template="chatml").roles()["eos_token"] == "<|im_end|>"
-
-
-# ---------------------------------------------------------------- bad input
 
 
 def test_a_vocabulary_too_small_for_the_units_says_what_would_do(sample):
@@ -306,9 +297,6 @@ def test_one_text_is_no_iterable_of_texts():
 def test_an_empty_corpus_is_named():
     with pytest.raises(SGPEError, match="the corpus is empty"):
         train([])
-
-
-# ---------------------------------------------------------------- units that earn their place
 
 
 @pytest.fixture(scope="module")

@@ -124,10 +124,10 @@ def test_offsets_pass_over_characters_that_are_left_out():
     assert offsets == [(1, 5), (5, 6), (7, 12)]
 
 
-@pytest.mark.parametrize("kind", ["unknown, fused", "NFKC", "cut at spaces"])
+@pytest.mark.parametrize("kind", ["unknown, fused", "NFKC", "cut at spaces", "metaspace"])
 def test_hostile_text_takes_little_time(kind):
     tokenizer, _ = both(kind, {})
-    for text in ("é" * 200_000, "lowlow" * 30_000, " " * 200_000, "e\u0301" * 100_000):
+    for text in ("é" * 200_000, "lowlow" * 50_000, " " * 200_000, "e\u0301" * 100_000):
         assert len(tokenizer.encode(text)) <= len(text.encode()) + 1
 
 
@@ -162,17 +162,12 @@ def test_a_character_without_a_token_becomes_its_bytes():
     assert tokenizer.token_bytes(ids[0]) == b"\xc3"
 
 
-def test_a_long_text_without_a_cut_takes_little_time():
-    tokenizer, _ = both("metaspace", {})
-    assert len(tokenizer.encode("lowlow" * 50_000)) < 300_000
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"normalizer": {"type": "NFKC"}}, r"pre-tokenizer \(none\)"),
         ({"decoder": {"type": "Fuse"}}, r"Fuse .* Replace \+ ByteFallback"),
-        ({"pre_tokenizer": {"type": "Whitespace"}, "normalizer": None}, "its pre-tokenizer Whitespace is not one"),
+        ({"pre_tokenizer": {"type": "Whitespace"}, "normalizer": None}, "pre-tokenizer Whitespace"),
         (
             {"normalizer": None, "pre_tokenizer": {"type": "Metaspace", "replacement": "_", "prepend_scheme": "first"}},
             "Metaspace",

@@ -33,9 +33,6 @@ def bare():
     return BPETokenizer(BYTES, [])
 
 
-# ---------------------------------------------------------------- rows
-
-
 def test_one_text_gives_one_row_and_several_give_several(framed):
     assert framed("abc") == {"input_ids": [256, 99], "attention_mask": [1, 1]}
     assert framed(["abc", ""]) == {"input_ids": [[256, 99], []], "attention_mask": [[1, 1], []]}
@@ -63,9 +60,7 @@ def test_truncation_counts_the_template(framed):
     rows = framed(["cdef", "c"], add_special_tokens=True, truncation=True, max_length=3)
     assert rows == {"input_ids": [[START, 99, 100], [START, 99, END]], "attention_mask": [[1, 1, 1], [1, 1, 1]]}
     assert framed("cd", truncation=True, max_length=0) == {"input_ids": [], "attention_mask": []}
-
-
-def test_a_length_alone_cuts_nothing(framed):
+    # A length alone cuts nothing.
     assert framed("cdef", max_length=2)["input_ids"] == list(b"cdef")
     assert framed(["cdef", "c"], padding=True, max_length=2)["input_ids"][1] == [99, PAD, PAD, PAD]
 
@@ -98,9 +93,6 @@ def test_rows_given_and_ids_remembered_stay_as_they_are(framed):
     assert framed("abc")["input_ids"] == [256, 99]
 
 
-# ---------------------------------------------------------------- tensors
-
-
 @pytest.mark.parametrize("kind", ["np", "pt"])
 @pytest.mark.parametrize(
     ("given", "shape"),
@@ -128,9 +120,6 @@ def test_tensors_need_no_padding_where_rows_are_equally_long(framed):
     assert framed(["cd", "ef"], return_tensors="np")["input_ids"].tolist() == [list(b"cd"), list(b"ef")]
     cut = framed(["cdef", "efg"], truncation=True, max_length=2, return_tensors="np")
     assert cut["input_ids"].tolist() == [list(b"cd"), list(b"ef")]
-
-
-# ---------------------------------------------------------------- bad calls
 
 
 @pytest.mark.parametrize(
@@ -164,9 +153,6 @@ def test_what_is_no_text_is_refused(framed):
         framed([b"c"])
     with pytest.raises(TypeError):
         framed(None)
-
-
-# ---------------------------------------------------------------- back to texts
 
 
 def test_decoding_a_batch_leaves_padding_out(framed, bare):

@@ -12,8 +12,6 @@ from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast, TrainingConfig, 
 
 pytestmark = pytest.mark.kernels
 
-# ---------------------------------------------------------------- roles
-
 
 @pytest.mark.parametrize(
     ("names", "roles"),
@@ -49,24 +47,29 @@ def test_a_role_that_is_no_special_token_is_refused():
         with_specials(["<x>"], roles={"eos_token": "a"})
 
 
+def with_roles_in_file(tmp_path, names, **roles):
+    with_specials(names).save(tmp_path)
+    file = tmp_path / "tokenizer_config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text(encoding="utf-8")), **roles}), encoding="utf-8")
+    return BPETokenizer.from_pretrained(tmp_path)
+
+
 @pytest.mark.parametrize("spelled", ["<|x|>", {"content": "<|x|>", "lstrip": False, "__type": "AddedToken"}])
 def test_roles_are_read_from_the_configuration(tmp_path, spelled):
-    with_specials(["<s>", "<|x|>"]).save(tmp_path)
-    file = tmp_path / "tokenizer_config.json"
-    written = json.loads(file.read_text(encoding="utf-8"))
     others = {"eos_token": None, "unk_token": "not there", "mask_token": {"lstrip": True}, "sep_token": 5}
-    file.write_text(json.dumps({**written, "pad_token": spelled, **others}), encoding="utf-8")
-    read = BPETokenizer.from_pretrained(tmp_path)
+    read = with_roles_in_file(tmp_path, ["<s>", "<|x|>"], pad_token=spelled, **others)
     assert (read.pad_token, read.pad_token_id) == ("<|x|>", 257)
     assert (read.bos_token, read.eos_token, read.unk_token) == ("<s>", None, None)
+    emptied = with_roles_in_file(tmp_path, ["<|endoftext|>"], bos_token=None)
+    assert (emptied.bos_token, emptied.eos_token) == (None, "<|endoftext|>")
 
 
 def test_roles_survive_saving(tmp_path):
-    given = with_specials(["<|x|>", "<|y|>"], roles={"pad_token": "<|x|>", "image_token": "<|y|>"})
-    given.save(tmp_path)
-    assert BPETokenizer.from_pretrained(tmp_path).roles == given.roles
     from transformers import AutoTokenizer
 
+    given = with_specials(["<|x|>", "<|y|>"], roles={"pad_token": "<|x|>", "image_token": "<|y|>"})
+    given.save(tmp_path)
+    assert BPETokenizer.from_pretrained(tmp_path).roles == SGPETokenizerFast.from_bpe(given).to_bpe().roles == given.roles
     fast = AutoTokenizer.from_pretrained(tmp_path)
     assert (fast.pad_token, fast.pad_token_id, fast.eos_token) == ("<|x|>", 256, None)
 
@@ -77,22 +80,6 @@ def test_roles_that_are_not_what_names_say_survive_saving(tmp_path, roles):
     given.save(tmp_path)
     assert BPETokenizer.from_pretrained(tmp_path).roles == roles
 
-
-def test_roles_survive_transformers():
-    given = with_specials(["<|x|>"], roles={"pad_token": "<|x|>"})
-    assert SGPETokenizerFast.from_bpe(given).to_bpe().roles == given.roles
-
-
-def test_a_role_that_the_configuration_empties_is_empty(tmp_path):
-    with_specials(["<|endoftext|>"]).save(tmp_path)
-    file = tmp_path / "tokenizer_config.json"
-    written = json.loads(file.read_text(encoding="utf-8"))
-    file.write_text(json.dumps({**written, "bos_token": None}), encoding="utf-8")
-    read = BPETokenizer.from_pretrained(tmp_path)
-    assert (read.bos_token, read.eos_token) == (None, "<|endoftext|>")
-
-
-# ---------------------------------------------------------------- special tokens with ids of their own
 
 CORPUS = ["low lower lowest newer newest wider widest, "] * 9
 
@@ -158,18 +145,10 @@ def test_ids_are_given_where_and_only_where_tokens_are_mapped_to_them():
     for specials, position in ((["<a>"], "given"), ({"<a>": 3}, "end")):
         with pytest.raises(SGPEError, match="'given' if special_tokens"):
             TrainingConfig(vocab_size=300, special_tokens=specials, special_tokens_position=position)
-
-
-def test_no_special_tokens_may_be_given_as_a_mapping():
-    assert BPETokenizer.train_from_iterator(CORPUS, 260, special_tokens={}).special_tokens == {}
-
-
-def test_a_vocabulary_size_that_is_no_number_is_named_where_ids_are_given():
     with pytest.raises(SGPEError, match=r"vocab_size .* '300'"):
         TrainingConfig(vocab_size="300", special_tokens={"<a>": 7})
+    assert BPETokenizer.train_from_iterator(CORPUS, 260, special_tokens={}).special_tokens == {}
 
-
-# ---------------------------------------------------------------- special tokens in text
 
 OVERLAPPING = ["<|a|>", "<|a|><|b|>", "|><|", "<|b|>", "<|a|><|b|><|", "b|><|a"]
 

@@ -94,9 +94,6 @@ def cutting(sample):
     return BPETokenizer.train_from_iterator(sample.values(), 500, pattern="gpt2")
 
 
-# ---------------------------------------------------------------- what is shown
-
-
 @given(text=texts)
 def test_the_shown_text_is_the_normalized_text(text, tokenizer, cutting):
     for shown, normalization in ((tokenizer, "nfc"), (cutting, "none")):
@@ -246,9 +243,6 @@ def test_size_grows_linearly_with_the_text(cutting):
         assert large < 11 * small
 
 
-# ---------------------------------------------------------------- several tokenizers, several texts
-
-
 @given(text=texts)
 def test_every_row_of_several_tokenizers_shows_the_text(text, tokenizer, cutting):
     # Texts in different normal forms have their words under each other all the same.
@@ -296,9 +290,6 @@ def test_readers_of_screens_get_the_plain_text(tokenizer):
         assert shown.attributes["aria-hidden"] == "true"
     (alone,) = parse(tokens_html(TEXT, tokenizer)).find(".sgpe-tokens")
     assert alone.attributes["aria-label"] == TEXT
-
-
-# ---------------------------------------------------------------- tokenizers of every kind
 
 
 def test_every_way_to_name_a_tokenizer_shows_the_same(tokenizer, saved):
@@ -420,9 +411,6 @@ def test_bad_arguments_are_named(tokenizer, tmp_path):
     (tmp_path / "tokenizer.json").write_text(json.dumps({"model": {"type": "Nonsense"}}))
     with pytest.raises(SGPEError, match=r"tokenizer\.json is damaged"):
         tokens_html("x", tmp_path)
-
-
-# ---------------------------------------------------------------- on the command line
 
 
 def test_the_command_line_writes_a_page(saved, tmp_path):

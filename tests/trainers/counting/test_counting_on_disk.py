@@ -109,9 +109,6 @@ def test_too_small_a_limit_says_what_would_do(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-# ---------------------------------------------------------------- adding up, and leaving rare words out
-
-
 def saved(folder, *parts):
     for number, text in enumerate(parts):
         counts = dict(WordCounts.from_texts([text], BPE).items())

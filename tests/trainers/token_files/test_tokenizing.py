@@ -161,9 +161,6 @@ def test_which_token_ends_a_document(tmp_path):
     assert not (tmp_path / "other").exists()
 
 
-# ---------------------------------------------------------------- going on
-
-
 def test_nothing_is_done_twice(corpus, tokenizer, tmp_path, small, monkeypatch):
     folder, _ = corpus
     first = tokenize_corpus(folder, tokenizer, tmp_path / "out", shard_tokens=5000)
@@ -288,9 +285,6 @@ def _runs(pid):
         return False
 
 
-# ---------------------------------------------------------------- what is refused
-
-
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
@@ -388,9 +382,6 @@ def test_a_worker_that_is_killed_is_said_in_one_line(corpus, tokenizer, tmp_path
     with pytest.raises(SGPEError, match="a worker ended early"):
         tokenize_corpus(corpus[0], tokenizer, tmp_path / "out", workers=2)
     assert not (tmp_path / "out").exists()
-
-
-# ---------------------------------------------------------------- on many machines
 
 
 @pytest.mark.slow

@@ -81,9 +81,6 @@ def test_a_recipe_that_was_chosen_must_fit():
         check_recipe(Splitting(), "hybrid", ["llama.cpp"], counted="si.parquet")
 
 
-# ---------------------------------------------------------------- extensions
-
-
 @pytest.fixture(scope="module")
 def bases(sample):
     return {

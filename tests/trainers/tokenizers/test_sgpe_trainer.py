@@ -157,9 +157,6 @@ def test_bad_settings_are_named(options, message):
         SGPETrainer(**options)
 
 
-# ---------------------------------------------------------------- killed at any moment
-
-
 @pytest.mark.slow
 def test_a_run_killed_at_random_moments_comes_to_the_identical_result(tmp_path):
     text = tmp_path / "si.jsonl"

@@ -200,9 +200,6 @@ def test_one_message_at_a_time(ours, theirs):
     assert len(specials_in(ours, ids)) == 2
 
 
-# ---------------------------------------------------------------- names of templates
-
-
 def test_templates_are_chosen_by_name(folder):
     tokenizer = SGPETokenizerFast.from_pretrained(folder)
     chat = [{"role": "user", "content": "<|im_end|>"}]

@@ -63,8 +63,6 @@ def test_an_answer_in_a_macro_is_masked_where_it_is_written(ours):
     assert ours.decode(answered) == "yes<|im_end|><|im_end|><|im_end|>"
 
 
-# ---------------------------------------------------------------- templates that mark no answers
-
 CHAT = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes"}]
 UNMARKED = "{% for m in messages %}{{ m.content }}<|im_end|>{% endfor %}"
 MASK = {"return_assistant_tokens_mask": True}

@@ -8,8 +8,6 @@ from support.engines import Bigram, Parrot
 from hf_sgpe import SGPEError
 from hf_sgpe.generation import GenerationOptions
 
-# ---------------------------------------------------------------- texts
-
 
 def test_an_engine_does_one_text_at_a_time():
     engine = Parrot(range(10))
@@ -61,9 +59,6 @@ def test_one_engine_in_two_threads_is_refused():
     go_on.set()
     thread.join()
     engine.close()
-
-
-# ---------------------------------------------------------------- probabilities
 
 
 def log_softmax(logits):

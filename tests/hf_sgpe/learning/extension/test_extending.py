@@ -360,9 +360,6 @@ def is_text(encoded, points):
         return False
 
 
-# ---------------------------------------------------------------- real vocabularies
-
-
 def random_texts(number, points):
     """Texts of all of Unicode, of the blocks beside a script's, and of what stands between words, without its characters."""
     rng = random.Random(1)
