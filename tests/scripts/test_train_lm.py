@@ -127,8 +127,9 @@ def test_a_model_goes_on_training_on_a_dataset_with_another_tokenizer(folder):
     assert done.stdout.startswith("alone: 600 rows kept, ")
 
 
-def test_an_unknown_option_ends_in_one_line(folder):
-    done = script("train_lm.py", "si.txt", "--bogus", 3, cwd=folder, code=2)
+@pytest.mark.parametrize("name", ["train_lm.py", "train_seq2seq.py"])
+def test_an_unknown_option_ends_in_one_line(folder, name):
+    done = script(name, "si.txt", "--bogus", 3, cwd=folder, code=2)
     assert done.stderr.replace("'", "").replace("option:", "option") == (
         "error: No such option --bogus. Did you mean --out, --push? See --help\n"
     )
@@ -147,19 +148,19 @@ def test_an_unknown_option_ends_in_one_line(folder):
         (["si.txt", "--model", "bare", "--layers", "2"], "--layers is for a new model"),
         (
             ["si.txt", "--tokenizer", "bare", "--model-tokenizer", "bare"],
-            "--model-tokenizer needs a model: name the model with --model",
+            "--model-tokenizer needs a model",
         ),
         (
             ["30-en.txt", "--tokenizer", "bare", "--model", "small", "--length", "8"],
-            ": give the tokenizer that the model was trained with, as --model-tokenizer",
+            "as --model-tokenizer",
         ),
         (
             ["30-en.txt", "--tokenizer", "padding", "--model", "small", "--model-tokenizer", "bare", "--length", "8"],
-            "--model small with --model-tokenizer bare: the model has 100 rows for tokens, but its own tokenizer has 600",
+            "the model has 100 rows for tokens, but its own tokenizer has 600",
         ),
         (
             ["30-en.txt", "--tokenizer", "words", "--model", "model of bare", "--length", "8"],
-            "the new tokenizer (words) is not byte-level BPE",
+            "the new tokenizer (words)",
         ),
         (["si.txt", "--tokenizer", "bare", "--split", "test"], "--split needs a dataset"),
         (["si.txt", "--tokenizer", "bare", "--push", "a/b/c"], "a/b/c: not the name of a Hub repository"),
@@ -169,7 +170,7 @@ def test_an_unknown_option_ends_in_one_line(folder):
         (["si.txt", "--tokenizer", "bare", "--keep-share", "0.3"], "--keep-share needs --keep FILE"),
         (
             ["si.txt", "--model", "small", "--rows-learning-rate", "-1"],
-            "--rows-learning-rate must be above 0, not -1.0",
+            "--rows-learning-rate must be above 0",
         ),
         (["si.txt", "--model", "bare", "--out", "bare"], "--out bare is the model to train"),
         (["si.txt", "--tokenizer", "bare", "--report-to", "nobody"], "--report-to nobody"),

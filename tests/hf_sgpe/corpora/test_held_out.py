@@ -53,17 +53,17 @@ def test_names_come_from_the_value_or_from_the_file(tmp_path):
         read_held_out(["si=none.txt"])
 
 
-@pytest.mark.parametrize("value", ["={file}", "a.b={file}", "si=", "="])
-def test_a_value_without_a_name_or_a_file_is_refused(tmp_path, value):
+@pytest.mark.parametrize(
+    ("read", "value", "message"),
+    [
+        *((read_held_out, value, "NAME=FILE") for value in ("={file}", "a.b={file}", "si=", "=")),
+        (texts_of, "news={file}", "'news' is not a language code"),
+    ],
+)
+def test_a_value_without_a_name_a_file_or_a_language_is_refused(tmp_path, read, value, message):
     (tmp_path / "en.txt").write_text("text\n", encoding="utf-8")
-    with pytest.raises(SGPEError, match=r"NAME=FILE"):
-        read_held_out([value.format(file=tmp_path / "en.txt")])
-
-
-def test_a_name_that_must_be_a_language_is_said_to_be_none(tmp_path):
-    (tmp_path / "text.txt").write_text("text\n", encoding="utf-8")
-    with pytest.raises(SGPEError, match="'news' is not a language code"):
-        texts_of([f"news={tmp_path / 'text.txt'}"])
+    with pytest.raises(SGPEError, match=message):
+        read([value.format(file=tmp_path / "en.txt")])
 
 
 @pytest.fixture(scope="module")

@@ -221,9 +221,6 @@ def test_weights_that_cannot_be_are_named(weight):
         WordCounts({b"a": 1}, BPE.splitting) * weight
     with pytest.raises(SGPEError, match=r"weights\['si\.txt'\]: a weight must be"):
         TrainingConfig(vocab_size=999, weights={"si.txt": weight})
-
-
-def test_weights_too_large_to_count_are_named():
     with pytest.raises(SGPEError, match="too many"):
         WordCounts({b"a": 1 << 50}, BPE.splitting) * 1_000_000
 

@@ -16,26 +16,19 @@ FORMS = {
 }
 
 
+@pytest.mark.parametrize("place", ["folder", "repository"])
 @pytest.mark.parametrize("form", FORMS)
-def test_a_folder_without_a_tokenizer_is_refused_by_its_files(form, tmp_path):
+def test_a_folder_or_repository_without_a_tokenizer_is_refused_by_its_files(form, place, tmp_path, here):
     files, reason = FORMS[form]
+    where = tmp_path / "thing" if place == "folder" else "me/thing"
+    (tmp_path / "thing").mkdir()
     for name, content in files.items():
-        (tmp_path / name).write_bytes(content)
-    with pytest.raises(SGPEError) as raised:
-        loading.load(tmp_path)
-    expected = reason.format(where=tmp_path)
-    assert str(raised.value).startswith(f"{tmp_path}: the folder holds no tokenizer.json{expected}")
-    assert "\n" not in str(raised.value)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_a_repository_without_a_tokenizer_is_refused_by_its_files(form, here):
-    files, reason = FORMS[form]
+        (tmp_path / "thing" / name).write_bytes(content)
     here.add("me/thing", files)
     with pytest.raises(SGPEError) as raised:
-        loading.load("me/thing")
-    expected = reason.format(where="me/thing")
-    assert str(raised.value).startswith(f"me/thing: the repository holds no tokenizer.json{expected}")
+        loading.load(where)
+    assert str(raised.value).startswith(f"{where}: the {place} holds no tokenizer.json{reason.format(where=where)}")
+    assert "\n" not in str(raised.value)
 
 
 def test_an_adapter_is_no_model(tmp_path, saved):

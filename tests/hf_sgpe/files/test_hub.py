@@ -198,17 +198,12 @@ def test_a_download_that_drops_in_the_middle_goes_on(here, files, tokenizer, mon
     assert asked(here).count("tokenizer.json") == 3
 
 
-def test_a_server_in_trouble_is_named(here, files):
+def test_a_server_in_trouble_and_two_revisions_are_named(here, files):
     here.add("me/tok", files)
     here.fail("HEAD .*tokenizer.json", status=503)
-    with pytest.raises(SGPEError, match=r"me/tok: no such file or folder, and the Hub answers 503 \("):
+    with pytest.raises(SGPEError, match=r"me/tok: .* Hub answers 503 \("):
         BPETokenizer.from_pretrained("me/tok")
-
-
-def test_two_revisions_are_one_too_many():
-    with pytest.raises(
-        SGPEError, match="me/tok@v1: two revisions are given, one in the name and one as revision='v2': give"
-    ):
+    with pytest.raises(SGPEError, match=r"me/tok@v1: two revisions .* revision='v2'"):
         BPETokenizer.from_pretrained("me/tok@v1", revision="v2")
 
 

@@ -95,14 +95,16 @@ def answer(connection):
 LONG = {"prompt": "a", "max_tokens": 10**9}
 
 
-@pytest.mark.parametrize("stream", [False, True])
-def test_who_goes_away_while_being_answered_is_no_longer_answered(running, engine, stream):
+@pytest.mark.parametrize("ids", [None, [4999]], ids=["text", "rows without a token"])
+@pytest.mark.parametrize("options", [{"stream": False}, {"stream": True}, {"n": 5}])
+def test_a_client_that_leaves_during_an_answer_gets_no_more_of_any_choice(running, engine, options, ids):
+    engine.ids = ids or engine.ids
     with connect(running) as connection:
-        connection.sendall(request({**LONG, "stream": stream}))
+        connection.sendall(request({**LONG, **options}))
         wait_until(lambda: engine.said > 100)
         assert engine.ended == 0
-    wait_until(lambda: engine.ended == 1)
     wait_until(lambda: not len(running.line))
+    assert len(engine.asked) == engine.ended == 1
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -116,22 +118,6 @@ def test_who_goes_away_while_waiting_is_never_answered(running, engine, stream):
         wait_until(lambda: len(running.line) == 1)
     wait_until(lambda: not len(running.line))
     assert len(engine.asked) == engine.ended == 1
-
-
-def test_one_who_goes_away_takes_all_choices_along(running, engine):
-    with connect(running) as connection:
-        connection.sendall(request({**LONG, "n": 5}))
-        wait_until(lambda: len(engine.asked) == 1)
-    wait_until(lambda: not len(running.line))
-    assert len(engine.asked) == engine.ended == 1
-
-
-def test_tokens_that_are_no_text_end_with_their_client_too(running, engine):
-    engine.ids = [4999]  # a row without a token
-    with connect(running) as connection:
-        connection.sendall(request(LONG))
-        wait_until(lambda: engine.said > 100)
-    wait_until(lambda: engine.ended == 1)
 
 
 def test_who_does_not_read_does_not_hold_up_others(running, engine):

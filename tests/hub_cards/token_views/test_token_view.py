@@ -202,13 +202,10 @@ def test_a_carriage_return_survives_the_reading_of_a_page(tokenizer):
     assert html.count("&#13;") == 2
 
 
-def test_an_accent_without_its_letter_gets_something_to_sit_on(cutting):
+def test_accents_without_a_letter_get_a_base_and_joiners_inside_a_sign_no_mark(cutting, tokenizer):
     (accent,) = parse(tokens_html("e\u0301", cutting)).find(".sgpe-accent")
     assert accent.text == "\u0301"
     assert not list(parse(tokens_html("é", cutting)).find(".sgpe-accent"))
-
-
-def test_a_joiner_inside_a_syllable_or_an_emoji_stays_where_it_joins(tokenizer):
     assert not list(parse(tokens_html("ශ්\u200dරී", tokenizer)).find("[data-mark]"))
     model = models.WordLevel({"👩\u200d👩": 0, "[UNK]": 1}, unk_token="[UNK]")
     assert not list(parse(tokens_html("👩\u200d👩", Tokenizer(model))).find("[data-mark]"))

@@ -123,6 +123,8 @@ def test_given_weights_are_where_it_starts(counts, held_out, config):
         (lambda texts: texts, {"by": "magic"}, "'magic'"),
         (lambda texts: texts, {"price": -1}, "price .* -1"),
         (lambda texts: texts, {"parity": 0.5}, "parity .* 0.5"),
+        (lambda texts: texts, {"by": "merges", "price": 0.1}, "is only for balancing by weights"),
+        (lambda texts: texts, {"by": "merges", "parity": 1.1}, "is only for balancing by weights"),
         (lambda texts: {**texts, "eval-en": ["a"]}, {"by": "merges"}, "needs translations"),
     ],
 )
@@ -198,12 +200,6 @@ def test_a_corpus_of_no_language_cannot_choose_merges(counts, held_out, config):
     with pytest.raises(SGPEError, match=r"zz\.txt"):
         train_balanced(counts | foreign, held_out, config, by="merges")
     assert train_balanced(counts | foreign, held_out, config).best.weights["zz.txt"] == 1
-
-
-@pytest.mark.parametrize("options", [{"price": 0.1}, {"parity": 1.1}])
-def test_a_price_is_for_weights(counts, held_out, config, options):
-    with pytest.raises(SGPEError, match="is only for balancing by weights"):
-        train_balanced(counts, held_out, config, by="merges", **options)
 
 
 def test_corpora_of_the_same_name(tmp_path, lines):
