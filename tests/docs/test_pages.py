@@ -35,7 +35,7 @@ def test_links_between_pages_lead_somewhere():
             assert (page.parent / target).exists(), (page.name, target)
 
 
-def test_all_that_there_is_has_a_name_in_the_documentation():
+def test_the_documentation_names_all_formats_patterns_recipes_scripts_and_engines():
     from hf_sgpe.formats.format_registry import FORMATS
     from hf_sgpe.generation.engines.engine_registry import ENGINES
     from hf_sgpe.splitting.patterns import PATTERNS

@@ -113,7 +113,7 @@ VERDICTS = {
 
 
 @needs_tokenizers_1
-def test_it_gives_what_is_said_of_it(sample, tmp_path):
+def test_tokenizers_1_gives_the_predicted_verdicts(sample, tmp_path):
     (tmp_path / "text.txt").write_text("\n".join(sample.values()), encoding="utf-8", newline="\n")
     said = []
     for recipe, pattern in VERDICTS:

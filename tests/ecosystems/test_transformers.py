@@ -26,7 +26,7 @@ def test_ids_offsets_and_decoded_text_are_the_same(folders, folders_by_pattern, 
 
 
 @every_transformers
-def test_all_else_is_the_same(folders, around, telling, python):
+def test_other_uses_give_the_same_results(folders, around, telling, python):
     every = folders | around
     answers = ask(python, *({"ask": "use", "folder": folder, "texts": telling} for folder in every.values()))
     for (name, folder), answer in zip(every.items(), answers, strict=True):
@@ -45,7 +45,7 @@ def test_loading_asks_nothing_and_says_nothing(folders, python):
 
 @every_transformers
 @pytest.mark.parametrize("trust_remote_code", [False, True])
-def test_what_others_save_is_the_same_tokenizer(folders, telling, expected, python, trust_remote_code, tmp_path):
+def test_a_tokenizer_saved_by_transformers_is_the_same(folders, telling, expected, python, trust_remote_code, tmp_path):
     trust = {"trust_remote_code": trust_remote_code}
     saves = [{"ask": "save", "folder": folder, "to": tmp_path / name, **trust} for name, folder in folders.items()]
     loads = [{"ask": "encode", "folder": tmp_path / name, "texts": telling} for name in folders]

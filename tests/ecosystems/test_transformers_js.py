@@ -14,7 +14,7 @@ def test_ids_and_decoded_text_are_the_same(folders, folders_by_pattern, nasty, e
         assert answer == [[ids, decoded] for ids, _, decoded in expected(folder, nasty)], name
 
 
-def test_all_else_is_the_same(folders, around, telling):
+def test_other_uses_give_the_same_results(folders, around, telling):
     every = folders | around
     answers = ask_node(*({"ask": "use", "folder": folder, "texts": telling} for folder in every.values()))
     for (name, folder), answer in zip(every.items(), answers, strict=True):

@@ -42,7 +42,7 @@ def reference(models, talking, prompts):
 
 
 @pytest.mark.skipif(os.environ.get("HF_SGPE_ENGINES") != "all", reason="not all engines are asked for")
-def test_all_engines_are_here():
+def test_all_engines_are_installed():
     assert {info.name: info.why_not for info in available_engines()} == dict.fromkeys(
         ("mlx", "openvino", "llama.cpp", "transformers"), ""
     )
@@ -141,7 +141,7 @@ def test_an_answer_without_a_seed_does_not_depend_on_earlier_seeds(engine, talki
     assert len(answers) == 3
 
 
-def test_it_stops_at_ids_and_where_it_is_asked_to(engine, talking, prompts):
+def test_answers_end_at_stop_ids_and_at_the_maximum_length(engine, talking, prompts):
     ids = talking.encode(prompts[0])
     whole = list(engine.generate(ids, FULL))
     assert len(whole) == LENGTH
@@ -293,7 +293,7 @@ def test_a_long_text_is_scored_in_parts(engine, talking, prompts, monkeypatch):
     assert engine.logprobs(ids) == pytest.approx(whole, abs=1e-3)
 
 
-def test_what_watches_rules_tokens_out(engine, talking, prompts, monkeypatch):
+def test_a_watch_can_rule_tokens_out(engine, talking, prompts, monkeypatch):
     monkeypatch.setattr(engine, "stop_ids", frozenset())
     shown = []
 
@@ -351,7 +351,7 @@ def test_a_context_is_filled_to_its_end_and_no_further(engine, talking, prompts,
         engine.generate((ids * 2)[: engine.context_length], long)
 
 
-def test_what_cannot_be_is_said_before_anything_runs(engine, talking):
+def test_wrong_prompts_are_refused_before_anything_runs(engine, talking):
     with pytest.raises(SGPEError, match="the prompt is empty"):
         engine.generate([])
     with pytest.raises(SGPEError, match=r"id 2048"):

@@ -83,7 +83,7 @@ def close(found, expected, tolerance):
 
 
 @pytest.mark.parametrize(("kind", "number"), ROWS)
-def test_what_is_let_through_computes_the_same_from_the_file(kind, number, tokenizer, tmp_path):
+def test_supported_models_compute_the_same_from_a_gguf_file(kind, number, tokenizer, tmp_path):
     row = variants(gguf_models.COMPARED[kind])[number]
     # So many layers that one of Gemma's looks back over all of the context.
     layers = {"num_hidden_layers": 8} if kind == "gemma3_text" else {}
@@ -143,7 +143,7 @@ def test_smaller_types_need_llama(tokenizer, tmp_path, monkeypatch):
     assert not (tmp_path / "out").exists()
 
 
-def test_what_llama_cannot_make_smaller_is_one_line(tokenizer, tmp_path, monkeypatch):
+def test_a_failed_quantization_ends_in_one_line(tokenizer, tmp_path, monkeypatch):
     folder = llama(tmp_path / "model", tokenizer)
     our_gguf.write(folder, tmp_path / "whole.gguf")
     (tmp_path / "whole.gguf").write_bytes((tmp_path / "whole.gguf").read_bytes()[:-5000])
@@ -407,7 +407,7 @@ def test_a_hybrid_with_blooms_pattern_comes_near(lines, tmp_path):
         ({"vocab_size": 600}, r"id 699, .* 600 rows"),
     ],
 )
-def test_what_cannot_be_written_is_refused(change, message, tokenizer, tmp_path):
+def test_models_that_gguf_cannot_hold_are_refused(change, message, tokenizer, tmp_path):
     folder = llama(tmp_path / "model", tokenizer)
     config = json.loads((folder / "config.json").read_text())
     changed = {name: value for name, value in {**config, **change}.items() if value is not None}

@@ -75,7 +75,7 @@ assert LinguisTrie("all").tokenize("".join(map(chr, (first, first + 10, first + 
     there(code)
 
 
-def test_they_are_listed_written_and_on_cards(there, tmp_path):
+def test_additions_appear_in_lists_files_and_cards(there, tmp_path):
     code = """
 import json
 assert '"test-script"' in hf_sgpe("info")

@@ -95,7 +95,7 @@ def test_a_tokenizer_trained_like_it_has_the_same(options, before, after):
     assert told.template == Template.around_each(["<bos>"], [])
 
 
-def test_one_that_was_changed_by_hand_is_what_counts():
+def test_settings_changed_by_hand_take_effect():
     fast = SGPETokenizerFast.from_bpe(trained(add_bos_token=True))
     fast.add_eos_token = True  # transformers makes a template of what it was told
     assert fast.to_bpe().template == Template.around_each([], ["<eos>"])

@@ -24,7 +24,7 @@ def test_the_same_mergeable_ranks_and_ids(pattern, buffer_size, characters):
         assert ours.encode(text) == theirs.encode(text)
 
 
-def test_what_a_pattern_does_not_match_is_kept():
+def test_text_that_a_pattern_does_not_match_is_kept():
     """The document and rustbpe lose it."""
     theirs = rustbpe.Tokenizer()
     theirs.train_from_iterator(iter(["a, b"]), 256, pattern=r"\w+")

@@ -83,7 +83,7 @@ def wheel(sdist, pythons, once):
 
 
 @pytest.mark.slow
-def test_contents(sdist, wheel):
+def test_the_sdist_and_the_wheel_have_the_right_contents(sdist, wheel):
     python, wheel = wheel
     names = zipfile.ZipFile(wheel).namelist()
     data = ("hf_sgpe/corpora/sample/si.txt", "hf_sgpe/chat/templates/llama3.jinja")

@@ -47,7 +47,7 @@ def read(reader, pieces):
 
 @pytest.mark.parametrize("answer", ANSWERS)
 @pytest.mark.parametrize("prompt", [PROMPT, PROMPT + "<think>"])
-def test_what_is_read_in_pieces_is_what_transformers_parses(answer, prompt):
+def test_responses_read_in_pieces_equal_those_of_transformers(answer, prompt):
     from transformers.utils.chat_parsing import parse_response
 
     message = parse_response(answer, TEMPLATE, prefix=prompt, tools=TOOLS)
@@ -62,7 +62,7 @@ def test_what_is_read_in_pieces_is_what_transformers_parses(answer, prompt):
         assert read(ResponseReader(TEMPLATE, prompt, TOOLS), pieces) == expected
 
 
-def test_what_cannot_be_parsed_is_text_and_the_number_of_calls_is_limited():
+def test_unparsable_calls_are_text_and_the_number_of_calls_is_limited():
     reader = ResponseReader(TEMPLATE, PROMPT, TOOLS)
     assert read(reader, ["<|call|>call:add{no", " JSON}</call> a", "b"])["content"] == "{no JSON}</call> ab"
     reader = ResponseReader(TEMPLATE, PROMPT, TOOLS, most=1)

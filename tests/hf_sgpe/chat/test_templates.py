@@ -149,7 +149,7 @@ def test_a_template_of_ones_own_is_tokenized(chatty):
     assert ids == [end, *chatty.encode("Hi"), end, *chatty.encode("<|endoftext|>")]
 
 
-def test_what_a_message_holds_is_no_template(chatty):
+def test_template_syntax_in_a_message_stays_text(chatty):
     for text in ("{{ 7 * 7 }}", "{% for i in range(9) %}x{% endfor %}", "{# gone #}", "{{ messages }}"):
         assert text in render(said(text), "chatml")
         assert text in chatty.decode(chatty.apply_chat_template(said(text), "llama3"))
@@ -178,7 +178,7 @@ def test_templates_reach_nothing_but_the_messages(source):
 
 
 @pytest.mark.parametrize("name", ["__globals__", "__code__", "__class__", "__dict__"])
-def test_what_templates_may_not_see_is_nothing_to_them(name):
+def test_hidden_attributes_are_undefined_in_templates(name):
     assert render(said("Hi"), f"{{{{ raise_exception.{name} }}}}{{{{ messages.{name} }}}}") == ""
 
 

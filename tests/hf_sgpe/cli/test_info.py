@@ -13,7 +13,7 @@ def test_info_without_a_tokenizer_shows_versions():
     assert hf_sgpe("--version").stdout == f"hf-sgpe {version('hf-sgpe')}\n"
 
 
-def test_of_many_added_tokens_the_first_are_shown(tmp_path):
+def test_info_shows_the_first_of_many_added_tokens(tmp_path):
     names = [f"<|{number}|>" for number in range(6000)]
     BPETokenizer.train_from_iterator(["low lower"], 6300, pattern="gpt2", special_tokens=names).save(tmp_path)
     line = next(line for line in hf_sgpe("info", tmp_path).stdout.splitlines() if line.startswith("special tokens"))

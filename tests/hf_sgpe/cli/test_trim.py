@@ -55,7 +55,7 @@ def bases(texts, tmp_path_factory):
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("ids", ["keep", "compact"])
 @pytest.mark.parametrize("name", ["bytes", "characters"])
-def test_trim(bases, texts, tmp_path, name, ids):
+def test_trim_drops_the_tokens_of_scripts(bases, texts, tmp_path, name, ids):
     base, out = bases / name, tmp_path / "out"
     options = ("--drop-script", "ru,han", "--ids", ids, "--out", out, "--eval", bases / "en.txt", "--eval", bases / "ru.txt")
     done = hf_sgpe("trim", base, *options)
@@ -97,7 +97,7 @@ def test_trim(bases, texts, tmp_path, name, ids):
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("scripts", [(), ("--drop-script", "cyrillic")], ids=len)
 @pytest.mark.parametrize("name", ["bytes", "characters"])
-def test_trim_by_use(bases, texts, tmp_path, name, scripts):
+def test_trim_drops_the_tokens_that_a_corpus_does_not_need(bases, texts, tmp_path, name, scripts):
     base, out, corpus = bases / name, tmp_path / "out", tmp_path / "corpus"
     corpus.mkdir()
     lines = texts["en.txt"].splitlines()

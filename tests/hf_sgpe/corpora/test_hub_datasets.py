@@ -95,7 +95,7 @@ def test_counting_a_dataset_is_counting_its_texts(folder, lines, streaming):
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-def test_what_is_not_there_is_named(folder, tmp_path, streaming):
+def test_missing_tokenizers_of_transformers_are_named(folder, tmp_path, streaming):
     with pytest.raises(SGPEError, match=r"'body' .*'text', 'number'"):
         read_dataset(folder, text_column="body", streaming=streaming)
     with pytest.raises(SGPEError, match=r"set: .*nope"):

@@ -46,7 +46,7 @@ def test_a_large_text_file_comes_in_parts(tmp_path):
     assert "".join(parts) == text
 
 
-def test_lines(tmp_path):
+def test_lines_of_text_and_of_json_lines(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"one\r\ntwo \n\nthree")
     assert list(read_lines(tmp_path / "a.txt")) == ["one", "two ", "", "three"]
     (tmp_path / "a.jsonl").write_bytes(json_lines(["a\nb\n", "c"]))
@@ -105,7 +105,7 @@ def test_folders_globs_and_files(tmp_path):
     ]
 
 
-def test_another_field(tmp_path):
+def test_another_text_field_can_be_read(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(json_lines(["x", None], "content"))
     (tmp_path / "a.parquet").write_bytes(parquet(["x", None], "content"))
     for kind in ("jsonl", "parquet"):

@@ -20,7 +20,7 @@ END = "<|endoftext|>"
 GPT2 = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
 
 
-def test_of_tied_pairs_the_lexicographically_greatest_merges():
+def test_the_lexicographically_greatest_of_tied_pairs_merges():
     assert learned(CORPUS, num_merges=1, tie_break="greatest-pair-bytes") == [(b"s", b"t", 9)]
 
 

@@ -165,7 +165,7 @@ def test_sentences_of_the_example_come_back(usage, sentence):
     assert usage.encode(unicodedata.normalize("NFD", sentence)) == usage.encode(sentence)
 
 
-def test_what_the_example_shows(usage):
+def test_the_example_of_the_document_works(usage):
     text = "<|begin_of_text|>Hello, world!<|end_of_text|>"
     ids = usage.encode(text, allowed_special="all")
     assert (ids[0], ids[-1]) == (256, 257) == (usage.bos_token_id, usage.eos_token_id)

@@ -261,7 +261,7 @@ def test_a_child_does_not_wait_for_threads_of_its_parent(pair):
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_what_the_backend_refuses_is_refused(pair):
+def test_surrogates_are_refused_as_by_the_backend(pair):
     for tokenizer in pair:
         with pytest.raises(TypeError):
             tokenizer("a\ud800 b")
@@ -305,7 +305,7 @@ def test_further_tokens_given_at_the_start(folders):
 
 
 @needs_native
-def test_nothing_is_opened_for_a_sentence(folders, monkeypatch):
+def test_the_fast_path_is_not_opened_for_a_sentence(folders, monkeypatch):
     monkeypatch.setattr(fast_calls, "_WORTH_OPENING", 0.5)
     fast, stock = load(folders["hybrid"])
     assert not isinstance(fast("a sentence").encodings, fast_calls._Encodings)

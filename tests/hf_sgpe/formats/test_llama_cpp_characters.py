@@ -80,7 +80,7 @@ def test_runs_are_exact_only_before_other_merges_with_their_character(data):
         ({"added_tokens": {"▁▁▁▁▁": 5000}}, "text with '     '"),
     ],
 )
-def test_what_llama_cpp_does_otherwise_is_named(data, parts, reason):
+def test_texts_that_llama_cpp_encodes_differently_are_named(data, parts, reason):
     assert reason in differs(data, **parts)
 
 

@@ -138,7 +138,7 @@ def test_models_are_recognised(model):
         [split(r"\p{N}{1,3}"), split(DEEPSEEK), byte_level(False)],
     ],
 )
-def test_what_llama_does_not_know_is_not_written_in_silence(parts):
+def test_an_unknown_pre_tokenizer_must_be_chosen_explicitly(parts):
     tokenizer = tokenizer_of(parts)
     assert gguf.pre_tokenizer_of(tokenizer) is pre_of(tokenizer) is None
     with pytest.raises(SGPEError, match=r"--pre-tokenizer nearest"):

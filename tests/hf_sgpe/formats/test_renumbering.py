@@ -6,7 +6,7 @@ from hf_sgpe.formats.renumbering import ids_in, moved_config, moved_content, mov
 IDS = {3: 0, 5: 1, 8: 2}
 
 
-def test_all_ids_of_a_tokenizer_json_move():
+def test_renumbering_moves_all_ids_of_a_tokenizer_json():
     template = {"type": "TemplateProcessing", "special_tokens": {"<s>": {"id": "<s>", "ids": [5], "tokens": ["<s>"]}}}
     roberta = {"type": "RobertaProcessing", "cls": ["<s>", 5], "sep": ["</s>", 8], "trim_offsets": True}
     content = {

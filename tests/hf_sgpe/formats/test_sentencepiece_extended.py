@@ -145,7 +145,7 @@ def test_a_damaged_base():
 
 @pytest.mark.parametrize("ids", ["keep", "compact"])
 @pytest.mark.parametrize("has_prefix", [False, True])
-def test_trimmed(tmp_path, sample, ids, has_prefix):
+def test_a_trimmed_sentencepiece_model_gives_the_same_ids(tmp_path, sample, ids, has_prefix):
     texts = [sample["en"][:8000], TEXT]
     base = models.trained("".join(texts).splitlines(), add_dummy_prefix=has_prefix, user_defined_symbols=["[C]"])
     (tmp_path / "tokenizer.model").write_bytes(base)

@@ -138,7 +138,7 @@ class TestSettings:
             ({"add_bos_token": True, "bos_token": "<bos>"}, "bos token '<bos>'"),
         ],
     )
-    def test_refusals(self, trained, settings, reason):
+    def test_wrong_scripts_and_ids_are_refused(self, trained, settings, reason):
         with pytest.raises(SGPEError, match=reason):
             models.loaded(trained, **settings)
 

@@ -116,7 +116,7 @@ def test_a_token_has_the_rank_of_the_merge_that_text_comes_to(tmp_path):
         assert tokenizer.to_tiktoken().encode_ordinary(text) == tokenizer.encode(text)
 
 
-def test_what_tiktoken_would_encode_otherwise_is_refused(tmp_path):
+def test_tokenizers_that_tiktoken_encodes_differently_are_refused(tmp_path):
     by_frequency = SGPEVocabulary({"[UNK]": 0, "කරම": 1, "කර": 2, "ක": 3, "ර": 4, "ම": 5}, [("ක", "ර"), ("කර", "ම")])
     with pytest.raises(SGPEError, match=r"ids in the order of merges"):
         tiktoken_format.write(by_frequency.to_data(), tmp_path / "x.tiktoken")

@@ -289,7 +289,7 @@ def test_the_tokens_before_a_text_predict_its_first(chatty):
     assert score.logprobs == pytest.approx(engine.logprobs(ids))
 
 
-def test_what_cannot_be_scored_is_said(chatty):
+def test_texts_that_cannot_be_scored_are_refused(chatty):
     generator = TextGenerator(chatty, Bigram(chatty.vocab_size))
     with pytest.raises(SGPEError, match="text is empty"):
         generator.score("")

@@ -286,7 +286,7 @@ def test_a_script_left_out_is_noticed(sample, caplog):
     assert "not among the scripts" not in caplog.text
 
 
-def test_one_text_is_no_iterable_of_texts():
+def test_a_single_string_is_no_iterable_of_texts():
     config = TrainingConfig(vocab_size=999)
     with pytest.raises(SGPEError, match="not a single string"):
         WordCounts.from_texts("hello", config)
@@ -382,7 +382,7 @@ def test_text_without_letters_of_the_scripts_has_no_first_pass():
     assert tokenizer.merges == train(["low lower lowest"] * 9, vocab_size=262, recipe="bpe", normalization="nfc").merges
 
 
-def test_what_units_are_built_from_takes_room_too():
+def test_the_steps_of_units_take_room_in_the_vocabulary():
     """Stacks of five consonants need many steps each: as many are kept as there is room for, and learning fills the rest."""
     import itertools
 

@@ -29,7 +29,7 @@ def test_more_letters_save_more_and_the_cost_counts_once():
     assert with_cost - without == 10
 
 
-def test_what_begins_in_no_script_is_left_out():
+def test_units_outside_the_scripts_have_no_worth():
     assert worth_of_units({"a": 5, "\u200d": 3, " \u200d": 2, " ": 4}, LinguisTrie(), 1) == {}
 
 

@@ -108,7 +108,7 @@ def test_a_client_that_leaves_during_an_answer_gets_no_more_of_any_choice(runnin
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_who_goes_away_while_waiting_is_never_answered(running, engine, stream):
+def test_a_client_that_leaves_while_waiting_is_never_answered(running, engine, stream):
     with connect(running) as first:
         first.sendall(request(LONG))
         wait_until(lambda: len(engine.asked) == 1)
@@ -120,7 +120,7 @@ def test_who_goes_away_while_waiting_is_never_answered(running, engine, stream):
     assert len(engine.asked) == engine.ended == 1
 
 
-def test_who_does_not_read_does_not_hold_up_others(running, engine):
+def test_a_client_that_does_not_read_does_not_delay_others(running, engine):
     engine.pause = 0
     with connect(running) as lazy, connect(running) as other:
         lazy.sendall(request({"prompt": "a", "max_tokens": 20_000, "stream": True}))
@@ -174,7 +174,7 @@ def test_a_body_that_comes_in_parts_is_read_and_one_that_does_not_come_is_given_
     assert body["error"]["message"] == "the body did not arrive within 2 seconds"
 
 
-def test_who_goes_away_before_the_body_is_there_is_no_error(running, caplog):
+def test_a_client_that_leaves_before_its_body_arrives_is_no_error(running, caplog):
     for part in (10, 200):
         with connect(running) as connection:
             connection.sendall(request(LONG)[:part])

@@ -87,7 +87,7 @@ def test_messages_as_clients_write_them(endless):
     assert read_chat({"messages": written}, endless).prompts == [expected]
 
 
-def test_what_asks_for_nothing_may_come(endless):
+def test_requests_without_options_are_accepted(endless):
     nothing = {"tools": [], "tool_choice": "none", "response_format": {"type": "text"}, "logit_bias": None, "store": False}
     read_chat(
         {"messages": HELLO, "frequency_penalty": 0, "presence_penalty": 0.0, "metadata": {"a": "b"}, **nothing}, endless

@@ -127,7 +127,7 @@ def test_a_script_is_found_by_name_code_and_language(name):
         assert all(map(matches, script.letters_and_marks())) or name in ("sinhala", "devanagari")
 
 
-def test_all_is_the_abugidas_and_others_come_by_name():
+def test_the_script_all_means_the_abugidas():
     assert len(resolve_scripts("all")) == len(SCRIPTS) > 60
     assert resolve_scripts(["all", "hebrew"]) == (*SCRIPTS, "hebrew")
     assert resolve_scripts("ka,Amharic,km") == ("georgian", "ethiopic", "khmer")

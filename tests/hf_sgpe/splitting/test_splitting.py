@@ -63,7 +63,7 @@ def test_a_saved_tokenizer_says_how_it_cuts(tmp_path, sample, recipe):
     assert BPETokenizer.from_pretrained(tmp_path).splitting == config.splitting == tokenizer.splitting
 
 
-def test_what_makes_no_difference_is_left_out():
+def test_settings_that_make_no_difference_are_left_out():
     assert Splitting("bpe", ("tamil",), "gpt2") == Splitting("bpe", ("all",), "gpt2")
     assert Splitting("sgpe", pattern="gpt2") == Splitting("sgpe", pattern="o200k")
     assert Splitting(special_tokens=("<a>", "<b>")) == Splitting(special_tokens=("<b>", "<a>"))

@@ -92,7 +92,7 @@ def test_attaches_by_the_custom_protocol(text):
     assert spans == [item for item in ours.pre_tokenize_str(text) if item[0]]
 
 
-def test_recipes():
+def test_each_recipe_has_its_own_split():
     assert RegexPreTokenizer.of(Splitting("bpe", pattern="gpt2")).split("ab ක") == ["ab", " ක"]
     assert RegexPreTokenizer.of(Splitting("sgpe", ("sinhala",), "ignored name")).split("ab ක") == ["a", "b", " ක"]
     with pytest.raises(SGPEError, match="recipe 'magic'"):

@@ -188,7 +188,7 @@ def test_unknown_script_is_named_with_the_known_ones():
 
 
 @pytest.mark.parametrize("text", [None, b"ab", 5, ["a"]])
-def test_what_is_no_text_is_refused_in_one_line(text):
+def test_arguments_that_are_no_text_are_refused_in_one_line(text):
     with pytest.raises(TypeError, match=f"tokenize .* {type(text).__name__}"):
         LinguisTrie().tokenize(text)
     with pytest.raises(TypeError, match=f"ends .* {type(text).__name__}"):

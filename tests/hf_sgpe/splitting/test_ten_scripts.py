@@ -50,7 +50,7 @@ def units(name, text):
         pytest.param("१|\u200d|२|\u200c|क", id="joiners of nothing"),
     ],
 )
-def test_what_nine_scripts_share(name, devanagari):
+def test_nine_scripts_share_their_syllable_structure(name, devanagari):
     expected = written_in(name, devanagari)
     assert units(name, expected.replace("|", "")) == expected
 

@@ -108,7 +108,7 @@ def test_special_tokens_are_plain_text_unless_allowed(plain):
         plain.encode("x", allowed_special="<|a|>")
 
 
-def test_template(sample):
+def test_the_template_of_sgpe_is_applied_by_encode(sample):
     from hf_sgpe import TrainingConfig
 
     config = TrainingConfig(vocab_size=6000, recipe="sgpe")
@@ -130,7 +130,7 @@ def test_forms_of_encoding(tokenizer):
     assert [tokenizer.get_vocab()[token] for token in tokenizer.tokenize("hello ලංකාව")] == ids
 
 
-def test_what_it_is_made_of(plain):
+def test_the_parts_of_a_tokenizer_can_be_read(plain):
     assert len(plain) == plain.vocab_size == 2000 == len(plain.get_vocab())
     assert list(plain.get_vocab().values()) == list(range(2000))
     ranks = plain.get_mergeable_ranks()
@@ -182,7 +182,7 @@ def test_wrong_types_and_values(plain):
         (({**BYTES, b"ab": -7}, []), "has the id -7"),
     ],
 )
-def test_parts_that_do_not_fit(arguments, message):
+def test_contradictory_parts_of_a_tokenizer_are_refused(arguments, message):
     with pytest.raises(SGPEError, match=message):
         BPETokenizer(*arguments)
     both = r"special token 'ab' \(id 257\) and the ordinary token b'ab' \(id 256\) are both written 'ab'"

@@ -133,7 +133,7 @@ def test_tensors_need_no_padding_where_rows_are_equally_long(framed):
         ({"return_tensors": "tf"}, "return_tensors 'tf'"),
     ],
 )
-def test_what_cannot_be_done_is_named(framed, options, message):
+def test_wrong_options_of_batches_are_named(framed, options, message):
     with pytest.raises(SGPEError, match=message) as caught:
         framed(["c", "cd"], **options)
     assert isinstance(caught.value, ValueError)

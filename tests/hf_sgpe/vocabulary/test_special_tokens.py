@@ -159,7 +159,7 @@ def overlapping(sample):
     return tokenizer, SGPETokenizerFast.from_bpe(tokenizer).backend_tokenizer
 
 
-def test_of_special_tokens_that_begin_at_one_place_the_longest_wins(overlapping):
+def test_the_longest_special_token_at_a_place_wins(overlapping):
     def special(text):
         return overlapping[0].tokenize(text, allowed_special="all")
 

@@ -207,12 +207,12 @@ def test_no_other_text_becomes_text_of_a_script_by_normalization(scripts):
         (["han"], "none", "ids 'none': choose from keep, compact"),
     ],
 )
-def test_refusals(scripts, ids, message):
+def test_wrong_scripts_and_ids_are_refused(scripts, ids, message):
     with pytest.raises(SGPEError, match=re.escape(message)):
         trimmed(base_of("gpt2"), scripts, ids=ids)
 
 
-def test_the_promise_is_checked():
+def test_a_tokenizer_that_breaks_the_promise_is_refused():
     trimming = trimming_of("gpt2", "keep")
     base, new, ids = trimming.base, trimming.tokenizer, trimming.ids
     last = new.merges[-1]

@@ -145,7 +145,7 @@ def test_ids_take_two_bytes_up_to_65535(tmp_path, ids, dtype):
     assert ids_of(tmp_path / "out", dtype).tolist() == [*wide.encode("low"), ids - 1]
 
 
-def test_which_token_ends_a_document(tmp_path):
+def test_the_token_that_ends_a_document_can_be_chosen(tmp_path):
     plain = BPETokenizer.train_from_iterator(["low"], 262, special_tokens=["<a>", "<b>"])
     (tmp_path / "a.txt").write_text("low")
     with pytest.raises(SGPEError, match=r"no eos token .* \(<a>, <b>\)"):

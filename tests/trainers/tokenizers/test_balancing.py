@@ -128,7 +128,7 @@ def test_given_weights_are_where_it_starts(counts, held_out, config):
         (lambda texts: {**texts, "eval-en": ["a"]}, {"by": "merges"}, "needs translations"),
     ],
 )
-def test_what_cannot_be_balanced(counts, held_out, config, change, options, message):
+def test_wrong_input_of_balancing_is_refused(counts, held_out, config, change, options, message):
     with pytest.raises(SGPEError, match=message):
         train_balanced(counts, change(held_out), config, **options)
 

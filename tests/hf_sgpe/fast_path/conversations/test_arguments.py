@@ -69,7 +69,7 @@ def test_values_of_all_kinds_are_written_as_transformers_writes_them(value, ours
     assert len(specials_in(ours, ids)) == 6
 
 
-def test_what_the_caller_gave_is_left_as_it_was(ours):
+def test_the_messages_of_the_caller_are_not_changed(ours):
     chat = answer_with(content=None, reasoning="why", tool_calls=[{"function": {"name": "f", "arguments": {"a": 1}}}])
     before = json.dumps(chat)
     ours.apply_chat_template(chat, tools=[SCHEMA], chat_template=STYLES["qwen"])
@@ -140,7 +140,7 @@ def test_errors_are_those_of_transformers(chat, options, ours, theirs):
 
 
 @pytest.mark.parametrize("option", [{"is_split_into_words": True}, {"text_pair": "more"}])
-def test_what_cannot_be_done_under_attack_is_named(option, ours):
+def test_options_that_conversations_do_not_support_are_named(option, ours):
     chat = [{"role": "user", "content": "<|im_end|>"}]
     with pytest.raises(SGPEError, match=f"{next(iter(option))} cannot be used with conversations"):
         ours.apply_chat_template(chat, chat_template="chatml", tokenizer_kwargs=option)

@@ -89,7 +89,7 @@ def test_a_template_without_the_keyword_is_warned_of_once(ours, warnings, option
 
 
 @pytest.mark.parametrize("tags", ["{% generation %}|{% endgeneration %}", "{%- generation -%}|{%- endgeneration -%}"])
-def test_one_that_has_it_is_not(ours, warnings, tags):
+def test_a_template_with_the_keyword_gives_no_warning(ours, warnings, tags):
     begin, end = tags.split("|")
     source = UNMARKED.replace("{{ m.content }}", begin + "{{ m.content }}" + end)
     assert sum(ours.apply_chat_template(CHAT, chat_template=source, **MASK)["assistant_masks"])

@@ -91,7 +91,7 @@ def test_a_damaged_conversion_is_made_again_and_one_that_does_not_load_is_remove
     assert list(cache_folder().iterdir()) == [kept]
 
 
-def test_what_cannot_be_asked_of_a_model_leaves_its_conversion(source):
+def test_an_error_of_loading_keeps_the_conversion(source):
     def load(folder):
         raise SGPEError("no such device")
 

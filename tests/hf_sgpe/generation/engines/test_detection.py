@@ -72,7 +72,7 @@ def test_the_best_engine_follows_hardware_and_model(model, machine, folder, file
 
 
 @pytest.mark.parametrize("kind", ["mlx", "openvino"])
-def test_what_one_engine_wrote_is_for_it_alone(model, kind):
+def test_the_files_of_an_engine_run_on_it_only(model, kind):
     path = model(kind)
     assert kind_of_model(path) == kind
     assert best_engine(path, LINUX) == kind
@@ -142,7 +142,7 @@ def test_mlx_is_not_given_what_it_was_not_compared_on(model, config, reason):
 
 
 @pytest.mark.parametrize("config", [{"model_type": "model_of_tomorrow"}, {"model_type": "llama", "hidden_size": "x"}])
-def test_what_transformers_cannot_read_is_named(model, config):
+def test_a_configuration_that_transformers_cannot_read_is_named(model, config):
     path = model("transformers")
     (path / "config.json").write_text(json.dumps(config))
     for ask in (lambda: best_engine(path, MACHINES["mac"]), lambda: load_engine(path, "mlx")):
@@ -169,7 +169,7 @@ def test_no_other_value_of_any_field_is_taken_for_compared(model, kind):
     assert uncompared({**config, "model_type": "another"}, MLX_COMPARED).endswith("models of type 'another'")
 
 
-def test_what_only_mlx_reads_is_refused_with_its_reason(model):
+def test_an_mlx_model_that_mlx_does_not_support_is_refused(model):
     path = model("mlx")
     (path / "config.json").write_text(json.dumps({"model_type": "gemma2", "quantization": {"bits": 4, "group_size": 64}}))
     with pytest.raises(SGPEError, match=r"mlx .* 'gemma2'$"):
@@ -185,7 +185,7 @@ def test_mlx_is_not_given_files_of_weights_that_are_no_part_of_the_model(model):
     assert best_engine(path, MACHINES["mac"]) == "transformers"
 
 
-def test_what_is_no_model_is_named():
+def test_arguments_that_name_no_model_are_refused():
     for wrong in (None, 5, b"x", ""):
         with pytest.raises(SGPEError, match="expected the folder or file of a model, or its name on the Hub, not"):
             load_engine(wrong)

@@ -145,7 +145,7 @@ def test_no_stop_token_ends_an_answer_before_its_time():
     assert engine.generate_batch([[2], [2]], replace(greedy, min_new_tokens=3)) == [ids(min_new_tokens=3)] * 2
 
 
-def test_what_watches_can_change_what_is_chosen_from():
+def test_a_watch_can_change_the_logits():
     engine = Bigram(30)
     seen = []
 

@@ -32,12 +32,12 @@ from hf_sgpe.generation import GenerationOptions
         ({"stop_ids": ("a",)}, "stop_ids must be whole numbers"),
     ],
 )
-def test_what_makes_no_sense_is_refused(option, message):
+def test_options_out_of_range_are_refused(option, message):
     with pytest.raises(SGPEError, match=message):
         GenerationOptions(**option)
 
 
-def test_one_stop_needs_no_list_and_whole_numbers_are_temperatures_too():
+def test_options_accept_a_single_stop_text_and_a_whole_temperature():
     options = GenerationOptions(stop="x", stop_ids=3, temperature=1, seed=None)
     assert (options.stop, options.stop_ids, options.is_greedy) == (("x",), (3,), False)
     assert GenerationOptions(temperature=0).is_greedy

@@ -134,7 +134,7 @@ def test_options_of_the_split_are_refused(own_split, option):
         ExtensionConfig(["sinhala"], own_split=own_split).splitting_for(base_of())
 
 
-def test_the_promise_is_checked():
+def test_a_tokenizer_that_breaks_the_promise_is_refused():
     base = base_of()
     new = extended(base).tokenizer
     other = {**new.vocab, b"zz": 9_000}

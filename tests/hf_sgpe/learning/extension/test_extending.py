@@ -134,7 +134,7 @@ def test_letters_come_out_whole_where_the_base_has_none_of_their_bytes_merged(sc
 
 
 @pytest.mark.parametrize(("script", "letters"), [("chakma", "𑄌𑄋𑄴𑄟𑄳𑄦"), ("emoji", "😀😁👩🏽")])
-def test_words_that_teach_nothing_are_told(script, letters, caplog):
+def test_words_with_shared_bytes_are_reported_as_not_learned(script, letters, caplog):
     plain = BPETokenizer.train_from_iterator(["so nice"], 258)
     assert extended(plain, ExtensionConfig([script], new_tokens=6), f"so {letters} nice " * 50).new_tokens == 0
     (told,) = caplog.messages
@@ -221,7 +221,7 @@ def test_old_tokens_are_reached_where_llama_cpp_splits_alone():
     assert pre_of(with_parts(left_out, ignore_merges=True)) == "granite-embed-multi-97m"
 
 
-def test_what_was_extended_can_be_extended(base, extension):
+def test_an_extended_tokenizer_can_be_extended_again(base, extension):
     config = ExtensionConfig(["tamil"], new_tokens=20)
     again = extended(extension.tokenizer, config, "தமிழ் மொழி லட்சுமி " * 4)
     assert [one["scripts"] for one in again.tokenizer.metadata["extensions"]] == [["sinhala", "devanagari"], ["tamil"]]
@@ -344,7 +344,7 @@ def test_confinement_is_what_a_search_through_all_texts_finds(part, start, end):
 
 
 @given(others, st.integers(0, 60), st.integers(1, 9))
-def test_nothing_in_other_text_is_confined(text, start, length):
+def test_bytes_of_other_scripts_are_not_confined(text, start, length):
     part = text.encode()[start : start + length]
     if part and POINTS.isdisjoint(map(ord, text)):
         assert not Confinement.to_scripts(["sinhala", "devanagari"]).holds(part)
