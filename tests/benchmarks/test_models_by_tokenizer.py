@@ -45,10 +45,7 @@ def test_tokenizers_are_compared_and_finished_runs_kept(folder):
     [
         (["si.txt", "--eval", "30-en.txt", "--recipe", "bpe"], "nothing to compare"),
         (["si.txt", "--eval", "si.txt", "--recipe", "bpe", "--recipe", "hybrid"], "held-out files"),
-        (
-            ["si.txt", "--eval", "30-en.txt", "--tokenizer", "bare", "--tokenizer", "../x/bare"],
-            "same name",
-        ),
+        (["si.txt", "--eval", "30-en.txt", "--tokenizer", "bare", "--tokenizer", "../x/bare"], "same name"),
         (
             ["si.txt", "--eval", "30-en.txt", "--tokenizer", "bare", "--tokenizer", "padding", "--batch", "100"],
             "--length 128, not 100",

@@ -57,10 +57,7 @@ def test_pairs_are_the_same_from_every_kind_of_file(folder):
     ("arguments", "message"),
     [
         (["pairs.tsv", "--tokenizer", "none", "--held-out", "5"], "none has no padding token"),
-        (
-            ["pairs.tsv", "--tokenizer", "padding", "--held-out", "30"],
-            "--held-out must be from 1 to 29",
-        ),
+        (["pairs.tsv", "--tokenizer", "padding", "--held-out", "30"], "--held-out must be from 1 to 29"),
         (["si.txt", "30-en.txt", "--tokenizer", "padding"], "same number of lines"),
         (["30-en.txt", "--tokenizer", "padding"], "30-en.txt, line 1: expected two columns"),
         (["a", "b", "c", "--tokenizer", "padding"], "not 3 files"),

@@ -216,10 +216,7 @@ def test_a_repository_with_tekken(mistral, here):
     ("changes", "message"),
     [
         ({"config": {}}, "damaged or not a tekken.json (KeyError: 'default_num_special_tokens')"),
-        (
-            {"special_tokens": SPECIAL[1:]},
-            "damaged or not a tekken.json (ValueError: its special tokens",
-        ),
+        ({"special_tokens": SPECIAL[1:]}, "damaged or not a tekken.json (ValueError: its special tokens"),
         ({"vocab": []}, "the vocabulary lacks the byte 0x20"),
         ({"vocab": [{"token_bytes": "YQ=="}] * 2}, "damaged: a token occurs twice"),
     ],

@@ -156,11 +156,7 @@ def test_wrong_completions_are_refused_by_name(endless, record, param, message):
         ({"messages": []}, "messages", "non-empty list"),
         ({"messages": ["a"]}, r"messages[0]", "an object with role and content, not a string"),
         ({"messages": [{"role": "user"}]}, "messages[0].content", "content must be a string, not null"),
-        (
-            {"messages": [{"role": "tool", "content": "a"}]},
-            "messages[0].tool_call_id",
-            "tool_call_id is missing",
-        ),
+        ({"messages": [{"role": "tool", "content": "a"}]}, "messages[0].tool_call_id", "tool_call_id is missing"),
         ({"messages": [{"role": [], "content": "a"}]}, "messages[0].role", "role must be"),
         (
             {"messages": [*HELLO, {"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]},
