@@ -32,14 +32,11 @@ def digests(folders, lines, expected):
     }
 
 
-def questions(folders, lines, step):
-    return [
+def check_answers(asked, lines, digests, folders, *, step, what):
+    questions = [
         {"ask": "encode", "folder": folders[name], "texts": every[::step], "short": True} for name, every in lines.items()
     ]
-
-
-def check_answers(asked, lines, digests, folders, *, step, what):
-    for name, answer in zip(lines, asked(*questions(folders, lines, step)), strict=True):
+    for name, answer in zip(lines, asked(*questions), strict=True):
         rows = zip(lines[name][::step], answer, digests[name][::step], strict=True)
         assert [line for line, theirs, ours in rows if theirs != ours[what]] == [], name
 

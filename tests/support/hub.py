@@ -175,14 +175,6 @@ class Hub:
 
 
 @contextmanager
-def serve(repositories: dict[str, Path]) -> Iterator[str]:
-    with running() as hub:
-        for name, folder in repositories.items():
-            hub.add(name, contents(folder))
-        yield hub.address
-
-
-@contextmanager
 def running(home: Path = Path("nowhere")) -> Iterator[Hub]:
     """Run an empty Hub, and yield it; its clients keep their cache in ``home``."""
     hub = Hub(home=home)

@@ -175,8 +175,9 @@ def test_progress_is_shown_on_a_terminal(workplace, arguments, bars):
 @pytest.mark.slow
 def test_a_repository_on_the_hub_is_a_tokenizer_too(saved, tmp_path):
     """Variables of the Hub's client are read when it is imported."""
-    with hub.serve({"me/tok": saved}) as address:
-        env = {"HF_ENDPOINT": address, "HF_HOME": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "0"}
+    with hub.running() as served:
+        served.add("me/tok", hub.contents(saved))
+        env = {"HF_ENDPOINT": served.address, "HF_HOME": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "0"}
         env |= {"HF_HUB_DISABLE_XET": "1", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
         loaded = process(*COMMAND, "encode", "-t", "me/tok", "ශ්‍රී ලංකාව", **env).stdout
     assert loaded == hf_sgpe("encode", "-t", saved, "ශ්‍රී ලංකාව").stdout

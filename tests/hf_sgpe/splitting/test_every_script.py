@@ -182,15 +182,12 @@ def cut_clusters(trie, text):
     for match in CLUSTER.finditer(text):
         script = trie.script_of(match[0]) if match[0][0] != " " else None
         for place in range(match.start() + 1, match.end()):
-            if not script or (trie.script_of(text[place]) != script and not is_mark(text[place])):
+            is_mark = text[place] in "\u200c\u200d" or text[place] in shared_marks()
+            if not script or (trie.script_of(text[place]) != script and not is_mark):
                 break
             if place in ends:
                 cuts.append((text[match.start() : place], text[place : match.end()]))
     return cuts
-
-
-def is_mark(character):
-    return character in "\u200c\u200d" or character in shared_marks()
 
 
 BREAKS = ["CR", "LF", "Control", "Extend", "ZWJ", "RI", "Prepend", "SpacingMark", "L", "V", "T", "LV", "LVT", "Other"]
