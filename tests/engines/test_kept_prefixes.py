@@ -64,7 +64,7 @@ def test_answers_that_end_early_and_edited_texts_leave_nothing_wrong(plain, keep
         assert list(keeping.generate(ids, drawn)) == list(plain.generate(ids, drawn))
 
 
-def test_what_cannot_be_is_refused(engine_name, models):
+def test_wrong_values_of_keep_prefixes_are_refused(engine_name, models):
     if not keeps(engine_name):
         with pytest.raises(SGPEError, match=f"keep_prefixes: {engine_name}"):
             load_engine(models["tied"], engine_name, keep_prefixes=1)

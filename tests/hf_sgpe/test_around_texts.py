@@ -27,7 +27,7 @@ def trained(**options):
 
 
 @every_setting
-def test_it_is_put_around_texts_by_everybody(options, before, after, tmp_path):
+def test_every_loader_puts_the_template_around_texts(options, before, after, tmp_path):
     tokenizer = trained(**options)
     ids, others = tokenizer.encode("hello"), tokenizer.encode("world")
     before, after = ([tokenizer.special_tokens[name] for name in names] for names in (before, after))

@@ -226,7 +226,7 @@ def test_a_folder_of_the_tutorial_gives_its_ids(tokenizer, theirs, text):
         assert theirs.encode(text) == [id for word in words for id in tokenizer.encode(word)]
 
 
-def test_what_else_a_folder_of_the_tutorial_says(tokenizer, theirs, tmp_path):
+def test_roles_and_settings_of_a_tutorial_folder_are_read(tokenizer, theirs, tmp_path):
     assert theirs.get_vocab() == tokenizer.get_vocab()
     assert theirs.roles == tokenizer.roles
     assert theirs.model_max_length == 131_072

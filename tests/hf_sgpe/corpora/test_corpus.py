@@ -24,7 +24,7 @@ def files(tmp_path):
     return find_files([tmp_path])
 
 
-def test_it_is_of_one_kind(files):
+def test_a_corpus_has_exactly_one_source(files):
     for arguments in ({}, {"files": "a", "text": "b"}, {"counts": ["a"], "iterator": ["b"]}, {"iterator": [], "text": ""}):
         with pytest.raises(SGPEError, match="exactly one source of text"):
             Corpus.of(**arguments)
@@ -43,7 +43,7 @@ def test_weights_are_by_path_before_name_and_glob(files):
         Corpus(tuple(files), weights={"a.txt": -1})
 
 
-def test_it_is_taken_in_place_of_files(files, tmp_path):
+def test_a_corpus_can_replace_files_in_every_function(files, tmp_path):
     trainer = TokenizerTrainer(CONFIG)
     trainer.count(files=files[:2]).save(tmp_path / "counts.parquet")
     corpus = Corpus(tuple(files[:2]), ([" five"],), weights={files[0].name: 2})
@@ -67,7 +67,7 @@ def test_parts_are_called_by_their_names_where_these_differ(files):
     assert some.parts() == {"a.txt": Corpus((files[1],)), "c.jsonl": Corpus(counts=(files[2],))}
 
 
-def test_what_it_answers(files):
+def test_a_corpus_gives_its_texts_lines_beginning_and_size(files):
     corpus = Corpus(tuple(files), (["seven"], iter(["once"])), text_field="body")
     texts = "one two\nthree\nfour\nfive\nsix"
     assert "".join(corpus.read_texts()) == texts

@@ -21,7 +21,7 @@ def test_texts_keep_their_line_ends_and_lines_do_not(tmp_path):
     assert [*held_out] == [*held_out] == ["one", "two words", "three", "four", "five"]
 
 
-def test_all_of_it_is_in_nfc(tmp_path):
+def test_held_out_text_is_in_nfc(tmp_path):
     decomposed = unicodedata.normalize("NFD", "é ক়")
     (tmp_path / "a.txt").write_text(f"{decomposed}\n", encoding="utf-8")
     held_out = HeldOut((tmp_path / "a.txt",))

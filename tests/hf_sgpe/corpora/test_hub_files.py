@@ -87,7 +87,7 @@ def test_reading_goes_on_where_the_connection_failed(server, how):
     assert len(server.requests) - before > 4 * 8
 
 
-def test_what_does_not_pass_ends_in_one_line(server):
+def test_files_that_cannot_be_found_on_the_hub_end_in_one_line(server):
     for address, message in {
         "hf://datasets/me/nothing": "no such file, folder or repository on the Hub",
         "hf://datasets/me/corpus/none": "no such file, folder or repository on the Hub",

@@ -34,7 +34,7 @@ def begin(writer, target):
 
 @pytest.mark.parametrize("next_writer", WRITERS)
 @pytest.mark.parametrize("writer", WRITERS)
-def test_what_a_killed_process_left_goes_with_the_next_and_what_another_writes_stays(tmp_path, writer, next_writer):
+def test_files_of_a_killed_process_are_removed_and_those_of_a_running_one_stay(tmp_path, writer, next_writer):
     mine = {".out-backup01", ".out.5.tmp", "x.hf_sgpe", ".out-mine.hf_sgpe"}
     for name in mine:
         (tmp_path / name).touch()

@@ -267,7 +267,7 @@ def test_wrong_choices_of_tools_are_refused_by_name(record, param, problem):
     assert refusal.value.body["error"]["param"] == param
 
 
-def test_what_is_missing_is_named(monkeypatch):
+def test_a_missing_stop_token_and_a_missing_library_are_named(monkeypatch):
     served = random_model("qwen", stop_ids=[])
     with pytest.raises(RequestError, match="the model has no token that ends an answer"):
         read_completion({"prompt": "a", "structured_outputs": {"regex": "a"}}, served)

@@ -35,7 +35,7 @@ def test_tokenizers_load_from_folder_file_and_what_transformers_knows(lm_tokeniz
         load_tokenizer(str(tmp_path / "words" / "tokenizer.json"))
 
 
-def test_what_cannot_be_loaded_is_named_in_one_line(tmp_path):
+def test_folders_that_cannot_be_loaded_are_named_in_one_line(tmp_path):
     GPT2Config().save_pretrained(tmp_path / "model")  # transformers makes up a tokenizer for it
     with pytest.raises(SGPEError, match=r"model: the folder holds no tokenizer$"):
         load_tokenizer(str(tmp_path / "model"))

@@ -11,7 +11,7 @@ safetensors = pytest.importorskip("safetensors.numpy")
 save_file = safetensors.save_file
 
 
-def test_one_file_or_those_of_the_index(tmp_path):
+def test_weights_are_in_a_single_file_or_in_those_of_the_index(tmp_path):
     with pytest.raises(SGPEError, match=r"has no model\.safetensors"):
         weight_files(tmp_path)
     index = tmp_path / "model.safetensors.index.json"

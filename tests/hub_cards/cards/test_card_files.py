@@ -44,7 +44,7 @@ def test_changes_to_a_generated_card_stay(card_folder, tokenizer, plain, found, 
     write_card(tmp_path / "tok", plain)  # the numbers were another's
 
 
-def test_what_stands_in_the_way_leaves_nothing_half_written(tokenizer, found, tmp_path):
+def test_an_obstacle_leaves_no_half_written_card(tokenizer, found, tmp_path):
     (tmp_path / "pictures").write_text("mine")
     with pytest.raises(OSError, match="pictures"):
         write_card(tmp_path, tokenizer, evaluations=found)

@@ -237,7 +237,7 @@ def test_the_card_warns_of_training_anew_without_syllables(readme, plain, tmp_pa
     assert "train_new_from_iterator" not in (tmp_path / "README.md").read_text(encoding="utf-8")
 
 
-def test_what_the_card_warns_of_is_so(saved, sample):
+def test_retraining_with_transformers_cuts_syllables_as_the_card_warns(saved, sample):
     lines = sample["si"].splitlines()
     new = [
         loader.from_pretrained(saved).train_new_from_iterator(lines, 2000) for loader in (AutoTokenizer, SGPETokenizerFast)

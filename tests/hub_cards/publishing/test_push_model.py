@@ -176,7 +176,7 @@ def test_a_card_that_somebody_wrote_is_kept(model):
         (("card", "MODEL", "--license", "My Own"), "not a licence identifier of the Hub"),
     ],
 )
-def test_what_does_not_fit_a_card_is_one_line(model, saved, arguments, message):
+def test_options_that_do_not_fit_the_card_end_in_one_line(model, saved, arguments, message):
     places = {"MODEL": model, "TOKENIZER": saved}
     done = hf_sgpe(*(places.get(argument, argument) for argument in arguments), cwd=model.parent, code=2)
     assert len(done.stderr.splitlines()) == 1

@@ -153,7 +153,7 @@ def test_rows_of_another_tokenizer_are_refused(rows, lm_tokenizer, other):
     assert len(model.get_input_embeddings().weight) == rows
 
 
-def test_what_a_model_knows_survives_another_tokenizer(lm_tokenizer, other, sample, tmp_path):
+def test_a_model_keeps_its_knowledge_with_another_tokenizer(lm_tokenizer, other, sample, tmp_path):
     texts, held_out = sample["en"][:16_000].splitlines(), sample["en"][16_000:].splitlines()
     shape = {"hidden_size": 48, "intermediate_size": 96, "num_hidden_layers": 1}
     heads = {"num_attention_heads": 2, "num_key_value_heads": 2}
@@ -187,7 +187,7 @@ def test_an_extended_tokenizer_says_which_rows_are_new(extended):
 
 
 @pytest.mark.parametrize("parts", PARTS)
-def test_what_is_trained_changes_and_all_else_does_not(parts, extended):
+def test_only_trained_parts_change(parts, extended):
     model, new = fitted(extended)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     groups, rows = parameter_groups(model, parts, new, learning_rate=0.0, rows_learning_rate=0.1)

@@ -118,7 +118,7 @@ def test_rows_are_grouped_by_whole_documents(tmp_path, monkeypatch):
     assert [about.row_group(group).num_rows for group in range(about.num_row_groups)] == [2, 2, 1]
 
 
-def test_what_has_no_room_is_said(tmp_path, monkeypatch):
+def test_a_document_too_long_for_megatron_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(layouts, "_MOST_IN_DOCUMENT", 4)
     with pytest.raises(SGPEError, match=r"5 tokens, .* Megatron-LM"):
         write(tmp_path, "megatron", DOCUMENTS)

@@ -161,7 +161,7 @@ def test_the_token_that_ends_a_document_can_be_chosen(tmp_path):
     assert not (tmp_path / "other").exists()
 
 
-def test_nothing_is_done_twice(corpus, tokenizer, tmp_path, small, monkeypatch):
+def test_existing_shards_are_not_written_again(corpus, tokenizer, tmp_path, small, monkeypatch):
     folder, _ = corpus
     first = tokenize_corpus(folder, tokenizer, tmp_path / "out", shard_tokens=5000)
     before = {file: file.stat().st_mtime_ns for file in (tmp_path / "out").iterdir() if file.suffix == ".bin"}

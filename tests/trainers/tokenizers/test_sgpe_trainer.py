@@ -115,7 +115,7 @@ def test_resuming_where_there_is_nothing_begins(tmp_path, text):
     assert SGPETrainer(**OPTIONS).train(text, tmp_path / "out", resume=True).merges
 
 
-def test_nothing_goes_on_from_another_run(tmp_path, text):
+def test_checkpoints_of_another_run_are_not_resumed(tmp_path, text):
     out = tmp_path / "out"
     SGPETrainer(**OPTIONS).train(text, out)
     before = {path: path.read_bytes() for path in out.iterdir()}

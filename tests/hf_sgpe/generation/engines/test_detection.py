@@ -230,7 +230,7 @@ def test_this_machine_is_looked_at():
         ({"config.json": "{"}, "config.json: damaged|not valid JSON"),
     ],
 )
-def test_what_is_no_model_is_refused(tmp_path, files, message):
+def test_folders_and_files_that_are_no_model_are_refused(tmp_path, files, message):
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     with pytest.raises(SGPEError, match=message):
