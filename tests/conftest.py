@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import os
 from collections import Counter
 from pathlib import Path
@@ -68,7 +66,6 @@ SAMPLE = ROOT / "hf_sgpe" / "corpora" / "sample"
 
 @pytest.fixture(scope="session")
 def sample() -> dict[str, str]:
-    """The sample that ships with the package: language → text."""
     return {file.stem: file.read_text(encoding="utf-8") for file in sorted(SAMPLE.glob("*.txt"))}
 
 
@@ -98,7 +95,6 @@ def lm_tokenizer(sample):
 
 @pytest.fixture(scope="session")
 def saved(tokenizer, tmp_path_factory) -> Path:
-    """The same tokenizer as a folder."""
     folder = tmp_path_factory.mktemp("tokenizer") / "saved"
     tokenizer.save(folder)
     return folder
@@ -106,13 +102,11 @@ def saved(tokenizer, tmp_path_factory) -> Path:
 
 @pytest.fixture
 def hub(tmp_path):
-    """A Hub of one's own, for processes that a test starts."""
     with running(tmp_path / "home") as hub:
         yield hub
 
 
 @pytest.fixture
 def here(hub, monkeypatch):
-    """The same, for this process too."""
     hub.patch(monkeypatch)
     return hub

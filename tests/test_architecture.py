@@ -1,5 +1,3 @@
-"""Imports point one way: each part of the project may use the parts above it in this list, and no part below."""
-
 import ast
 
 import pytest

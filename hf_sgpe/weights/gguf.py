@@ -266,7 +266,7 @@ def _add_tokenizer(writer: GGUFWriter, tokenizer: TokenizerData, pre: str, confi
         least = float(-len(tokenizer.merges))
         writer.add_tokenizer_pre("default")
         writer.add_token_scores([made.get(id, least) for id in range(rows)])
-        writer.add_add_space_prefix(puts_space(tokenizer.normalization))
+        writer.add_add_space_prefix(tokenizer.normalization.puts_space)
         if tokenizer.unk_token_id is not None:
             types[tokenizer.unk_token_id] = TokenType.UNKNOWN
     else:

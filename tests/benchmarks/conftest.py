@@ -24,5 +24,4 @@ def folder(tmp_path_factory, sample):
 
 @pytest.fixture
 def refused(folder):
-    """Run a benchmark that ends in one line, and leaves nothing behind."""
     return partial(check_refusal, benchmark, folder)

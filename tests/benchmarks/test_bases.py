@@ -1,5 +1,3 @@
-"""The comparison of bases: its records, a small run, and what it refuses."""
-
 import json
 import shutil
 

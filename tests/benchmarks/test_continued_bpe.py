@@ -1,5 +1,3 @@
-"""The benchmark of extending a tokenizer."""
-
 import re
 
 import pytest

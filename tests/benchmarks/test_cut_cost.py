@@ -1,5 +1,3 @@
-"""The benchmark of cut costs."""
-
 import re
 
 import pytest

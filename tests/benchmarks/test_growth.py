@@ -1,5 +1,3 @@
-"""How words grow: the fit, the tables and the chart of what was measured, and a small run."""
-
 import growth
 import pytest
 from harness import read_records

@@ -1,5 +1,3 @@
-"""Turns, processes and records."""
-
 import json
 
 import pytest

@@ -1,5 +1,3 @@
-"""Tokenizers compared by small models that are trained with each: the measures, and finished runs that stay."""
-
 import re
 from statistics import fmean, stdev
 
@@ -46,17 +44,11 @@ def test_tokenizers_are_compared_and_finished_runs_kept(folder):
     ("arguments", "message"),
     [
         (["si.txt", "--eval", "30-en.txt", "--recipe", "bpe"], "nothing to compare"),
-        (
-            ["si.txt", "--eval", "si.txt", "--recipe", "bpe", "--recipe", "hybrid"],
-            "all lines of the corpus are also in the held-out files",
-        ),
-        (
-            ["si.txt", "--eval", "30-en.txt", "--tokenizer", "bare", "--tokenizer", "../x/bare"],
-            "same name",
-        ),
+        (["si.txt", "--eval", "si.txt", "--recipe", "bpe", "--recipe", "hybrid"], "held-out files"),
+        (["si.txt", "--eval", "30-en.txt", "--tokenizer", "bare", "--tokenizer", "../x/bare"], "same name"),
         (
             ["si.txt", "--eval", "30-en.txt", "--tokenizer", "bare", "--tokenizer", "padding", "--batch", "100"],
-            "--batch must be a multiple of --length 128, not 100",
+            "--length 128, not 100",
         ),
     ],
 )

@@ -1,5 +1,3 @@
-"""The benchmarks' text from public data sets: a local Hub with data sets of the same layout, and a benchmark on its text."""
-
 import hashlib
 import io
 import json

@@ -1,5 +1,3 @@
-"""The server under load."""
-
 import pytest
 import server_load
 from support.command import benchmark

@@ -1,5 +1,3 @@
-"""Speed compared with other packages: each gives the same, tables say so, and a small run."""
-
 import sys
 
 import pytest
@@ -45,7 +43,6 @@ def test_a_folder_is_a_recipe(tmp_path, sample):
 
 
 def same(measures, names, folder, docs):
-    """Check that packages return the same result in each measure."""
     speed._save_trained(docs, folder, "english", "gpt2", 400)
     for measure in measures:
         outputs = []
@@ -56,16 +53,17 @@ def same(measures, names, folder, docs):
         assert outputs[0] == outputs[1], measure
 
 
-@pytest.mark.parametrize("name", ["tokenizers", "tiktoken"])
-def test_packages_give_the_same(name, tmp_path, sample):
-    pytest.importorskip(name)
-    same(set(MEASURES) - {"tok", "map"}, ("hf_sgpe", name), tmp_path, [sample["en"][:3000], sample["en"][3000:6000]])
-
-
-@pytest.mark.slow
-def test_tokenizers_of_transformers_give_the_same(tmp_path, sample):
-    pytest.importorskip("datasets")
-    same(("tok", "map"), ("hf_sgpe", "tokenizers"), tmp_path, [sample["en"][:3000], sample["en"][3000:6000]])
+@pytest.mark.parametrize(
+    ("name", "needs", "measures"),
+    [
+        ("tokenizers", "tokenizers", set(MEASURES) - {"tok", "map"}),
+        ("tiktoken", "tiktoken", set(MEASURES) - {"tok", "map"}),
+        pytest.param("tokenizers", "datasets", ("tok", "map"), marks=pytest.mark.slow),
+    ],
+)
+def test_packages_give_the_same(name, needs, measures, tmp_path, sample):
+    pytest.importorskip(needs)
+    same(measures, ("hf_sgpe", name), tmp_path, [sample["en"][:3000], sample["en"][3000:6000]])
 
 
 def test_trainers_merge_the_same(sample):

@@ -83,12 +83,10 @@ def workplace(sample, tmp_path_factory):
 
 @pytest.fixture
 def here(workplace, tmp_path):
-    """A copy of the workplace."""
     return shutil.copytree(workplace, tmp_path / "here", symlinks=True)
 
 
 def run(block: Block, folder: Path) -> list[str]:
-    """Run a block with small numbers, and return what its program or each of its commands printed."""
     code = block.code.replace("\\\n", " ")
     for written in re.findall(r'(?:--out |transplant\(.*, ")([\w.-]+)', code):
         path = folder / written

@@ -1,5 +1,3 @@
-"""The tables of the documentation and the records of what was measured: the same figures in both."""
-
 import json
 import shutil
 

@@ -1,5 +1,3 @@
-"""The notebooks under examples/ run from their first cell to the last, and show what they say."""
-
 import json
 
 import pytest
@@ -12,7 +10,6 @@ NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 
 @pytest.fixture(scope="module")
 def base(sample, tmp_path_factory):
-    """A small model that knows English."""
     torch = pytest.importorskip("torch", reason="models are of PyTorch: pip install torch accelerate")
     pytest.importorskip("nbclient", reason="notebooks are run by: pip install nbclient ipykernel")
     from transformers import LlamaForCausalLM

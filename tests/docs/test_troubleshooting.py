@@ -1,5 +1,3 @@
-"""The page on what goes wrong quotes messages as the program writes them."""
-
 import ast
 import re
 from functools import cache

@@ -1,5 +1,3 @@
-"""The recipes for PEFT and TRL, as they are in the documentation: from an extended model to an assistant."""
-
 import json
 import re
 import sys
@@ -30,7 +28,6 @@ CHAT = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 
 
 def run(name, folder):
-    """Run a recipe with few steps."""
     assert re.search(r"max_steps=1000", RECIPES[name])
     short = "max_steps=2, per_device_train_batch_size=2, use_cpu=True, dataloader_pin_memory=False"
     code = RECIPES[name].replace("max_steps=1000", short).replace("tokenizer, 256", "tokenizer, 16")

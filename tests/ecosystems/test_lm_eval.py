@@ -20,7 +20,6 @@ TASK = ROOT / "examples" / "made_up_task"
 
 @pytest.fixture(scope="module")
 def model(small, sample, tmp_path_factory):
-    """A folder with a small Llama and its tokenizer."""
     from support.models import train_llama
 
     size = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}

@@ -1,5 +1,3 @@
-"""Saved tokenizers next to the config.json of a model: AutoTokenizer looks at that file first."""
-
 import json
 import sys
 

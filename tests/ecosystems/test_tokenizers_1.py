@@ -1,5 +1,3 @@
-"""tokenizers 1.0, which shows none of its parts, and none at all: everything but transformers' own classes works."""
-
 import json
 import os
 import sys
@@ -43,12 +41,10 @@ print(json.dumps([hf_sgpe(*command, stdin=line).stdout for command in commands])
 
 
 def run_here(folder, commands):
-    """Return the output of commands that are each given a line."""
     return [hf_sgpe(*command, cwd=folder, stdin=LINE).stdout for command in commands]
 
 
 def run_with(modules):
-    """Run the commands in one process, where ``modules`` come first."""
     path = os.pathsep.join([str(modules), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
 
     def run(folder, commands):
@@ -117,7 +113,7 @@ VERDICTS = {
 
 
 @needs_tokenizers_1
-def test_it_gives_what_is_said_of_it(sample, tmp_path):
+def test_tokenizers_1_gives_the_predicted_verdicts(sample, tmp_path):
     (tmp_path / "text.txt").write_text("\n".join(sample.values()), encoding="utf-8", newline="\n")
     said = []
     for recipe, pattern in VERDICTS:

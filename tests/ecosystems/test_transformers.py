@@ -1,5 +1,3 @@
-"""What is saved, in transformers 5, in transformers 4 and in plain `tokenizers`, where nobody knows this package."""
-
 import os
 import subprocess
 import sys
@@ -28,18 +26,12 @@ def test_ids_offsets_and_decoded_text_are_the_same(folders, folders_by_pattern, 
 
 
 @every_transformers
-def test_all_else_is_the_same(folders, telling, python):
-    answers = ask(python, *({"ask": "use", "folder": folder, "texts": telling} for folder in folders.values()))
-    for (name, folder), answer in zip(folders.items(), answers, strict=True):
+def test_other_uses_give_the_same_results(folders, around, telling, python):
+    every = folders | around
+    answers = ask(python, *({"ask": "use", "folder": folder, "texts": telling} for folder in every.values()))
+    for (name, folder), answer in zip(every.items(), answers, strict=True):
         assert answer == uses(SGPETokenizerFast.from_pretrained(folder), telling), name
     assert answers[0]["chat"].startswith("<|im_start|>user\nශ්‍රී ලංකාව")
-
-
-@every_transformers
-def test_what_goes_around_a_text_is_the_same(around, telling, python):
-    answers = ask(python, *({"ask": "use", "folder": folder, "texts": telling} for folder in around.values()))
-    for (name, folder), answer in zip(around.items(), answers, strict=True):
-        assert answer == uses(SGPETokenizerFast.from_pretrained(folder), telling), name
 
 
 @every_transformers
@@ -51,12 +43,9 @@ def test_loading_asks_nothing_and_says_nothing(folders, python):
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-# ---------------------------------------------------------------- saved again by others
-
-
 @every_transformers
 @pytest.mark.parametrize("trust_remote_code", [False, True])
-def test_what_others_save_is_the_same_tokenizer(folders, telling, expected, python, trust_remote_code, tmp_path):
+def test_a_tokenizer_saved_by_transformers_is_the_same(folders, telling, expected, python, trust_remote_code, tmp_path):
     trust = {"trust_remote_code": trust_remote_code}
     saves = [{"ask": "save", "folder": folder, "to": tmp_path / name, **trust} for name, folder in folders.items()]
     loads = [{"ask": "encode", "folder": tmp_path / name, "texts": telling} for name in folders]

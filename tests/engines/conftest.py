@@ -1,7 +1,5 @@
 """The engines that are installed, and small models for them. Where all have to be, HF_SGPE_ENGINES=all says so."""
 
-from __future__ import annotations
-
 import gc
 import os
 
@@ -49,7 +47,6 @@ def texts():
 
 @pytest.fixture(scope="session")
 def prompts(texts):
-    """The beginnings of lines, the same number in each language."""
     found = []
     for lines in texts.values():
         long = [line for line in lines if len(line.split()) > 6]
@@ -59,7 +56,6 @@ def prompts(texts):
 
 @pytest.fixture(scope="session")
 def talking(texts):
-    """A tokenizer with a chat template."""
     config = TrainingConfig(
         vocab_size=2001,
         scripts=("sinhala", "devanagari", "tamil", "bengali"),
@@ -92,6 +88,5 @@ def models(talking, texts, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def engine(engine_name, models):
-    """An engine with the first model, in 32 bits."""
     with load_engine(models["tied"], engine_name, exact=True) as engine:
         yield engine

@@ -1,5 +1,3 @@
-"""Tokenizers in SentencePiece's manner in llama.cpp's own tokenizer, and on all engines."""
-
 from functools import cache
 
 import pytest
@@ -41,7 +39,6 @@ def ids_of(llm, text):
 
 @pytest.fixture(scope="module", params=["metaspace", "metaspace-prefix"])
 def pair(request, sample, tmp_path_factory):
-    """A tokenizer, and llama.cpp's of the file with it."""
     texts = [*sample.values(), "  a   b    c\n\n\nd\n\n\n\n" * 50]
     runs = RUNS if request.param == "metaspace" else ()
     tokenizer = with_template(character_tokenizer(texts, request.param, runs=runs, added=["<h1>", *runs]))
@@ -141,7 +138,6 @@ def folders(two, tmp_path_factory):
 
 
 def answers(folder, engine_name, prompts):
-    """Return the ids of a greedy answer to each prompt and the texts of all of them."""
     with TextGenerator.load(folder, engine_name, exact=True) as generator:
         found = [list(generator.engine.generate(generator.encode(prompt), GREEDY)) for prompt in prompts]
         return found, [generator.generate(prompt, GREEDY) for prompt in prompts]

@@ -1,5 +1,3 @@
-"""Every engine gives the same tokens, and each option means the same on all."""
-
 import json
 import os
 import shutil
@@ -44,7 +42,7 @@ def reference(models, talking, prompts):
 
 
 @pytest.mark.skipif(os.environ.get("HF_SGPE_ENGINES") != "all", reason="not all engines are asked for")
-def test_all_engines_are_here():
+def test_all_engines_are_installed():
     assert {info.name: info.why_not for info in available_engines()} == dict.fromkeys(
         ("mlx", "openvino", "llama.cpp", "transformers"), ""
     )
@@ -143,7 +141,7 @@ def test_an_answer_without_a_seed_does_not_depend_on_earlier_seeds(engine, talki
     assert len(answers) == 3
 
 
-def test_it_stops_at_ids_and_where_it_is_asked_to(engine, talking, prompts):
+def test_answers_end_at_stop_ids_and_at_the_maximum_length(engine, talking, prompts):
     ids = talking.encode(prompts[0])
     whole = list(engine.generate(ids, FULL))
     assert len(whole) == LENGTH
@@ -295,7 +293,7 @@ def test_a_long_text_is_scored_in_parts(engine, talking, prompts, monkeypatch):
     assert engine.logprobs(ids) == pytest.approx(whole, abs=1e-3)
 
 
-def test_what_watches_rules_tokens_out(engine, talking, prompts, monkeypatch):
+def test_a_watch_can_rule_tokens_out(engine, talking, prompts, monkeypatch):
     monkeypatch.setattr(engine, "stop_ids", frozenset())
     shown = []
 
@@ -349,14 +347,14 @@ def test_a_context_is_filled_to_its_end_and_no_further(engine, talking, prompts,
     ids = (talking.encode(" ".join(prompts)) * 20)[: engine.context_length - 5]
     long = GenerationOptions(max_new_tokens=100, temperature=1.0, seed=1, top_p=1.0)
     assert len(list(engine.generate(ids, long))) == 5
-    with pytest.raises(SGPEError, match=r"the prompt has 256 tokens and fills the context of 256: shorten the prompt"):
+    with pytest.raises(SGPEError, match=r"256 tokens and fills the context"):
         engine.generate((ids * 2)[: engine.context_length], long)
 
 
-def test_what_cannot_be_is_said_before_anything_runs(engine, talking):
+def test_wrong_prompts_are_refused_before_anything_runs(engine, talking):
     with pytest.raises(SGPEError, match="the prompt is empty"):
         engine.generate([])
-    with pytest.raises(SGPEError, match=r"the id 2048, but the model's embedding has only 2048 rows"):
+    with pytest.raises(SGPEError, match=r"id 2048"):
         engine.generate([1, 2048])
     with pytest.raises(SGPEError, match=r"^prompt 2 of 3: the prompt is empty"):
         engine.generate_batch([[1], [], [2]])
@@ -410,9 +408,6 @@ def test_versions_are_shown():
     assert shown["transformers"] == f"transformers {version('transformers')}, torch {version('torch')}"
 
 
-# ---------------------------------------------------------------- models that are not whole
-
-
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_SGPE_CACHE", str(tmp_path / "cache"))
@@ -420,7 +415,6 @@ def cache(tmp_path, monkeypatch):
 
 
 def changed(folder, source, weights=lambda found: found, **config):
-    """A copy of a model with other weights or another configuration."""
     from safetensors.numpy import load_file, save_file
 
     shutil.copytree(source, folder)
@@ -489,7 +483,7 @@ def test_configurations_that_cannot_be_are_one_line(engine_name, models, tmp_pat
         assert "\n" not in str(caught.value)
     folder = shutil.copytree(models["untied"], tmp_path / "ends")
     (folder / "generation_config.json").write_text('{"eos_token_id": "x"}')
-    with pytest.raises(SGPEError, match="eos_token_id of the model's configuration is 'x'"):
+    with pytest.raises(SGPEError, match=r"eos_token_id .* 'x'"):
         load_engine(folder, engine_name)
 
 

@@ -154,7 +154,7 @@ def test_an_engine_says_what_transformers_says_or_refuses_as_the_table_has_it(ki
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_what_is_on_the_hub_is_let_through(name, tmp_path):
+def test_configurations_of_models_on_the_hub_are_supported(name, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(CONFIGS[name]))
     assert gguf_models.why_not(transformers_config(tmp_path)) == ""
 
@@ -171,6 +171,6 @@ def test_what_is_on_the_hub_is_let_through(name, tmp_path):
         ({"model_type": "qwen3_moe", "norm_topk_prob": True, "mlp_only_layers": [0]}, r"with mlp_only_layers \[0\]"),
     ],
 )
-def test_what_llama_cpp_would_compute_otherwise_is_refused(config, reason, tmp_path):
+def test_configurations_that_llama_cpp_computes_differently_are_refused(config, reason, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(config))
     assert re.search(reason, gguf_models.why_not(transformers_config(tmp_path)))

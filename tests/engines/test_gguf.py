@@ -1,5 +1,3 @@
-"""GGUF files: what llama.cpp computes from them, and how it splits text itself."""
-
 import json
 import sys
 from dataclasses import replace
@@ -85,7 +83,7 @@ def close(found, expected, tolerance):
 
 
 @pytest.mark.parametrize(("kind", "number"), ROWS)
-def test_what_is_let_through_computes_the_same_from_the_file(kind, number, tokenizer, tmp_path):
+def test_supported_models_compute_the_same_from_a_gguf_file(kind, number, tokenizer, tmp_path):
     row = variants(gguf_models.COMPARED[kind])[number]
     # So many layers that one of Gemma's looks back over all of the context.
     layers = {"num_hidden_layers": 8} if kind == "gemma3_text" else {}
@@ -140,16 +138,16 @@ def test_llama_makes_smaller_types_itself(weight_type, tolerance, tokenizer, tmp
 def test_smaller_types_need_llama(tokenizer, tmp_path, monkeypatch):
     folder = llama(tmp_path / "model", tokenizer)
     monkeypatch.setitem(sys.modules, "llama_cpp", None)
-    with pytest.raises(SGPEError, match=r"^writing Q6_K, .* needs llama-cpp-python: pip install llama-cpp-python"):
+    with pytest.raises(SGPEError, match=r"llama-cpp-python"):
         our_gguf.write(folder, tmp_path / "out" / "model.gguf", "Q4_K_M")
     assert not (tmp_path / "out").exists()
 
 
-def test_what_llama_cannot_make_smaller_is_one_line(tokenizer, tmp_path, monkeypatch):
+def test_a_failed_quantization_ends_in_one_line(tokenizer, tmp_path, monkeypatch):
     folder = llama(tmp_path / "model", tokenizer)
     our_gguf.write(folder, tmp_path / "whole.gguf")
     (tmp_path / "whole.gguf").write_bytes((tmp_path / "whole.gguf").read_bytes()[:-5000])
-    with pytest.raises(SGPEError, match=r"^llama\.cpp cannot convert these weights to Q4_0 \(.+\)$"):
+    with pytest.raises(SGPEError, match=r"llama\.cpp .* Q4_0"):
         gguf_quantizing.quantize(tmp_path / "whole.gguf", tmp_path / "small.gguf", "Q4_0")
     monkeypatch.setattr(our_gguf, "quantize", failing)
     with pytest.raises(SGPEError, match="no more room"):
@@ -252,12 +250,10 @@ def test_another_tokenizer_is_refused(spoken, talking, models, texts, tmp_path):
     other = train_from_counts(WordCounts.from_texts(texts["en"], config), config)
     other.save(tmp_path / "other")
     assert other.vocab_size == talking.vocab_size
-    with pytest.raises(
-        SGPEError, match=r"phi3\.gguf: token \d+ is '.+' here, but '.+' in the tokenizer .*/other: give the"
-    ) as caught:
+    with pytest.raises(SGPEError, match=r"phi3\.gguf: token .* /?.*/other") as caught:
         TextGenerator.load(spoken, tokenizer=tmp_path / "other")
     assert "\n" not in str(caught.value)
-    with pytest.raises(SGPEError, match=r"phi3\.gguf: token \d+ is '.+' here, but '.+' in the tokenizer: give"):
+    with pytest.raises(SGPEError, match=r"phi3\.gguf: token \d+ is '.+' here, but '.+'"):
         TextGenerator.load(spoken, tokenizer=other)
     for same in (models["tied"], talking, spoken):
         TextGenerator.load(spoken, tokenizer=same).close()
@@ -267,15 +263,11 @@ def test_files_that_hold_no_tokenizer_json_need_one(models, talking, tmp_path, m
     with monkeypatch.context() as patch:  # as they were written before, and by others
         patch.setattr(gguf_tokenizer, "TOKENIZER_KEY", "something.else")
         our_gguf.write(models["tied"], tmp_path / "old.gguf", "F32", pre_tokenizer="nearest")
-    with pytest.raises(
-        SGPEError, match=r"old\.gguf: the GGUF file contains no tokenizer\.json: also name the model's tokenizer"
-    ):
+    with pytest.raises(SGPEError, match=r"old\.gguf: .* no tokenizer\.json"):
         TextGenerator.load(tmp_path / "old.gguf")
     with TextGenerator.load(tmp_path / "old.gguf", tokenizer=talking) as generator:
         assert generator.generate("the", GenerationOptions(max_new_tokens=3, temperature=0)) is not None
 
-
-# ---------------------------------------------------------------- llama.cpp's own tokenization
 
 EXACT_PRE = {name: known.name for name in PATTERNS if name != "cl100k" and (known := known_to_llama_cpp(name))}
 RECIPES = {pattern: {"recipe": "bpe", "pattern": pattern} for pattern in EXACT_PRE}
@@ -323,7 +315,7 @@ def test_llama_splits_text_as_the_tokenizer_does(recipe, lines, tmp_path):
 
 
 def test_a_tokenizer_that_llama_has_not_says_so_and_ids_do(models, talking, tmp_path, prompts):
-    with pytest.raises(SGPEError, match=r"has no pre-tokenizer with the split of this tokenizer.* --pre-tokenizer nearest"):
+    with pytest.raises(SGPEError, match=r"--pre-tokenizer nearest"):
         our_gguf.write(models["tied"], tmp_path / "model.gguf", "F32")
     assert not (tmp_path / "model.gguf").exists()
     assert our_gguf.write(models["tied"], tmp_path / "model.gguf", "F32", pre_tokenizer="nearest") is None
@@ -389,42 +381,33 @@ def test_a_hybrid_with_blooms_pattern_comes_near(lines, tmp_path):
     assert same / len(texts) > 0.999
 
 
-# ---------------------------------------------------------------- bad input
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model_type": "bert"}, r"config\.json: llama\.cpp was not compared with transformers on models of type 'bert'$"),
-        ({"hidden_act": "gelu"}, r"llama\.cpp was not compared .* of type 'llama' with hidden_act 'gelu'"),
+        ({"model_type": "bert"}, r"config\.json: .* 'bert'"),
+        ({"hidden_act": "gelu"}, r"'llama' with hidden_act 'gelu'"),
         ({"sliding_window": 16}, "with sliding_window 'all layers'"),
         ({"model_type": "mistral", "max_position_embeddings": 8192}, "with sliding_window 'all layers'"),
         ({"rope_parameters": {"rope_type": "linear", "rope_theta": 1e4}}, "Missing required keys in `rope_parameters`"),
         (
             {"rope_parameters": {"rope_type": "linear", "rope_theta": 1e4, "factor": 2.0, "partial_rotary_factor": 0.5}},
-            r"with partial_rotary_factor 0\.5",
+            r"partial_rotary_factor 0\.5",
         ),
         ({"a_field_of_tomorrow": 1}, "with a_field_of_tomorrow 1"),
         ({"model_type": "gpt2", "scale_attn_weights": False, "n_layer": 2}, "with scale_attn_weights False"),
-        (
-            {"num_hidden_layers": 3},
-            r"the weights model\.layers\.2\.input_layernorm\.weight, which config\.json requires, are missing",
-        ),
+        ({"num_hidden_layers": 3}, r"model\.layers\.2\.input_layernorm\.weight,"),
         (
             {"num_hidden_layers": None},
-            r"the weights model\.layers\.2\.\S+, which config\.json requires, are missing",
+            r"model\.layers\.2\.\S+, which",
         ),  # the default of transformers is 32
-        ({"num_hidden_layers": 1}, r"the weights model\.layers\.1\.\S+ do not belong to the model of config\.json"),
-        (
-            {"attention_bias": True},
-            r"the weights model\.layers\.0\.self_attn\.q_proj\.bias, which config\.json requires, are missing",
-        ),
-        ({"hidden_size": 96}, r"model\.embed_tokens\.weight has the shape 700 × 64, but config\.json requires 700 × 96"),
-        ({"intermediate_size": 128}, r"mlp\.gate_proj\.weight has the shape 96 × 64, but config\.json requires 128 × 64"),
-        ({"vocab_size": 600}, r"the tokenizer has the id 699, but the model's embedding has only 600 rows"),
+        ({"num_hidden_layers": 1}, r"model\.layers\.1\.\S+ do not belong"),
+        ({"attention_bias": True}, r"model\.layers\.0\.self_attn\.q_proj\.bias,"),
+        ({"hidden_size": 96}, r"model\.embed_tokens\.weight .* 700 × 64, .* 700 × 96"),
+        ({"intermediate_size": 128}, r"mlp\.gate_proj\.weight .* 96 × 64, .* 128 × 64"),
+        ({"vocab_size": 600}, r"id 699, .* 600 rows"),
     ],
 )
-def test_what_cannot_be_written_is_refused(change, message, tokenizer, tmp_path):
+def test_models_that_gguf_cannot_hold_are_refused(change, message, tokenizer, tmp_path):
     folder = llama(tmp_path / "model", tokenizer)
     config = json.loads((folder / "config.json").read_text())
     changed = {name: value for name, value in {**config, **change}.items() if value is not None}
@@ -437,7 +420,7 @@ def test_what_cannot_be_written_is_refused(change, message, tokenizer, tmp_path)
 def test_the_model_is_not_overwritten_by_its_own_file(tokenizer, tmp_path):
     folder = llama(tmp_path / "model", tokenizer)
     before = (folder / "model.safetensors").read_bytes()
-    with pytest.raises(SGPEError, match=r"model\.safetensors is part of the model: give another name for the GGUF file"):
+    with pytest.raises(SGPEError, match=r"model\.safetensors is part of the model"):
         our_gguf.write(folder, folder / "model.safetensors")
     assert (folder / "model.safetensors").read_bytes() == before
     our_gguf.write(folder, folder / "model.gguf")

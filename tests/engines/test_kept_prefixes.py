@@ -1,5 +1,3 @@
-"""A prompt that begins like an earlier text is computed from where they differ, and has the same answer."""
-
 import inspect
 from itertools import pairwise
 
@@ -66,13 +64,13 @@ def test_answers_that_end_early_and_edited_texts_leave_nothing_wrong(plain, keep
         assert list(keeping.generate(ids, drawn)) == list(plain.generate(ids, drawn))
 
 
-def test_what_cannot_be_is_refused(engine_name, models):
+def test_wrong_values_of_keep_prefixes_are_refused(engine_name, models):
     if not keeps(engine_name):
-        with pytest.raises(SGPEError, match=f"keep_prefixes: {engine_name} has no such setting"):
+        with pytest.raises(SGPEError, match=f"keep_prefixes: {engine_name}"):
             load_engine(models["tied"], engine_name, keep_prefixes=1)
         return
-    with pytest.raises(SGPEError, match="keep_prefixes must be a whole number of at least 0, not -1"):
+    with pytest.raises(SGPEError, match=r"keep_prefixes .* -1"):
         load_engine(models["tied"], engine_name, keep_prefixes=-1)
     if engine_name == "llama.cpp":
-        with pytest.raises(SGPEError, match=r"keep_prefixes must be 0 or 1, not [0-9]+: llama.cpp has only one context"):
+        with pytest.raises(SGPEError, match=r"keep_prefixes must be 0 or 1"):
             load_engine(models["tied"], engine_name, keep_prefixes=2)

@@ -1,5 +1,3 @@
-"""What MLX is let run it computes as transformers does, model by model."""
-
 import json
 
 import numpy as np
@@ -21,15 +19,12 @@ GREEDY = GenerationOptions(max_new_tokens=6, temperature=0)
 ROWS = [(kind, number) for kind, row in COMPARED.items() for number in range(len(variants(row)))]
 
 
-def prompts(vocab_size):
-    # Shorter than a window of 16 tokens, one that becomes longer, and longer.
-    return [[(7 * place * place + 3 * length) % vocab_size for place in range(length)] for length in (1, 12, 40)]
-
-
 def same_ids_and_logits(folder):
     """Whether the greedy ids are equal, and the largest difference between logits in parts of the largest."""
     with load_engine(folder, "transformers", exact=True) as theirs, load_engine(folder, "mlx", exact=True) as ours:
-        texts = prompts(theirs.vocab_size)
+        # Shorter than a window of 16 tokens, one that becomes longer, and longer.
+        lengths, size = (1, 12, 40), theirs.vocab_size
+        texts = [[(7 * place * place + 3 * length) % size for place in range(length)] for length in lengths]
         with torch.inference_mode():
             expected = theirs._model(torch.tensor(texts[-1:])).logits[0].double().numpy()
         logits = np.array(ours._model(mx.array(texts[-1:])))[0].astype(np.float64)

@@ -79,7 +79,6 @@ def different(llama, tokenizer, lines):
 
 @pytest.fixture(scope="module")
 def written():
-    """Lines in 26 languages, and code."""
     lines = [line for language in HELD_OUT for line in held_out(language, 15)]
     code = [file.read_text(encoding="utf-8") for file in sorted(Path(our_gguf.__file__).parent.glob("*.py"))[:6]]
     return lines + [text[start : start + 500] for text in code for start in range(0, 4000, 500)]

@@ -1,5 +1,3 @@
-"""SmolLM2, a pretrained model, is given a language by the quickstart, and says the same on every engine."""
-
 import json
 import os
 import re
@@ -127,7 +125,6 @@ def test_the_file_for_llama_cpp_cuts_text_as_the_tokenizer_does(smollm2, texts, 
 
 
 def answers(folder, prompts):
-    """Return the ids that transformers' own generate adds to each prompt, up to the end of the text."""
     from transformers import AutoModelForCausalLM
 
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()

@@ -1,5 +1,3 @@
-"""Each engine answers from the line's thread, which is not the one that has loaded it."""
-
 from hf_sgpe.generation import GenerationOptions, TextGenerator
 from hf_sgpe.serving.request_queue import Line, Ticket
 

@@ -1,5 +1,3 @@
-"""Answers follow rules in the same way on each engine."""
-
 import json
 import re
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""Models of trimmed tokenizers, on every engine: the tokens of the model before, with their new ids."""
-
 from dataclasses import replace
 
 import pytest

@@ -134,9 +134,6 @@ def test_an_extension_may_learn_the_text_of_an_added_token():
     assert BPETokenizer.of(extended).encode("කා") == library(extended).encode("කා").ids == [256]
 
 
-# ---------------------------------------------------------------- bytes that a vocabulary lacks
-
-
 @given(text=parts_of_text)
 def test_an_added_token_may_be_spelled_like_a_byte_that_no_text_has(text):
     tokenizer = BPETokenizer(
@@ -170,9 +167,6 @@ def test_words_taken_whole_do_not_become_the_added_token_spelled_like_them():
     assert "Ġxy" not in tokenizer_json.to_dict(tokenizer)["model"]["vocab"]
 
 
-# ---------------------------------------------------------------- one spelling for two tokens
-
-
 def test_an_ordinary_token_that_was_added_again_is_one_token(tmp_path):
     """As transformers' add_tokens does with a word that has a token."""
     vocab, merges = {**BYTES, b"th": 256, b"the": 257}, [(b"t", b"h"), (b"th", b"e")]
@@ -193,9 +187,7 @@ def test_an_added_token_that_took_the_id_of_other_bytes_is_named(added, ordinary
     plain = SGPETokenizerFast.from_bpe(BPETokenizer(vocab, [(b"t", b"h"), (b"th", b"e"), (b" ", b"the")]))
     plain.add_tokens([added])
     plain.save_pretrained(tmp_path)
-    with pytest.raises(
-        SGPEError, match=f"the added token '{added}' .* and the ordinary token {re.escape(ordinary)} .* are both"
-    ):
+    with pytest.raises(SGPEError, match=f"'{added}' .* {re.escape(ordinary)} "):
         BPETokenizer.from_pretrained(tmp_path)
 
 
@@ -205,9 +197,6 @@ def test_one_spelling_cannot_have_two_ids(parts):
         BPETokenizer(BYTES, [], **parts)
     with pytest.raises(SGPEError, match="cannot be empty"):
         BPETokenizer(BYTES, [], **{name: {"": 256} for name in parts})
-
-
-# ---------------------------------------------------------------- special tokens of one's choice
 
 
 @pytest.mark.parametrize("special", ["€", "ක", "\n", " ", "Fuß", "é>", "\u200d", "😀"])
@@ -227,9 +216,7 @@ def test_special_tokens_may_be_any_text_that_no_ordinary_token_is_spelled_like(s
     ("special", "ordinary"), [("a", "b'a'"), ("ø", r"b'\xf8'"), ("Ġthe", "b' the'"), ("Ã©", r"b'\xc3\xa9'")]
 )
 def test_special_tokens_that_ordinary_ones_are_spelled_like_are_named(special, ordinary):
-    with pytest.raises(
-        SGPEError, match=f"special token '{special}' is written .* like the ordinary token {re.escape(ordinary)}"
-    ):
+    with pytest.raises(SGPEError, match=f"'{special}' .* {re.escape(ordinary)}"):
         TrainingConfig(vocab_size=999, special_tokens=[special])
 
 

@@ -1,5 +1,3 @@
-"""A script, a split pattern and a format that are added from outside appear wherever there are any."""
-
 import os
 import sys
 
@@ -37,7 +35,6 @@ TEXT = "\ue000\ue046\ue010\ue044 \ue001\ue040 \ue000\ue046\ue010\ue044 \ue002\ue
 
 @pytest.fixture
 def there(tmp_path):
-    """Run code in a process in which all three were added, with `hf_sgpe`, which gives what a command prints."""
     (tmp_path / "jv.txt").write_text(TEXT * 20, encoding="utf-8", newline="\n")
     command = "import support.command\nhf_sgpe = lambda line: support.command.hf_sgpe(*line.split(), COLUMNS='400').stdout\n"
 
@@ -78,7 +75,7 @@ assert LinguisTrie("all").tokenize("".join(map(chr, (first, first + 10, first + 
     there(code)
 
 
-def test_they_are_listed_written_and_on_cards(there, tmp_path):
+def test_additions_appear_in_lists_files_and_cards(there, tmp_path):
     code = """
 import json
 assert '"test-script"' in hf_sgpe("info")

@@ -1,5 +1,3 @@
-"""What a tokenizer puts around a text: the settings of training, in files, chats, other tokenizers and exports."""
-
 import json
 
 import pytest
@@ -29,7 +27,7 @@ def trained(**options):
 
 
 @every_setting
-def test_it_is_put_around_texts_by_everybody(options, before, after, tmp_path):
+def test_every_loader_puts_the_template_around_texts(options, before, after, tmp_path):
     tokenizer = trained(**options)
     ids, others = tokenizer.encode("hello"), tokenizer.encode("world")
     before, after = ([tokenizer.special_tokens[name] for name in names] for names in (before, after))
@@ -67,14 +65,11 @@ def test_a_pair_is_as_that_of_llama_3():
 
 def test_a_token_that_is_not_there_is_asked_for():
     for name, role, what in (("add_bos_token", "bos_token", "begins"), ("add_eos_token", "eos_token", "ends")):
-        with pytest.raises(SGPEError, match=rf"^{name} needs a special token that {what} texts: give {role}, such as"):
+        with pytest.raises(SGPEError, match=rf"^{name} .* {what} .*{role}"):
             TrainingConfig(vocab_size=300, special_tokens=["<|x|>"], **{name: True})
         with pytest.raises(SGPEError, match=f"^{name} must be True or False, not 'yes'"):
             TrainingConfig(vocab_size=300, **SPECIAL, **{name: "yes"})
-        with pytest.raises(
-            SGPEError,
-            match=rf"^{name} cannot be used with the recipe sgpe, because this recipe puts \[CLS\] and \[SEP\]",
-        ):
+        with pytest.raises(SGPEError, match=rf"{name} .* sgpe"):
             TrainingConfig(vocab_size=300, recipe="sgpe", **SPECIAL, **{name: True})
 
 
@@ -100,7 +95,7 @@ def test_a_tokenizer_trained_like_it_has_the_same(options, before, after):
     assert told.template == Template.around_each(["<bos>"], [])
 
 
-def test_one_that_was_changed_by_hand_is_what_counts():
+def test_settings_changed_by_hand_take_effect():
     fast = SGPETokenizerFast.from_bpe(trained(add_bos_token=True))
     fast.add_eos_token = True  # transformers makes a template of what it was told
     assert fast.to_bpe().template == Template.around_each([], ["<eos>"])

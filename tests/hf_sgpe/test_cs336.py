@@ -39,7 +39,6 @@ def theirs():
 
 @pytest.fixture(scope="module")
 def doubled(ours):
-    """The same with two special tokens, of which one begins with the other."""
     specials = {END: 50256, END * 2: 50257}
     return BPETokenizer(ours.vocab, ours.merges, special_tokens=specials, splitting=Splitting("bpe", pattern="gpt2"))
 
@@ -183,9 +182,6 @@ def test_memory_does_not_grow_with_the_stream(ours, tmp_path):
         memory.append(int(printed[1]))
     assert tokens[1] == 250 * tokens[0] > 4_000_000
     assert memory[1] < memory[0] * 1.1  # the ids alone, held at once, would take 30 MB and the text 20 MB
-
-
-# ---------------------------------------------------------------- decoding
 
 
 @pytest.mark.parametrize("text", ["🙃", "Héllò hôw are ü? 🙃", "ශ්‍රී ලංකාව", "日本語のテキスト"])

@@ -1,5 +1,3 @@
-"""The choice between native and readable kernels, what is said where they are slow, and a search for differences."""
-
 import contextlib
 import importlib.machinery
 import importlib.util

@@ -1,5 +1,3 @@
-"""What the incremental BPE document describes is rustbpe: the same training, and the same ranks and ids."""
-
 import pytest
 import rustbpe
 from support.corpora import corpus
@@ -26,7 +24,7 @@ def test_the_same_mergeable_ranks_and_ids(pattern, buffer_size, characters):
         assert ours.encode(text) == theirs.encode(text)
 
 
-def test_what_a_pattern_does_not_match_is_kept():
+def test_text_that_a_pattern_does_not_match_is_kept():
     """The document and rustbpe lose it."""
     theirs = rustbpe.Tokenizer()
     theirs.train_from_iterator(iter(["a, b"]), 256, pattern=r"\w+")
@@ -35,16 +33,10 @@ def test_what_a_pattern_does_not_match_is_kept():
     assert bytes(ours.encode("a, b")) == b"a, b"
 
 
-def test_the_same_with_a_pattern_of_ones_own():
-    pattern, texts = r"\p{L}{1,4}|\s|[^\s\p{L}]", lines("si", 100_000)
+@pytest.mark.parametrize("text", [None, ["aaa bb", "ab"]], ids=["a corpus", "fewer merges than requested"])
+def test_the_same_with_a_custom_pattern(text):
+    pattern, texts = r"\p{L}{1,4}|\s|[^\s\p{L}]", text or lines("si", 100_000)
     theirs = rustbpe.Tokenizer()
     theirs.train_from_iterator(iter(texts), 1000, pattern=pattern)
     ours = BPETokenizer.train_from_iterator(iter(texts), 1000, pattern=pattern)
-    assert ours.get_mergeable_ranks() == [(bytes(token), rank) for token, rank in theirs.get_mergeable_ranks()]
-
-
-def test_fewer_merges_than_asked_for():
-    theirs = rustbpe.Tokenizer()
-    theirs.train_from_iterator(iter(["aaa bb", "ab"]), 400, pattern=SPLIT_PATTERNS["gpt2"])
-    ours = BPETokenizer.train_from_iterator(iter(["aaa bb", "ab"]), 400, pattern="gpt2")
     assert ours.get_mergeable_ranks() == [(bytes(token), rank) for token, rank in theirs.get_mergeable_ranks()]

@@ -219,9 +219,6 @@ def test_chat_template_survives(fast, tmp_path):
     assert back.apply_chat_template(chat, tokenize=False) == "ශ්‍රී"
 
 
-# ---------------------------------------------------------------- train_new_from_iterator
-
-
 def test_training_a_new_one_uses_our_trainer(fast, tokenizer, sample):
     batches = [[line] for line in sample["si"].splitlines()]
     new = fast.train_new_from_iterator(batches, 1500, length=len(batches))
@@ -302,9 +299,6 @@ def test_training_with_an_unknown_argument_is_named(fast):
         fast.train_new_from_iterator("one text", 500)
     with pytest.raises(SGPEError, match="has no argument min_freq"):
         fast.train_new_from_iterator(["x"], 500, min_freq=3)
-
-
-# ---------------------------------------------------------------- bad input
 
 
 def test_damaged_and_missing_files_are_named(saved, tmp_path):

@@ -1,5 +1,3 @@
-"""The class, the files and the command line of *Tokenizers for large language models*, by the names that it has for them."""
-
 import json
 
 import numpy as np
@@ -31,9 +29,6 @@ def tokenizer():
 @pytest.fixture(scope="module")
 def llama():
     return BPETokenizer.train(LINES, 320, special_tokens=LLAMA3_SPECIAL_TOKENS)
-
-
-# ---------------------------------------------------------------- training
 
 
 def test_training_takes_texts_a_file_or_a_text(tokenizer, tmp_path, capsys):
@@ -99,9 +94,6 @@ def test_the_special_tokens_of_models(llama, tmp_path):
     assert "name" not in llama.metadata
 
 
-# ---------------------------------------------------------------- batches
-
-
 def test_batches_are_padded_truncated_and_tensors(tokenizer):
     texts = ["a", "The quick"]
     rows = tokenizer.encode_batch(texts)
@@ -145,7 +137,7 @@ def test_padding_never_cuts_as_in_transformers(tokenizer, tmp_path):
     ("options", "message"),
     [
         ({"padding": "max_length"}, "padding='max_length' needs max_length"),
-        ({"padding": "most"}, "padding must be True, False, 'longest' or 'max_length', not 'most'"),
+        ({"padding": "most"}, "padding .* 'most'"),
         ({"truncation": True}, "truncation needs max_length"),
         ({"truncation": "longest_first"}, "truncation must be True or False"),
         ({"return_tensors": "pt"}, "set padding=True"),
@@ -155,9 +147,6 @@ def test_padding_never_cuts_as_in_transformers(tokenizer, tmp_path):
 def test_wrong_options_of_batches_are_refused(tokenizer, options, message):
     with pytest.raises(SGPEError, match=message):
         tokenizer.encode_batch(["short", "much longer sentence here"], **options)
-
-
-# ---------------------------------------------------------------- conversations
 
 
 def test_which_tokens_of_a_template_are_special(llama):
@@ -199,9 +188,6 @@ def test_cache_statistics(llama):
     assert stats["hit_rate_pct"] == round(100 * stats["hits"] / 3, 1)
 
 
-# ---------------------------------------------------------------- files
-
-
 def save_by_the_tutorial(tokenizer, folder, *, split_pattern=SPLIT_PATTERNS["cl100k-any-space"], special_tokens=SPECIALS):
     """``BPETokenizer.save``: what it writes for a vocabulary, its merges and its special tokens."""
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
@@ -240,7 +226,7 @@ def test_a_folder_of_the_tutorial_gives_its_ids(tokenizer, theirs, text):
         assert theirs.encode(text) == [id for word in words for id in tokenizer.encode(word)]
 
 
-def test_what_else_a_folder_of_the_tutorial_says(tokenizer, theirs, tmp_path):
+def test_roles_and_settings_of_a_tutorial_folder_are_read(tokenizer, theirs, tmp_path):
     assert theirs.get_vocab() == tokenizer.get_vocab()
     assert theirs.roles == tokenizer.roles
     assert theirs.model_max_length == 131_072
@@ -287,9 +273,6 @@ def test_a_tokenizer_of_the_hub(here, tokenizer, tmp_path):
     assert not (tmp_path / "home" / "hub" / "models--me--tok").exists()
     with pytest.raises(SGPEError, match="no such repository on the Hub"):
         BPETokenizer.from_huggingface("me/tok", token=hub.STRANGER)
-
-
-# ---------------------------------------------------------------- the command line
 
 
 @pytest.fixture(scope="module")

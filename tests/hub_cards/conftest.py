@@ -64,13 +64,11 @@ def plain(sample):
 
 @pytest.fixture(scope="session")
 def found(tokenizer, plain, held_out):
-    """The measurements of the session's tokenizer and of that one."""
     return compare(tokenizer, held_out, name="tok", baselines={"pla|in<&>": plain})
 
 
 @pytest.fixture(scope="session")
 def card_folder(tokenizer, found, tmp_path_factory):
-    """A tokenizer with a card of these measurements."""
     folder = tmp_path_factory.mktemp("cards") / "tok"
     tokenizer.save(folder)
     written = write_card(

@@ -1,5 +1,3 @@
-"""A script is one record: what cards, pictures and views say of it follows from there."""
-
 from dataclasses import replace
 
 import pytest

@@ -1,5 +1,3 @@
-"""The kernels' forms that work on many bytes at a time give what those that go one by one give (forms.cpp)."""
-
 import os
 import re
 import shutil
@@ -25,7 +23,7 @@ def program(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variable", ["", "HF_SGPE_PORTABLE"])
-def test_they_agree(program, variable):
+def test_the_forms_of_the_kernels_agree(program, variable):
     environment = {**os.environ, variable: "1"} if variable else None
     done = subprocess.run([program, "5000", "1"], env=environment, capture_output=True, text=True)
     assert re.fullmatch(r"(vectors|portable): [0-9]{6,} words, no difference\n", done.stdout), done.stdout

@@ -77,14 +77,13 @@ def build(python, sdist, folder, *settings):
 
 @pytest.fixture(scope="session")
 def wheel(sdist, pythons, once):
-    """A Python, and the wheel for it."""
     python = next(iter(pythons.values()))
     folder = once("wheel", lambda new: build(python, sdist, new))
     return python, next(folder.glob("*.whl"))
 
 
 @pytest.mark.slow
-def test_contents(sdist, wheel):
+def test_the_sdist_and_the_wheel_have_the_right_contents(sdist, wheel):
     python, wheel = wheel
     names = zipfile.ZipFile(wheel).namelist()
     data = ("hf_sgpe/corpora/sample/si.txt", "hf_sgpe/chat/templates/llama3.jinja")
@@ -123,7 +122,6 @@ TEXT = "ශ්‍රී ලංකාව\n"
 
 
 def train_and_encode(out, **options):
-    """Return what training printed on stderr, and the ids of a text."""
     sample = run("python", "-c", "import trainers; print(trainers.SAMPLE)", **options).strip()
     assert sample.startswith(str(options["cwd"]))
     command = ["hf-sgpe", "train", sample, "--out", out, "--vocab-size", "3000"]

@@ -1,5 +1,3 @@
-"""The parts of the checks, and the table that they end in."""
-
 import re
 
 import pytest
@@ -15,7 +13,6 @@ def report(*cases):
 
 @pytest.fixture
 def ran(tmp_path):
-    """The reports of a run whose engines failed, and that could not try ARM."""
     (tmp_path / "parts").write_text("lint 0 12\nengines 1 330\narm 77 1\n", encoding="utf-8")
     skipped = '<skipped message="no data"/>'
     (tmp_path / "engines.one.xml").write_text(report("", "<failure/>", skipped, skipped), encoding="utf-8")

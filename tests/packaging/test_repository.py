@@ -1,5 +1,3 @@
-"""What the repository is run by and introduced with: workflows that are safe, and files of the form that others expect."""
-
 import re
 import subprocess
 import sys
@@ -61,10 +59,3 @@ def test_workflows_call_what_there_is():
         re.findall(r"^(\w+) = \[", (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
     )
     assert extras
-
-
-def test_the_changelog_keeps_its_form():
-    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert re.findall(r"^## (.*)$", text, re.MULTILINE)[0] == "Unreleased"
-    kinds = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
-    assert set(re.findall(r"^### (.*)$", text, re.MULTILINE)) <= kinds

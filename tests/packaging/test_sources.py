@@ -1,5 +1,3 @@
-"""The sources are fit for other compilers and systems."""
-
 import ast
 import re
 import shutil

@@ -50,5 +50,4 @@ def folder(tmp_path_factory, sample):
 
 @pytest.fixture
 def refused(folder):
-    """Run a script that ends in one line, and leaves nothing behind."""
     return partial(check_refusal, script, folder)

@@ -1,5 +1,3 @@
-"""The tour of BPETokenizer."""
-
 import re
 
 from support.command import script

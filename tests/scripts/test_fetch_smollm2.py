@@ -1,5 +1,3 @@
-"""The chat template of the sample model, which can show tools."""
-
 import json
 
 import pytest

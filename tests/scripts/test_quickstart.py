@@ -1,5 +1,3 @@
-"""The quickstart: a tokenizer from a corpus, shown, measured, and loaded by plain AutoTokenizer."""
-
 import re
 import shlex
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The quickstart for models: a small one gets a language."""
-
 import re
 import subprocess
 import sys

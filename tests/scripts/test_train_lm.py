@@ -1,5 +1,3 @@
-"""The script that trains language models: as a user calls it, and what it says of bad input."""
-
 import json
 import re
 import shutil
@@ -129,8 +127,9 @@ def test_a_model_goes_on_training_on_a_dataset_with_another_tokenizer(folder):
     assert done.stdout.startswith("alone: 600 rows kept, ")
 
 
-def test_an_unknown_option_ends_in_one_line(folder):
-    done = script("train_lm.py", "si.txt", "--bogus", 3, cwd=folder, code=2)
+@pytest.mark.parametrize("name", ["train_lm.py", "train_seq2seq.py"])
+def test_an_unknown_option_ends_in_one_line(folder, name):
+    done = script(name, "si.txt", "--bogus", 3, cwd=folder, code=2)
     assert done.stderr.replace("'", "").replace("option:", "option") == (
         "error: No such option --bogus. Did you mean --out, --push? See --help\n"
     )
@@ -142,39 +141,27 @@ def test_an_unknown_option_ends_in_one_line(folder):
         (["--tokenizer", "bare"], "training needs text"),
         (["si.txt"], "there is no tokenizer"),
         (["nowhere.txt", "--tokenizer", "bare"], "nowhere.txt: no such file"),
-        (["si.txt", "--tokenizer", "nobody/nothing"], "nobody/nothing: no such file or folder, and "),
+        (["si.txt", "--tokenizer", "nobody/nothing"], "nobody/nothing: no such file"),
         (["si.txt", "--tokenizer", "bare", "--width", "7"], "width of 7"),
         (["30-en.txt", "--tokenizer", "bare", "--length", "90000"], "30-en.txt: too little text for a row"),
         (["si.txt", "--tokenizer", "bare", "--eval", "empty.txt"], "empty.txt has no text to measure"),
-        (["si.txt", "--model", "bare", "--layers", "2"], "--layers is for a new model, but --model bare already has"),
-        (
-            ["si.txt", "--tokenizer", "bare", "--model-tokenizer", "bare"],
-            "--model-tokenizer needs a model: name the model with --model",
-        ),
-        (
-            ["30-en.txt", "--tokenizer", "bare", "--model", "small", "--length", "8"],
-            ": give the tokenizer that the model was trained with, as --model-tokenizer",
-        ),
+        (["si.txt", "--model", "bare", "--layers", "2"], "--layers is for a new model"),
+        (["si.txt", "--tokenizer", "bare", "--model-tokenizer", "bare"], "--model-tokenizer needs a model"),
+        (["30-en.txt", "--tokenizer", "bare", "--model", "small", "--length", "8"], "as --model-tokenizer"),
         (
             ["30-en.txt", "--tokenizer", "padding", "--model", "small", "--model-tokenizer", "bare", "--length", "8"],
-            "--model small with --model-tokenizer bare: the model has 100 rows for tokens, but its own tokenizer has 600",
+            "the model has 100 rows for tokens, but its own tokenizer has 600",
         ),
-        (
-            ["30-en.txt", "--tokenizer", "words", "--model", "model of bare", "--length", "8"],
-            "the new tokenizer (words) is not byte-level BPE",
-        ),
+        (["30-en.txt", "--tokenizer", "words", "--model", "model of bare", "--length", "8"], "the new tokenizer (words)"),
         (["si.txt", "--tokenizer", "bare", "--split", "test"], "--split needs a dataset"),
         (["si.txt", "--tokenizer", "bare", "--push", "a/b/c"], "a/b/c: not the name of a Hub repository"),
         (["si.txt", "--tokenizer", "bare", "--out", "si.txt"], "--out si.txt is a file: give a folder"),
         (["nowhere.txt", "--tokenizer", "bare", "--length", "1"], "--length must be at least 2"),
         (["nowhere.txt", "--tokenizer", "bare", "--steps", "0"], "--steps must be at least 1, not 0"),
         (["si.txt", "--tokenizer", "bare", "--keep-share", "0.3"], "--keep-share needs --keep FILE"),
-        (
-            ["si.txt", "--model", "small", "--rows-learning-rate", "-1"],
-            "--rows-learning-rate must be above 0, not -1.0",
-        ),
+        (["si.txt", "--model", "small", "--rows-learning-rate", "-1"], "--rows-learning-rate must be above 0"),
         (["si.txt", "--model", "bare", "--out", "bare"], "--out bare is the model to train"),
-        (["si.txt", "--tokenizer", "bare", "--report-to", "nobody"], "--report-to nobody: nobody is not supported"),
+        (["si.txt", "--tokenizer", "bare", "--report-to", "nobody"], "--report-to nobody"),
         (["si.txt", "--tokenizer", "bare", "--validation-share", "1.5"], "--validation-share must be between 0 and 1"),
     ],
 )

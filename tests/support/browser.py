@@ -1,7 +1,5 @@
 """Pages in a browser, if one is installed: sizes and positions of their elements, in CSS pixels."""
 
-from __future__ import annotations
-
 import html
 import json
 import re
@@ -80,7 +78,6 @@ onload = () => {
 
 
 def layout(page: Path, widths: list[int], folder: Path) -> list[dict[str, Any]]:
-    """Lay out a page in windows of different widths; ``folder`` is for files of the browser."""
     frames = folder / "frames.html"
     frames.write_text(_PAGE.replace("WIDTHS", json.dumps(widths)).replace("PAGE", page.resolve().as_uri()), encoding="utf-8")
     result: list[dict[str, Any]] = _result(frames.as_uri(), folder, "--allow-file-access-from-files")

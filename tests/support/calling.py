@@ -1,7 +1,5 @@
 """Templates of models that call tools, one for each format of calls, and answers with two calls of ``add``."""
 
-from __future__ import annotations
-
 from hf_sgpe.generation import Engine, TextGenerator
 from hf_sgpe.serving.requests import Served
 from support.conversations import OTHERS, SPECIAL, STYLES, bytes_with
@@ -64,6 +62,5 @@ ANSWERS = {
 
 
 def served_by(engine: Engine, style: str) -> Served:
-    """Return a served model with the template of ``style``."""
     generator = TextGenerator(TOKENIZER, engine)
     return Served(style, generator, generator.chat(template=TEMPLATES[style]))

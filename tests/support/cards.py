@@ -1,7 +1,5 @@
 """Readers for the files of cards: Markdown tables and HTML pages."""
 
-from __future__ import annotations
-
 import re
 from html.parser import HTMLParser
 from typing import Any
@@ -10,7 +8,6 @@ PICTURES = ["pictures/compression.svg", "pictures/token_lengths.svg", "pictures/
 
 
 def tables(markdown: str) -> list[list[list[str]]]:
-    """Return the tables of a Markdown text, each a list of rows of cells."""
     found = re.findall(r"(?:^\|.*\|\n)+", markdown, re.MULTILINE)
     rows = [[re.split(r"(?<!\\)\|", line)[1:-1] for line in table.splitlines()] for table in found]
     return [[[cell.strip() for cell in row] for row in table] for table in rows]
@@ -47,7 +44,6 @@ class Checker(HTMLParser):
 
 
 def check_html(page: str) -> str:
-    """Check an HTML page, and return its text."""
     checker = Checker()
     checker.feed(page)
     checker.close()

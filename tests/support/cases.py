@@ -1,7 +1,5 @@
 """The number of cases that a test tries, of thousands of combinations."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """Small tokenizers in SentencePiece's manner, as values, with runs as Gemma has them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -54,24 +52,16 @@ def character_tokenizer(
         byte_tokens=range(len(specials), first),
         splitting=Splitting("bpe", pattern=(), normalization=normalization),
         special_tokens={token: id for id, token in enumerate(specials)},
-        added_tokens=_with_ids(added, vocab, size),
+        added_tokens={text: vocab.get(string_to_text(text), size + place) for place, text in enumerate(added)},
         **{"roles": {role: token for role, token in ROLES.items() if token in specials}, **parts},
     )
     return BPETokenizer.of(data)
 
 
 def with_template(tokenizer: BPETokenizer) -> BPETokenizer:
-    """Return a tokenizer that puts ``<bos>`` before a text."""
     return BPETokenizer.of(replace(tokenizer.data, template=Template.around(["<bos>"], [])))
 
 
 def _pairs(token: bytes, vocab: Mapping[bytes, int]) -> list[tuple[bytes, bytes]]:
     parts = ((token[:place], token[place:]) for place in range(1, len(token)))
     return [pair for pair in parts if pair[0] in vocab and pair[1] in vocab]
-
-
-def _with_ids(added: Sequence[str], vocab: Mapping[bytes, int], free: int) -> dict[str, int]:
-    ids: dict[str, int] = {}
-    for text in added:
-        ids[text] = vocab.get(string_to_text(text), free + len(ids))
-    return ids

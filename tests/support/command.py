@@ -4,8 +4,6 @@ A new process takes seconds to start, so most tests run commands in their own pr
 environment and warnings. Signals, terminals, pipes and memory are tested in new processes, and each command once.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import runpy
@@ -61,7 +59,6 @@ def script(
 
 
 def benchmark(name: str, *arguments: object, cwd: Path | None = None, code: int | None = 0) -> CompletedProcess[str]:
-    """Run a script in ``benchmarks/`` in this process, with the arguments of `hf_sgpe`."""
     return script(str(ROOT / "benchmarks" / name), *arguments, cwd=cwd, code=code)
 
 
@@ -99,8 +96,7 @@ def _run_here(
         files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
         files[0].write(stdin.encode() if isinstance(stdin, str) else stdin)
         files[0].seek(0)
-        for state in (_state_kept(argv, cwd, environment), _log_on_stderr(), _warnings_on_stderr()):
-            stack.enter_context(state)
+        stack.enter_context(_state_kept(argv, cwd, environment))
         try:
             with _streams(files):
                 work()
@@ -139,7 +135,7 @@ def _streams(files: list[IO[bytes]]) -> Iterator[None]:
 
 @contextmanager
 def _state_kept(argv: list[str], cwd: Path | None, environment: dict[str, str]) -> Iterator[None]:
-    """Set the folder, environment and arguments of a command, and afterwards restore all that it changes in the process."""
+    """Set the folder, environment, arguments, log and warnings of a command, and afterwards restore all that it changes."""
     import signal
 
     from hf_sgpe import kernels
@@ -153,11 +149,20 @@ def _state_kept(argv: list[str], cwd: Path | None, environment: dict[str, str]) 
         library.set_verbosity_error()  # as `quiet_libraries` has it where transformers is imported later
     slow = kernels._slow_characters
     kernels._slow_characters = 0
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    root.handlers[:] = []  # so that the command sets them up
     sys.argv = argv
     os.environ.update(environment)
     os.chdir(cwd or folder)
     try:
-        yield
+        with warnings.catch_warnings():
+            # As Python prints them by default; the filters of the tests turn them into errors.
+            warnings.resetwarnings()
+            for category in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
+                warnings.simplefilter("ignore", category)
+            warnings.showwarning = lambda *about: print(warnings.formatwarning(*about[:4]), end="", file=sys.stderr)
+            yield
     finally:
         os.chdir(folder)
         os.environ.clear()
@@ -167,29 +172,7 @@ def _state_kept(argv: list[str], cwd: Path | None, environment: dict[str, str]) 
         kernels._slow_characters = slow
         progress.be_quiet(False)
         signal.signal(signal.SIGTERM, on_end)
-        if library:
-            library.set_verbosity(verbosity)
-
-
-@contextmanager
-def _log_on_stderr() -> Iterator[None]:
-    """Remove the handlers of logging, so that the command sets it up, and restore them."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    root.handlers[:] = []
-    try:
-        yield
-    finally:
         root.handlers[:] = handlers
         root.setLevel(level)
-
-
-@contextmanager
-def _warnings_on_stderr() -> Iterator[None]:
-    """Print warnings as Python does by default; the filters of the tests turn them into errors."""
-    with warnings.catch_warnings():
-        warnings.resetwarnings()
-        for category in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
-            warnings.simplefilter("ignore", category)
-        warnings.showwarning = lambda *about: print(warnings.formatwarning(*about[:4]), end="", file=sys.stderr)
-        yield
+        if library:
+            library.set_verbosity(verbosity)

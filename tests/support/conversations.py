@@ -53,11 +53,7 @@ SPECIAL = [
 OTHERS = ["<think>", "</think>", "<tool_call>", "</tool_call>"]
 
 
-# ---------------------------------------------------------------- tokenizers
-
-
 def saved_tokenizer(folder, sample, special=SPECIAL, others=OTHERS):
-    """Save a tokenizer with special and with other added tokens to a folder."""
     trained = BPETokenizer.train_from_iterator(sample.values(), 700, special_tokens=special, normalization="nfc")
     tokenizer = BPETokenizer(
         trained.vocab,
@@ -79,14 +75,10 @@ def bytes_with(special, others=(), **more):
 
 
 def chatml_ids(tokenizer, content):
-    """Return the ids of one message."""
     chat = [{"role": "user", "content": content}]
     if isinstance(tokenizer, BPETokenizer):
         return tokenizer.apply_chat_template(chat, "chatml", add_generation_prompt=False)
     return tokenizer.apply_chat_template(chat, chat_template="chatml", return_dict=False)
-
-
-# ---------------------------------------------------------------- what calls give
 
 
 def listed(values):
@@ -122,13 +114,10 @@ def composed(text):
     return unicodedata.normalize("NFC", text)
 
 
-# ---------------------------------------------------------------- conversations
-
 HELLO = {"role": "user", "content": "Hi"}
 
 
 def said(content, role="user", **more):
-    """Return a conversation of one message."""
     return [{"role": role, "content": content, **more}]
 
 
@@ -162,8 +151,6 @@ SCHEMA = {
 
 
 def function_with(text):
-    """Return a tool with a text in the descriptions of its docstring and of a parameter."""
-
     def tool(place: str) -> str:
         raise NotImplementedError
 
@@ -171,8 +158,6 @@ def function_with(text):
     tool.__doc__ = f"Looks up {text} things.\n\nArgs:\n    place: A {text} place. (choices: [{json.dumps(text)}])\n"
     return tool
 
-
-# ---------------------------------------------------------------- harmless ones, and options for them
 
 contents = nasty.filter(lambda text: not any(token in text or token[:1] + token[1:2] in text for token in SPECIAL))
 contents |= st.sampled_from(

@@ -5,8 +5,6 @@ package's sample, then sentences of words from CLDR (names of countries, languag
 words, which are made of the grapheme clusters of CLDR's. Every machine with the same Babel generates the same text.
 """
 
-from __future__ import annotations
-
 import lzma
 import os
 import random
@@ -122,7 +120,6 @@ def corpus(language: str, characters: int) -> str:
 
 
 def held_out(language: str, lines: int = 1000) -> list[str]:
-    """Return lines in a language that are not part of `corpus`."""
     file = _large(f"eval/ntrex_{language}.txt")
     if file is None:
         return list(islice(_lines(language, "held out"), lines))
@@ -156,7 +153,6 @@ def conjunct_words() -> list[str]:
 
 
 def data_file(path: str) -> Path:
-    """Return a file or folder in the folder with large text. The test is skipped if it is not there."""
     return _large(path) or pytest.skip(f"the folder HF_SGPE_DATA has no {path}")
 
 
@@ -170,9 +166,6 @@ def _read(file: Path, characters: int) -> str:
     with lzma.open(file, "rt", encoding="utf-8", newline="") as opened:
         text = opened.read(characters)
     return text[: text.rindex("\n") + 1]
-
-
-# ---------------------------------------------------------------- generated text
 
 
 @dataclass(frozen=True)
@@ -221,7 +214,6 @@ def _vocabulary(language: str) -> Vocabulary:
 
 
 def _strings(value: Any) -> Iterator[str]:
-    """Yield the texts in a table of CLDR."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -231,7 +223,6 @@ def _strings(value: Any) -> Iterator[str]:
 
 @cache
 def _sample(language: str) -> list[str]:
-    """Return the lines of the package's sample in a language, if it has one."""
     file = ROOT / "hf_sgpe" / "corpora" / "sample" / f"{language}.txt"
     return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
 

@@ -25,5 +25,4 @@ def learned(words, **options):
 
 
 def merge_in(word, pair):
-    """Merge a pair in a word of byte strings or texts."""
     return tuple(merged(word, pair, pair[0] + pair[1]))

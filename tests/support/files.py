@@ -1,7 +1,5 @@
 """Compressed files, by the suffix of their names."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import lzma

@@ -6,8 +6,6 @@ Like the real Hub, it has commits, branches and pull requests, private repositor
 files outside of git (LFS), and the same error codes. Tests can make requests fail.
 """
 
-from __future__ import annotations
-
 import base64
 import fnmatch
 import hashlib
@@ -51,7 +49,6 @@ class Commit:
         return hashlib.sha1("\n".join(parts).encode()).hexdigest()
 
     def entry(self, path: str) -> dict[str, Any]:
-        """Return the entry of a file in a listing, as on the real Hub."""
         content = self.files[path]
         if path not in self.large:
             return {"type": "file", "path": path, "size": len(content), "oid": git_oid(content)}
@@ -100,7 +97,6 @@ class Hub:
     home: Path = Path("nowhere")  # where clients keep their cache and their token
 
     def add(self, name: str, files: dict[str, bytes], *, private: bool = False) -> Repository:
-        """Add a repository with one commit, or replace an existing one."""
         repository = self.repositories[name] = Repository(private)
         large = {path for path, content in files.items() if len(content) > self.large}
         self.objects |= {sha256(files[path]): files[path] for path in large}
@@ -179,15 +175,6 @@ class Hub:
 
 
 @contextmanager
-def serve(repositories: dict[str, Path]) -> Iterator[str]:
-    """Serve folders as repositories (name → folder), and yield the address for ``HF_ENDPOINT``."""
-    with running() as hub:
-        for name, folder in repositories.items():
-            hub.add(name, contents(folder))
-        yield hub.address
-
-
-@contextmanager
 def running(home: Path = Path("nowhere")) -> Iterator[Hub]:
     """Run an empty Hub, and yield it; its clients keep their cache in ``home``."""
     hub = Hub(home=home)
@@ -204,12 +191,10 @@ def running(home: Path = Path("nowhere")) -> Iterator[Hub]:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Map the paths of the files in a folder to their content."""
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def changes(pushed: Any) -> dict[str, str]:
-    """Map the paths of a push to the kind of change."""
     return {file.path: file.change for file in pushed.files}
 
 
@@ -285,8 +270,6 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
         pass
 
-    # ------------------------------------------------------------ who may do what
-
     def _user(self) -> tuple[str, str]:
         """Return the user of a request and the rights of the token; empty without a token."""
         token = self.headers.get("Authorization", "").removeprefix("Bearer ")
@@ -315,8 +298,6 @@ class _Handler(BaseHTTPRequestHandler):
         if role != "write" or owner not in (None, user):
             raise _Refused(403, "", "You don't have the rights to do this: use a token with write access")
         return user
-
-    # ------------------------------------------------------------ reading
 
     def _whoami(self) -> None:
         self._answer({"type": "user", "name": self._user()[0] or self._check_write()})
@@ -370,8 +351,6 @@ class _Handler(BaseHTTPRequestHandler):
             raise _Refused(400, "", "the object has another hash")
         self.hub.objects[oid] = self.body
         return self._answer(b"")
-
-    # ------------------------------------------------------------ writing
 
     def _create(self) -> None:
         payload = json.loads(self.body)

@@ -1,7 +1,5 @@
 """Tests that compare the native kernels with the readable ones."""
 
-from __future__ import annotations
-
 import pytest
 
 from hf_sgpe import kernels

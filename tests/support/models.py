@@ -1,7 +1,5 @@
 """Small Llamas, trained for a minute on real text for greedy decoding, and random models of any type."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -93,7 +91,6 @@ _FORMS: dict[str, dict[Any, dict[str, Any]]] = {
 
 
 def variants(row: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Return configurations that cover each value of each field in a row of a table of `hf_sgpe.weights.model_config`."""
     number = max(map(len, row.values()))
     return [{name: values[place % len(values)] for name, values in row.items()} for place in range(number)]
 

@@ -1,7 +1,5 @@
 """The slow twin of the trainer: recount every pair after every merge."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
@@ -47,7 +45,6 @@ def learn_by_recount(
 
 
 def merged(word: Sequence[Token], pair: tuple[Token, Token], token: Token) -> list[Token]:
-    """Merge each occurrence of a pair in a word, from the left."""
     result, place = [], 0
     while place < len(word):
         if (word[place], *word[place + 1 : place + 2]) == pair:

@@ -1,7 +1,5 @@
 """The commands that a quickstart prints at its end."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil
@@ -11,7 +9,6 @@ from support.command import hf_sgpe
 
 
 def next_steps(printed: str) -> list[str]:
-    """Return the commands that a quickstart suggests."""
     return re.findall(r"^  [^:]+: +(.+)$", printed.partition("What to type next")[2], re.MULTILINE)
 
 

@@ -1,7 +1,5 @@
 """Functions that run a notebook in examples/ like a reader, except for its first line, which installs this package."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any
@@ -33,5 +31,4 @@ def run_notebook(name: str, folder: Path, *replaced: tuple[str, str]) -> list[An
 
 
 def printed(outputs: list[Any]) -> str:
-    """Return the text that a notebook printed to stdout."""
     return "".join(output.text for output in outputs if output.output_type == "stream" and output.name == "stdout")

@@ -3,8 +3,6 @@
 It prints a JSON object with the result of each use, or the error. Models may be random, so schemas limit all answers.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable
@@ -144,7 +142,6 @@ def of_instructor(url: str, model: str, forecast: Any) -> dict[str, Callable[[],
 
 
 def main(url: str, model: str) -> dict[str, Any]:
-    """Return the result of each use of each client."""
     from pydantic import Field, create_model
 
     fields: dict[str, Any] = {

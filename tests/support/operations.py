@@ -4,7 +4,6 @@ import sys
 
 
 def calls_in(work):
-    """Return the number of Python and C functions that ``work()`` calls."""
     calls = 0
 
     def count(frame, event, function):

@@ -1,7 +1,5 @@
 """The pages of the documentation, and their code blocks."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -26,7 +24,6 @@ class Block(NamedTuple):
 
 
 def blocks() -> Iterator[Block]:
-    """Yield the blocks of Python and of shell commands, page by page."""
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         pattern = r"(?:<!-- ((?:(?!-->).)*) -->\n)?^```(python|bash)\n(.*?)^```$"

@@ -1,7 +1,5 @@
 """A readable twin of the choice of the next token, as `GenerationOptions` describes it."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,7 +13,9 @@ def distribution(logits: NDArray[np.float64], seen: set[int], options: Generatio
         logits[id] *= options.repetition_penalty if logits[id] < 0 else 1 / options.repetition_penalty
     if options.temperature < 1e-6:
         return np.eye(len(logits))[logits.argmax()]
-    left = _softmax(logits / options.temperature)
+    logits /= options.temperature
+    powers = np.exp(logits - logits.max())
+    left = powers / powers.sum()
     if options.top_k:
         left = _kept(left, left >= np.sort(left)[-min(options.top_k, len(left))])
     if options.top_p < 1:
@@ -25,11 +25,6 @@ def distribution(logits: NDArray[np.float64], seen: set[int], options: Generatio
         fewest[order[before < options.top_p]] = True
         left = _kept(left, fewest)
     return _kept(left, left >= options.min_p * left.max())
-
-
-def _softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
-    powers = np.exp(logits - logits.max())
-    return powers / powers.sum()
 
 
 def _kept(probabilities: NDArray[np.float64], mask: NDArray[np.bool_]) -> NDArray[np.float64]:

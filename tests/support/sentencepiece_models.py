@@ -1,7 +1,5 @@
 """Small models of SentencePiece: trained, or with given pieces; and real vocabularies from package indexes."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path
@@ -49,19 +47,16 @@ def model_of(pieces, *, prefix=False, removes_spaces=False, bytes_too=True, **tr
 
 
 def changed(data: bytes, change) -> bytes:
-    """Return a model after a function changed its parts."""
     model = ModelProto.FromString(data)
     change(model)
     return model.SerializeToString()
 
 
 def processor(data: bytes):
-    """Return SentencePiece's tokenizer."""
     return sentencepiece.SentencePieceProcessor(model_proto=data)
 
 
 def loaded(data: bytes, **settings) -> Tokenizer:
-    """Return the tokenizer of ``tokenizers`` that is read from a model."""
     return Tokenizer.from_str(json.dumps(sentencepiece_model.to_tokenizer_json(data, PATH, settings)))
 
 

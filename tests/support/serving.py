@@ -1,7 +1,5 @@
 """A server in a thread of the test process, on a free port."""
 
-from __future__ import annotations
-
 import signal
 import threading
 import time
@@ -44,7 +42,6 @@ class Running:
 
 @contextmanager
 def serving(*served: Served, **settings: Any) -> Iterator[Running]:
-    """Run a server during a block, and yield it."""
     running = Running(*served, **settings)
     try:
         yield running
@@ -53,7 +50,6 @@ def serving(*served: Served, **settings: Any) -> Iterator[Running]:
 
 
 def wait_until(holds: Any, seconds: float = 60) -> None:
-    """Wait until a condition holds; fail after a timeout."""
     end = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > end:

@@ -1,7 +1,5 @@
 """Slow twins of the SGPE document's trainer and encoder, on strings: recount after every merge, rescan for every token."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from itertools import pairwise

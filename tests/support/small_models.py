@@ -1,7 +1,5 @@
 """Small models: Llamas for a tokenizer, and models of many kinds in folders, each with its tokenizer."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any
@@ -39,7 +37,6 @@ from trainers.model_rows.token_tables import embedding_rows, fit_embeddings
 
 
 def make_llama(tokenizer: SGPETokenizerFast, *, seed: int = 1, **options: Any) -> LlamaForCausalLM:
-    """Return a Llama of two layers; ``options`` go to its configuration."""
     torch.manual_seed(seed)
     config = small_llama(embedding_rows(tokenizer), layers=2, width=16, heads=2, length=64)
     for name, value in {"initializer_range": 0.5, **options}.items():  # so that predictions differ
@@ -101,7 +98,6 @@ def saved_model(kind: str, tokenizer: Path, folder: Path, *, rows: int = 512, **
 
 
 def tensors_of(folder: Path) -> dict[str, torch.Tensor]:
-    """Map the names of the tensors of a saved model to the tensors."""
     tensors: dict[str, torch.Tensor] = {}
     for file in sorted(folder.glob("*.safetensors")):
         with safe_open(file, "pt") as opened:
@@ -110,18 +106,15 @@ def tensors_of(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def load(folder: Path) -> Any:
-    """Load a model as transformers does."""
     is_bart = "Bart" in (folder / "config.json").read_text(encoding="utf-8")
     return (AutoModelForSeq2SeqLM if is_bart else AutoModelForCausalLM).from_pretrained(folder)
 
 
 def bits(tensor: torch.Tensor) -> bytes:
-    """Return the bytes of a tensor."""
     return tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
 def fitted(extended: Any) -> tuple[Any, list[int]]:
-    """Return the model of the fixture ``extended``, with rows for the new tokens, and the ids of these tokens."""
     folder, new, old = extended
     model = load(folder).float()
     row_map = fit_embeddings(model, new, old, multiple=1)

@@ -5,8 +5,6 @@ It needs only transformers, 4.57 or 5. Each line of its input is a list of quest
 arguments of that function.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

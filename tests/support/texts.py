@@ -1,7 +1,5 @@
 """Strategies for text that is difficult for split patterns, grammars and byte-level tokenizers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
@@ -87,5 +85,4 @@ COUNTS = st.dictionaries(COUNTED_WORDS, st.integers(1, 1 << 40), max_size=40)
 
 
 def chunked(data, cuts: Iterable[int]):
-    """Cut a text or bytes at some positions."""
     return [data[start:stop] for start, stop in pairwise([0, *sorted(cuts), len(data)])]

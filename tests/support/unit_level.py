@@ -1,7 +1,5 @@
 """The unit-level encoder that the two tiers must equal: merges over syllables, as in the SGPE document."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 

@@ -14,7 +14,6 @@ from trainers import ExtensionConfig, TokenizerExtender, TokenizerTrainer, Train
 
 @pytest.fixture(scope="session")
 def tokenizer_folders(tmp_path_factory, sample):
-    """A tokenizer, one that was extended from it, and one of its own."""
     folder = tmp_path_factory.mktemp("tokenizers")
     special = ("<|endoftext|>",)
     english = TrainingConfig(500, "bpe", pattern="gpt2", special_tokens=special, normalization="none")

@@ -1,5 +1,3 @@
-"""A base model, adapted to a language in one command: steps, their order, and what is refused."""
-
 import json
 import shutil
 from pathlib import Path
@@ -51,7 +49,6 @@ def given(options, tmp_path):
 
 @pytest.fixture(scope="module")
 def uninterrupted(options, tmp_path_factory):
-    """The folder of a run, and its result."""
     out = tmp_path_factory.mktemp("runs") / "whole"
     return out, adapt(Adaptation(**options, out=str(out)), show=lambda _: None)
 
@@ -75,7 +72,7 @@ def test_a_base_model_becomes_a_trained_model(given, tmp_path):
     assert adapt(Adaptation(**given, init="distil", resume=True), show=lines.append) == result
     with pytest.raises(SGPEError, match="different settings"):
         adapt(Adaptation(**given, init="mean", resume=True), show=lines.append)
-    with pytest.raises(SGPEError, match="out has files: continue with --resume, or give a new folder"):
+    with pytest.raises(SGPEError, match="--resume"):
         adapt(Adaptation(**given, init="distil"), show=lines.append)
     assert ("progress.svg" in report) == (out / "progress.svg").exists()
     assert report.startswith(f"# {Path(given['base']).name}, adapted\n")
@@ -117,19 +114,19 @@ def test_an_interrupted_run_continues_to_the_same_model(given, uninterrupted, st
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"budget": "many"}, "--budget many: give a number of tokens, such as 500k, 10M or 1B"),
-        ({"budget": "10"}, "--budget 10: give at least 64, the number of tokens in one step"),
-        ({"new_tokens": "0"}, "--new-tokens 0: give a number above 0, or auto"),
+        ({"budget": "many"}, "--budget many"),
+        ({"budget": "10"}, "--budget 10: .* 64"),
+        ({"new_tokens": "0"}, "--new-tokens 0"),
         ({"learning_rate": 0.0}, "--learning-rate must be above 0, not 0.0"),
-        ({"length": 0}, "--length must be at least 2 \\(a token and the next token\\), not 0"),
-        ({"length": 500, "budget": "2k"}, "has room for 64 tokens: give a --length of at most 64, not 500"),
-        ({"seed": -1}, "--seed must be from 0 to 4,294,967,295, not -1"),
+        ({"length": 0}, "--length .* 0"),
+        ({"length": 500, "budget": "2k"}, "--length of at most 64, not 500"),
+        ({"seed": -1}, "--seed .* -1"),
         ({"corpus": []}, "name files of text in the new language"),
         ({"new_tokens": "20"}, "new_tokens 20 is too small"),
-        ({"evaluate": [], "lines": False}, "there are too few texts for a validation part"),
+        ({"evaluate": [], "lines": False}, "too few texts"),
         ({"batch_size": 0}, "--batch-size must be at least 1, not 0"),
         ({"keep": [], "keep_share": 0.3}, "--keep-share needs --keep"),
-        ({"resume": True}, "there is no run to resume: leave out --resume"),
+        ({"resume": True}, "--resume"),
     ],
 )
 def test_bad_options_are_refused_before_anything_is_written(given, change, message, tmp_path):
@@ -155,16 +152,14 @@ def test_after_a_training_that_diverged_only_the_training_starts_again(given, un
         adapt(Adaptation(**given, learning_rate=2e-4), show=lambda _: None)
     monkeypatch.undo()
     assert (out / "model" / "checkpoint-3").exists()
-    with pytest.raises(
-        SGPEError, match=r"different settings \(length was \d+, text\)|different settings \(length was \d+\)"
-    ):
+    with pytest.raises(SGPEError, match=r"length was \d+"):
         adapt(Adaptation(**given | {"length": 16}, resume=True), show=lambda _: None)
     lines = []
     assert adapt(Adaptation(**given, resume=True), show=lines.append) == uninterrupted[1]
     assert sum("already there" in line for line in lines) == 2
     models = [(folder / "model" / "model.safetensors").read_bytes() for folder in (uninterrupted[0], out)]
     assert models[0] == models[1]
-    with pytest.raises(SGPEError, match=r"different settings \(rows_learning_rate was [\d.]+\)"):
+    with pytest.raises(SGPEError, match=r"rows_learning_rate was [\d.]+"):
         adapt(Adaptation(**given, rows_learning_rate=1e-4, resume=True), show=lambda _: None)
 
 
@@ -183,7 +178,7 @@ def test_a_training_that_diverges_leaves_no_model(given, uninterrupted, tmp_path
 
 def test_a_training_that_does_not_fit_is_refused(given, monkeypatch):
     monkeypatch.setattr(adapting, "_LOGIT", 10**15)
-    with pytest.raises(SGPEError, match="give a smaller --batch-size or --length, or --parts new-rows, and --resume"):
+    with pytest.raises(SGPEError, match="--batch-size or --length, or --parts new-rows, and --resume"):
         adapt(Adaptation(**given), show=lambda _: None)
     monkeypatch.undo()
     lines = []

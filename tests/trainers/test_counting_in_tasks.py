@@ -1,5 +1,3 @@
-"""Counting by many processes: the same counts as by one, whoever is killed and started again on the way."""
-
 import json
 import os
 import random
@@ -55,7 +53,6 @@ def count(*given, **options):
 
 
 def start(*given, **options):
-    """Start counting in a process of its own."""
     command = [*COMMAND, "count", *arguments(*given)]
     return psutil.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **options)
 

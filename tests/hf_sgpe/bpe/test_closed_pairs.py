@@ -81,7 +81,7 @@ def test_a_missing_pair_is_named(merges):
     assert any(f"{left.decode()!r} and {right.decode()!r}" in str(error.value) for left, right in missing)
 
 
-def test_it_matters():
+def test_unclosed_pairs_give_other_tokens():
     merges = [("b", "c"), ("a", "b"), ("ab", "c")]
     assert in_tokenizers(merges).encode("abc").tokens == ["a", "bc"]
     assert (

@@ -130,5 +130,5 @@ def test_words_given_are_not_changed():
 
 
 def test_unknown_tie_rule():
-    with pytest.raises(SGPEError, match="unknown tie rule 'coin': choose from smallest-pair-id"):
+    with pytest.raises(SGPEError, match=r"'coin'.* smallest-pair-id"):
         learn_merges([], [], vocabulary=[], num_merges=1, tie_break="coin")

@@ -6,5 +6,4 @@ from hf_sgpe import BPETokenizer
 
 @pytest.fixture(scope="session")
 def chatty(sample):
-    """A trained tokenizer with the special tokens of every template, and others."""
     return BPETokenizer.train_from_iterator(sample.values(), 600, special_tokens=[*TEMPLATES_TOKENS, *ENDS])

@@ -1,5 +1,3 @@
-"""Chats with tokenizers in SentencePiece's manner: the ids of transformers, without special tokens from messages."""
-
 import pytest
 from support.character_tokenizers import NORMALIZATIONS, SPECIALS, character_tokenizer
 

@@ -90,7 +90,7 @@ def twin_rpartition(characters, separator):
 
 
 @given(text=written, other=either, times=st.integers(-1, 3))
-def test_putting_together(text, other, times):
+def test_added_and_repeated_texts_keep_their_marks(text, other, times):
     assert text + other == str.__str__(text) + other and other + text == other + str.__str__(text)
     check(text + other, pairs(text) + pairs(other))
     check(other + text, pairs(other) + pairs(text))
@@ -99,7 +99,7 @@ def test_putting_together(text, other, times):
 
 
 @given(between=written, texts=st.lists(either, max_size=4))
-def test_joining(between, texts):
+def test_joined_texts_keep_their_marks(between, texts):
     assert between.join(texts) == str.__str__(between).join(texts)
     check(between.join(texts), twin_join(pairs(between), map(pairs, texts)))
     check(between.join(iter(texts)), twin_join(pairs(between), map(pairs, texts)))
@@ -110,7 +110,7 @@ places = st.none() | st.integers(-14, 14)
 
 
 @given(text=written, place=st.slices(12) | st.builds(slice, places, places, st.sampled_from([None, 1, -1, 2])))
-def test_taking_apart_by_place(text, place):
+def test_slices_keep_their_marks(text, place):
     check(text[place], pairs(text)[place])
     check(list(text), [[pair] for pair in pairs(text)])
     assert "".join(text) == text
@@ -125,7 +125,7 @@ def test_taking_apart_by_place(text, place):
 
 
 @given(text=written, among=st.none() | plain_texts)
-def test_stripping(text, among):
+def test_stripped_texts_keep_their_marks(text, among):
     for name in ("strip", "lstrip", "rstrip"):
         assert getattr(text, name)(among) == getattr(str.__str__(text), name)(among)
     check(text.lstrip(among), twin_lstrip(pairs(text), among))
@@ -162,7 +162,7 @@ def test_splitting_in_lines_and_in_three(text, separator, keep):
 
 
 @given(text=written, old=short | st.just(""), new=either, most=most)
-def test_replacing(text, old, new, most):
+def test_replaced_texts_keep_their_marks(text, old, new, most):
     assert text.replace(old, new, most) == str.__str__(text).replace(old, new, most)
     assert text.replace(old, new) == str.__str__(text).replace(old, new)
     pieces = twin_split(pairs(text), old, most) if old else twin_split_everywhere(pairs(text), most)
@@ -170,7 +170,7 @@ def test_replacing(text, old, new, most):
 
 
 @given(text=written, other=either)
-def test_in_all_else_it_is_a_str(text, other):
+def test_a_marked_text_behaves_like_a_str(text, other):
     same = str.__str__(text)
     assert type(same) is str
     assert (text == other, text < other, hash(text), len(text)) == (same == other, same < other, hash(same), len(same))
@@ -191,7 +191,7 @@ def test_in_all_else_it_is_a_str(text, other):
 @pytest.mark.parametrize(
     "use", [lambda text: text + 1, lambda text: 1 + text, lambda text: text.join([1]), lambda text: text["a"]]
 )
-def test_what_str_refuses_is_refused(use):
+def test_marked_texts_refuse_what_str_refuses(use):
     with pytest.raises(TypeError):
         use("a")
     with pytest.raises(TypeError):

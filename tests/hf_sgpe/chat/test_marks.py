@@ -1,5 +1,3 @@
-"""Marks of texts that operations without marks made, and what depends on marks: special tokens, escapes, JSON."""
-
 import html
 import json
 import textwrap
@@ -90,13 +88,13 @@ def test_marks_do_not_go_along_where_characters_cannot_be_told_apart(use):
         (by_template("a") + "b", [], False),
     ],
 )
-def test_what_was_made_of_nothing_but_the_templates_is_the_templates(text, others, is_own):
+def test_results_made_only_from_the_templates_text_belong_to_the_template(text, others, is_own):
     result = follow("xyz", text, *others)
     assert result == "xyz"
     assert marks_of(result) == bytes([is_own * TEMPLATE] * 3)
 
 
-def test_what_has_marks_keeps_them_and_what_is_no_text_is_left_alone():
+def test_marked_results_keep_their_marks_and_other_values_stay():
     for result in (3, ["ab"], None):
         assert follow(result, by_template("c")) is result
     for result in (by_template("a") + "b", as_answer("ab"), Written("ab")):
@@ -114,7 +112,7 @@ ATOMS = ["%s", "%5s", "%-4s", "%%", "a", " ", "%d", "%03d", "%(a)s", "%(a)4s", "
 
 
 @given(atoms=st.lists(st.sampled_from(ATOMS), max_size=5), data=st.data())
-def test_filling_in(atoms, data):
+def test_filled_in_templates_keep_the_marks_of_values(atoms, data):
     form = data.draw(written_texts(st.just("".join(atoms))))
     values = st.lists(either | st.just(3), max_size=4).map(tuple) | either | st.fixed_dictionaries({"a": either})
     values = data.draw(values | st.sampled_from([3, None, {"a": 1}, [1], {}]))
@@ -168,7 +166,7 @@ def test_marks_say_who_wrote_it():
     assert marks_of(as_answer(as_answer("a"))) == bytes([ANSWER])
 
 
-def test_what_python_spells_out_keeps_the_marks_of_the_texts_in_it():
+def test_printed_values_keep_the_marks_of_their_texts():
     text = text_of({"a": [by_template("<s>") + "'\n", 1], by_template("b"): "<s>"})
     assert text == str({"a": ["<s>'\n", 1], "b": "<s>"})
     assert "".join(one for one, mark in pairs(text) if mark) == "<s>b"
@@ -179,10 +177,7 @@ def test_what_python_spells_out_keeps_the_marks_of_the_texts_in_it():
     assert not any(marks_of(text_of([by_template("b"), iter([])])))
 
 
-# ---------------------------------------------------------------- escaped text
-
-
-def test_what_is_joined_to_escaped_text_is_escaped_and_keeps_its_marks():
+def test_text_joined_to_escaped_text_is_escaped_and_keeps_its_marks():
     escaped = Markup.escape(by_template("<s>") + "<")
     assert pairs(escaped) == pairs(Written("&lt;") + by_template("s") + "&gt;&lt;")
     for joined in (escaped + by_template("a<"), by_template("a<") + escaped, escaped[:4] + by_template("a<")):
@@ -193,8 +188,6 @@ def test_what_is_joined_to_escaped_text_is_escaped_and_keeps_its_marks():
     plain = markupsafe.Markup("<b>")
     assert Written("<") + plain == "&lt;<b>" and plain + Written("<") == "<b>&lt;"
 
-
-# ---------------------------------------------------------------- special tokens
 
 SPECIAL = ["<s>", "<s>>", "a<", "中", "\n\nHuman:"]
 pieces = st.sampled_from(["<s>", "<s", ">", "<", "s", "a", "中", "\n", "Human:", "a<s>>", "x<"])
@@ -267,8 +260,6 @@ def test_work_grows_with_the_text_alone(monkeypatch):
     work(1000)
     assert copied[0] < 10.5 * less
 
-
-# ---------------------------------------------------------------- JSON
 
 TEXTS = st.lists(
     st.tuples(st.text(st.sampled_from('a<|"\\\n\u200dශ😀'), max_size=4), st.sampled_from([by_template, Written])),

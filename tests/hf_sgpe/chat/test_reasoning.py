@@ -1,5 +1,3 @@
-"""Reasoning in front of answers, in streams cut at every place."""
-
 import pytest
 from support.calling import TEMPLATES
 
@@ -11,7 +9,6 @@ TOKENS = {"<think>": "<think>", "</think>": "</think>"}
 
 
 def read(reader, parts):
-    """Return reasoning, text and number of calls in an answer."""
     said = [part for text in parts for part in reader.read(text)] + [*reader.end()]
     reasoning = "".join(part for part in said if isinstance(part, Reasoning))
     text = "".join(part for part in said if isinstance(part, str) and not isinstance(part, Reasoning))

@@ -1,5 +1,3 @@
-"""Properties of chat templates. The templates here behave like those of Qwen 3 and DeepSeek R1."""
-
 import pytest
 from support.calling import TEMPLATES
 

@@ -1,5 +1,3 @@
-"""What a template gives, as text and as ids."""
-
 import pytest
 from hypothesis import given, strategies as st
 from support.conversations import ENDS, TEMPLATES_TOKENS, said, specials_in
@@ -134,9 +132,6 @@ def test_a_tokenizer_of_transformers_takes_the_template(name, chatty):
     assert theirs == chatty.apply_chat_template(messages, name)
 
 
-# ---------------------------------------------------------------- templates of one's own, and bad ones
-
-
 def test_a_template_of_ones_own():
     source = "{% for m in messages %}[{{ m['role'] }}] {{ m['content'] }}{{ m.get('more', '') }}\n{% endfor %}"
     assert render([*said("Hi", "x", more="!"), *said("Ho", "y")], source) == "[x] Hi!\n[y] Ho\n"
@@ -154,7 +149,7 @@ def test_a_template_of_ones_own_is_tokenized(chatty):
     assert ids == [end, *chatty.encode("Hi"), end, *chatty.encode("<|endoftext|>")]
 
 
-def test_what_a_message_holds_is_no_template(chatty):
+def test_template_syntax_in_a_message_stays_text(chatty):
     for text in ("{{ 7 * 7 }}", "{% for i in range(9) %}x{% endfor %}", "{# gone #}", "{{ messages }}"):
         assert text in render(said(text), "chatml")
         assert text in chatty.decode(chatty.apply_chat_template(said(text), "llama3"))
@@ -183,7 +178,7 @@ def test_templates_reach_nothing_but_the_messages(source):
 
 
 @pytest.mark.parametrize("name", ["__globals__", "__code__", "__class__", "__dict__"])
-def test_what_templates_may_not_see_is_nothing_to_them(name):
+def test_hidden_attributes_are_undefined_in_templates(name):
     assert render(said("Hi"), f"{{{{ raise_exception.{name} }}}}{{{{ messages.{name} }}}}") == ""
 
 
@@ -212,7 +207,7 @@ def test_templates_that_fail_in_other_ways_are_named(source):
 
 def test_unknown_names_list_the_known():
     for use in (render, with_specials(TEMPLATES_TOKENS).apply_chat_template):
-        with pytest.raises(SGPEError, match="unknown chat template 'llama4': choose from llama3, chatml, alpaca"):
+        with pytest.raises(SGPEError, match=r"'llama4'.* llama3, chatml, alpaca"):
             use(said("Hi"), "llama4")
     assert list(SPECIAL_TOKENS) == list(TWINS)
 
@@ -220,7 +215,7 @@ def test_unknown_names_list_the_known():
 @pytest.mark.parametrize("role", ["tool", "User", "", "system ", "user<|end_header_id|>"])
 def test_llama3_refuses_other_roles(role, chatty):
     for use in (render, chatty.apply_chat_template):
-        with pytest.raises(SGPEError, match="chat template llama3: role must be system, user or assistant, not"):
+        with pytest.raises(SGPEError, match="llama3: role"):
             use(said("Hi", role), "llama3")
     with pytest.raises(SGPEError) as caught:
         render(said("Hi", role), "llama3")
@@ -237,7 +232,7 @@ def test_complaints_quote_messages_as_they_are(messages, chatty):
 
 
 def test_a_message_that_is_none_is_named_before_tokenizing(chatty):
-    with pytest.raises(SGPEError, match="message 0 needs a string as 'role', but is 'Hi'"):
+    with pytest.raises(SGPEError, match=r"message 0 .* 'role'"):
         chatty.apply_chat_template(["Hi"], "chatml")
 
 
@@ -254,10 +249,10 @@ def test_a_message_that_is_none_is_named_before_tokenizing(chatty):
 @pytest.mark.parametrize("name", TWINS)
 def test_incomplete_messages_are_named(name, message, missing, chatty):
     for use in (render, chatty.apply_chat_template):
-        with pytest.raises(SGPEError, match=f"message 1 needs a string as '{missing}', but is ") as caught:
+        with pytest.raises(SGPEError, match=f"message 1 .* '{missing}'") as caught:
             use([*said("Hi"), message], name)
         assert isinstance(caught.value, ValueError)
-    with pytest.raises(SGPEError, match="message 0 needs a string as 'role', but is 'Hi'"):
+    with pytest.raises(SGPEError, match=r"message 0 .* 'role'"):
         render(["Hi"], name)
 
 
@@ -281,9 +276,6 @@ def test_the_text_of_a_message_does_not_make_a_tokenizer_lack_a_token():
     without_end = with_specials([token for token in TEMPLATES_TOKENS if token != "<|end_of_text|>"])
     assert without_end.apply_chat_template(said("Hi"), "llama3")
     assert without_end.apply_chat_template(said("What is <|end_of_text|>?"), "llama3")
-
-
-# ---------------------------------------------------------------- ids
 
 
 @pytest.mark.parametrize("name", TWINS)

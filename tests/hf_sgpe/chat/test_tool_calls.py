@@ -1,5 +1,3 @@
-"""Tool calls in answers, read whole and in pieces."""
-
 import json
 
 import pytest
@@ -16,7 +14,6 @@ NAMES = {name: {"type": "object", "properties": TYPES} for name in ("add", "เทเ
 
 
 def read(reader, *texts):
-    """Return the text and the calls of an answer in pieces."""
     parts = [part for text in texts for part in reader.read(text)] + [*reader.end()]
     said = "".join(part for part in parts if isinstance(part, str))
     calls = joined(part for part in parts if isinstance(part, CallPart))

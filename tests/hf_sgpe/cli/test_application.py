@@ -1,5 +1,3 @@
-"""What all commands have: ``--json``, ``--quiet``, older spellings, and lines that end alike everywhere."""
-
 import io
 import json
 import sys

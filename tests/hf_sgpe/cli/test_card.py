@@ -1,5 +1,3 @@
-"""``hf-sgpe card``."""
-
 import pytest
 from support.command import hf_sgpe
 
@@ -11,7 +9,7 @@ from support.command import hf_sgpe
         ("card tok --eval nowhere.txt --out in-the-way-pictures", "pictures is a file"),
     ],
 )
-def test_what_is_in_the_way_is_found_before_anything_is_measured(refuses, arguments, message):
+def test_obstacles_in_the_output_folder_are_found_before_measuring(refuses, arguments, message):
     refuses(arguments, message)
 
 

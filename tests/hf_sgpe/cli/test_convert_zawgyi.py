@@ -1,5 +1,3 @@
-"""``hf-sgpe convert-zawgyi``, and the warnings of other commands that lead to it."""
-
 import json
 
 import pytest

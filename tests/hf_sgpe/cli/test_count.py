@@ -1,5 +1,3 @@
-"""``hf-sgpe count``, and ``counts`` of what it writes."""
-
 import json
 import os
 import re
@@ -48,21 +46,18 @@ def test_names_that_are_no_utf8_can_be_written(workplace):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("count --out out", "nothing to count: name files of text, or use --dataset"),
-        ("count empty.txt --out out", "the corpus is empty: it has no words to count"),
-        (
-            "count good.txt --out out --min-count 1000000",
-            "--min-count 1000000 leaves out every word: give a smaller --min-count",
-        ),
+        ("count --out out", "--dataset"),
+        ("count empty.txt --out out", "corpus is empty"),
+        ("count good.txt --out out --min-count 1000000", "--min-count 1000000"),
         ("count good.txt --out tok", "tok is a folder"),
         ("count good.txt --out good.txt", r"--out good\.txt is part of the corpus"),
         ("count good.txt --out good.txt/x", r"good\.txt is a file"),
         ("count good.txt --out pipe", "pipe is not an ordinary file"),
         ("count latin1.txt --out new/counts", "not UTF-8"),
-        ("count good.txt --out out --memory-limit many", "--memory-limit 'many': expected a number and a unit"),
+        ("count good.txt --out out --memory-limit many", "--memory-limit 'many'"),
         ("count good.txt --out out --memory-limit 1MB", "a memory limit of 1 MB is too small"),
         ("count good.txt --out out --split train", "--split needs a dataset"),
-        ("count good.txt --out out --recipe none", "--recipe none: choose from hybrid, portable, sgpe, bpe$"),
+        ("count good.txt --out out --recipe none", "--recipe none"),
     ],
 )
 def test_bad_input_is_one_line(refuses, arguments, message):

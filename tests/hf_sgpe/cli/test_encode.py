@@ -1,5 +1,3 @@
-"""``hf-sgpe encode``, and ``decode`` of what it writes."""
-
 import json
 import os
 

@@ -1,5 +1,3 @@
-"""``hf-sgpe evaluate``."""
-
 import json
 import re
 import shutil
@@ -66,21 +64,18 @@ def test_the_name_of_a_baseline_may_have_an_equals_sign(workplace):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("evaluate tok good.txt --baseline =tok", "--baseline '=tok': write TOKENIZER or NAME=TOKENIZER"),
+        ("evaluate tok good.txt --baseline =tok", "--baseline '=tok'"),
         ("evaluate tok good.txt --baseline tok=damaged", "two tokenizers are called tok"),
         ("evaluate tok good.txt --baseline tok", "two tokenizers are called tok"),
         ("evaluate -t tok empty.txt", r"empty\.txt has no text to measure"),
         ("evaluate -t damaged good.txt", "not valid JSON"),
-        ("evaluate good.txt tok", "tok: a tokenizer, not text: give the tokenizer before the text files"),
+        ("evaluate good.txt tok", "tok: a tokenizer, not text"),
         ("evaluate --vocabulary tok empty.txt", r"empty\.txt: there is no text to measure"),
         ("evaluate --vocabulary tok blank.txt", r"blank\.txt: there is no text to measure"),
-        (
-            "evaluate --vocabulary tok good.txt --baseline damaged",
-            "--vocabulary measures one tokenizer: leave out",
-        ),
-        ("evaluate --vocabulary tok good.txt --picture a.png", "--picture a.png: the picture is SVG: give a name that ends"),
+        ("evaluate --vocabulary tok good.txt --baseline damaged", "--vocabulary"),
+        ("evaluate --vocabulary tok good.txt --picture a.png", "--picture a.png"),
         ("evaluate --vocabulary tok good.txt --picture x.tiktoken/a.svg", "x.tiktoken"),
-        ("evaluate tok good.txt --picture a.svg", "--picture needs --vocabulary: add it, or leave out --picture"),
+        ("evaluate tok good.txt --picture a.svg", "--picture needs --vocabulary"),
     ],
 )
 def test_bad_input_is_one_line(workplace, refuses, arguments, message):

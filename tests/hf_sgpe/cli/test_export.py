@@ -1,5 +1,3 @@
-"""``hf-sgpe export``."""
-
 import json
 
 import pytest
@@ -25,15 +23,12 @@ def test_export_to_tiktoken_and_back(tmp_path, saved, tokenizer):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("x.tiktoken", r"x\.tiktoken, line 2: the token b'a' is already in line 1"),
-        ("tok --pattern gpt2", "--pattern is for tiktoken, gpt2, not for folder$"),
-        ("tok --special-token a=1", "--special-token is for tiktoken, gpt2, not for folder$"),
-        ("tok --ignore-merges", "--ignore-merges is for gpt2, not for folder$"),
-        ("merges.txt", r"merges\.txt: the file has no split pattern: add --pattern NAME"),
-        (
-            "alone/merges.txt --pattern gpt2",
-            r"alone/merges\.txt: the ids of its tokens are in vocab\.json",
-        ),
+        ("x.tiktoken", r"x\.tiktoken, line 2: .* b'a' .* line 1"),
+        ("tok --pattern gpt2", "--pattern is for tiktoken, gpt2"),
+        ("tok --special-token a=1", "--special-token is for tiktoken, gpt2"),
+        ("tok --ignore-merges", "--ignore-merges is for gpt2"),
+        ("merges.txt", r"merges\.txt: .* --pattern NAME"),
+        ("alone/merges.txt --pattern gpt2", r"alone/merges\.txt: .* vocab\.json"),
     ],
 )
 def test_bad_input_is_one_line(refuses, arguments, message):

@@ -1,5 +1,3 @@
-"""``hf-sgpe extend``, and ``compare-ids`` of what it writes."""
-
 import json
 import re
 
@@ -11,7 +9,6 @@ from hf_sgpe import BPETokenizer, TrainingConfig, WordCounts
 
 @pytest.fixture(scope="module")
 def english(sample, tmp_path_factory):
-    """A folder with a small tokenizer of English."""
     folder = tmp_path_factory.mktemp("english") / "base"
     BPETokenizer.train_from_iterator([sample["en"]], 300, pattern="gpt2").save(folder)
     return folder
@@ -68,26 +65,19 @@ def test_extend_and_compare_ids(tmp_path, sample):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("", "nothing to learn from: name files of text, or use --dataset or --counts"),
-        ("si.txt --new-tokens many", "--new-tokens many: give a number above 0, or auto"),
-        ("si.txt --new-tokens 0", "--new-tokens 0: give a number above 0, or auto"),
-        ("si.txt --new-tokens 20", "--new-tokens 20 is too small: the 66 characters of these scripts alone need about "),
-        (
-            "en.txt",
-            r"en\.txt begins with text in latin, which has no syllables or marked letters that could be kept whole: "
-            "if the corpus has other scripts, name them with --script, or give text in a script to add$",
-        ),
+        ("", "--dataset or --counts"),
+        ("si.txt --new-tokens many", "--new-tokens many"),
+        ("si.txt --new-tokens 0", "--new-tokens 0"),
+        ("si.txt --new-tokens 20", "--new-tokens 20 .* 66 characters"),
+        ("en.txt", r"en\.txt .* latin"),
         ("empty.txt", r"empty\.txt: no words to learn from"),
-        (
-            "--counts plain.parquet",
-            r"plain\.parquet: the words were counted without scripts: name",
-        ),
-        ("en.txt --script si", "the text has no word in sinhala: name other scripts, or add text in these"),
-        ("si.txt --out base", "base is the tokenizer to extend: name another folder"),
-        ("si.txt --reuse-ids", r"base has no config\.json with the model's number of rows: leave out --reuse-ids"),
-        ("si.txt --weight x=2", "--weight: 'x' matches none of the files: give a file name or a glob"),
-        ("si.txt --split train", "--split needs a dataset: name one with --dataset"),
-        ("--dataset si --weight si=2", "--weight applies only to files, but no file is named"),
+        ("--counts plain.parquet", r"plain\.parquet: .* without scripts"),
+        ("en.txt --script si", "no word in sinhala"),
+        ("si.txt --out base", "base is the tokenizer"),
+        ("si.txt --reuse-ids", r"base has no config\.json .* --reuse-ids"),
+        ("si.txt --weight x=2", "--weight: 'x'"),
+        ("si.txt --split train", "--split needs a dataset"),
+        ("--dataset si --weight si=2", "--weight applies only to files"),
     ],
 )
 def test_bad_input_is_one_line(workplace, english, refuses, arguments, message):

@@ -1,5 +1,3 @@
-"""``hf-sgpe info``."""
-
 import json
 import re
 from importlib.metadata import version
@@ -15,7 +13,7 @@ def test_info_without_a_tokenizer_shows_versions():
     assert hf_sgpe("--version").stdout == f"hf-sgpe {version('hf-sgpe')}\n"
 
 
-def test_of_many_added_tokens_the_first_are_shown(tmp_path):
+def test_info_shows_the_first_of_many_added_tokens(tmp_path):
     names = [f"<|{number}|>" for number in range(6000)]
     BPETokenizer.train_from_iterator(["low lower"], 6300, pattern="gpt2", special_tokens=names).save(tmp_path)
     line = next(line for line in hf_sgpe("info", tmp_path).stdout.splitlines() if line.startswith("special tokens"))
@@ -38,13 +36,10 @@ def test_control_characters_are_shown_and_not_sent_to_the_terminal(tmp_path):
     ("arguments", "message"),
     [
         ("info damaged", r"damaged/tokenizer\.json: not valid JSON"),
-        ("info worn", r"tokenizer_config\.json: the entry 'sgpe' is damaged"),
-        ("info good.txt", r"good\.txt: text, not a tokenizer: give the folder of a tokenizer, or its tokenizer\.json"),
-        ("info vocab.json", "is an SGPE vocabulary: convert it first with hf-sgpe export"),
-        (
-            "info x.tiktoken",
-            r"has neither a split pattern nor special tokens: name them with hf-sgpe export x\.tik",
-        ),
+        ("info worn", r"tokenizer_config\.json: the entry 'sgpe'"),
+        ("info good.txt", r"good\.txt: text, not a tokenizer"),
+        ("info vocab.json", "hf-sgpe export"),
+        ("info x.tiktoken", r"hf-sgpe export x\.tik"),
     ],
 )
 def test_bad_input_is_one_line(refuses, arguments, message):

@@ -1,5 +1,3 @@
-"""``hf-sgpe playground``."""
-
 import json
 
 from support.command import hf_sgpe

@@ -1,5 +1,3 @@
-"""What only a process shows: signals, closed streams, pipes, terminals, the environment, and once each command."""
-
 import contextlib
 import fcntl
 import json
@@ -29,11 +27,8 @@ TRAIN = "train good.txt --out out --overwrite --vocab-size 400"
 
 
 def shell(line, cwd):
-    """Run a line of bash; a pipe fails if one of its commands does."""
     return subprocess.run(["bash", "-c", f"set -o pipefail; {line}"], cwd=cwd, capture_output=True, text=True)
 
-
-# ---------------------------------------------------------------- each command once
 
 RUNS = {
     "train": "good.txt --out out --vocab-size 400",
@@ -98,9 +93,6 @@ def test_completion_knows_commands_and_options():
     tool = [sys.executable, "-c", "import sys; sys.argv[0] = 'hf-sgpe'; from hf_sgpe.cli import main; main()"]
     done = process(*tool, code=None, _HF_SGPE_COMPLETE="complete_bash", COMP_WORDS="hf-sgpe enc", COMP_CWORD="1")
     assert done.stdout.split() == ["encode"]
-
-
-# ---------------------------------------------------------------- streams
 
 
 def slow_but(kept, values):
@@ -180,22 +172,18 @@ def test_progress_is_shown_on_a_terminal(workplace, arguments, bars):
     assert all(bar in shown for bar in bars)
 
 
-# ---------------------------------------------------------------- the environment
-
-
 @pytest.mark.slow
 def test_a_repository_on_the_hub_is_a_tokenizer_too(saved, tmp_path):
     """Variables of the Hub's client are read when it is imported."""
-    with hub.serve({"me/tok": saved}) as address:
-        env = {"HF_ENDPOINT": address, "HF_HOME": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "0"}
+    with hub.running() as served:
+        served.add("me/tok", hub.contents(saved))
+        env = {"HF_ENDPOINT": served.address, "HF_HOME": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "0"}
         env |= {"HF_HUB_DISABLE_XET": "1", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
         loaded = process(*COMMAND, "encode", "-t", "me/tok", "ශ්‍රී ලංකාව", **env).stdout
     assert loaded == hf_sgpe("encode", "-t", saved, "ශ්‍රී ලංකාව").stdout
     env |= {"HF_HUB_OFFLINE": "1"}  # what was loaded once is there without the Hub
     assert process(*COMMAND, "encode", "-t", "me/tok", "ශ්‍රී ලංකාව", **env).stdout == loaded
 
-
-# ---------------------------------------------------------------- interruptions
 
 CTRL_C, ENDED = (signal.SIGINT, 130), (signal.SIGTERM, 143)
 

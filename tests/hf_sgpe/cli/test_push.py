@@ -1,5 +1,3 @@
-"""``hf-sgpe push``."""
-
 import shutil
 
 from support.command import hf_sgpe

@@ -1,5 +1,3 @@
-"""``hf-sgpe train-sgpe``."""
-
 import re
 
 import pytest

@@ -1,5 +1,3 @@
-"""``hf-sgpe transplant``, and what it needs."""
-
 import sys
 
 import pytest
@@ -15,5 +13,5 @@ def test_transplanting_and_measuring_models_need_no_accelerate(monkeypatch):
     with pytest.raises(SGPEError, match="training language models needs accelerate"):
         require_pytorch()
     monkeypatch.setattr("trainers.language_models.training_runs.find_spec", lambda name: None if name == "torch" else name)
-    with pytest.raises(SGPEError, match=r"language models need torch: pip install torch \(or the extra \[train\]\)"):
+    with pytest.raises(SGPEError, match=r"pip install torch .*\[train\]"):
         require_pytorch(to_train=False)

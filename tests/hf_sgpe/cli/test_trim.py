@@ -1,5 +1,3 @@
-"""``hf-sgpe trim``, and ``extend`` and ``transplant`` of what it writes."""
-
 import json
 import re
 
@@ -57,7 +55,7 @@ def bases(texts, tmp_path_factory):
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("ids", ["keep", "compact"])
 @pytest.mark.parametrize("name", ["bytes", "characters"])
-def test_trim(bases, texts, tmp_path, name, ids):
+def test_trim_drops_the_tokens_of_scripts(bases, texts, tmp_path, name, ids):
     base, out = bases / name, tmp_path / "out"
     options = ("--drop-script", "ru,han", "--ids", ids, "--out", out, "--eval", bases / "en.txt", "--eval", bases / "ru.txt")
     done = hf_sgpe("trim", base, *options)
@@ -99,7 +97,7 @@ def test_trim(bases, texts, tmp_path, name, ids):
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("scripts", [(), ("--drop-script", "cyrillic")], ids=len)
 @pytest.mark.parametrize("name", ["bytes", "characters"])
-def test_trim_by_use(bases, texts, tmp_path, name, scripts):
+def test_trim_drops_the_tokens_that_a_corpus_does_not_need(bases, texts, tmp_path, name, scripts):
     base, out, corpus = bases / name, tmp_path / "out", tmp_path / "corpus"
     corpus.mkdir()
     lines = texts["en.txt"].splitlines()
@@ -172,16 +170,16 @@ def test_a_language_at_the_same_size(bases, texts, tmp_path, name):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("", "give the scripts to drop with --drop-script, the scripts to keep with --keep-script, or text with"),
+        ("", "--keep-script, or text"),
         ("--unused-in empty.txt", "--unused-in empty.txt: there is no text"),
         ("--drop-script cyrillic --eval empty.txt", "there is no text to compare"),
         ("--unused-in blank.txt", "--unused-in blank.txt: there is no text"),
         ("--unused-in nowhere.txt", "nowhere.txt"),
-        ("--drop-script han --keep-script latin", "give the scripts to drop with --drop-script, or the scripts to keep"),
-        ("--drop-script thai", "the tokenizer has no tokens of thai: name other scripts"),
+        ("--drop-script han --keep-script latin", "--drop-script, or"),
+        ("--drop-script thai", "no tokens of thai"),
         ("--drop-script hann", "unknown script 'hann'"),
         ("--drop-script han --ids none", "--ids none: choose from keep, compact"),
-        ("--drop-script han --out bytes", "--out bytes is the tokenizer to trim: name another folder"),
+        ("--drop-script han --out bytes", "--out bytes is the tokenizer"),
     ],
 )
 def test_bad_input_is_one_line(workplace, bases, refuses, arguments, message):

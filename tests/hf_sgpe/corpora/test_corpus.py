@@ -1,5 +1,3 @@
-"""Corpora: they are checked when they are made, and every function that takes files takes a corpus."""
-
 import pytest
 
 from hf_sgpe.corpora.held_out import HeldOut
@@ -26,9 +24,9 @@ def files(tmp_path):
     return find_files([tmp_path])
 
 
-def test_it_is_of_one_kind(files):
+def test_a_corpus_has_exactly_one_source(files):
     for arguments in ({}, {"files": "a", "text": "b"}, {"counts": ["a"], "iterator": ["b"]}, {"iterator": [], "text": ""}):
-        with pytest.raises(SGPEError, match="give exactly one source of text: files, an iterator or a string"):
+        with pytest.raises(SGPEError, match="exactly one source of text"):
             Corpus.of(**arguments)
     assert Corpus.of(files) == Corpus(tuple(files))
     assert Corpus.of(str(files[0])) == Corpus((files[0],))
@@ -39,13 +37,13 @@ def test_weights_are_by_path_before_name_and_glob(files):
     corpus = Corpus(tuple(files), weights={"a.*": 2, "*.jsonl": 3, str(files[0]): 4})
     assert [corpus.weight_of(file) for file in files] == [4, 2, 3]
     assert Corpus(tuple(files)).weight_of(files[0]) == 1
-    with pytest.raises(SGPEError, match="weights: 'd' matches none of the files: give a file name or a glob"):
+    with pytest.raises(SGPEError, match="weights: 'd'"):
         Corpus(tuple(files), weights={"d": 2})
-    with pytest.raises(SGPEError, match=r"weights\['a\.txt'\]: a weight must be a number above 0"):
+    with pytest.raises(SGPEError, match=r"weights\['a\.txt'\]"):
         Corpus(tuple(files), weights={"a.txt": -1})
 
 
-def test_it_is_taken_in_place_of_files(files, tmp_path):
+def test_a_corpus_can_replace_files_in_every_function(files, tmp_path):
     trainer = TokenizerTrainer(CONFIG)
     trainer.count(files=files[:2]).save(tmp_path / "counts.parquet")
     corpus = Corpus(tuple(files[:2]), ([" five"],), weights={files[0].name: 2})
@@ -69,7 +67,7 @@ def test_parts_are_called_by_their_names_where_these_differ(files):
     assert some.parts() == {"a.txt": Corpus((files[1],)), "c.jsonl": Corpus(counts=(files[2],))}
 
 
-def test_what_it_answers(files):
+def test_a_corpus_gives_its_texts_lines_beginning_and_size(files):
     corpus = Corpus(tuple(files), (["seven"], iter(["once"])), text_field="body")
     texts = "one two\nthree\nfour\nfive\nsix"
     assert "".join(corpus.read_texts()) == texts

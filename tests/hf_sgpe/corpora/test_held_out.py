@@ -1,5 +1,3 @@
-"""Held-out text: what counts as a text, a line and a word, how values of --eval name it, and that every command agrees."""
-
 import json
 import re
 import unicodedata
@@ -23,7 +21,7 @@ def test_texts_keep_their_line_ends_and_lines_do_not(tmp_path):
     assert [*held_out] == [*held_out] == ["one", "two words", "three", "four", "five"]
 
 
-def test_all_of_it_is_in_nfc(tmp_path):
+def test_held_out_text_is_in_nfc(tmp_path):
     decomposed = unicodedata.normalize("NFD", "é ক়")
     (tmp_path / "a.txt").write_text(f"{decomposed}\n", encoding="utf-8")
     held_out = HeldOut((tmp_path / "a.txt",))
@@ -55,20 +53,17 @@ def test_names_come_from_the_value_or_from_the_file(tmp_path):
         read_held_out(["si=none.txt"])
 
 
-@pytest.mark.parametrize("value", ["={file}", "a.b={file}", "si=", "="])
-def test_a_value_without_a_name_or_a_file_is_refused(tmp_path, value):
+@pytest.mark.parametrize(
+    ("read", "value", "message"),
+    [
+        *((read_held_out, value, "NAME=FILE") for value in ("={file}", "a.b={file}", "si=", "=")),
+        (texts_of, "news={file}", "'news' is not a language code"),
+    ],
+)
+def test_a_value_without_a_name_a_file_or_a_language_is_refused(tmp_path, read, value, message):
     (tmp_path / "en.txt").write_text("text\n", encoding="utf-8")
-    with pytest.raises(SGPEError, match=r"=.*: write FILE, or NAME=FILE with a NAME that contains no \. or /, such as si="):
-        read_held_out([value.format(file=tmp_path / "en.txt")])
-
-
-def test_a_name_that_must_be_a_language_is_said_to_be_none(tmp_path):
-    (tmp_path / "text.txt").write_text("text\n", encoding="utf-8")
-    with pytest.raises(SGPEError, match="'news' is not a language code: write a code such as si, ta or en"):
-        texts_of([f"news={tmp_path / 'text.txt'}"])
-
-
-# ---------------------------------------------------------------- one value everywhere
+    with pytest.raises(SGPEError, match=message):
+        read([value.format(file=tmp_path / "en.txt")])
 
 
 @pytest.fixture(scope="module")

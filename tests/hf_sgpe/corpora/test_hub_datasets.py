@@ -60,7 +60,7 @@ def test_what_save_to_disk_wrote(folder, lines, tmp_path):
     assert list(read_dataset(tmp_path / "saved")) == texts_of(lines)
     datasets.load_from_disk(tmp_path / "saved")["test"].save_to_disk(tmp_path / "one")
     assert list(read_dataset(tmp_path / "one")) == ["x y"]
-    with pytest.raises(SGPEError, match=r"no split 'validation': choose from .*train"):
+    with pytest.raises(SGPEError, match=r"'validation'.*train"):
         read_dataset(tmp_path / "saved", split="validation")
 
 
@@ -95,12 +95,12 @@ def test_counting_a_dataset_is_counting_its_texts(folder, lines, streaming):
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-def test_what_is_not_there_is_named(folder, tmp_path, streaming):
-    with pytest.raises(SGPEError, match=r"no column 'body' \(it has 'text', 'number'\)"):
+def test_missing_tokenizers_of_transformers_are_named(folder, tmp_path, streaming):
+    with pytest.raises(SGPEError, match=r"'body' .*'text', 'number'"):
         read_dataset(folder, text_column="body", streaming=streaming)
     with pytest.raises(SGPEError, match=r"set: .*nope"):
         list(read_dataset(folder, split="nope", streaming=streaming))
-    with pytest.raises(SGPEError, match="column 'number' must contain strings, not int"):
+    with pytest.raises(SGPEError, match=r"'number' .* int"):
         list(read_dataset(folder, text_column="number", streaming=streaming))
     (tmp_path / "empty").mkdir()
     with pytest.raises(SGPEError, match=r"empty.* doesn't contain any data files"):
@@ -159,5 +159,5 @@ def test_a_hub_that_cannot_be_reached_is_named(monkeypatch):
         raise RuntimeError("Cannot send a request, as the client has been closed.")
 
     monkeypatch.setattr(datasets, "load_dataset", fails)
-    with pytest.raises(SGPEError, match=r"^dataset me/name: the connection to the Hub failed$"):
+    with pytest.raises(SGPEError, match=r"dataset me/name: the connection"):
         read_dataset("me/name")

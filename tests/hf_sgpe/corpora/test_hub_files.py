@@ -87,7 +87,7 @@ def test_reading_goes_on_where_the_connection_failed(server, how):
     assert len(server.requests) - before > 4 * 8
 
 
-def test_what_does_not_pass_ends_in_one_line(server):
+def test_files_that_cannot_be_found_on_the_hub_end_in_one_line(server):
     for address, message in {
         "hf://datasets/me/nothing": "no such file, folder or repository on the Hub",
         "hf://datasets/me/corpus/none": "no such file, folder or repository on the Hub",
@@ -100,15 +100,12 @@ def test_what_does_not_pass_ends_in_one_line(server):
             find_files([address])
     file = find_files(["hf://datasets/me/corpus/a.txt"])[0]
     server.fail(RESOLVE, status=403)
-    with pytest.raises(SGPEError, match=r"^hf://.*a\.txt: the token does not permit this request"):
+    with pytest.raises(SGPEError, match=r"a\.txt: the token"):
         list(read_texts(file))
     server.faults.clear()
     server.fail(RESOLVE)
-    with pytest.raises(SGPEError, match=r"^hf://.*a\.txt: the connection to the Hub failed"):
+    with pytest.raises(SGPEError, match=r"a\.txt: the connection"):
         list(read_texts(file))
-
-
-# ---------------------------------------------------------------- from the command line, datasets too
 
 
 def counted(texts, *parts):

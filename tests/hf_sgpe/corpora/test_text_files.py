@@ -37,13 +37,6 @@ def test_every_kind_in_every_packing(tmp_path, kind, packing):
     assert find_files([tmp_path]) == [path]
 
 
-def test_several_packed_streams_one_after_another(tmp_path):
-    for packing, pack in PACK.items():
-        path = tmp_path / f"a.txt{packing}"
-        path.write_bytes(pack(b"one ") + pack(b"two"))
-        assert "".join(read_texts(path)) == "one two"
-
-
 def test_a_large_text_file_comes_in_parts(tmp_path):
     path = tmp_path / "a.txt"
     text = "ශ්‍රී ලංකාව and more\n" * 200_000
@@ -53,7 +46,7 @@ def test_a_large_text_file_comes_in_parts(tmp_path):
     assert "".join(parts) == text
 
 
-def test_lines(tmp_path):
+def test_lines_of_text_and_of_json_lines(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"one\r\ntwo \n\nthree")
     assert list(read_lines(tmp_path / "a.txt")) == ["one", "two ", "", "three"]
     (tmp_path / "a.jsonl").write_bytes(json_lines(["a\nb\n", "c"]))
@@ -79,13 +72,13 @@ def test_nothing_below_a_folder_is_left_out_in_silence(tmp_path, monkeypatch):
     assert [file.name for file in find_files([corpus])] == ["a.txt", "c.txt", "b.txt"]
     (corpus / "d.txt").symlink_to("nowhere.txt")
     for name in (corpus, f"{corpus}/*.txt"):
-        with pytest.raises(SGPEError, match=r"d\.txt is a broken link: remove it, or name the files"):
+        with pytest.raises(SGPEError, match=r"d\.txt is a broken link"):
             find_files([name])
     (corpus / "d.txt").unlink()
     if hasattr(os, "mkfifo"):
         os.mkfifo(corpus / "d.txt")
         for name in (corpus, f"{corpus}/*.txt", corpus / "d.txt"):
-            with pytest.raises(SGPEError, match=r"d\.txt is not a regular file: save its text to a file"):
+            with pytest.raises(SGPEError, match=r"d\.txt is not a regular file"):
                 find_files([name])
         (corpus / "d.txt").unlink()
     scandir = os.scandir
@@ -96,7 +89,7 @@ def test_nothing_below_a_folder_is_left_out_in_silence(tmp_path, monkeypatch):
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", refused)
-    with pytest.raises(SGPEError, match=r"sub: this folder cannot be read \(Permission denied\): name the files"):
+    with pytest.raises(SGPEError, match=r"sub: .*Permission denied"):
         find_files([corpus])
 
 
@@ -112,18 +105,11 @@ def test_folders_globs_and_files(tmp_path):
     ]
 
 
-def test_another_field(tmp_path):
+def test_another_text_field_can_be_read(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(json_lines(["x", None], "content"))
     (tmp_path / "a.parquet").write_bytes(parquet(["x", None], "content"))
     for kind in ("jsonl", "parquet"):
         assert list(read_texts(tmp_path / f"a.{kind}", text_field="content")) == ["x"]
-
-
-@pytest.mark.parametrize("offset", [0, 5, (1 << 20) - 1, (1 << 20) + 3])
-def test_text_that_is_not_utf8_names_file_and_offset(tmp_path, offset):
-    (tmp_path / "a.txt").write_bytes(b"a" * offset + b"\xff rest")
-    with pytest.raises(SGPEError, match=rf"a\.txt is not UTF-8 at byte offset {offset}: "):
-        list(read_texts(tmp_path / "a.txt"))
 
 
 def test_a_character_cut_off_at_the_end_or_across_blocks_is_found(tmp_path):
@@ -139,35 +125,35 @@ def test_a_character_cut_off_at_the_end_or_across_blocks_is_found(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("name", "data", "message"),
     [
-        (b"{", "line 2: not valid JSON"),
-        (b"[" * 200_000, "line 2: not valid JSON"),
-        (b'{"body": "x"}', r"line 2: no field 'text' \(it has 'body'\)"),
-        (b"[1]", r"line 2: not a JSON object"),
-        (b'{"text": 5}', "line 2: field 'text' must be a string, not int"),
-        (b'{"text": "\xff"}', "line 2: not UTF-8"),
+        *(
+            ("a.txt", b"a" * offset + b"\xff rest", f" .* byte offset {offset}: ")
+            for offset in (0, 5, (1 << 20) - 1, (1 << 20) + 3)
+        ),
+        *(
+            ("a.jsonl", b'{"text": "fine"}\n' + line + b"\n", f", line 2: {message}")
+            for line, message in (
+                (b"{", "not valid JSON"),
+                (b"[" * 200_000, "not valid JSON"),
+                (b'{"body": "x"}', r"no field 'text' \(it has 'body'\)"),
+                (b"[1]", "not a JSON object"),
+                (b'{"text": 5}', "field 'text' .* int"),
+                (b'{"text": "\xff"}', "not UTF-8"),
+            )
+        ),
     ],
+    ids=lambda value: str(value)[:40],
 )
-def test_bad_json_lines_name_file_and_line(tmp_path, line, message):
-    (tmp_path / "a.jsonl").write_bytes(b'{"text": "fine"}\n' + line + b"\n")
-    with pytest.raises(SGPEError, match=rf"a\.jsonl, {message}"):
-        list(read_texts(tmp_path / "a.jsonl"))
-
-
-@pytest.mark.parametrize("packing", [".gz", ".xz", ".bz2", ".zst"])
-@pytest.mark.parametrize("damage", ["cut", "not packed"])
-def test_damaged_packing_names_the_file(tmp_path, packing, damage):
-    path = tmp_path / f"a.txt{packing}"
-    packed = PACK[packing](bytes(range(128)) * 500)
-    path.write_bytes(packed[: len(packed) // 2] if damage == "cut" else b"plain text, plain text")
-    with pytest.raises(SGPEError, match=rf"a\.txt\{packing} is damaged or cut off"):
-        list(read_texts(path))
+def test_bad_text_names_file_and_place(tmp_path, name, data, message):
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(SGPEError, match=rf"{name}{message}"):
+        list(read_texts(tmp_path / name))
 
 
 def test_bad_parquet_names_the_file(tmp_path):
     (tmp_path / "a.parquet").write_bytes(b"no parquet")
-    with pytest.raises(SGPEError, match=r"a\.parquet is damaged or not a Parquet file"):
+    with pytest.raises(SGPEError, match=r"a\.parquet is damaged"):
         list(read_texts(tmp_path / "a.parquet"))
     (tmp_path / "a.parquet").write_bytes(parquet(["x"], "body"))
     with pytest.raises(SGPEError, match=r"no column 'text' \(it has 'body', 'n'\)"):
@@ -186,17 +172,20 @@ def test_paths_that_name_nothing(tmp_path):
     with pytest.raises(SGPEError, match="no files of a known kind"):
         find_files([tmp_path])
     (tmp_path / "a.pdf").write_bytes(b"")
-    with pytest.raises(SGPEError, match=r"a\.pdf: unknown kind of file: give one of \.txt, \.jsonl"):
+    with pytest.raises(SGPEError, match=r"a\.pdf: unknown kind of file"):
         find_files([tmp_path / "a.pdf"])
     with pytest.raises(SGPEError, match="no files of a known kind"):
         find_files([f"{tmp_path}/*.pdf"])
 
 
-@pytest.mark.parametrize("packing", [".gz", ".xz", ".bz2", ".zst"])
+@pytest.mark.parametrize("packing", PACK)
 def test_several_streams_in_a_file_are_one_text(tmp_path, packing):
-    path = tmp_path / f"corpus.txt{packing}"
-    path.write_bytes(PACK[packing](b"one ") + PACK[packing](b"") + PACK[packing](b"two"))
+    path, pack = tmp_path / f"corpus.txt{packing}", PACK[packing]
+    path.write_bytes(pack(b"one ") + pack(b"") + pack(b"two"))
     assert "".join(read_texts(path)) == "one two"
+    if packing == ".xz":  # it may be padded
+        path.write_bytes(lzma.compress(b"one ") + bytes(4 << 18) + lzma.compress(b"two") + bytes(8))
+        assert "".join(read_texts(path)) == "one two"
 
 
 @pytest.mark.parametrize("packing", [".gz", ".xz", ".bz2", ".zst"])
@@ -204,24 +193,19 @@ def test_several_streams_in_a_file_are_one_text(tmp_path, packing):
 def test_junk_behind_the_last_stream_is_an_error(tmp_path, packing, junk):
     path = tmp_path / f"corpus.txt{packing}"
     path.write_bytes(PACK[packing](b"some text") + junk)
-    with pytest.raises(SGPEError, match=rf"corpus\.txt\{packing} is damaged or cut off"):
+    with pytest.raises(SGPEError, match=rf"corpus\.txt\{packing} is damaged"):
         list(read_texts(path))
 
 
 @pytest.mark.parametrize("packing", [".gz", ".xz", ".bz2", ".zst"])
-def test_a_file_cut_off_anywhere_is_an_error(tmp_path, packing):
-    path = tmp_path / f"corpus.txt{packing}"
-    packed = PACK[packing](bytes(range(32, 127)) * 9)
-    for size in range(1, len(packed)):
-        path.write_bytes(packed[:size])
-        with pytest.raises(SGPEError, match="damaged or cut off"):
+def test_a_file_that_is_cut_off_or_not_packed_is_an_error(tmp_path, packing):
+    path, packed = tmp_path / f"corpus.txt{packing}", PACK[packing](bytes(range(32, 127)) * 9)
+    long = PACK[packing](bytes(range(128)) * 500)
+    beginnings = (packed[:size] for size in range(1, len(packed)))
+    for data in (b"plain text, plain text", long[: len(long) // 2], *beginnings):
+        path.write_bytes(data)
+        with pytest.raises(SGPEError, match=rf"corpus\.txt\{packing} is damaged or cut off"):
             list(read_texts(path))
-
-
-def test_xz_may_be_padded(tmp_path):
-    path = tmp_path / "corpus.txt.xz"
-    path.write_bytes(lzma.compress(b"one ") + bytes(4 << 18) + lzma.compress(b"two") + bytes(8))
-    assert "".join(read_texts(path)) == "one two"
 
 
 @pytest.mark.parametrize("packing", PACK)
@@ -239,5 +223,5 @@ def test_a_line_without_an_end_is_refused(tmp_path, monkeypatch):
     path.write_bytes(json_lines(["x" * (2 << 20)]))
     assert list(map(len, read_texts(path))) == [2 << 20]
     path.write_bytes(json_lines(["x" * (5 << 20)]))
-    with pytest.raises(SGPEError, match=r"corpus\.jsonl: more than 3 MiB without a line end"):
+    with pytest.raises(SGPEError, match=r"corpus\.jsonl: more than 3 MiB"):
         list(read_texts(path))

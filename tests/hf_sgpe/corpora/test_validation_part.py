@@ -1,5 +1,3 @@
-"""Which texts are for validation."""
-
 import hashlib
 
 import pytest

@@ -1,5 +1,3 @@
-"""Files in Zawgyi are named in a warning, and converted."""
-
 import json
 
 import pytest
@@ -36,7 +34,7 @@ def test_several_files_and_datasets_take_one_line(tmp_path, caplog):
     ]
 
 
-def test_nothing_is_said_of_other_text(tmp_path, caplog):
+def test_text_in_unicode_gives_no_warning(tmp_path, caplog):
     texts = ["", "one\n", f"{UNICODE}\n" * 30 + f"{ZAWGYI}\n", "ශ්‍රී ලංකාව\n"]
     files = [write(tmp_path / f"{number}.txt", text) for number, text in enumerate(texts)]
     warn_of_zawgyi(Corpus(tuple(files)), Corpus())

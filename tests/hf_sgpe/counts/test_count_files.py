@@ -1,5 +1,3 @@
-"""Files of counted words: equal counts make equal files, and reading gives back what was written."""
-
 import json
 
 import pytest
@@ -131,16 +129,13 @@ def rewritten(path, change=lambda words, counts: (words, counts), **metadata):
 def test_files_that_cannot_be_are_named(tmp_path, change, metadata, reason):
     path, _ = saved(tmp_path / "counts", {b"a": 1, b"b": 2, b"c": 3, b"d": 4})
     rewritten(path, change, **metadata)
-    with pytest.raises(SGPEError, match=rf"counts is damaged or not a file of word counts \(.*{reason}"):
+    with pytest.raises(SGPEError, match=rf"counts is damaged .*{reason}"):
         words_of(path)
 
 
 def test_files_of_other_kinds_are_named(tmp_path):
     pq.write_table(pa.table({"text": ["a"]}), tmp_path / "text.parquet")
-    with pytest.raises(
-        SGPEError,
-        match=r"text\.parquet is damaged or not a file of word counts.*does not record how the text was split into words",
-    ):
+    with pytest.raises(SGPEError, match=r"text\.parquet .* does not record how"):
         count_files.read_info(tmp_path / "text.parquet")
     path, _ = saved(tmp_path / "counts", {b"a": 1})
     said = {"hf_sgpe.word_counts": pq.read_metadata(path).metadata[b"hf_sgpe.word_counts"]}

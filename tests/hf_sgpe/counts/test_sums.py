@@ -53,5 +53,5 @@ def test_the_setting_that_differs_is_named():
     # What a recipe does not use makes no difference.
     bpe = {Path("a"): info(recipe="bpe", scripts=["tamil"]), Path("b"): info(recipe="bpe")}
     check_same_settings(bpe)
-    with pytest.raises(SGPEError, match=r"a was counted with scripts .*, but the configuration has \[\"tamil\"\]"):
+    with pytest.raises(SGPEError, match=r"a was counted .* \[\"tamil\"\]"):
         check_same_settings({Path("a"): info()}, info(scripts=["tamil"]).splitting)

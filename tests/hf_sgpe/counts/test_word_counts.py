@@ -51,7 +51,7 @@ def test_damaged_counts_are_named(tmp_path, damage, config):
     path = tmp_path / "counts"
     WordCounts.from_texts(["a b c"], config).save(path)
     path.write_bytes(path.read_bytes()[:200] if damage == b"cut" else damage)
-    with pytest.raises(SGPEError, match=r"counts is damaged or not a file of word counts"):
+    with pytest.raises(SGPEError, match=r"counts is damaged"):
         WordCounts.load(path)
 
 
@@ -118,7 +118,7 @@ def test_words_that_are_no_utf8_are_refused(tmp_path, config):
     words = sorted([b"\xe0", b"\xb6\x9a"], key=lambda word: (bucket_of(word), word))
     WordCounts(dict.fromkeys(words, 1), config.splitting).save(path)
     for use in (WordCounts.load, lambda path: add_files([path, path], tmp_path / "sum")):
-        with pytest.raises(SGPEError, match="counts is damaged or not a file of word counts"):
+        with pytest.raises(SGPEError, match="counts is damaged"):
             use(path)
 
 
@@ -142,7 +142,7 @@ def test_sums_beyond_64_bits_are_refused_wherever_they_are_made(tmp_path, config
     # What says less of itself than it holds.
     rewrite(path, counts=[(1 << 63) - 1, 1])
     for use in (WordCounts.load, lambda path: add_files([path, path], tmp_path / "more")):
-        with pytest.raises(SGPEError, match=r"counts is damaged or not a file of word counts \(its words do not match"):
+        with pytest.raises(SGPEError, match=r"counts is damaged .*its words"):
             use(path)
 
 
@@ -169,11 +169,9 @@ def test_counts_of_different_cuts_do_not_add_or_train():
     counts = WordCounts.from_texts(["a"], one)
     with pytest.raises(SGPEError, match="cannot be added"):
         counts + WordCounts.from_texts(["a"], other)
-    with pytest.raises(SGPEError, match=r"counted with pattern 'o200k', but the configuration has 'gpt2'"):
+    with pytest.raises(SGPEError, match=r"'o200k', .* 'gpt2'"):
         train_from_counts(counts, other)
 
-
-# ---------------------------------------------------------------- weights
 
 BPE = TrainingConfig(vocab_size=300, recipe="bpe", pattern="gpt2", special_tokens=())
 WEIGHTS = st.sampled_from([1, 2, 3, 0.5, 0.25, 0.3, 1.7, 0.000001])
@@ -220,13 +218,10 @@ def test_scaling_all_weights_and_the_least_frequency_changes_no_merge(sample):
 
 @pytest.mark.parametrize("weight", [0, -1, float("nan"), float("inf"), 1e-7, 0.1234567, "2", None])
 def test_weights_that_cannot_be_are_named(weight):
-    with pytest.raises(SGPEError, match="a weight must be a number above 0 with no more than six decimals"):
+    with pytest.raises(SGPEError, match=r"above 0 .* six decimals"):
         WordCounts({b"a": 1}, BPE.splitting) * weight
     with pytest.raises(SGPEError, match=r"weights\['si\.txt'\]: a weight must be"):
         TrainingConfig(vocab_size=999, weights={"si.txt": weight})
-
-
-def test_weights_too_large_to_count_are_named():
     with pytest.raises(SGPEError, match="too many"):
         WordCounts({b"a": 1 << 50}, BPE.splitting) * 1_000_000
 
@@ -234,7 +229,7 @@ def test_weights_too_large_to_count_are_named():
 def test_words_are_bytes():
     counts = WordCounts.from_texts(["a b"], Splitting("bpe", pattern="gpt2"))
     assert b"a" in counts and b"c" not in counts and counts[b"c"] == 0
-    with pytest.raises(TypeError, match=r"words must be bytes, not str: pass word\.encode\(\)"):
+    with pytest.raises(TypeError, match=r"bytes, not str"):
         counts["a"]
     with pytest.raises(TypeError, match="words must be bytes"):
         "a" in counts  # noqa: B015

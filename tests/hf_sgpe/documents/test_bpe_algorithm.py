@@ -20,7 +20,7 @@ END = "<|endoftext|>"
 GPT2 = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
 
 
-def test_of_tied_pairs_the_lexicographically_greatest_merges():
+def test_the_lexicographically_greatest_of_tied_pairs_merges():
     assert learned(CORPUS, num_merges=1, tie_break="greatest-pair-bytes") == [(b"s", b"t", 9)]
 
 
@@ -97,7 +97,6 @@ def encode_by_the_document(text, vocab, merges, special_tokens):
 
 @pytest.fixture(scope="module")
 def trained(sample, tmp_path_factory):
-    """The result of `train_bpe`, and a tokenizer made from it."""
     file = tmp_path_factory.mktemp("documents") / "corpus"
     file.write_text(END.join((sample["en"][:6000], sample["si"][:3000], "aaaa aaa baab abab" * 9)), encoding="utf-8")
     vocab, merges = train_bpe(file, 600, [END])

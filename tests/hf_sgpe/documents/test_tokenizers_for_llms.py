@@ -10,7 +10,6 @@ from support.documents import BYTES, CORPUS, learned, merge_in
 
 from hf_sgpe import BPETokenizer, RegexPreTokenizer
 from hf_sgpe.bpe.trainer import Word
-from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.vocabulary.byte_strings import bytes_to_string, string_to_bytes
 
 pytestmark = pytest.mark.kernels
@@ -166,7 +165,7 @@ def test_sentences_of_the_example_come_back(usage, sentence):
     assert usage.encode(unicodedata.normalize("NFD", sentence)) == usage.encode(sentence)
 
 
-def test_what_the_example_shows(usage):
+def test_the_example_of_the_document_works(usage):
     text = "<|begin_of_text|>Hello, world!<|end_of_text|>"
     ids = usage.encode(text, allowed_special="all")
     assert (ids[0], ids[-1]) == (256, 257) == (usage.bos_token_id, usage.eos_token_id)
@@ -194,8 +193,3 @@ def test_saving_and_loading_the_example(usage, tmp_path):
     loaded = BPETokenizer.from_pretrained(tmp_path)
     assert loaded.encode("Hello, tokenization!") == usage.encode("Hello, tokenization!")
     assert (loaded.bos_token_id, loaded.eos_token_id) == (256, 257)
-
-
-def test_normalization_makes_equal_looking_text_equal():
-    assert prepare("cafe\u0301", "nfc") == "caf\u00e9"
-    assert prepare("cafe\u0301", "none") == "cafe\u0301"

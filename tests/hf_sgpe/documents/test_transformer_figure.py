@@ -1,5 +1,3 @@
-"""The figure at the end of the BPE algorithm document, from text to predicted token, with a small encoder–decoder."""
-
 import pytest
 
 from hf_sgpe import SGPETokenizerFast, TrainingConfig, WordCounts, train_from_counts

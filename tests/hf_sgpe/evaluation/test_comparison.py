@@ -97,9 +97,7 @@ def test_files_are_sorted_by_language(tmp_path):
         "en": HeldOut((tmp_path / "held-out.txt", tmp_path / "en.txt")),
     }
     assert [*texts["si"]] == [*texts["si"]] == ["flores_si.txt", "end", "ntrex_si.txt", "end"]
-    with pytest.raises(
-        SGPEError, match=r"held-out\.txt: the file name has no language code: put the code before it, such as si="
-    ):
+    with pytest.raises(SGPEError, match=r"held-out\.txt: .* language code"):
         texts_of([str(tmp_path / "held-out.txt")])
 
 

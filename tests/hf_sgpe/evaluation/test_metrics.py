@@ -86,7 +86,7 @@ def test_every_script_has_clusters_that_bytes_cut(code):
     assert whole.cut_clusters == 0 and by_bytes.cut_cluster_share == 1
 
 
-def test_nothing_to_measure_is_none():
+def test_measures_without_a_basis_are_none():
     result = evaluate(ends_at(1), ["x"])
     assert result.cut_syllable_share is None
     assert json.loads(json.dumps(result.to_dict()))["cut_letter_share"] is None
@@ -106,9 +106,6 @@ def test_a_trained_tokenizer_cuts_less_than_a_plain_one(tmp_path):
     assert shares["hybrid"][0] < 0.03
     assert shares["hybrid"][1] < 0.005
     assert all(hybrid < plain for hybrid, plain in zip(shares["hybrid"], shares["bpe"], strict=True))
-
-
-# ---------------------------------------------------------------- what is made of ids and bytes of tokens
 
 
 def is_text(token):
@@ -225,7 +222,7 @@ def test_languages_are_compared_where_they_have_as_many_lines():
     assert gini([]) is None
 
 
-def test_what_needs_ids_is_none_without_them():
+def test_measures_of_ids_are_none_without_ids():
     result = evaluate(ends_at(1, 3), ["\u0d9a"])
     assert (result.fallback_tokens, result.token_lengths) == (2, {})
     assert result.vocabulary_used is None
@@ -237,9 +234,6 @@ def test_everything_but_counts_of_ids_is_in_json(saved, sample):
     assert set(MEASURES) < set(row)
     assert "token_counts" not in row
     assert sum(row["token_lengths"].values()) + row["fallback_tokens"] == row["tokens"]
-
-
-# ---------------------------------------------------------------- smaller vocabularies
 
 
 @pytest.mark.parametrize("vocab_size", [257, 400, 1000, 2000])

@@ -1,5 +1,3 @@
-"""Where tokenizers run: what is said of a runtime by its rules is what is found where it is installed."""
-
 import json
 from functools import cache
 
@@ -36,8 +34,6 @@ CONFIGURATIONS = {
 
 @pytest.fixture(scope="session")
 def made(sample):
-    """Gives the tokenizer of a configuration."""
-
     @cache
     def make(name):
         config = TrainingConfig(vocab_size=2000, scripts=("sinhala", "devanagari", "tamil"), **CONFIGURATIONS[name])
@@ -67,7 +63,7 @@ def test_rules_are_what_is_found(sample, made, name):
     assert {"transformers", "tiktoken"} <= {check.name for check in tried}
 
 
-def test_what_is_said_where_nothing_is_installed(made):
+def test_verdicts_need_no_installed_runtime(made):
     said = {name: {runtime: verdict.what for runtime, verdict in stated(made(name))} for name in CONFIGURATIONS}
     assert set(said["portable"].values()) == {EXACT}
     assert said["hybrid"]["llama.cpp"] == DIFFERS
@@ -100,7 +96,7 @@ def test_lines_that_no_program_need_take_alike_are_left_out(made):
     assert all((one.verdict.what, one.same, one.lines) == (EXACT, 2, 2) for one in tried)
 
 
-def test_one_line_that_fails_is_one_that_differs(made, monkeypatch):
+def test_a_line_that_fails_counts_as_different(made, monkeypatch):
     def failing_at_b(tokenizer, folder):
         def encode(text):
             if text == "b":

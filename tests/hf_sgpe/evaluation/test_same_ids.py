@@ -1,5 +1,3 @@
-"""The first difference between the ids of two tokenizers."""
-
 from hf_sgpe import BPETokenizer
 from hf_sgpe.evaluation.same_ids import compare_ids
 

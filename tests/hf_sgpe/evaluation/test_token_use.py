@@ -1,5 +1,3 @@
-"""The use of tokens in files: the counts of the ids of whole documents."""
-
 import json
 from collections import Counter
 from functools import cache
@@ -64,7 +62,7 @@ def test_word_counts_are_as_good_as_their_text(tmp_path):
     WordCounts.from_texts([text], base.splitting).save(tmp_path / "a.parquet")
     by_text, by_counts = (use_of_tokens([base], [tmp_path / name])[0] for name in ("a.txt", "a.parquet"))
     assert by_text.tolist() == by_counts.tolist()
-    with pytest.raises(SGPEError, match=r"a\.parquet: the words were counted with .* 'gpt2', .* count the text"):
+    with pytest.raises(SGPEError, match=r"a\.parquet: .* 'gpt2'"):
         use_of_tokens([base_of(r"\S+|\s+")], [tmp_path / "a.parquet"])
-    with pytest.raises(SGPEError, match="has word counts, but this tokenizer has merges across words: give the text itself"):
+    with pytest.raises(SGPEError, match="merges across words"):
         use_of_tokens([base_of("metaspace")], [tmp_path / "a.parquet"])

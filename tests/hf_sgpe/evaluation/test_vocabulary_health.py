@@ -1,5 +1,3 @@
-"""The health of a vocabulary: tokens that a text uses, tokens that none gets, and the gain of an extension."""
-
 from dataclasses import replace
 
 import pytest

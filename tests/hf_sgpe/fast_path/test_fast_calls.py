@@ -261,7 +261,7 @@ def test_a_child_does_not_wait_for_threads_of_its_parent(pair):
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_what_the_backend_refuses_is_refused(pair):
+def test_surrogates_are_refused_as_by_the_backend(pair):
     for tokenizer in pair:
         with pytest.raises(TypeError):
             tokenizer("a\ud800 b")
@@ -287,19 +287,15 @@ def test_encodings_of_a_backend_that_was_changed_since(folders):
         encoded.word_ids()
 
 
-def test_parts_made_in_python(folders):
+@pytest.mark.parametrize(
+    "part", [lambda: pre_tokenizers.PreTokenizer.custom(RegexPreTokenizer("gpt2")), pre_tokenizers.Metaspace]
+)
+def test_parts_that_our_kernel_cannot_follow_go_by_the_backend(folders, part):
     fast, stock = load(folders["hybrid"])
     for tokenizer in (fast, stock):
-        custom = pre_tokenizers.PreTokenizer.custom(RegexPreTokenizer("gpt2"))
-        tokenizer.backend_tokenizer.pre_tokenizer = custom
-    assert fast("hello world").data == stock("hello world").data
-
-
-def test_a_tokenizer_that_our_kernel_cannot_follow_goes_by_the_backend(folders):
-    fast, stock = load(folders["hybrid"])
-    for tokenizer in (fast, stock):
-        tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    assert fast(["hello world"]).data == stock(["hello world"]).data
+        tokenizer.backend_tokenizer.pre_tokenizer = part()
+    for text in ("hello world", ["hello world"]):
+        assert fast(text).data == stock(text).data
 
 
 def test_further_tokens_given_at_the_start(folders):
@@ -309,7 +305,7 @@ def test_further_tokens_given_at_the_start(folders):
 
 
 @needs_native
-def test_nothing_is_opened_for_a_sentence(folders, monkeypatch):
+def test_the_fast_path_is_not_opened_for_a_sentence(folders, monkeypatch):
     monkeypatch.setattr(fast_calls, "_WORTH_OPENING", 0.5)
     fast, stock = load(folders["hybrid"])
     assert not isinstance(fast("a sentence").encodings, fast_calls._Encodings)

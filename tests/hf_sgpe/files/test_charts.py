@@ -1,5 +1,3 @@
-"""Charts that are drawn with matplotlib."""
-
 import pytest
 
 from hf_sgpe.files.charts import chart

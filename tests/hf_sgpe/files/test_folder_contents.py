@@ -1,5 +1,3 @@
-"""Folders and repositories with no tokenizer, or no model: what there is instead, and the line that makes one of it."""
-
 import pytest
 
 from hf_sgpe import SGPEError
@@ -18,36 +16,29 @@ FORMS = {
 }
 
 
+@pytest.mark.parametrize("place", ["folder", "repository"])
 @pytest.mark.parametrize("form", FORMS)
-def test_a_folder_without_a_tokenizer_is_refused_by_its_files(form, tmp_path):
+def test_a_folder_or_repository_without_a_tokenizer_is_refused_by_its_files(form, place, tmp_path, here):
     files, reason = FORMS[form]
+    where = tmp_path / "thing" if place == "folder" else "me/thing"
+    (tmp_path / "thing").mkdir()
     for name, content in files.items():
-        (tmp_path / name).write_bytes(content)
-    with pytest.raises(SGPEError) as raised:
-        loading.load(tmp_path)
-    expected = reason.format(where=tmp_path)
-    assert str(raised.value).startswith(f"{tmp_path}: the folder holds no tokenizer.json{expected}")
-    assert "\n" not in str(raised.value)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_a_repository_without_a_tokenizer_is_refused_by_its_files(form, here):
-    files, reason = FORMS[form]
+        (tmp_path / "thing" / name).write_bytes(content)
     here.add("me/thing", files)
     with pytest.raises(SGPEError) as raised:
-        loading.load("me/thing")
-    expected = reason.format(where="me/thing")
-    assert str(raised.value).startswith(f"me/thing: the repository holds no tokenizer.json{expected}")
+        loading.load(where)
+    assert str(raised.value).startswith(f"{where}: the {place} holds no tokenizer.json{reason.format(where=where)}")
+    assert "\n" not in str(raised.value)
 
 
 def test_an_adapter_is_no_model(tmp_path, saved):
     for name, content in ADAPTER.items():
         (tmp_path / name).write_bytes(content)
     for read in (kind_of_model, safetensors_files.weight_files):
-        with pytest.raises(SGPEError, match=r"but a LoRA adapter: merge it first: python -c "):
+        with pytest.raises(SGPEError, match=r"a LoRA adapter"):
             read(tmp_path)
     pytest.importorskip("gguf", reason="GGUF files are written by gguf: pip install gguf")
-    with pytest.raises(SGPEError, match=r"but a LoRA adapter: merge it first: python -c "):
+    with pytest.raises(SGPEError, match=r"a LoRA adapter"):
         gguf.write(tmp_path, tmp_path / "out.gguf")
 
 
@@ -67,7 +58,7 @@ def test_an_adapter_is_no_model_for_what_trains_and_transplants(tmp_path, saved)
         lambda: load_model(AutoModelForCausalLM, str(folder)),
         lambda: transplant(folder, saved, tmp_path / "out"),
     ):
-        with pytest.raises(SGPEError, match=r"but a LoRA adapter: merge it first: python -c "):
+        with pytest.raises(SGPEError, match=r"a LoRA adapter"):
             use()
 
 
@@ -76,8 +67,8 @@ def test_a_tokenizer_to_train_with_is_refused_by_its_files(tmp_path, here):
     from hf_sgpe.weights.model_loading import load_tokenizer
 
     (tmp_path / "tekken.json").write_text("{}")
-    with pytest.raises(SGPEError, match=r"tekken\.json: damaged or not a tekken\.json \(KeyError: 'config'\)"):
+    with pytest.raises(SGPEError, match=r"tekken\.json: damaged .*'config'"):
         load_tokenizer(str(tmp_path))
     here.add("me/mistral", {"tekken.json": b"{}"})
-    with pytest.raises(SGPEError, match=r"tekken\.json: damaged or not a tekken\.json \(KeyError: 'config'\)"):
+    with pytest.raises(SGPEError, match=r"tekken\.json: damaged .*'config'"):
         load_tokenizer("me/mistral")

@@ -30,9 +30,6 @@ def asked(hub, method="GET"):
     return [one.rpartition("/")[2] for one in hub.requests if one.startswith(method) and "/resolve/" in one]
 
 
-# ---------------------------------------------------------------- what is there
-
-
 def test_a_tokenizer_and_what_lies_beside_it(here, files, tokenizer):
     here.add("me/tok", {**files, "chat_template.jinja": b"{{ messages }}", "README.md": b"# mine"})
     loaded = BPETokenizer.from_pretrained("me/tok")
@@ -98,7 +95,7 @@ def test_a_tokenizer_for_transformers_may_carry_a_revision(here, files, others, 
     repository.commit("v2", here.repositories["me/other"].at())
     assert load_tokenizer("me/tok@v2")(TEXT)["input_ids"] == tokenizer.encode(TEXT)
     assert load_tokenizer("me/tok")(TEXT)["input_ids"] != tokenizer.encode(TEXT)
-    with pytest.raises(SGPEError, match=r"me/tok@v3: .*the repository has no such revision"):
+    with pytest.raises(SGPEError, match=r"me/tok@v3: .* revision"):
         load_tokenizer("me/tok@v3")
 
 
@@ -154,9 +151,6 @@ def test_what_was_loaded_once_is_there_without_the_hub(hub, files):
     assert loaded.stdout == offline.stdout == unreachable.stdout
 
 
-# ---------------------------------------------------------------- what goes wrong
-
-
 @pytest.mark.parametrize(
     ("name", "environment", "message"),
     [
@@ -204,17 +198,12 @@ def test_a_download_that_drops_in_the_middle_goes_on(here, files, tokenizer, mon
     assert asked(here).count("tokenizer.json") == 3
 
 
-def test_a_server_in_trouble_is_named(here, files):
+def test_a_server_in_trouble_and_two_revisions_are_named(here, files):
     here.add("me/tok", files)
     here.fail("HEAD .*tokenizer.json", status=503)
-    with pytest.raises(SGPEError, match=r"me/tok: no such file or folder, and the Hub answers 503 \("):
+    with pytest.raises(SGPEError, match=r"me/tok: .* Hub answers 503 \("):
         BPETokenizer.from_pretrained("me/tok")
-
-
-def test_two_revisions_are_one_too_many():
-    with pytest.raises(
-        SGPEError, match="me/tok@v1: two revisions are given, one in the name and one as revision='v2': give"
-    ):
+    with pytest.raises(SGPEError, match=r"me/tok@v1: two revisions .* revision='v2'"):
         BPETokenizer.from_pretrained("me/tok@v1", revision="v2")
 
 

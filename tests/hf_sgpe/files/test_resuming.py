@@ -1,5 +1,3 @@
-"""Jobs that are continued: with the same settings only."""
-
 import json
 
 import pytest

@@ -1,5 +1,3 @@
-"""Damaged tokenizers: every part of every file of one deleted, or put something else in its place."""
-
 import copy
 import itertools
 import json
@@ -213,13 +211,13 @@ def test_one_of_several_chat_templates_is_named(plain, tmp_path):
         SGPETokenizerFast.from_pretrained(put(tmp_path, {name: b"caf\xe9"}))
 
 
-def test_of_several_damaged_files_one_is_named(plain, tmp_path):
+def test_one_of_several_damaged_files_is_named(plain, tmp_path):
     put(tmp_path, {**plain, CONFIG: b"[]", "special_tokens_map.json": b"{", TEMPLATE: b"\xe9"})
     with pytest.raises(SGPEError, match=rf"{CONFIG}: not a JSON object"):
         SGPETokenizerFast.from_pretrained(tmp_path)
 
 
-def test_what_is_not_read_does_no_harm(plain, tmp_path):
+def test_damaged_files_that_are_not_read_do_no_harm(plain, tmp_path):
     put(tmp_path, {**plain, "config.json": b"{", "vocab.json": b"\xe9", "merges.txt": b""})
     use(SGPETokenizerFast.from_pretrained(tmp_path))
 
@@ -227,11 +225,11 @@ def test_what_is_not_read_does_no_harm(plain, tmp_path):
 def test_an_argument_is_not_taken_for_damage(plain, tmp_path):
     with pytest.raises(TypeError, match="pad_token"):
         SGPETokenizerFast.from_pretrained(put(tmp_path, plain), pad_token=5)
-    with pytest.raises(SGPEError, match="its model_max_length must be a number of tokens, not 'x'"):
+    with pytest.raises(SGPEError, match=r"model_max_length .* 'x'"):
         SGPETokenizerFast.from_pretrained(tmp_path, model_max_length="x")
 
 
-def test_what_is_not_there_is_named(plain, tmp_path):
+def test_missing_tokenizers_of_transformers_are_named(plain, tmp_path):
     put(tmp_path / "sub", plain)
     assert len(SGPETokenizerFast.from_pretrained(tmp_path, subfolder="sub")) == len(
         SGPETokenizerFast.from_pretrained(tmp_path / "sub")
@@ -248,16 +246,13 @@ def test_what_is_not_there_is_named(plain, tmp_path):
             SGPETokenizerFast.from_pretrained(name, **options)
 
 
-def test_what_cannot_be_read_is_an_error_of_the_system(plain, tmp_path):
+def test_a_folder_in_place_of_a_file_is_an_os_error(plain, tmp_path):
     put(tmp_path, plain)
     (tmp_path / TOKENIZER).unlink()
     (tmp_path / TOKENIZER).mkdir()
     for kind in (SGPETokenizerFast, BPETokenizer):
         with pytest.raises(OSError, match=TOKENIZER):
             kind.from_pretrained(tmp_path)
-
-
-# ---------------------------------------------------------------- on the Hub
 
 
 def test_a_damaged_repository_is_named(here, plain):

@@ -1,5 +1,3 @@
-"""GGUF files of llama.cpp's converter, whose tokenizers are read by their scores."""
-
 import struct
 
 import pytest
@@ -22,8 +20,6 @@ PIECES = [
 
 
 def written(path, pieces, **more):
-    """Write a GGUF file with the pieces, given as pairs (text, type)."""
-
     def text(value):
         return struct.pack("<Q", len(value.encode())) + value.encode()
 
@@ -56,5 +52,5 @@ def test_padding_tokens_with_the_type_of_the_unknown_token_are_unused(tmp_path, 
 
 
 def test_a_file_without_an_unknown_token_is_damaged(tmp_path):
-    with pytest.raises(SGPEError, match=r"a\.gguf: the tokenizer in the GGUF file is damaged"):
+    with pytest.raises(SGPEError, match=r"a\.gguf: .* damaged"):
         BPETokenizer.from_pretrained(written(tmp_path / "a.gguf", PIECES[1:]))

@@ -1,5 +1,3 @@
-"""Which tokenizers whose merges join characters have the same ids in llama.cpp. The engines' tests run llama.cpp."""
-
 from dataclasses import replace
 
 import pytest
@@ -34,7 +32,7 @@ def test_all_merges_of_each_token_in_a_row_are_exact(data):
     assert record_of(data).differs == record_of(data).rarely == ""
     assert gguf.pre_to_write(data) == gguf.pre_to_write(data, gguf.NEAREST) == "llama"
     assert gguf.is_exact(data, "llama")
-    with pytest.raises(SGPEError, match=r"--pre-tokenizer gpt-2: llama\.cpp uses no pre-tokenizer .* omit the option"):
+    with pytest.raises(SGPEError, match=r"--pre-tokenizer gpt-2"):
         gguf.pre_to_write(data, "gpt-2")
 
 
@@ -42,9 +40,7 @@ def test_without_tokens_for_bytes_no_file_is_written(data):
     without = replace(data, byte_tokens=(), unknown=Unknown("<unk>", True))
     assert record_of(without).differs == "characters without a token"
     for name in (None, gguf.NEAREST):
-        with pytest.raises(
-            SGPEError, match=r"^llama\.cpp encodes a character without a token as its bytes, and this tokenizer"
-        ):
+        with pytest.raises(SGPEError, match=r"its bytes, and this tokenizer"):
             gguf.pre_to_write(without, name)
 
 
@@ -84,7 +80,7 @@ def test_runs_are_exact_only_before_other_merges_with_their_character(data):
         ({"added_tokens": {"▁▁▁▁▁": 5000}}, "text with '     '"),
     ],
 )
-def test_what_llama_cpp_does_otherwise_is_named(data, parts, reason):
+def test_texts_that_llama_cpp_encodes_differently_are_named(data, parts, reason):
     assert reason in differs(data, **parts)
 
 

@@ -138,19 +138,15 @@ def test_models_are_recognised(model):
         [split(r"\p{N}{1,3}"), split(DEEPSEEK), byte_level(False)],
     ],
 )
-def test_what_llama_does_not_know_is_not_written_in_silence(parts):
+def test_an_unknown_pre_tokenizer_must_be_chosen_explicitly(parts):
     tokenizer = tokenizer_of(parts)
     assert gguf.pre_tokenizer_of(tokenizer) is pre_of(tokenizer) is None
-    with pytest.raises(
-        SGPEError, match=r"^llama\.cpp has no pre-tokenizer with the split of this .*: add --pre-tokenizer nearest"
-    ):
+    with pytest.raises(SGPEError, match=r"--pre-tokenizer nearest"):
         gguf.pre_to_write(tokenizer)
     assert gguf.pre_to_write(tokenizer, "nearest") == "default"
     assert gguf.pre_to_write(tokenizer, "starcoder") == "starcoder"
     assert not gguf.is_exact(tokenizer, "starcoder")
-    with pytest.raises(
-        SGPEError, match=r"^--pre-tokenizer starcoder3: llama\.cpp has no pre-tokenizer of that name: give nearest, gpt-2, "
-    ):
+    with pytest.raises(SGPEError, match=r"starcoder3: .* nearest, gpt-2, "):
         gguf.pre_to_write(tokenizer, "starcoder3")
 
 
@@ -159,7 +155,7 @@ def test_a_hybrid_has_a_near_one_only():
         tokenizer = BPETokenizer(BYTES, [], splitting=Splitting(pattern=pattern))
         assert pre_of(tokenizer) is None
         assert gguf.pre_to_write(tokenizer, "nearest") == near
-        with pytest.raises(SGPEError, match="has no pre-tokenizer with the split of this tokenizer"):
+        with pytest.raises(SGPEError, match="has no pre-tokenizer"):
             gguf.pre_to_write(tokenizer)
         assert not gguf.is_exact(tokenizer, near)
 

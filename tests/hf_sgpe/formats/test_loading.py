@@ -128,9 +128,6 @@ def test_an_extended_folder_is_a_tokenizer_json(both, sample, tmp_path):
     assert not (out / "merges.txt").exists()
 
 
-# ---------------------------------------------------------------- tekken.json
-
-
 def tekken_of(plain, *, special=None, number=4):
     """Return the content of a tekken.json, with some tokens more than the size of its vocabulary."""
     tokens = [token for token, _ in plain.get_mergeable_ranks()] + [b"never used", b"nor this"]
@@ -219,10 +216,7 @@ def test_a_repository_with_tekken(mistral, here):
     ("changes", "message"),
     [
         ({"config": {}}, "damaged or not a tekken.json (KeyError: 'default_num_special_tokens')"),
-        (
-            {"special_tokens": SPECIAL[1:]},
-            "damaged or not a tekken.json (ValueError: its special tokens",
-        ),
+        ({"special_tokens": SPECIAL[1:]}, "damaged or not a tekken.json (ValueError: its special tokens"),
         ({"vocab": []}, "the vocabulary lacks the byte 0x20"),
         ({"vocab": [{"token_bytes": "YQ=="}] * 2}, "damaged: a token occurs twice"),
     ],
@@ -233,9 +227,6 @@ def test_a_damaged_tekken_is_refused(plain, changes, message, tmp_path):
     with pytest.raises(SGPEError) as raised:
         loading.load(tmp_path)
     assert str(raised.value).startswith(f"{path}: {message}")
-
-
-# ---------------------------------------------------------------- ranks
 
 
 def ranks_in(path, plain):
@@ -272,9 +263,6 @@ def test_ranks_need_a_pattern(name, plain, tmp_path, monkeypatch):
     assert (tokenizer.vocab, tokenizer.special_tokens) == (plain.vocab, {"<|end|>": 600})
 
 
-# ---------------------------------------------------------------- SentencePiece
-
-
 @pytest.mark.parametrize("settings", [{}, {"tokenizer_config": {"tokenizer_class": "LlamaTokenizer", "eos_token": "</s>"}}])
 def test_a_model_of_sentencepiece(settings, sample, here, tmp_path):
     models = pytest.importorskip("support.sentencepiece_models")
@@ -289,11 +277,8 @@ def test_a_model_of_sentencepiece(settings, sample, here, tmp_path):
     (tmp_path / "tokenizer.model").write_bytes(model)
     assert TokenizerFolder.read(tmp_path).content["model"]["byte_fallback"]
     (tmp_path / "tokenizer.model").write_bytes(b"\n\x0e\n\x05")
-    with pytest.raises(SGPEError, match=r"tokenizer\.model: damaged or not SentencePiece's file"):
+    with pytest.raises(SGPEError, match=r"tokenizer\.model: damaged"):
         loading.load(tmp_path)
-
-
-# ---------------------------------------------------------------- refusals
 
 
 @pytest.mark.parametrize(

@@ -127,14 +127,14 @@ def test_a_missing_pair_is_refused():
     base = models.model_of(PIECES)
     tokenizer = with_merges(data_of(base), [(b"a", b"c"), (b"b", b"c")], [(b"ab", b"c")])
     without = replace(tokenizer, merges=[pair for pair in tokenizer.merges if pair != (b"a", b"bc")])
-    with pytest.raises(SGPEError, match="would join 'a' and 'bc' to the token 'abc', but the merges lack this pair: add it"):
+    with pytest.raises(SGPEError, match="'a' and 'bc' to the token 'abc'"):
         extended(base, PATH, without)
 
 
 def test_two_ids_with_the_same_text_are_refused():
     base = models.model_of(PIECES)
     tokenizer = replace(data_of(base), added_tokens={"<0x41>": 300})
-    with pytest.raises(SGPEError, match=r"the ids 67 and 300 would both be written as '<0x41>' in a tokenizer.model"):
+    with pytest.raises(SGPEError, match=r"ids 67 and 300 .* '<0x41>'"):
         extended(base, PATH, tokenizer)
 
 
@@ -145,7 +145,7 @@ def test_a_damaged_base():
 
 @pytest.mark.parametrize("ids", ["keep", "compact"])
 @pytest.mark.parametrize("has_prefix", [False, True])
-def test_trimmed(tmp_path, sample, ids, has_prefix):
+def test_a_trimmed_sentencepiece_model_gives_the_same_ids(tmp_path, sample, ids, has_prefix):
     texts = [sample["en"][:8000], TEXT]
     base = models.trained("".join(texts).splitlines(), add_dummy_prefix=has_prefix, user_defined_symbols=["[C]"])
     (tmp_path / "tokenizer.model").write_bytes(base)

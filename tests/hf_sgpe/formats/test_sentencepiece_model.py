@@ -44,7 +44,6 @@ def lines(sample):
 
 @pytest.fixture(scope="module", params=KINDS.values(), ids=KINDS)
 def both(request, lines):
-    """A trained model in tokenizers and in SentencePiece."""
     data = models.trained(lines, **request.param)
     return models.loaded(data), models.processor(data)
 
@@ -75,7 +74,6 @@ def test_unknown_characters_without_bytes(lines):
 
 @st.composite
 def pieces(draw):
-    """Pieces that are made of earlier ones, with scores in any order, and some user-defined ones."""
     made = list("ab▁")
     for _ in range(draw(st.integers(1, 12))):
         token = draw(st.sampled_from(made)) + draw(st.sampled_from(made))
@@ -136,17 +134,11 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("settings", "reason"),
         [
-            (
-                {"added_tokens_decoder": {"1": {"content": "<bos>"}}},
-                "its piece with the id 1 is '<s>', but its tokenizer_config.json has '<bos>'",
-            ),
-            (
-                {"add_bos_token": True, "bos_token": "<bos>"},
-                "requires the bos token '<bos>', but this token is not",
-            ),
+            ({"added_tokens_decoder": {"1": {"content": "<bos>"}}}, "'<s>', .* '<bos>'"),
+            ({"add_bos_token": True, "bos_token": "<bos>"}, "bos token '<bos>'"),
         ],
     )
-    def test_refusals(self, trained, settings, reason):
+    def test_wrong_scripts_and_ids_are_refused(self, trained, settings, reason):
         with pytest.raises(SGPEError, match=reason):
             models.loaded(trained, **settings)
 
@@ -173,9 +165,9 @@ def test_pieces_that_a_tokenizer_json_cannot_have(reason):
 
 
 def test_user_defined_pieces_that_a_tokenizer_json_cannot_find():
-    with pytest.raises(SGPEError, match="its user-defined piece '▁x' contains a space"):
+    with pytest.raises(SGPEError, match="piece '▁x' contains a space"):
         models.loaded(models.model_of([("▁x", 0.0, USER_DEFINED), *CHARACTERS], prefix=True))
-    with pytest.raises(SGPEError, match="it has the user-defined piece 'x' and a dummy prefix, and it removes extra spaces"):
+    with pytest.raises(SGPEError, match="'x' and a dummy prefix"):
         models.loaded(models.model_of([("x", 0.0, USER_DEFINED), *CHARACTERS], prefix=True, removes_spaces=True))
 
 
@@ -194,7 +186,6 @@ CHANGED = st.text(st.sampled_from("e\u0301\u0323\u1025\u102e½①ﬁ\r\n \x01\u2
 
 @pytest.fixture(scope="module", params=TABLES.values(), ids=TABLES)
 def tabled(request, lines):
-    """A model with a table of NFKC, here and in SentencePiece."""
     data = models.trained(lines, **request.param)
     content = sentencepiece_model.to_tokenizer_json(data, PATH)
     return BPETokenizer.of(tokenizer_json.from_dict(content)), models.processor(data)
@@ -224,12 +215,12 @@ def test_real_text_is_changed_as_by_a_table(tabled, sample):
 
 
 def test_no_tokenizer_json_is_written_for_a_table(tabled, lines, tmp_path):
-    with pytest.raises(SGPEError, match=r"no tokenizer\.json can have: save the tokenizer with transformers"):
+    with pytest.raises(SGPEError, match=r"no tokenizer\.json can have"):
         tabled[0].save(tmp_path / "saved")
     assert not (tmp_path / "saved").exists()
     (tmp_path / "tokenizer.model").write_bytes(models.trained(lines, normalization_rule_name="nfkc"))
     assert BPETokenizer.from_pretrained(tmp_path).encode("ﬁ½") == BPETokenizer.from_pretrained(tmp_path).encode("fi1⁄2")
-    with pytest.raises(SGPEError, match=r"tokenizer\.model: its tokenizer\.model changes characters by SentencePiece's own"):
+    with pytest.raises(SGPEError, match=r"tokenizer\.model changes characters"):
         TokenizerFolder.read(tmp_path)
 
 
@@ -254,13 +245,10 @@ def test_both_files_of_a_table_are_extended(lines, tmp_path):
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (
-            {"model_type": "unigram"},
-            "its model is Unigram, but only SentencePiece's BPE models are supported. To measure",
-        ),
+        ({"model_type": "unigram"}, "its model is Unigram"),
         ({"model_type": "char"}, "its model is character"),
         ({"model_type": "word"}, "its model is word"),
-        ({"treat_whitespace_as_suffix": True}, "its setting treat_whitespace_as_suffix puts spaces after words"),
+        ({"treat_whitespace_as_suffix": True}, ".*treat_whitespace_as_suffix"),
     ],
 )
 def test_models_of_another_type(lines, options, reason):
@@ -308,7 +296,7 @@ class TestDamage:
 
 def test_without_the_library(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "sentencepiece", None)
-    with pytest.raises(NotInstalledError, match=r"pip install sentencepiece protobuf \(or the extra \[sentencepiece\]\)"):
+    with pytest.raises(NotInstalledError, match=r"sentencepiece protobuf .*\[sentencepiece\]"):
         models.loaded(models.model_of(CHARACTERS))
 
 

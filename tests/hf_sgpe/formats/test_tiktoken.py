@@ -29,7 +29,6 @@ RECIPES = [("bpe", name) for name in SPLIT_PATTERNS] + [("hybrid", name) for nam
 
 @pytest.fixture(scope="module", params=RECIPES, ids="-".join)
 def both(request, sample):
-    """A tokenizer, and the same in tiktoken."""
     recipe, pattern = request.param
     config = TrainingConfig(
         vocab_size=3000,
@@ -117,9 +116,9 @@ def test_a_token_has_the_rank_of_the_merge_that_text_comes_to(tmp_path):
         assert tokenizer.to_tiktoken().encode_ordinary(text) == tokenizer.encode(text)
 
 
-def test_what_tiktoken_would_encode_otherwise_is_refused(tmp_path):
+def test_tokenizers_that_tiktoken_encodes_differently_are_refused(tmp_path):
     by_frequency = SGPEVocabulary({"[UNK]": 0, "කරම": 1, "කර": 2, "ක": 3, "ර": 4, "ම": 5}, [("ක", "ර"), ("කර", "ම")])
-    with pytest.raises(SGPEError, match=r"a \.tiktoken file requires ids in the order of merges"):
+    with pytest.raises(SGPEError, match=r"ids in the order of merges"):
         tiktoken_format.write(by_frequency.to_data(), tmp_path / "x.tiktoken")
     unreachable = BPETokenizer(BYTES | {b"abc": 256}, [])
     with pytest.raises(SGPEError, match="merges cannot build its token b'abc'"):
@@ -129,7 +128,7 @@ def test_what_tiktoken_would_encode_otherwise_is_refused(tmp_path):
         tiktoken_format.write(one_pair, tmp_path / "x.tiktoken")
     with pytest.raises(SGPEError, match="splits text in several steps"):
         BPETokenizer(BYTES, [], splitting=Splitting("bpe", pattern=(r"\d", "gpt2"))).to_tiktoken()
-    with pytest.raises(SGPEError, match="does not accept the split pattern of this tokenizer"):
+    with pytest.raises(SGPEError, match="split pattern"):
         BPETokenizer(BYTES, [], splitting=Splitting("bpe", pattern=r"\X")).to_tiktoken()
     assert list(tmp_path.iterdir()) == []
 
@@ -160,10 +159,10 @@ def test_ids_in_any_order_and_pieces_of_every_kind():
 def test_damaged_files_are_named(tmp_path, line):
     path = tmp_path / "x.tiktoken"
     path.write_bytes(b"YQ== 0\n\n" + line + b"\n")
-    with pytest.raises(SGPEError, match=r"x\.tiktoken, line 3: expected a token in base64"):
+    with pytest.raises(SGPEError, match=r"x\.tiktoken, line 3"):
         tiktoken_format.read(path)
     path.write_bytes(b"YQ== 0\n")
-    with pytest.raises(SGPEError, match=r"x\.tiktoken: the vocabulary lacks the byte"):
+    with pytest.raises(SGPEError, match=r"x\.tiktoken: .* the byte"):
         tiktoken_format.read(path)
 
 

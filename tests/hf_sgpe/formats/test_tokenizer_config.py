@@ -1,5 +1,3 @@
-"""The settings of a tokenizer, as every writer of this package writes them."""
-
 import json
 import pickle
 

@@ -42,7 +42,6 @@ SPECIALS = ["<|endoftext|>", "<|a|>", "<|a|><|b|>", " <s>", "\n\n<x", "<｜begin
     ],
 )
 def both(request, sample, tmp_path_factory):
-    """A tokenizer, and what the library loads from its file."""
     recipe, pattern, normalization, position = request.param
     config = TrainingConfig(
         vocab_size=4000,
@@ -70,7 +69,7 @@ def test_saved_file_gives_the_same_ids_in_the_library(both, parts):
 
 
 def test_special_tokens_that_become_other_text_are_refused():
-    with pytest.raises(SGPEError, match=r"'Ġt' is written in tokenizer\.json like the ordinary token b' t'"):
+    with pytest.raises(SGPEError, match=r"'Ġt' .* b' t'"):
         TrainingConfig(vocab_size=999, special_tokens=["Ġt"])
     with pytest.raises(SGPEError, match="that NFC composes"):
         TrainingConfig(vocab_size=999, special_tokens=["<|é|>中"])
@@ -116,8 +115,6 @@ def test_saving_leaves_other_files_and_no_temporary_ones(saved, tokenizer, tmp_p
     with pytest.raises(NotADirectoryError, match=r"keep\.txt is a file"):
         tokenizer.save(tmp_path / "keep.txt")
 
-
-# ---------------------------------------------------------------- vocabularies of others
 
 FETCHED = {"llama-bpe": "llama3", "cl100k": "gpt4", "o200k": "gpt4o"}
 
@@ -257,7 +254,6 @@ def tokenizer_of(content):
 
 
 def in_both(content):
-    """A tokenizer, and the library's of the same file."""
     return tokenizer_of(content), Tokenizer.from_str(json.dumps(content))
 
 
@@ -289,9 +285,6 @@ def test_reads_other_shapes_of_the_same_thing(saved):
     assert tokenizer_of(gpt2).encode("it's") == Tokenizer.from_str(json.dumps(gpt2)).encode("it's").ids
 
 
-# ---------------------------------------------------------------- what is refused
-
-
 def change(path, value):
     def apply(content):
         *parents, last = path
@@ -311,7 +304,7 @@ def removing(pattern):
     [
         (change(["model", "type"], "WordPiece"), "its model is WordPiece"),
         (change(["model", "dropout"], 0.1), "uses dropout"),
-        (change(["model", "byte_fallback"], True), r"its pre-tokenizer Split \+ Split \+ ByteLevel is not one"),
+        (change(["model", "byte_fallback"], True), r"Split \+ Split \+ ByteLevel"),
         (change(["normalizer"], {"type": "Lowercase"}), "its normalizer Lowercase"),
         (change(["pre_tokenizer"], None), "no pre-tokenizer"),
         (change(["pre_tokenizer"], {"type": "Whitespace"}), "ends in Whitespace"),
@@ -322,11 +315,11 @@ def removing(pattern):
                 ["pre_tokenizer", "pretokenizers"],
                 [{"type": "ByteLevel", "add_prefix_space": False}, {"type": "Digits"}],
             ),
-            "Digits comes after ByteLevel, so it may split inside characters",
+            "Digits comes after ByteLevel",
         ),
         (
             change(["pre_tokenizer", "pretokenizers", 0], {"type": "Punctuation", "behavior": "Removed"}),
-            "Punctuation is Removed, not Isolated or Contiguous",
+            "Punctuation is Removed",
         ),
         (change(["pre_tokenizer", "pretokenizers", 0, "behavior"], "MergedWithNext"), "Split is MergedWithNext"),
         (change(["pre_tokenizer", "pretokenizers", -1, "add_prefix_space"], True), "add_prefix_space"),
@@ -336,7 +329,7 @@ def removing(pattern):
                 ["post_processor"],
                 {"type": "Sequence", "processors": [{"type": "TemplateProcessing"}, {"type": "BertProcessing"}]},
             ),
-            r"several post-processors \(TemplateProcessing, BertProcessing\), and only a single template can be read",
+            r"\(TemplateProcessing, BertProcessing\)",
         ),
         (change(["model", "merges", 0], ["中", "a"]), "not byte-level"),
         (change(["model", "merges", 0], ["ab ab", "a"]), "not byte-level"),
@@ -349,10 +342,10 @@ def removing(pattern):
             ),
             "changes under normalization",
         ),
-        (change(["added_tokens", 0, "id"], 3), "has id 3 in the file, but would have id 3999 after loading"),
+        (change(["added_tokens", 0, "id"], 3), "id 3 .* 3999"),
         (
             change(["post_processor"], {"type": "RobertaProcessing", "cls": ["<s>", 0], "sep": ["</s>", 2]}),
-            "'<s>' has another id in its template than in its vocabulary",
+            "'<s>' has another id",
         ),
         (change(["model", "merges", 0], ["q", "zz"]), "merge 0 uses b'zz'"),
         (change(["model", "merges", 0], ["q"]), "damaged"),
@@ -398,19 +391,17 @@ def test_the_default_of_several_chat_templates_is_read(saved, tmp_path, older):
     assert tokenizer_json.from_transformers(fast).chat_template == templates["default"]
 
 
-def test_a_truncated_file_is_damaged(saved, tmp_path):
-    (tmp_path / "tokenizer.json").write_bytes((saved / "tokenizer.json").read_bytes()[:5000])
-    with pytest.raises(SGPEError, match="not valid JSON"):
-        BPETokenizer.from_pretrained(tmp_path)
-
-
-def test_missing_tokenizers_are_named(tmp_path):
-    with pytest.raises(SGPEError, match=r"the folder holds no tokenizer\.json"):
-        BPETokenizer.from_pretrained(tmp_path)
-    with pytest.raises(SGPEError, match="no/such: no such file or folder, and the Hub"):
-        BPETokenizer.from_pretrained("no/such")
-    with pytest.raises(SGPEError, match="not the name of a Hub repository"):
-        BPETokenizer.from_pretrained("no/such/folder")
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("", r"the folder holds no tokenizer\.json"),
+        ("no/such", "no/such: no such file or folder, and the Hub"),
+        ("no/such/folder", "not the name of a Hub repository"),
+    ],
+)
+def test_missing_tokenizers_are_named(tmp_path, name, message):
+    with pytest.raises(SGPEError, match=message):
+        BPETokenizer.from_pretrained(name or tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,3 @@
-"""Answers of models whose tokenizer puts a space before a text: streams, pieces, stop texts and healed prompts."""
-
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st

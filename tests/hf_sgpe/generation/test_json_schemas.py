@@ -1,5 +1,3 @@
-"""Limits and checks of JSON schemas before llguidance reads them."""
-
 import json
 import time
 

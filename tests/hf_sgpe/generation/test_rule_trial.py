@@ -1,5 +1,3 @@
-"""Trials of rules that would end or block the process that compiles them."""
-
 import json
 import threading
 import time

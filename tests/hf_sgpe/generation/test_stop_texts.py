@@ -1,5 +1,3 @@
-"""Texts at which an answer stops."""
-
 from hypothesis import given, strategies as st
 
 from hf_sgpe.generation.stop_texts import until_stop
@@ -24,12 +22,12 @@ def test_text_ends_where_a_stop_is_first_complete(text, stops, data):
 
 
 @given(st.permutations(["<end>", "end>", "d>", ">"]))
-def test_of_stops_that_end_together_the_longest_counts(stops):
+def test_the_longest_of_stop_texts_that_end_together_counts(stops):
     assert "".join(until_stop(["one <e", "nd> two"], stops)) == "one "
     assert "".join(until_stop(["one end", "> two"], stops)) == "one "
 
 
-def test_what_cannot_be_the_beginning_of_a_stop_comes_out_at_once():
+def test_text_that_begins_no_stop_text_comes_at_once():
     came = []
 
     def pieces():

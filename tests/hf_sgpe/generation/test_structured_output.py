@@ -1,5 +1,3 @@
-"""Answers that follow rules, drawn from random models."""
-
 import json
 import re
 
@@ -174,7 +172,7 @@ def test_a_model_without_a_stop_token_or_a_needed_token_is_refused():
     watch = Constrainer(BPETokenizer(BYTES, []), ord("b")).watch(Rule.one_of(["ab"]), [0])
     allowed = watch(None, np.zeros(ord("b"), np.float32))
     assert np.flatnonzero(np.isfinite(allowed)).tolist() == [ord("a")]
-    with pytest.raises(SGPEError, match="cannot follow its rule with the tokens of this vocabulary: no token can follow"):
+    with pytest.raises(SGPEError, match="no token can follow"):
         watch(ord("a"), np.zeros(ord("b"), np.float32))
 
 
@@ -188,7 +186,7 @@ def test_a_model_without_a_stop_token_or_a_needed_token_is_refused():
 )
 def test_numbers_that_would_be_rounded_are_refused(schema):
     for rule_of in (Rule.json_schema, embedded):
-        with pytest.raises(SGPEError, match=r"the number -?\d+ in the schema is above 2\^53"):
+        with pytest.raises(SGPEError, match=r"number -?\d+"):
             rule_of(schema)
 
 

@@ -1,5 +1,3 @@
-"""Text in and out of an engine whose tokens are given."""
-
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
@@ -19,9 +17,6 @@ def test_the_engine_stops_when_the_text_does(chatty):
     generator = TextGenerator(chatty, engine)
     assert generator.generate("x", GenerationOptions(stop="END")) == "one "
     assert engine.said < len(engine.ids)
-
-
-# ---------------------------------------------------------------- text
 
 
 @given(st.text(max_size=20))
@@ -229,7 +224,7 @@ def test_any_byte_level_tokenizer_will_do(chatty, tmp_path):
 
 
 def test_a_tokenizer_of_another_model_is_refused(chatty):
-    with pytest.raises(SGPEError, match=r"the tokenizer has the id 899, but the model's embedding has only 899 rows"):
+    with pytest.raises(SGPEError, match=r"id 899, .* 899 rows"):
         TextGenerator(chatty, Parrot(vocab_size=899))
 
 
@@ -267,11 +262,7 @@ def test_a_letter_is_shown_when_the_next_one_begins(chatty):
     assert list(chat.say("?", GenerationOptions(whole_syllables=True))) == ["ශ්‍රී"]
 
 
-# ---------------------------------------------------------------- scores
-
-
 def with_start(tokenizer, *names):
-    """A tokenizer that puts special tokens before a text."""
     return with_parts(tokenizer, template=Template.around(names, []))
 
 
@@ -298,20 +289,18 @@ def test_the_tokens_before_a_text_predict_its_first(chatty):
     assert score.logprobs == pytest.approx(engine.logprobs(ids))
 
 
-def test_what_cannot_be_scored_is_said(chatty):
+def test_texts_that_cannot_be_scored_are_refused(chatty):
     generator = TextGenerator(chatty, Bigram(chatty.vocab_size))
-    with pytest.raises(SGPEError, match="no token can be scored, because the text is empty"):
+    with pytest.raises(SGPEError, match="text is empty"):
         generator.score("")
-    with pytest.raises(
-        SGPEError, match="no token can be scored, because the text is one token, and the tokenizer puts no token before it"
-    ):
+    with pytest.raises(SGPEError, match="text is one token"):
         generator.score("a")
     with pytest.raises(SGPEError, match="the text is empty"):
         TextGenerator(with_start(chatty, "<|endoftext|>"), generator.engine).score("")
     with pytest.raises(TypeError, match="the prompt must be a string"):
         generator.score([1])
     generator.engine.context_length = 3
-    with pytest.raises(SGPEError, match="more than the context of 3: shorten the text"):
+    with pytest.raises(SGPEError, match="context of 3"):
         generator.score("one two three four")
 
 
@@ -330,9 +319,9 @@ def test_progress_is_counted(chatty):
 
 def test_wrong_arguments_are_named(chatty):
     engine = Parrot()
-    with pytest.raises(TypeError, match=r"expected an engine from load_engine, not str: .*use TextGenerator.load"):
+    with pytest.raises(TypeError, match=r"not str: .*TextGenerator.load"):
         TextGenerator(chatty, "my-model")
     with pytest.raises(TypeError, match="expected GenerationOptions, not dict"):
         engine.generate([1], {"temperature": 0})
-    with pytest.raises(TypeError, match="expected token ids, not str: encode the text first"):
+    with pytest.raises(TypeError, match="not str: encode"):
         engine.generate("text")

@@ -1,5 +1,3 @@
-"""Prompts that end inside a word: their last tokens are chosen again, and their text stays."""
-
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
@@ -82,7 +80,7 @@ def test_where_no_token_goes_on_nothing_is_taken_back():
         assert generator.engine.asked[-1] == tokenizer.encode(prompt)
 
 
-def test_what_is_taken_back_begins_with_a_whole_character():
+def test_healing_takes_back_whole_characters():
     si = "කි".encode()
     tokenizer = merging(si[2:4], si[1:4])
     ids = tokenizer.encode("aක")

@@ -1,5 +1,3 @@
-"""The native encoder of models whose words begin as characters, added tokens in it, and the cuts between characters."""
-
 from __future__ import annotations
 
 import time

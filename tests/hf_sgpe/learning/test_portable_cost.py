@@ -1,5 +1,3 @@
-"""The recipe portable, units behind one split pattern, and what that costs."""
-
 import json
 
 import pytest
@@ -82,16 +80,16 @@ def test_the_readable_kernels_learn_the_same(sample):
     assert readable.merges == native.merges
 
 
-def test_it_needs_scripts_and_goes_with_other_words_than_hybrid(sample):
+def test_the_recipe_portable_needs_scripts_and_its_own_word_counts(sample):
     with pytest.raises(SGPEError, match="the recipe portable needs a script"):
         TrainingConfig(vocab_size=1000, recipe="portable", scripts=())
     config = TrainingConfig(vocab_size=1000, recipe="portable")
     counts = WordCounts.from_texts(["ලංකාව"], Splitting())
-    with pytest.raises(SGPEError, match="counted with recipe 'hybrid', but the configuration has 'bpe'"):
+    with pytest.raises(SGPEError, match=r"'hybrid', .* 'bpe'"):
         train_from_counts(counts, config)
 
 
-def test_what_one_split_costs(sample):
+def test_the_cost_of_a_single_split(sample):
     def cost(language, script, pattern="o200k"):
         splitting = Splitting("hybrid", (script,), pattern, "none")
         return cost_of_one_split(WordCounts.from_texts([sample[language]], splitting))

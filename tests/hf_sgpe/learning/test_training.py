@@ -30,9 +30,6 @@ def train(text, **options):
     return train_from_counts(WordCounts.from_texts(text if isinstance(text, list) else [text], config), config)
 
 
-# ---------------------------------------------------------------- the two tiers
-
-
 @pytest.fixture(scope="module", params=["hybrid", "sgpe"])
 def sinhala(request):
     """A tokenizer trained on much Sinhala, and the units that have a token."""
@@ -180,9 +177,6 @@ def test_merges_of_the_statistical_tier_equal_those_of_units(sample):
         assert any((left + right) in unit.encode() for unit in units)
 
 
-# ---------------------------------------------------------------- ids
-
-
 @pytest.mark.parametrize("position", ["end", "start", "after-bytes"])
 def test_special_tokens_lie_where_asked(position):
     specials = ("<|a|>", "<|b|>")
@@ -230,11 +224,8 @@ def test_config_survives_json():
     assert replace(TrainingConfig(vocab_size=999), chat_template="chatml").roles()["eos_token"] == "<|im_end|>"
 
 
-# ---------------------------------------------------------------- bad input
-
-
 def test_a_vocabulary_too_small_for_the_units_says_what_would_do(sample):
-    with pytest.raises(SGPEError, match=r"vocab_size 300 is too small .* at least (\d+)") as caught:
+    with pytest.raises(SGPEError, match=r"vocab_size 300 .* at least (\d+)") as caught:
         train(sample["si"], vocab_size=300)
     least = int(str(caught.value).split("at least ")[1].split(",")[0])
     assert train(sample["si"], vocab_size=least).vocab_size == least
@@ -259,28 +250,25 @@ def test_a_target_above_what_the_corpus_gives_finishes_and_says_so(caplog):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"recipe": "x"}, "unknown recipe 'x': choose from hybrid, portable, sgpe, bpe"),
+        ({"recipe": "x"}, "recipe 'x'"),
         ({"scripts": ["x"]}, "unknown script 'x': give its name"),
         ({"scripts": []}, "at least one"),
         ({"scripts": "tamil"}, "scripts must be a list"),
-        ({"pattern": "x"}, "unknown split pattern 'x': choose from gpt2"),
-        ({"tie_break": "x"}, "unknown tie_break 'x': choose from smallest-pair-id"),
-        ({"normalization": "nfd"}, "unknown normalization 'nfd': choose from none, nfc"),
-        ({"special_tokens_position": "x"}, "unknown special_tokens_position 'x': choose from end"),
+        ({"pattern": "x"}, "split pattern 'x'"),
+        ({"tie_break": "x"}, "tie_break 'x'"),
+        ({"normalization": "nfd"}, "normalization 'nfd'"),
+        ({"special_tokens_position": "x"}, "special_tokens_position 'x'"),
         ({"vocab_size": 256}, "at least 257"),
         ({"vocab_size": 1000.5}, "vocab_size must be a whole number"),
         ({"special_tokens": ["<\ud800>"]}, "lone surrogate"),
         ({"special_tokens": [5]}, "special tokens must be strings"),
         ({"letter_coverage": 1.5}, "letter_coverage must be between 0 and 1"),
-        ({"min_frequency": 0}, "min_frequency must be a whole number of at least 1"),
+        ({"min_frequency": 0}, "min_frequency must be"),
         ({"eos_token": 5}, "eos_token must be a string, not 5"),
-        ({"pad_token": "a"}, "special token 'a' is written in tokenizer.json like the ordinary token b'a'"),
+        ({"pad_token": "a"}, "'a' .* b'a'"),
         ({"pad_token": "<|x|>", "vocab_size": 257}, "at least 258"),
-        (
-            {"pad_token": "<|x|>", "special_tokens": {"<|y|>": 5}},
-            "the pad_token needs the special tokens <\\|x\\|>: add them to special_tokens with ids",
-        ),
-        ({"model_max_length": 0}, "model_max_length must be a whole number of at least 1, not 0"),
+        ({"pad_token": "<|x|>", "special_tokens": {"<|y|>": 5}}, "pad_token .* <\\|x\\|>"),
+        ({"model_max_length": 0}, "model_max_length .* 0"),
         ({"special_tokens": [""]}, "a special token cannot be empty"),
         ({"special_tokens": ["<|a|>", "<|a|>"]}, "occurs twice: give it once"),
     ],
@@ -298,20 +286,17 @@ def test_a_script_left_out_is_noticed(sample, caplog):
     assert "not among the scripts" not in caplog.text
 
 
-def test_one_text_is_no_iterable_of_texts():
+def test_a_single_string_is_no_iterable_of_texts():
     config = TrainingConfig(vocab_size=999)
     with pytest.raises(SGPEError, match="not a single string"):
         WordCounts.from_texts("hello", config)
-    with pytest.raises(SGPEError, match="item 1 of the iterator must be a string, not bytes"):
+    with pytest.raises(SGPEError, match=r"item 1 .* bytes"):
         WordCounts.from_texts(["hello", b"hello"], config)
 
 
 def test_an_empty_corpus_is_named():
     with pytest.raises(SGPEError, match="the corpus is empty"):
         train([])
-
-
-# ---------------------------------------------------------------- units that earn their place
 
 
 @pytest.fixture(scope="module")
@@ -372,7 +357,7 @@ def test_a_small_vocabulary_keeps_what_it_has_room_for(vocab_size, some_sinhala)
 
 
 def test_no_room_for_characters_says_how_much_they_need(some_sinhala):
-    with pytest.raises(SGPEError, match=r"vocab_size 270 is too small for the \d+ tokens that the characters") as error:
+    with pytest.raises(SGPEError, match=r"vocab_size 270 .* \d+ tokens") as error:
         train(some_sinhala, vocab_size=270)
     needed = int(str(error.value).rpartition(" ")[2])
     assert train(some_sinhala, vocab_size=needed).vocab_size == needed
@@ -397,7 +382,7 @@ def test_text_without_letters_of_the_scripts_has_no_first_pass():
     assert tokenizer.merges == train(["low lower lowest"] * 9, vocab_size=262, recipe="bpe", normalization="nfc").merges
 
 
-def test_what_units_are_built_from_takes_room_too():
+def test_the_steps_of_units_take_room_in_the_vocabulary():
     """Stacks of five consonants need many steps each: as many are kept as there is room for, and learning fills the rest."""
     import itertools
 

@@ -29,7 +29,7 @@ def test_more_letters_save_more_and_the_cost_counts_once():
     assert with_cost - without == 10
 
 
-def test_what_begins_in_no_script_is_left_out():
+def test_units_outside_the_scripts_have_no_worth():
     assert worth_of_units({"a": 5, "\u200d": 3, " \u200d": 2, " ": 4}, LinguisTrie(), 1) == {}
 
 
@@ -52,5 +52,5 @@ def test_coverage_ends_with_the_one_that_reaches_it():
 
 @pytest.mark.parametrize("cost", [-1, float("inf"), float("nan"), "2", True])
 def test_a_cut_cost_is_a_number_of_tokens(cost):
-    with pytest.raises(SGPEError, match="cut_cost must be a finite number of tokens, at least 0"):
+    with pytest.raises(SGPEError, match="cut_cost must be"):
         check_cut_cost(cost)

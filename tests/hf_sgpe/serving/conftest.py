@@ -26,13 +26,11 @@ def generator(model):
 
 @pytest.fixture(scope="module")
 def running(generator):
-    """A server of the small model."""
     with serving(Served("my-model", generator, generator.chat())) as running:
         yield running
 
 
 @pytest.fixture
 def endless(chatty):
-    """A model that never ends by itself, as clients see it."""
     generator = TextGenerator(chatty, Parrot(chatty.encode("a"), is_endless=True, pause=0.001))
     return Served("endless", generator, generator.chat())

@@ -1,5 +1,3 @@
-"""Structured output and required tool calls, from random models, with OpenAI's client."""
-
 import json
 import re
 import sys
@@ -178,7 +176,7 @@ def test_an_answer_with_tools_and_a_schema_has_one_of_both(calling):
 @pytest.mark.parametrize(
     ("record", "param", "problem"),
     [
-        ({"response_format": "json"}, "response_format", "must be an object with type text, json_object or json_schema"),
+        ({"response_format": "json"}, "response_format", "text, json_object or json_schema"),
         ({"response_format": {"type": "json_schema"}}, "response_format.json_schema", "an object with name and schema"),
         ({"response_format": {"type": "text", "schema": {}}}, "response_format.schema", "unknown parameter"),
         ({"response_format": {"type": "json_object", "json_schema": {}}}, "response_format.json_schema", "leave it out"),
@@ -191,14 +189,10 @@ def test_an_answer_with_tools_and_a_schema_has_one_of_both(calling):
         (
             {"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "record"}}}},
             "response_format",
-            "type must be one or more of",
+            "type must be",
         ),
         ({"structured_outputs": []}, "structured_outputs", "must be an object, not a list"),
-        (
-            {"structured_outputs": {}},
-            "structured_outputs",
-            "must have exactly one of json, json_object, regex, choice, grammar",
-        ),
+        ({"structured_outputs": {}}, "structured_outputs", "json, json_object, regex, choice, grammar"),
         ({"structured_outputs": {"regex": "a", "choice": ["b"]}}, "structured_outputs", "must have exactly one of"),
         ({"structured_outputs": {"structural_tag": "a"}}, "structured_outputs.structural_tag", "unknown parameter"),
         ({"structured_outputs": {"regex": "("}}, "structured_outputs.regex", "unclosed group"),
@@ -209,14 +203,10 @@ def test_an_answer_with_tools_and_a_schema_has_one_of_both(calling):
         (
             {"structured_outputs": {"regex": "a"}, "response_format": {"type": "json_object"}},
             "structured_outputs",
-            "are both rules: give only one",
+            "both rules",
         ),
         ({"guided_regex": "a"}, "guided_regex", "unknown parameter"),
-        (
-            {"structured_outputs": {"regex": "a"}, "ignore_eos": True},
-            "ignore_eos",
-            "cannot be combined with structured output",
-        ),
+        ({"structured_outputs": {"regex": "a"}, "ignore_eos": True}, "ignore_eos", "structured output"),
         ({"structured_outputs": {"regex": "a"}, "min_tokens": 2}, "min_tokens", "cannot be combined with"),
     ],
 )
@@ -255,12 +245,8 @@ def test_a_rule_is_not_for_scored_prompts():
 @pytest.mark.parametrize(
     ("record", "param", "problem"),
     [
-        (
-            {"tool_choice": "required", "tools": []},
-            "tool_choice",
-            "requires a call, but the request has no tools: give tools",
-        ),
-        ({"tool_choice": "some"}, "tool_choice", "must be none, auto, required, or an object with a function"),
+        ({"tool_choice": "required", "tools": []}, "tool_choice", "no tools"),
+        ({"tool_choice": "some"}, "tool_choice", "none, auto, required"),
         ({"tool_choice": {"type": "allowed_tools"}}, "tool_choice", "must be none, auto, required"),
         ({"tool_choice": {"type": "function", "function": {"name": "f"}}}, "tool_choice", "no tool with the name 'f'"),
         ({"tool_choice": "required", "response_format": {"type": "json_object"}}, "response_format", "required tool call"),
@@ -271,7 +257,7 @@ def test_a_rule_is_not_for_scored_prompts():
                 "tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "record"}}}],
             },
             "tools[0].function.parameters",
-            "of the tool 'f': type must be one or more of",
+            "tool 'f'",
         ),
     ],
 )
@@ -281,11 +267,11 @@ def test_wrong_choices_of_tools_are_refused_by_name(record, param, problem):
     assert refusal.value.body["error"]["param"] == param
 
 
-def test_what_is_missing_is_named(monkeypatch):
+def test_a_missing_stop_token_and_a_missing_library_are_named(monkeypatch):
     served = random_model("qwen", stop_ids=[])
     with pytest.raises(RequestError, match="the model has no token that ends an answer"):
         read_completion({"prompt": "a", "structured_outputs": {"regex": "a"}}, served)
     monkeypatch.setitem(sys.modules, "llguidance", None)
-    with pytest.raises(RequestError, match=r"structured output needs llguidance: pip install llguidance") as refusal:
+    with pytest.raises(RequestError, match=r"llguidance: pip install llguidance") as refusal:
         read_completion({"prompt": "a", "response_format": {"type": "json_object"}}, served)
     assert refusal.value.body["error"]["param"] == "response_format"

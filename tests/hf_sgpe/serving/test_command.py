@@ -1,5 +1,3 @@
-"""The command ``serve``: one process that a signal ends, and its messages in the tests' own process."""
-
 import json
 import os
 import re

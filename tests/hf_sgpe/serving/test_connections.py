@@ -95,18 +95,20 @@ def answer(connection):
 LONG = {"prompt": "a", "max_tokens": 10**9}
 
 
-@pytest.mark.parametrize("stream", [False, True])
-def test_who_goes_away_while_being_answered_is_no_longer_answered(running, engine, stream):
+@pytest.mark.parametrize("ids", [None, [4999]], ids=["text", "rows without a token"])
+@pytest.mark.parametrize("options", [{"stream": False}, {"stream": True}, {"n": 5}])
+def test_a_client_that_leaves_during_an_answer_gets_no_more_of_any_choice(running, engine, options, ids):
+    engine.ids = ids or engine.ids
     with connect(running) as connection:
-        connection.sendall(request({**LONG, "stream": stream}))
+        connection.sendall(request({**LONG, **options}))
         wait_until(lambda: engine.said > 100)
         assert engine.ended == 0
-    wait_until(lambda: engine.ended == 1)
     wait_until(lambda: not len(running.line))
+    assert len(engine.asked) == engine.ended == 1
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_who_goes_away_while_waiting_is_never_answered(running, engine, stream):
+def test_a_client_that_leaves_while_waiting_is_never_answered(running, engine, stream):
     with connect(running) as first:
         first.sendall(request(LONG))
         wait_until(lambda: len(engine.asked) == 1)
@@ -118,23 +120,7 @@ def test_who_goes_away_while_waiting_is_never_answered(running, engine, stream):
     assert len(engine.asked) == engine.ended == 1
 
 
-def test_one_who_goes_away_takes_all_choices_along(running, engine):
-    with connect(running) as connection:
-        connection.sendall(request({**LONG, "n": 5}))
-        wait_until(lambda: len(engine.asked) == 1)
-    wait_until(lambda: not len(running.line))
-    assert len(engine.asked) == engine.ended == 1
-
-
-def test_tokens_that_are_no_text_end_with_their_client_too(running, engine):
-    engine.ids = [4999]  # a row without a token
-    with connect(running) as connection:
-        connection.sendall(request(LONG))
-        wait_until(lambda: engine.said > 100)
-    wait_until(lambda: engine.ended == 1)
-
-
-def test_who_does_not_read_does_not_hold_up_others(running, engine):
+def test_a_client_that_does_not_read_does_not_delay_others(running, engine):
     engine.pause = 0
     with connect(running) as lazy, connect(running) as other:
         lazy.sendall(request({"prompt": "a", "max_tokens": 20_000, "stream": True}))
@@ -188,7 +174,7 @@ def test_a_body_that_comes_in_parts_is_read_and_one_that_does_not_come_is_given_
     assert body["error"]["message"] == "the body did not arrive within 2 seconds"
 
 
-def test_who_goes_away_before_the_body_is_there_is_no_error(running, caplog):
+def test_a_client_that_leaves_before_its_body_arrives_is_no_error(running, caplog):
     for part in (10, 200):
         with connect(running) as connection:
             connection.sendall(request(LONG)[:part])

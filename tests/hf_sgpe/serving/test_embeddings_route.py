@@ -1,5 +1,3 @@
-"""Embeddings, as OpenAI's client asks for them."""
-
 import base64
 import threading
 
@@ -73,17 +71,17 @@ def test_texts_and_ids_are_embedded_in_both_forms(served, client):
     [
         ({"input": ""}, "input", "input is empty: leave it out"),
         ({"input": ["a", ""]}, "input[1]", r"input\[1\] is empty"),
-        ({"input": []}, "input", "input must be a string, token ids, or a non-empty list of either"),
-        ({"input": ["a"] * 2049}, "input", "input has 2,049 texts, and the maximum is 2,048"),
+        ({"input": []}, "input", "a string, token ids, or a non-empty list"),
+        ({"input": ["a"] * 2049}, "input", "2,049 texts"),
         ({"input": ["a", 3]}, "input", "input must be a string"),
         ({"input": {"a": "b"}}, "input", "input must be a string"),
-        ({"input": [10**6]}, "input", "input has the id 1000000, which the model does not have"),
+        ({"input": [10**6]}, "input", "the id 1000000"),
         ({"input": [[5], [5, 10**6]]}, "input[1]", r"input\[1\] has the id 1000000"),
-        ({"input": [5] * 31}, "input", "input has 31 tokens, and the context of this model has only 30"),
+        ({"input": [5] * 31}, "input", "31 tokens"),
         ({"input": [[5] * 31]}, "input[0]", r"input\[0\] has 31 tokens"),
         ({"encoding_format": "int8"}, "encoding_format", "encoding_format must be float or base64"),
         ({"encoding_format": ""}, "encoding_format", "must be float or base64"),
-        ({"dimensions": 0}, "dimensions", "dimensions must be a whole number of at least 1"),
+        ({"dimensions": 0}, "dimensions", "at least 1"),
         ({"dimensions": 10**6}, "dimensions", "dimensions must be at most"),
         ({"stream": True}, "stream", "unknown parameter stream"),
     ],

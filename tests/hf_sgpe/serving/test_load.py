@@ -1,5 +1,3 @@
-"""Many clients at once, a third of whom go away: those who stay get exactly the generator's answers."""
-
 import json
 import random
 import socket
@@ -76,7 +74,7 @@ def answered(record, goes_after, running, gate):
     return texts
 
 
-def test_nothing_is_mixed_or_lost_where_many_ask_and_some_go_away(generator, sample):
+def test_answers_of_many_clients_are_neither_mixed_nor_lost(generator, sample):
     threads = set(threading.enumerate())
     count = CLIENTS * (4 if is_long() else 1)
     requests = [asked(number, sample) for number in range(count)]

@@ -1,5 +1,3 @@
-"""Messages as agents send them."""
-
 import pytest
 from support.conversations import CHATML
 
@@ -54,28 +52,20 @@ def test_arguments_that_are_not_an_object_reach_the_template_as_they_are(sent, r
     if isinstance(read, dict):
         assert read_messages([called(name="f", arguments=sent)], listing)[0]["tool_calls"] == message["tool_calls"]
     else:
-        with pytest.raises(RequestError, match=r"arguments must be the JSON of an object for the template of this model"):
+        with pytest.raises(RequestError, match=r"the JSON of an object"):
             read_messages([called(name="f", arguments=sent)], listing)
 
 
 @pytest.mark.parametrize(
     ("message", "param", "problem"),
     [
-        ({"role": "tool", "content": "3"}, "tool_call_id", "tool_call_id is missing: give the id of the call"),
-        ({"role": "tool", "content": "a", "tool_call_id": 3}, "tool_call_id", "tool_call_id must be a string, not a number"),
-        (
-            {"role": "user", "content": "a", "tool_calls": [CALL]},
-            "tool_calls",
-            "not supported in a message of the role user",
-        ),
+        ({"role": "tool", "content": "3"}, "tool_call_id", "is missing"),
+        ({"role": "tool", "content": "a", "tool_call_id": 3}, "tool_call_id", "not a number"),
+        ({"role": "user", "content": "a", "tool_calls": [CALL]}, "tool_calls", "role user"),
         ({"role": "user", "content": "a", "tool_call_id": "a"}, "tool_call_id", "not supported in a message of the role"),
-        ({"role": "critic", "content": "a"}, "role", "role must be one of system, developer, user, assistant, tool"),
+        ({"role": "critic", "content": "a"}, "role", "system, developer, user, assistant, tool"),
         ({"role": "assistant", "tool_calls": {}}, "tool_calls", "must be a list, not an object"),
-        (
-            {"role": "assistant", "tool_calls": ["a"]},
-            "tool_calls[0]",
-            "must be an object with an id, a function, and the type",
-        ),
+        ({"role": "assistant", "tool_calls": ["a"]}, "tool_calls[0]", "an id, a function, and the type"),
         ({"role": "assistant", "tool_calls": [{**CALL, "id": 3}]}, "tool_calls[0].id", "must be a string, not a number"),
         ({"role": "assistant", "tool_calls": [{**CALL, "type": "custom"}]}, "tool_calls[0]", "type function"),
         ({"role": "assistant", "content": "a", "reasoning_content": 3}, "reasoning_content", "must be a string"),

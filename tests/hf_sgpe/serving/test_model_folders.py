@@ -1,5 +1,3 @@
-"""Finding the models of a server, and loading changed models again."""
-
 import os
 import shutil
 from pathlib import Path
@@ -41,14 +39,14 @@ def test_a_folder_of_models_and_models_are_found_by_name(tmp_path):
     given = [str(tmp_path / "alone"), str(tmp_path / "pool")]
     assert list(ModelFolders(given, Loader()).found()) == ["alone", "a", "b", "q.gguf"]
     assert ModelFolders(given[:1], Loader(), "mine").found() == {"mine": given[0]}
-    with pytest.raises(SGPEError, match="--name names one model, and there are 4: rename the folders"):
+    with pytest.raises(SGPEError, match=r"--name .* 4"):
         ModelFolders(given, Loader(), "mine")
     model_in(tmp_path / "pool" / "c", "{")  # broken: found, and refused when it is loaded
     assert "c" in ModelFolders(given, Loader()).found()
-    with pytest.raises(SGPEError, match=r"the model .*alone is given twice: leave one out"):
+    with pytest.raises(SGPEError, match=r"alone is given twice"):
         ModelFolders([given[0], given[0]], Loader())
     model_in(tmp_path / "other" / "alone")
-    with pytest.raises(SGPEError, match="have the same name, alone: rename one of them"):
+    with pytest.raises(SGPEError, match="same name, alone"):
         ModelFolders([given[0], str(tmp_path / "other")], Loader())
 
 
@@ -115,7 +113,7 @@ def test_a_further_model_needs_memory(tmp_path, monkeypatch):
     check_memory(given[0])
     monkeypatch.setattr(model_folders, "_available_memory", lambda: 999)
     assert len(ModelFolders(given[:1], Loader()).load()) == 1
-    with pytest.raises(SGPEError, match=r"b: the weights need 0\.0 GB of memory, and 0\.0 GB are available: serve fewer"):
+    with pytest.raises(SGPEError, match=r"b: .* 0\.0 GB"):
         ModelFolders(given, Loader()).load()
     monkeypatch.setattr(model_folders, "_available_memory", lambda: None)
     assert len(ModelFolders(given, Loader()).load()) == 2

@@ -1,5 +1,3 @@
-"""Metrics, as Prometheus reads them, and the lines about requests."""
-
 import json
 import re
 import socket

@@ -88,7 +88,6 @@ def prompt_of(served, *messages, **given):
 
 
 def answered(served, **given):
-    """Return the text and the calls of an answer."""
     asked = read_chat({"messages": [USER], "tools": [ADD], **given}, served)
     generator = served.generator
     pieces = generator.pieces(
@@ -105,7 +104,7 @@ def test_calls_that_a_template_writes_are_recognised(templates):
     for model, source in templates.items():
         served = served_with(source)
         if model not in FORMAT_OF:
-            with pytest.raises(RequestError, match=r"format of this model's tool calls|template does not use tools"):
+            with pytest.raises(RequestError, match=r"tool calls|does not use tools"):
                 read_chat({"messages": [USER], "tools": [ADD]}, served)
             continue
         for content in (None, "Wait."):

@@ -1,5 +1,3 @@
-"""The line in front of an engine, without an engine."""
-
 import threading
 
 import pytest
@@ -29,7 +27,6 @@ def iter_of(number):
 
 
 def blocking(line):
-    """A ticket that is worked on until what is returned with it is set."""
     go_on, begun = threading.Event(), threading.Event()
 
     def work():

@@ -1,5 +1,3 @@
-"""What is asked, read without a server."""
-
 import pytest
 
 from hf_sgpe import SGPEError
@@ -89,7 +87,7 @@ def test_messages_as_clients_write_them(endless):
     assert read_chat({"messages": written}, endless).prompts == [expected]
 
 
-def test_what_asks_for_nothing_may_come(endless):
+def test_requests_without_options_are_accepted(endless):
     nothing = {"tools": [], "tool_choice": "none", "response_format": {"type": "text"}, "logit_bias": None, "store": False}
     read_chat(
         {"messages": HELLO, "frequency_penalty": 0, "presence_penalty": 0.0, "metadata": {"a": "b"}, **nothing}, endless
@@ -158,11 +156,7 @@ def test_wrong_completions_are_refused_by_name(endless, record, param, message):
         ({"messages": []}, "messages", "non-empty list"),
         ({"messages": ["a"]}, r"messages[0]", "an object with role and content, not a string"),
         ({"messages": [{"role": "user"}]}, "messages[0].content", "content must be a string, not null"),
-        (
-            {"messages": [{"role": "tool", "content": "a"}]},
-            "messages[0].tool_call_id",
-            "tool_call_id is missing",
-        ),
+        ({"messages": [{"role": "tool", "content": "a"}]}, "messages[0].tool_call_id", "tool_call_id is missing"),
         ({"messages": [{"role": [], "content": "a"}]}, "messages[0].role", "role must be"),
         (
             {"messages": [*HELLO, {"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]},

@@ -1,5 +1,3 @@
-"""Servers with several models, and the replacement of models while requests are answered."""
-
 import signal
 import threading
 
@@ -75,7 +73,6 @@ def test_models_answer_at_the_same_time(named):
 
 
 def reload(running, served):
-    """Replace the models of a running server as SIGHUP does."""
     server = running.server
     server._reload = lambda: served
     server._loop.call_soon_threadsafe(server.reload)

@@ -1,5 +1,3 @@
-"""The server as OpenAI's own client sees it, each answer compared with that of `TextGenerator`."""
-
 import json
 import signal
 import urllib.error

@@ -1,5 +1,3 @@
-"""Variables of chat templates, messages that are continued, and special tokens in prompts."""
-
 import pytest
 
 from hf_sgpe import SGPEError

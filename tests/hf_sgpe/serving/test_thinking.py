@@ -1,5 +1,3 @@
-"""Reasoning in answers to chats: separated from the text, and free of the rule that the answer follows."""
-
 import json
 from dataclasses import replace
 from itertools import pairwise

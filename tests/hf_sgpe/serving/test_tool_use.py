@@ -1,5 +1,3 @@
-"""Tools, as OpenAI's client and agents use them. Marks of special tokens in the new fields stay text."""
-
 import json
 from dataclasses import replace
 
@@ -25,7 +23,6 @@ HELLO = [{"role": "user", "content": "Hi"}]
 
 
 def served_with(style, answer=""):
-    """Return a model that gives ``answer``, in which special tokens are special."""
     return served_by(Parrot(TOKENIZER.encode(answer, allowed_special="all")), style)
 
 

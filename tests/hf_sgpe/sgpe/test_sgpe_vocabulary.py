@@ -1,3 +1,5 @@
+from itertools import accumulate
+
 import pytest
 from hypothesis import given, strategies as st
 from support import sgpe_document
@@ -51,34 +53,26 @@ def real_bpe(real):
     return BPETokenizer.of(real.to_data())
 
 
-# ---------------------------------------------------------------- training as the document has it
+def check_learned(texts, **options):
+    learned = learn(texts, **options)
+    expected = sgpe_document.train(texts, **options)
+    assert [list(pair) for pair in learned.merges] == expected["merges"]
+    assert list(learned.vocab.items()) == list(expected["vocab"].items())
+    return learned
 
 
 @given(
-    texts=st.lists(indic | st.text("කරමි් \u200da.", max_size=30), max_size=4),
+    texts=st.lists(indic | st.text("කරමි් \u200da.", max_size=30), max_size=4).filter(any),
     vocab_size=st.integers(5, 60),
     prune_freq=st.integers(1, 4),
     min_freq=st.integers(1, 3),
 )
 def test_learns_what_the_document_says(texts, vocab_size, prune_freq, min_freq):
-    options = {"vocab_size": vocab_size, "prune_freq": prune_freq, "min_freq": min_freq}
-    counts = WordCounts.from_texts(texts, WORDS)
-    if not len(counts):
-        return
-    learned = learn_vocabulary(counts, config(**options))
-    expected = sgpe_document.train(texts, **options)
-    assert [list(pair) for pair in learned.merges] == expected["merges"]
-    assert list(learned.vocab.items()) == list(expected["vocab"].items())
+    check_learned(texts, vocab_size=vocab_size, prune_freq=prune_freq, min_freq=min_freq)
 
 
 def test_learns_what_the_document_says_from_running_text():
-    text = corpus("si", 10_000)
-    options = {"vocab_size": 500, "prune_freq": 3, "min_freq": 4}
-    learned = learn([text], **options)
-    expected = sgpe_document.train([text], **options)
-    assert [list(pair) for pair in learned.merges] == expected["merges"]
-    assert list(learned.vocab.items()) == list(expected["vocab"].items())
-    assert len(learned.merges) > 50
+    assert len(check_learned([corpus("si", 10_000)], vocab_size=500, prune_freq=3, min_freq=4).merges) > 50
 
 
 def test_the_budget_counts_special_tokens_and_symbols():
@@ -121,9 +115,6 @@ def test_other_scripts(sample):
     assert len(vocabulary.merges) > 500
 
 
-# ---------------------------------------------------------------- the encoder
-
-
 def test_traced_example_of_the_document():
     vocab = {token: id for id, token in enumerate(["[PAD]", "[UNK]", "ශ්‍රී", " ලං", "කා", "ව", " ලංකා", " ලංකාව"])}
     encoder = SGPEEncoder(SGPEVocabulary(vocab, [(" ලං", "කා"), (" ලංකා", "ව")]))
@@ -147,9 +138,6 @@ def test_encodes_as_the_document_does_on_running_text(real, encoder, language):
     tokens = encoder.tokenize(text)
     assert tokens == sgpe_document.tokenize(text, real.vocab, real.merges)
     assert ("[UNK]" in tokens) == (language != "en")
-
-
-# ---------------------------------------------------------------- the same tokens, losslessly
 
 
 @given(text=texts)
@@ -212,8 +200,6 @@ def test_vocabularies_without_leading_space_encode_but_do_not_export():
         vocabulary.to_data()
 
 
-# ---------------------------------------------------------------- correctness table of the document (section 7)
-
 SINHALA = SCRIPTS["sinhala"]
 CLASSES = {letter: [c for c, found in SINHALA.document_classes().items() if found == letter] for letter in "CVSM"}
 HAL, ZWJ = "\u0dca", "\u200d"
@@ -235,6 +221,10 @@ def test_no_conjunct_formation_is_cut():
     assert formations == 45 * 45 * 2 * 21
 
 
+def ends_of_tokens(tokenizer, text):
+    return {*accumulate(len(tokenizer.token_bytes(id)) for id in tokenizer.encode(text))}
+
+
 def test_no_conjunct_formation_is_cut_by_any_token(real, real_bpe):
     """Formations that the vocabulary has as syllables, and that no consonant joins, stay whole between any neighbours."""
     trie = LinguisTrie()
@@ -242,12 +232,8 @@ def test_no_conjunct_formation_is_cut_by_any_token(real, real_bpe):
     assert len(known) > 40
     for syllable in known:
         for text in (syllable, f"ක{syllable}ම", f" {syllable}", f"x{syllable}."):
-            ends, place = set(), 0
-            for id in real_bpe.encode(text):
-                place += len(real_bpe.token_bytes(id))
-                ends.add(place)
             start = text.encode().index(syllable.encode())
-            assert not any(start < end < start + len(syllable.encode()) for end in ends)
+            assert ends_of_tokens(real_bpe, text).isdisjoint(range(start + 1, start + len(syllable.encode())))
 
 
 def test_conjuncts_of_three_consonants_and_more():
@@ -262,23 +248,15 @@ def test_no_known_syllable_of_the_word_list_is_cut(real, real_bpe):
     trie = LinguisTrie()
     units = known = 0
     for word in conjunct_words():
-        ends, place = set(), 0
-        for id in real_bpe.encode(word):
-            place += len(real_bpe.token_bytes(id))
-            ends.add(place)
-        start = 0
+        ends, stop = ends_of_tokens(real_bpe, word), 0
         for unit in trie.tokenize(word, leading_space=True):
-            stop = start + len(unit.encode())
+            start, stop = stop, stop + len(unit.encode())
             units += 1
             if unit in real.vocab:
                 known += 1
-                assert not any(start < end < stop for end in ends), word
-            start = stop
-        assert start == place
+                assert ends.isdisjoint(range(start + 1, stop)), word
+        assert stop == max(ends)
     assert known > 0.6 * units
-
-
-# ---------------------------------------------------------------- files
 
 
 def test_vocab_json_has_the_documents_form_and_survives(real, tmp_path):
@@ -315,10 +293,7 @@ def test_vocab_json_has_the_documents_form_and_survives(real, tmp_path):
         ('{"vocab": {"a": 1, "b": 1}, "merges": [], "special_tokens": []}', "have the id 1"),
         ('{"vocab": {"a": 1}, "merges": []}', "'special_tokens' must be a list"),
         ('{"vocab": {"a": 1}, "special_tokens": []}', "the list 'merges' is missing"),
-        (
-            '{"vocab": {"a": 1}, "merges": [], "special_tokens": [], "num_merges": 3}',
-            "num_merges is 3, but the file contains 0",
-        ),
+        ('{"vocab": {"a": 1}, "merges": [], "special_tokens": [], "num_merges": 3}', "num_merges is 3"),
         ('{"vocab": {"a": 1}, "merges": [], "special_tokens": [], "vocab_size": "x"}', "its vocab_size is 'x'"),
         ('{"vocab": {"a": 1}, "merges": [], "special_tokens": [], "leading_space": 1}', "leading_space must be true"),
         ('{"vocab": {"a": 1}, "merges": [["a"]], "special_tokens": []}', "merge 0 must be two tokens"),

@@ -1,5 +1,3 @@
-"""NFC, natively, is that of the library."""
-
 import pytest
 import regex
 from hypothesis import given, strategies as st

@@ -100,7 +100,7 @@ def test_segment_gives_bytes():
 
 
 def test_bad_patterns_are_named():
-    with pytest.raises(SGPEError, match="unknown split pattern 'gpt5': choose from gpt2, cl100k"):
+    with pytest.raises(SGPEError, match="split pattern 'gpt5'"):
         RegexPreTokenizer("gpt5")
     with pytest.raises(SGPEError, match=r"split pattern '\(' is not a valid regex"):
         RegexPreTokenizer("(")

@@ -1,5 +1,3 @@
-"""The native scanners split as the regex engine of `tokenizers` does."""
-
 from functools import cache
 from itertools import product
 

@@ -63,7 +63,7 @@ def test_a_saved_tokenizer_says_how_it_cuts(tmp_path, sample, recipe):
     assert BPETokenizer.from_pretrained(tmp_path).splitting == config.splitting == tokenizer.splitting
 
 
-def test_what_makes_no_difference_is_left_out():
+def test_settings_that_make_no_difference_are_left_out():
     assert Splitting("bpe", ("tamil",), "gpt2") == Splitting("bpe", ("all",), "gpt2")
     assert Splitting("sgpe", pattern="gpt2") == Splitting("sgpe", pattern="o200k")
     assert Splitting(special_tokens=("<a>", "<b>")) == Splitting(special_tokens=("<b>", "<a>"))
@@ -98,7 +98,7 @@ def test_a_tokenizer_of_older_tables_cuts_as_it_was_trained_and_as_fast(tmp_path
     assert (RegexPreTokenizer.of(read).scanner is not None) == kernels.has_scanners()
     kept = WordCounts.load(tmp_path / "counts")
     assert kept == counts
-    with pytest.raises(SGPEError, match="word counts with different settings cannot be added: patterns"):
+    with pytest.raises(SGPEError, match="patterns"):
         kept + WordCounts.from_texts(["அஃது"], Splitting(scripts=("tamil",)))
 
 
@@ -116,18 +116,18 @@ def test_a_tokenizer_of_older_joiners_cuts_as_it_was_trained(scripts):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"recipe": "x"}, "unknown recipe 'x': choose from hybrid, portable, sgpe, bpe"),
+        ({"recipe": "x"}, "recipe 'x'"),
         ({"scripts": ()}, "needs a script"),
         ({"scripts": "si"}, "scripts must be a list"),
         ({"scripts": ("klingon",)}, "unknown script 'klingon'"),
         ({"pattern": "gpt5"}, "unknown split pattern 'gpt5'"),
         ({"pattern": "("}, "not a valid regex"),
         ({"normalization": "nfkc"}, "unknown normalization 'nfkc'"),
-        ({"pattern": ()}, r"pattern must be a name or a regex, not \(\)"),
-        ({"pattern": None}, "pattern must be a name or a regex, not None"),
+        ({"pattern": ()}, r"pattern .* \(\)"),
+        ({"pattern": None}, "pattern .* None"),
         ({"recipe": ["bpe"]}, r"unknown recipe \['bpe'\]"),
         ({"special_tokens": ("<a>", 1)}, "special tokens must be strings, not 1"),
-        ({"recipe": "bpe", "pattern": (3,)}, r"pattern must be a name or a regex, not \(3,\)"),
+        ({"recipe": "bpe", "pattern": (3,)}, r"pattern .* \(3,\)"),
         ({"special_tokens": ("<a>", "<a>")}, "a special token occurs twice: <a>, <a>"),
     ],
 )

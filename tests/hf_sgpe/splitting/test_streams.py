@@ -71,9 +71,6 @@ def test_empty_streams():
     assert list(cut_stream(["", ""])) == []
 
 
-# ---------------------------------------------------------------- between letters
-
-
 TRIE = LinguisTrie(["all"], whole_clusters=True)
 
 

@@ -156,10 +156,7 @@ def test_other_scripts_follow_the_general_grammar(name, text):
 )
 def test_devanagari_syllables(text, units):
     assert LinguisTrie(["devanagari"]).tokenize(text) == units
-
-
-def test_several_scripts_at_once():
-    assert LinguisTrie(["sinhala", "devanagari"]).tokenize("ශ්‍රීक्षि") == ["ශ්‍රී", "क्षि"]
+    assert LinguisTrie(["sinhala", "devanagari"]).tokenize(f"ශ්‍රී{text}") == ["ශ්‍රී", *units]
 
 
 @given(texts)
@@ -186,15 +183,15 @@ def test_words_group_around_boundaries():
 
 
 def test_unknown_script_is_named_with_the_known_ones():
-    with pytest.raises(SGPEError, match=r"unknown script 'klingon': give its name in Unicode"):
+    with pytest.raises(SGPEError, match=r"script 'klingon'"):
         LinguisTrie(["klingon"])
 
 
 @pytest.mark.parametrize("text", [None, b"ab", 5, ["a"]])
-def test_what_is_no_text_is_refused_in_one_line(text):
-    with pytest.raises(TypeError, match=f"^tokenize needs a str, not {type(text).__name__}$"):
+def test_arguments_that_are_no_text_are_refused_in_one_line(text):
+    with pytest.raises(TypeError, match=f"tokenize .* {type(text).__name__}"):
         LinguisTrie().tokenize(text)
-    with pytest.raises(TypeError, match=f"^ends needs a str, not {type(text).__name__}$"):
+    with pytest.raises(TypeError, match=f"ends .* {type(text).__name__}"):
         LinguisTrie().ends(text)
 
 

@@ -50,7 +50,7 @@ def units(name, text):
         pytest.param("१|\u200d|२|\u200c|क", id="joiners of nothing"),
     ],
 )
-def test_what_nine_scripts_share(name, devanagari):
+def test_nine_scripts_share_their_syllable_structure(name, devanagari):
     expected = written_in(name, devanagari)
     assert units(name, expected.replace("|", "")) == expected
 
@@ -213,7 +213,6 @@ SINHALA_SYLLABLE = "C(HJ?C){0,3}(HJ)?[SH]?M?|VM?"
 
 
 def syllables(name):
-    """Random well-formed syllables of a script, as their characters' classes and as text."""
     characters = {letter: st.sampled_from(members(name, letter) or [""]) for letter in "CVNHJSMR"}
     grammar = SINHALA_SYLLABLE if name == "sinhala" else SYLLABLE.replace("R?", "R?" if members(name, "R") else "")
     shapes = st.from_regex(grammar, fullmatch=True)

@@ -1,5 +1,3 @@
-"""Burmese in Zawgyi is told from Burmese in Unicode, and becomes it."""
-
 import re
 import unicodedata
 
@@ -97,7 +95,7 @@ def test_characters_that_unicode_has_for_other_languages_decide(zawgyi, unicode)
 
 
 @pytest.mark.parametrize("text", ["ကုန္ထုတ္သမဝါယမ", "အလုပ္သမား", "ကမာ", "abc", ""])
-def test_what_can_be_either_is_left_open(text):
+def test_text_valid_in_both_encodings_has_no_encoding(text):
     assert encoding_of(text) is None
 
 
@@ -134,6 +132,6 @@ def test_no_letter_is_lost_or_moved(text):
 
 
 @given(st.text(alphabet=st.characters(exclude_characters=MYANMAR), max_size=40))
-def test_what_has_no_character_of_burmese_stays(text):
+def test_text_without_burmese_characters_stays(text):
     assert to_unicode(text) == text
     assert not is_zawgyi(text)

@@ -1,5 +1,3 @@
-"""Options that come from the fields of dataclasses."""
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -39,8 +37,6 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class Where:
-    """Further options of a command."""
-
     name: str = argument("Its name.")
     rest: list[Path] = arguments("More.")
     out: Path = option("Where to.", ..., "-o")

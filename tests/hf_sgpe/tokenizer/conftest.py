@@ -6,5 +6,4 @@ from hf_sgpe import BPETokenizer
 
 @pytest.fixture(scope="session")
 def plain(sample):
-    """A tokenizer with a published pattern and special tokens that overlap."""
     return BPETokenizer.train_from_iterator(sample.values(), 2000, special_tokens=SPECIALS)

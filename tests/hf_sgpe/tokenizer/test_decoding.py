@@ -1,5 +1,3 @@
-"""Ids, tokens and texts out of one another."""
-
 import pytest
 from hypothesis import given, strategies as st
 from support.small_tokenizers import with_specials
@@ -47,18 +45,11 @@ def test_unknown_tokens_and_ids(plain):
     assert plain.convert_tokens_to_string([]) == ""
 
 
-def test_ids_may_come_as_an_array(plain):
+def test_ids_may_come_as_an_array_or_as_its_numbers(plain):
     ids = plain.encode_to_numpy("one two")
     assert plain.convert_ids_to_tokens(ids) == plain.tokenize("one two")
     assert plain.decode(ids) == "one two"
-
-
-def test_one_id_may_be_a_whole_number_of_any_kind(plain):
-    id = plain.encode_to_numpy("a")[0]
-    assert plain.convert_ids_to_tokens(id) == "a"
-
-
-def test_an_id_that_is_no_whole_number_has_no_token(plain):
+    assert plain.convert_ids_to_tokens(plain.encode_to_numpy("a")[0]) == "a"
     with pytest.raises(TypeError):
         plain.convert_ids_to_tokens([97.9])
 
@@ -83,7 +74,7 @@ def test_decoding_a_stream_is_lazy():
 
 
 def test_ids_out_of_range_are_named(plain):
-    with pytest.raises(SGPEError, match=r"id 9999 at position 1 is not in the vocabulary \(ids 0 to 1999\)"):
+    with pytest.raises(SGPEError, match=r"id 9999 at position 1"):
         plain.decode([0, 9999])
     with pytest.raises(SGPEError, match="id -1"):
         plain.token_bytes(-1)

@@ -1,5 +1,3 @@
-"""Texts and bytes in, ids and offsets out."""
-
 import copy
 import pickle
 
@@ -82,12 +80,9 @@ def test_bytes_are_text(tokenizer, text):
     assert tokenizer.encode_bytes(memoryview(text.encode())) == tokenizer.encode(text)
 
 
-def test_bytes_that_are_no_text_are_named(tokenizer):
+def test_bytes_that_are_no_text_and_texts_are_refused(tokenizer):
     with pytest.raises(SGPEError, match="not UTF-8 at byte 2: invalid start byte"):
         tokenizer.encode_bytes(b"ab\xff")
-
-
-def test_bytes_must_be_bytes(tokenizer):
     with pytest.raises(TypeError, match="needs bytes, not str"):
         tokenizer.encode_bytes("ab")
 
@@ -107,13 +102,13 @@ def test_special_tokens_are_plain_text_unless_allowed(plain):
     assert plain.decode(ids) == text
     assert plain.decode(ids, skip_special_tokens=True) == "x"
     assert plain.encode(text, allowed_special=set()) == plain.encode(text)
-    with pytest.raises(SGPEError, match=r"'<x>' is not a special token of this tokenizer: choose from <\|endoftext\|>"):
+    with pytest.raises(SGPEError, match=r"'<x>' .* <\|endoftext\|>"):
         plain.encode("x", allowed_special={"<x>"})
     with pytest.raises(SGPEError, match="'all', 'none' or a set"):
         plain.encode("x", allowed_special="<|a|>")
 
 
-def test_template(sample):
+def test_the_template_of_sgpe_is_applied_by_encode(sample):
     from hf_sgpe import TrainingConfig
 
     config = TrainingConfig(vocab_size=6000, recipe="sgpe")
@@ -135,7 +130,7 @@ def test_forms_of_encoding(tokenizer):
     assert [tokenizer.get_vocab()[token] for token in tokenizer.tokenize("hello ලංකාව")] == ids
 
 
-def test_what_it_is_made_of(plain):
+def test_the_parts_of_a_tokenizer_can_be_read(plain):
     assert len(plain) == plain.vocab_size == 2000 == len(plain.get_vocab())
     assert list(plain.get_vocab().values()) == list(range(2000))
     ranks = plain.get_mergeable_ranks()
@@ -164,13 +159,6 @@ def test_copies_are_the_same_tokenizer(tokenizer, clone):
     assert other.encode("ශ්‍රී ලංකාව hello") == tokenizer.encode("ශ්‍රී ලංකාව hello")
 
 
-def test_ids_out_of_range_are_named(plain):
-    with pytest.raises(SGPEError, match=r"id 9999 at position 1 is not in the vocabulary \(ids 0 to 1999\)"):
-        plain.decode([0, 9999])
-    with pytest.raises(SGPEError, match="id -1"):
-        plain.token_bytes(-1)
-
-
 def test_wrong_types_and_values(plain):
     with pytest.raises(TypeError, match="encode needs a str, not bytes"):
         plain.encode(b"x")
@@ -189,12 +177,12 @@ def test_wrong_types_and_values(plain):
     ("arguments", "message"),
     [
         (({b"a": 0}, []), "lacks the byte 0x20"),
-        ((BYTES, [(b"a", b"b")]), "merge 0 uses b'ab', which is not in the vocabulary"),
+        ((BYTES, [(b"a", b"b")]), "merge 0 uses b'ab'"),
         (({**BYTES, b"ab": 7}, [(b"a", b"b")]), "have the same id 7"),
         (({**BYTES, b"ab": -7}, []), "has the id -7"),
     ],
 )
-def test_parts_that_do_not_fit(arguments, message):
+def test_contradictory_parts_of_a_tokenizer_are_refused(arguments, message):
     with pytest.raises(SGPEError, match=message):
         BPETokenizer(*arguments)
     both = r"special token 'ab' \(id 257\) and the ordinary token b'ab' \(id 256\) are both written 'ab'"
@@ -217,5 +205,5 @@ def test_training_on_an_iterator_may_normalize():
     assert list(nfc.encode_streaming(decomposed)) == nfc.encode(composed)
     as_it_is = BPETokenizer.train_from_iterator([decomposed], **options)
     assert as_it_is.decode(as_it_is.encode(decomposed)) == decomposed
-    with pytest.raises(SGPEError, match="unknown normalization 'nfd': choose from none, nfc"):
+    with pytest.raises(SGPEError, match="normalization 'nfd'"):
         BPETokenizer.train_from_iterator([decomposed], normalization="nfd", **options)

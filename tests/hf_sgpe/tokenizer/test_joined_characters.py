@@ -1,5 +1,3 @@
-"""Tokenizers whose merges join characters, as SentencePiece makes them: ids, texts and offsets are those of `tokenizers`."""
-
 import json
 import pickle
 from itertools import pairwise
@@ -126,10 +124,10 @@ def test_offsets_pass_over_characters_that_are_left_out():
     assert offsets == [(1, 5), (5, 6), (7, 12)]
 
 
-@pytest.mark.parametrize("kind", ["unknown, fused", "NFKC", "cut at spaces"])
+@pytest.mark.parametrize("kind", ["unknown, fused", "NFKC", "cut at spaces", "metaspace"])
 def test_hostile_text_takes_little_time(kind):
     tokenizer, _ = both(kind, {})
-    for text in ("é" * 200_000, "lowlow" * 30_000, " " * 200_000, "e\u0301" * 100_000):
+    for text in ("é" * 200_000, "lowlow" * 50_000, " " * 200_000, "e\u0301" * 100_000):
         assert len(tokenizer.encode(text)) <= len(text.encode()) + 1
 
 
@@ -140,14 +138,14 @@ def test_whole_words_that_merges_do_not_make_are_refused():
     library = Tokenizer.from_str(json.dumps(made))
     assert whole.encode("the low") == library.encode("the low", add_special_tokens=False).ids
     made["model"]["vocab"]["theend"] = len(made["model"]["vocab"])
-    with pytest.raises(SGPEError, match="its model has ignore_merges, and its merges do not make the token 'theend'"):
+    with pytest.raises(SGPEError, match="'theend'"):
         tokenizer_json.from_dict(made)
 
 
 def test_a_token_for_unknown_characters_must_be_in_the_vocabulary():
     made = content(TEXTS, normalization="unknown")
     made["model"]["unk_token"] = "<none>"
-    with pytest.raises(SGPEError, match="its unk_token '<none>' is not in its vocabulary"):
+    with pytest.raises(SGPEError, match="unk_token '<none>'"):
         tokenizer_json.from_dict(made)
     made["model"]["unk_token"] = "<unk>"
     made["model"]["vocab"]["<0x0A>"] = len(made["model"]["vocab"])
@@ -164,20 +162,15 @@ def test_a_character_without_a_token_becomes_its_bytes():
     assert tokenizer.token_bytes(ids[0]) == b"\xc3"
 
 
-def test_a_long_text_without_a_cut_takes_little_time():
-    tokenizer, _ = both("metaspace", {})
-    assert len(tokenizer.encode("lowlow" * 50_000)) < 300_000
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"normalizer": {"type": "NFKC"}}, r"its pre-tokenizer \(none\) is not one that SentencePiece models have"),
-        ({"decoder": {"type": "Fuse"}}, r"its decoder Fuse does not undo its normalizer: expected Replace \+ ByteFallback"),
-        ({"pre_tokenizer": {"type": "Whitespace"}, "normalizer": None}, "its pre-tokenizer Whitespace is not one"),
+        ({"normalizer": {"type": "NFKC"}}, r"pre-tokenizer \(none\)"),
+        ({"decoder": {"type": "Fuse"}}, r"Fuse .* Replace \+ ByteFallback"),
+        ({"pre_tokenizer": {"type": "Whitespace"}, "normalizer": None}, "pre-tokenizer Whitespace"),
         (
             {"normalizer": None, "pre_tokenizer": {"type": "Metaspace", "replacement": "_", "prepend_scheme": "first"}},
-            "its Metaspace does not replace spaces by",
+            "Metaspace",
         ),
     ],
 )
@@ -187,9 +180,7 @@ def test_what_would_be_encoded_differently_is_refused(change, message):
 
 
 def test_an_added_token_in_normalized_text_that_merges_make_is_refused():
-    with pytest.raises(
-        SGPEError, match="its added token 'lo' is matched in normalized text, but merges also make this token"
-    ):
+    with pytest.raises(SGPEError, match="added token 'lo'"):
         both("metaspace-prefix", normalized=["lo"])
 
 

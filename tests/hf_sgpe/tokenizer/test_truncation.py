@@ -13,7 +13,6 @@ pytestmark = pytest.mark.kernels
 
 @pytest.fixture(scope="module")
 def framed(plain):
-    """The tokenizer with a template of three special tokens."""
     specials = {"<s>": 2000, "</s>": 2001, "<|x|>": 2002}
     template = Template.around(["<s>", "<|x|>"], ["</s>"])
     return BPETokenizer(

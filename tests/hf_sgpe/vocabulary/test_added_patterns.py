@@ -125,13 +125,13 @@ def test_the_rules_are_kept(tmp_path):
     assert BPETokenizer.from_pretrained(tmp_path / "saved").data.matching == ours.matching
     assert pickle.loads(pickle.dumps(ours)).data == ours.data
     assert ours.decode(ours.encode("a <mask>", allowed_special="all")) == "a<mask>"
-    with pytest.raises(SGPEError, match="matching: 'x' is neither a special nor an added token"):
+    with pytest.raises(SGPEError, match="matching: 'x'"):
         BPETokenizer(BYTES, [], matching={"x": Matching(lstrip=True)})
 
 
 def test_tiktoken_has_no_such_tokens():
     ours, _ = both(REAL["RoBERTa"], special=REAL["RoBERTa"])
-    with pytest.raises(SGPEError, match="the added token '<mask>' takes white space around it or matches only whole words"):
+    with pytest.raises(SGPEError, match="'<mask>'"):
         ours.to_tiktoken()
 
 

@@ -20,7 +20,6 @@ START, END, PAD = 257, 258, 259
 
 @pytest.fixture(scope="module")
 def framed():
-    """The bytes and one merge, a template, and a padding token."""
     return BPETokenizer(
         {**BYTES, b"ab": 256},
         [(b"a", b"b")],
@@ -32,9 +31,6 @@ def framed():
 @pytest.fixture(scope="module")
 def bare():
     return BPETokenizer(BYTES, [])
-
-
-# ---------------------------------------------------------------- rows
 
 
 def test_one_text_gives_one_row_and_several_give_several(framed):
@@ -64,9 +60,7 @@ def test_truncation_counts_the_template(framed):
     rows = framed(["cdef", "c"], add_special_tokens=True, truncation=True, max_length=3)
     assert rows == {"input_ids": [[START, 99, 100], [START, 99, END]], "attention_mask": [[1, 1, 1], [1, 1, 1]]}
     assert framed("cd", truncation=True, max_length=0) == {"input_ids": [], "attention_mask": []}
-
-
-def test_a_length_alone_cuts_nothing(framed):
+    # A length alone cuts nothing.
     assert framed("cdef", max_length=2)["input_ids"] == list(b"cdef")
     assert framed(["cdef", "c"], padding=True, max_length=2)["input_ids"][1] == [99, PAD, PAD, PAD]
 
@@ -99,9 +93,6 @@ def test_rows_given_and_ids_remembered_stay_as_they_are(framed):
     assert framed("abc")["input_ids"] == [256, 99]
 
 
-# ---------------------------------------------------------------- tensors
-
-
 @pytest.mark.parametrize("kind", ["np", "pt"])
 @pytest.mark.parametrize(
     ("given", "shape"),
@@ -131,21 +122,18 @@ def test_tensors_need_no_padding_where_rows_are_equally_long(framed):
     assert cut["input_ids"].tolist() == [list(b"cd"), list(b"ef")]
 
 
-# ---------------------------------------------------------------- bad calls
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"truncation": True}, "truncation needs max_length: give a whole number of at least 0, not None"),
+        ({"truncation": True}, "max_length.* None"),
         ({"truncation": True, "max_length": -1}, "not -1"),
         ({"truncation": True, "max_length": 2.5}, r"not 2\.5"),
-        ({"return_tensors": "np"}, "rows have different lengths and cannot be one tensor: set padding=True"),
-        ({"return_tensors": "pt"}, "rows have different lengths and cannot be one tensor: set padding=True"),
-        ({"return_tensors": "tf"}, "unknown return_tensors 'tf': choose 'np' or 'pt'"),
+        ({"return_tensors": "np"}, "padding=True"),
+        ({"return_tensors": "pt"}, "padding=True"),
+        ({"return_tensors": "tf"}, "return_tensors 'tf'"),
     ],
 )
-def test_what_cannot_be_done_is_named(framed, options, message):
+def test_wrong_options_of_batches_are_named(framed, options, message):
     with pytest.raises(SGPEError, match=message) as caught:
         framed(["c", "cd"], **options)
     assert isinstance(caught.value, ValueError)
@@ -165,9 +153,6 @@ def test_what_is_no_text_is_refused(framed):
         framed([b"c"])
     with pytest.raises(TypeError):
         framed(None)
-
-
-# ---------------------------------------------------------------- back to texts
 
 
 def test_decoding_a_batch_leaves_padding_out(framed, bare):

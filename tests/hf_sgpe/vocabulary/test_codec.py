@@ -1,5 +1,3 @@
-"""Encoding and decoding: every way gives the ids of the readable kernels, in any number of threads and of processes."""
-
 import multiprocessing
 import pickle
 import random
@@ -69,7 +67,7 @@ def test_decoding_takes_ids_of_any_kind(tokenizer):
     assert tokenizer.decode([*ids, end]) == text + "<|endoftext|>"
     assert tokenizer.decode([*ids, end], skip_special_tokens=True) == text
     for wrong in (-1, len(tokenizer), 1 << 40, 1 << 70):
-        with pytest.raises(SGPEError, match=f"id {wrong} at position 1 is not in the vocabulary"):
+        with pytest.raises(SGPEError, match=f"id {wrong} at position 1"):
             tokenizer.decode([5, wrong])
     with pytest.raises(TypeError):
         tokenizer.decode([5, "a"])

@@ -1,5 +1,3 @@
-"""Texts that grow: after each appended piece, the ids are those of the whole text."""
-
 import random
 from functools import cache
 
@@ -61,7 +59,6 @@ pieces = st.lists(texts | seams | runs, max_size=8)
 
 @pytest.fixture(scope="module")
 def of_kind(sample, tokenizer):
-    """A function that returns a tokenizer of a kind."""
     learned = sample["en"][:20_000], sample["si"][:10_000], "aaaa ab  abab....\n\n" * 5
     # Its merges join words, so that ids show where a text is cut.
     plain = BPETokenizer.train_from_iterator(learned, 900, special_tokens=SPECIALS, pattern=r"[^\n]+")

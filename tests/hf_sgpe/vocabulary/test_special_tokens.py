@@ -12,8 +12,6 @@ from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast, TrainingConfig, 
 
 pytestmark = pytest.mark.kernels
 
-# ---------------------------------------------------------------- roles
-
 
 @pytest.mark.parametrize(
     ("names", "roles"),
@@ -43,30 +41,35 @@ def test_roles_may_be_given():
 
 
 def test_a_role_that_is_no_special_token_is_refused():
-    with pytest.raises(SGPEError, match="the pad_token '<y>' is not among the special tokens"):
+    with pytest.raises(SGPEError, match="pad_token '<y>'"):
         with_specials(["<x>"], roles={"pad_token": "<y>"})
-    with pytest.raises(SGPEError, match="the eos_token 'a' is not among the special tokens"):
+    with pytest.raises(SGPEError, match="eos_token 'a'"):
         with_specials(["<x>"], roles={"eos_token": "a"})
+
+
+def with_roles_in_file(tmp_path, names, **roles):
+    with_specials(names).save(tmp_path)
+    file = tmp_path / "tokenizer_config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text(encoding="utf-8")), **roles}), encoding="utf-8")
+    return BPETokenizer.from_pretrained(tmp_path)
 
 
 @pytest.mark.parametrize("spelled", ["<|x|>", {"content": "<|x|>", "lstrip": False, "__type": "AddedToken"}])
 def test_roles_are_read_from_the_configuration(tmp_path, spelled):
-    with_specials(["<s>", "<|x|>"]).save(tmp_path)
-    file = tmp_path / "tokenizer_config.json"
-    written = json.loads(file.read_text(encoding="utf-8"))
     others = {"eos_token": None, "unk_token": "not there", "mask_token": {"lstrip": True}, "sep_token": 5}
-    file.write_text(json.dumps({**written, "pad_token": spelled, **others}), encoding="utf-8")
-    read = BPETokenizer.from_pretrained(tmp_path)
+    read = with_roles_in_file(tmp_path, ["<s>", "<|x|>"], pad_token=spelled, **others)
     assert (read.pad_token, read.pad_token_id) == ("<|x|>", 257)
     assert (read.bos_token, read.eos_token, read.unk_token) == ("<s>", None, None)
+    emptied = with_roles_in_file(tmp_path, ["<|endoftext|>"], bos_token=None)
+    assert (emptied.bos_token, emptied.eos_token) == (None, "<|endoftext|>")
 
 
 def test_roles_survive_saving(tmp_path):
-    given = with_specials(["<|x|>", "<|y|>"], roles={"pad_token": "<|x|>", "image_token": "<|y|>"})
-    given.save(tmp_path)
-    assert BPETokenizer.from_pretrained(tmp_path).roles == given.roles
     from transformers import AutoTokenizer
 
+    given = with_specials(["<|x|>", "<|y|>"], roles={"pad_token": "<|x|>", "image_token": "<|y|>"})
+    given.save(tmp_path)
+    assert BPETokenizer.from_pretrained(tmp_path).roles == SGPETokenizerFast.from_bpe(given).to_bpe().roles == given.roles
     fast = AutoTokenizer.from_pretrained(tmp_path)
     assert (fast.pad_token, fast.pad_token_id, fast.eos_token) == ("<|x|>", 256, None)
 
@@ -77,22 +80,6 @@ def test_roles_that_are_not_what_names_say_survive_saving(tmp_path, roles):
     given.save(tmp_path)
     assert BPETokenizer.from_pretrained(tmp_path).roles == roles
 
-
-def test_roles_survive_transformers():
-    given = with_specials(["<|x|>"], roles={"pad_token": "<|x|>"})
-    assert SGPETokenizerFast.from_bpe(given).to_bpe().roles == given.roles
-
-
-def test_a_role_that_the_configuration_empties_is_empty(tmp_path):
-    with_specials(["<|endoftext|>"]).save(tmp_path)
-    file = tmp_path / "tokenizer_config.json"
-    written = json.loads(file.read_text(encoding="utf-8"))
-    file.write_text(json.dumps({**written, "bos_token": None}), encoding="utf-8")
-    read = BPETokenizer.from_pretrained(tmp_path)
-    assert (read.bos_token, read.eos_token) == (None, "<|endoftext|>")
-
-
-# ---------------------------------------------------------------- special tokens with ids of their own
 
 CORPUS = ["low lower lowest newer newest wider widest, "] * 9
 
@@ -136,17 +123,14 @@ def test_given_ids_are_kept_by_every_recipe_and_by_files(tmp_path, sample, recip
 @pytest.mark.parametrize(
     ("specials", "message"),
     [
-        ({"<a>": 300}, "special token '<a>' has the id 300: give an id from 0 to 299"),
+        ({"<a>": 300}, "'<a>' has the id 300: .* 299"),
         ({"<a>": -1}, "has the id -1"),
         ({"<a>": 1.0}, r"has the id 1\.0"),
         ({"<a>": True}, "has the id True"),
         ({"<a>": "7"}, "has the id '7'"),
-        ({"<a>": 7, "<b>": 7}, "special tokens '<a>' and '<b>' have the same id 7"),
-        ({"x": 7}, "special token 'x' is written in tokenizer.json like the ordinary token b'x'"),
-        (
-            {"<a>": 299},
-            "has the id 299, but the corpus is enough for only 258 tokens: give a vocab_size of 258, and ids below 258",
-        ),
+        ({"<a>": 7, "<b>": 7}, "'<a>' and '<b>' .* 7"),
+        ({"x": 7}, "'x' .* b'x'"),
+        ({"<a>": 299}, "id 299, but the corpus .* vocab_size of 258"),
     ],
 )
 def test_given_ids_that_cannot_be_are_named(specials, message):
@@ -159,20 +143,12 @@ def test_given_ids_that_cannot_be_are_named(specials, message):
 
 def test_ids_are_given_where_and_only_where_tokens_are_mapped_to_them():
     for specials, position in ((["<a>"], "given"), ({"<a>": 3}, "end")):
-        with pytest.raises(SGPEError, match="position must have the value 'given' if special_tokens maps tokens to ids"):
+        with pytest.raises(SGPEError, match="'given' if special_tokens"):
             TrainingConfig(vocab_size=300, special_tokens=specials, special_tokens_position=position)
-
-
-def test_no_special_tokens_may_be_given_as_a_mapping():
+    with pytest.raises(SGPEError, match=r"vocab_size .* '300'"):
+        TrainingConfig(vocab_size="300", special_tokens={"<a>": 7})
     assert BPETokenizer.train_from_iterator(CORPUS, 260, special_tokens={}).special_tokens == {}
 
-
-def test_a_vocabulary_size_that_is_no_number_is_named_where_ids_are_given():
-    with pytest.raises(SGPEError, match="vocab_size must be a whole number, not '300'"):
-        TrainingConfig(vocab_size="300", special_tokens={"<a>": 7})
-
-
-# ---------------------------------------------------------------- special tokens in text
 
 OVERLAPPING = ["<|a|>", "<|a|><|b|>", "|><|", "<|b|>", "<|a|><|b|><|", "b|><|a"]
 
@@ -183,7 +159,7 @@ def overlapping(sample):
     return tokenizer, SGPETokenizerFast.from_bpe(tokenizer).backend_tokenizer
 
 
-def test_of_special_tokens_that_begin_at_one_place_the_longest_wins(overlapping):
+def test_the_longest_special_token_at_a_place_wins(overlapping):
     def special(text):
         return overlapping[0].tokenize(text, allowed_special="all")
 

@@ -1,5 +1,3 @@
-"""The parts of tokens: a tokenizer with only the tokens that a text needs gives the text the same tokens."""
-
 from functools import cache
 
 import pytest

@@ -1,5 +1,3 @@
-"""Trimmed tokenizers: text without the dropped scripts has its old tokens, and all text decodes as before."""
-
 import json
 import re
 import sys
@@ -55,7 +53,7 @@ def kind(request):
 
 
 def test_a_tokenizer_that_would_lose_text_is_refused():
-    with pytest.raises(SGPEError, match="has no tokens for bytes, so it would lose the text of the dropped tokens"):
+    with pytest.raises(SGPEError, match="no tokens for bytes"):
         trimming_of("unknown, fused", "keep")
 
 
@@ -75,7 +73,6 @@ def test_other_text_has_its_old_tokens_and_all_text_is_encoded(kind, ids, text):
 
 @cache
 def by_use_of(kind, corpus, scripts=(), **parts):
-    """Return the trimming by the use of tokens in a text."""
     base = base_of(kind, **parts)
     ids = BPETokenizer.of(base).encode(corpus)
     return trimmed(base, scripts, ids="compact", use=np.bincount(ids, minlength=1 + max(base.bytes_by_id())).tolist())
@@ -210,12 +207,12 @@ def test_no_other_text_becomes_text_of_a_script_by_normalization(scripts):
         (["han"], "none", "ids 'none': choose from keep, compact"),
     ],
 )
-def test_refusals(scripts, ids, message):
+def test_wrong_scripts_and_ids_are_refused(scripts, ids, message):
     with pytest.raises(SGPEError, match=re.escape(message)):
         trimmed(base_of("gpt2"), scripts, ids=ids)
 
 
-def test_the_promise_is_checked():
+def test_a_tokenizer_that_breaks_the_promise_is_refused():
     trimming = trimming_of("gpt2", "keep")
     base, new, ids = trimming.base, trimming.tokenizer, trimming.ids
     last = new.merges[-1]
@@ -241,12 +238,12 @@ def test_the_promise_is_checked():
     with_token = replace(by_use.tokenizer, vocab={**by_use.tokenizer.vocab, token: 9_000})
     with pytest.raises(SGPEError, match=re.escape(f"lacks the token {part!r}, from which {token!r} is built")):
         check_trimmed(base, with_token, (), {**by_use.ids, base.vocab[token]: 9_000}, unused)
-    with pytest.raises(SGPEError, match=r"lacks the token .* which can occur in text of other scripts"):
+    with pytest.raises(SGPEError, match=r"lacks the token"):
         check_trimmed(base, by_use.tokenizer, (), by_use.ids, unused - {token})
     with pytest.raises(SGPEError, match="of the base is missing or has another rank"):
         check_trimmed(base, replace(by_use.tokenizer, merges=by_use.tokenizer.merges[1:]), (), by_use.ids, unused)
     whole = [1] * len(base.bytes_by_id())
-    with pytest.raises(SGPEError, match="the corpus needs all tokens of the tokenizer: name a smaller corpus, or scripts"):
+    with pytest.raises(SGPEError, match="corpus needs all tokens"):
         trimmed(base, (), use=whole)
     with pytest.raises(SGPEError, match="2 tokens of the base have the id"):
         check_trimmed(base, new, DROPPED, {**ids, max(ids): min(ids)})

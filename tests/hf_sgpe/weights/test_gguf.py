@@ -73,7 +73,7 @@ def test_a_tokenizer_with_another_last_token_is_not_that_of_the_file(file, token
     *_, (last, id) = sorted(tokenizer.special_tokens.items(), key=lambda item: item[1])
     specials = {token: its for token, its in tokenizer.special_tokens.items() if token != last}
     different = BPETokenizer(tokenizer.vocab, tokenizer.merges, special_tokens={**specials, "<|other|>": id})
-    with pytest.raises(SGPEError, match=f"token {id} is .* but '<.other.>' in the tokenizer"):
+    with pytest.raises(SGPEError, match=f"token {id} .* '<.other.>'"):
         gguf_tokenizer.check_tokenizer(file, different)
 
 
@@ -90,8 +90,8 @@ def test_a_file_that_is_cut_off_or_changed_is_one_line(file):
         except SGPEError as error:
             assert "\n" not in str(error)
     file.write_bytes(whole.replace(b'"model":', b'"nodel":'))
-    with pytest.raises(SGPEError, match=r"model\.gguf: damaged or not a tokenizer\.json"):
+    with pytest.raises(SGPEError, match=r"model\.gguf: damaged"):
         BPETokenizer.from_pretrained(file)
     file.write_bytes(whole.replace(b"tokenizer.huggingface", b"tokenizer.huggingfact"))
-    with pytest.raises(SGPEError, match=r"model\.gguf: the GGUF file contains no tokenizer\.json"):
+    with pytest.raises(SGPEError, match=r"model\.gguf: .* no tokenizer\.json"):
         BPETokenizer.from_pretrained(file)

@@ -1,5 +1,3 @@
-"""Reading of a model's configuration."""
-
 from hf_sgpe.weights.model_config import rope
 
 

@@ -1,5 +1,3 @@
-"""Tokenizers and models that a command names."""
-
 import json
 from functools import partial
 
@@ -37,7 +35,7 @@ def test_tokenizers_load_from_folder_file_and_what_transformers_knows(lm_tokeniz
         load_tokenizer(str(tmp_path / "words" / "tokenizer.json"))
 
 
-def test_what_cannot_be_loaded_is_named_in_one_line(tmp_path):
+def test_folders_that_cannot_be_loaded_are_named_in_one_line(tmp_path):
     GPT2Config().save_pretrained(tmp_path / "model")  # transformers makes up a tokenizer for it
     with pytest.raises(SGPEError, match=r"model: the folder holds no tokenizer$"):
         load_tokenizer(str(tmp_path / "model"))
@@ -46,7 +44,7 @@ def test_what_cannot_be_loaded_is_named_in_one_line(tmp_path):
     with pytest.raises(SGPEError, match=r"the folder holds no tokenizer$") as raised:
         load_tokenizer(empty)
     assert str(raised.value).startswith(empty)
-    with pytest.raises(SGPEError, match=r"cannot load a model from this place \(.*\)$"):
+    with pytest.raises(SGPEError, match=r"cannot load a model"):
         load_model(AutoModelForCausalLM, empty)
     for name in ("nobody/nothing", "no such name"):
         for load in (load_tokenizer, partial(load_model, AutoModelForCausalLM)):

@@ -1,5 +1,3 @@
-"""Weights in a folder: which files they are in, and what cannot be."""
-
 import json
 
 import numpy as np
@@ -13,20 +11,20 @@ safetensors = pytest.importorskip("safetensors.numpy")
 save_file = safetensors.save_file
 
 
-def test_one_file_or_those_of_the_index(tmp_path):
+def test_weights_are_in_a_single_file_or_in_those_of_the_index(tmp_path):
     with pytest.raises(SGPEError, match=r"has no model\.safetensors"):
         weight_files(tmp_path)
     index = tmp_path / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}))
     save_file({"a": np.ones(3, np.float32)}, tmp_path / "model-1.safetensors")
-    with pytest.raises(SGPEError, match=r"model-2\.safetensors is missing, but listed in model\.safetensors\.index\.json"):
+    with pytest.raises(SGPEError, match=r"model-2\.safetensors is missing"):
         weight_files(tmp_path)
     save_file({"b": np.zeros(2, np.float16)}, tmp_path / "model-2.safetensors")
     save_file({"c": np.zeros(2, np.float16)}, tmp_path / "model_old.safetensors")
     assert [file.name for file in weight_files(tmp_path)] == ["model-1.safetensors", "model-2.safetensors"]
     assert {name: one.read().tolist() for name, one in stored(tmp_path).items()} == {"a": [1, 1, 1], "b": [0, 0]}
     index.write_text('{"weight_map": 5}')
-    with pytest.raises(SGPEError, match=r"index\.json is damaged: 'weight_map' must name files"):
+    with pytest.raises(SGPEError, match=r"index\.json .* 'weight_map'"):
         weight_files(tmp_path)
 
 
@@ -47,9 +45,7 @@ def test_a_head_that_is_to_be_the_embedding_has_to_be_it(tmp_path):
         if fits:
             check_head(tmp_path, stored(tmp_path), {"tie_word_embeddings": True}, "rows")
         else:
-            with pytest.raises(
-                SGPEError, match=r"lm_head\.weight differs from rows, but config\.json sets tie_word_embeddings"
-            ):
+            with pytest.raises(SGPEError, match=r"lm_head\.weight .* tie_word_embeddings"):
                 check_head(tmp_path, stored(tmp_path), {"tie_word_embeddings": True}, "rows")
 
 

@@ -1,5 +1,3 @@
-"""Where a card is written, what it may replace there, and the command that writes it."""
-
 import re
 import shutil
 
@@ -22,7 +20,7 @@ def test_the_same_input_gives_the_same_bytes(card_folder, tokenizer, found, tmp_
 
 def test_a_readme_by_hand_stays(tokenizer, tmp_path):
     (tmp_path / "README.md").write_text("# mine\n", encoding="utf-8")
-    with pytest.raises(SGPEError, match=r"README\.md was written by hand.* --overwrite"):
+    with pytest.raises(SGPEError, match=r"by hand.* --overwrite"):
         write_card(tmp_path, tokenizer)
     assert [file.name for file in tmp_path.iterdir()] == ["README.md"]
     write_card(tmp_path, tokenizer, replace=True)
@@ -37,16 +35,16 @@ def test_changes_to_a_generated_card_stay(card_folder, tokenizer, plain, found, 
     assert card.read_bytes() != card.write_bytes(text.replace("\n", "\r\n").encode())  # as git may check it out
     write_card(tmp_path / "tok", tokenizer, evaluations=found)
     card.write_text(text.replace("## Limits", "## Limits\n\nNot for poems."), encoding="utf-8")
-    with pytest.raises(SGPEError, match=r"README\.md was changed by hand.* --overwrite"):
+    with pytest.raises(SGPEError, match=r"by hand.* --overwrite"):
         write_card(tmp_path / "tok", tokenizer, evaluations=found)
     assert "Not for poems." in card.read_text(encoding="utf-8")
     write_card(tmp_path / "tok", tokenizer, evaluations=found, replace=True)
-    with pytest.raises(SGPEError, match=r"README\.md has measurements that would be lost.* --eval"):
+    with pytest.raises(SGPEError, match=r"measurements .* --eval"):
         write_card(tmp_path / "tok", tokenizer)
     write_card(tmp_path / "tok", plain)  # the numbers were another's
 
 
-def test_what_stands_in_the_way_leaves_nothing_half_written(tokenizer, found, tmp_path):
+def test_an_obstacle_leaves_no_half_written_card(tokenizer, found, tmp_path):
     (tmp_path / "pictures").write_text("mine")
     with pytest.raises(OSError, match="pictures"):
         write_card(tmp_path, tokenizer, evaluations=found)
@@ -82,22 +80,19 @@ def test_on_the_command_line(saved, tokenizer, held_out, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            "tok --eval held-out.txt",
-            r"held-out\.txt: the file name has no language code: put the code before it, such as si=",
-        ),
-        ("tok --eval en.txt --baseline =tok", r"--baseline '=tok': write TOKENIZER or NAME=TOKENIZER"),
+        ("tok --eval held-out.txt", r"held-out\.txt: .* language code"),
+        ("tok --eval en.txt --baseline =tok", r"--baseline '=tok'"),
         ("tok --eval en.txt --baseline tok", "two tokenizers are called tok"),
         ("tok --eval en.txt --baseline a=tok --baseline a=tok", "two tokenizers are called a"),
         ("tok --eval en.txt --baseline tok=tok", "two tokenizers are called tok"),
-        ("tok --eval empty_si.txt", r"empty_si\.txt: there is no text to measure"),
-        ("tok --baseline a=tok", "--baseline needs text to measure on: add --eval"),
-        ("tok/tokenizer.json", "is not a folder, so the card cannot be written there: name a folder with --out"),
+        ("tok --eval empty_si.txt", r"empty_si\.txt: .* no text"),
+        ("tok --baseline a=tok", "--baseline .* --eval"),
+        ("tok/tokenizer.json", "--out"),
         ("tok --out by-hand", r"by-hand/README\.md was written by hand"),
-        ("tok --license MIT", "'MIT' is not a licence identifier of the Hub: give one such as apache-2.0, mit"),
-        ("tok --language Sinhala!", "'Sinhala!' is not a language code: write a code such as si"),
-        ("tok --eval sinhala=en.txt", "'sinhala' is not a language code: write a code such as si"),
-        ("tok --name a/b/c", "a/b/c: not the name of a Hub repository: write user/name"),
+        ("tok --license MIT", "'MIT' .* licence"),
+        ("tok --language Sinhala!", "'Sinhala!'"),
+        ("tok --eval sinhala=en.txt", "'sinhala'"),
+        ("tok --name a/b/c", "a/b/c"),
         ("nothing --out new", "no such file or folder"),
     ],
 )

@@ -1,5 +1,3 @@
-"""The page of a card, and its pictures."""
-
 import re
 import xml.etree.ElementTree as ElementTree
 

@@ -1,5 +1,3 @@
-"""What a card tells of a tokenizer without measuring it."""
-
 import pytest
 from support.sentencepiece_like import content
 from support.small_tokenizers import with_parts
@@ -92,14 +90,8 @@ def test_steps_before_a_normalization_are_named(sample):
     ("options", "text"),
     [
         ({"cut_cost": 0.5}, "save as much as a learned token (cut cost 0.5)"),
-        (
-            {"cut_cost": 1, "letter_coverage": 0.99},
-            "(cut cost 1), and the most frequent letters that make up 99 %",
-        ),
-        (
-            {"letter_coverage": 0.99},
-            "letters that make up 99 % of a script's running letters, and the most",
-        ),
+        ({"cut_cost": 1, "letter_coverage": 0.99}, "(cut cost 1), and the most frequent letters that make up 99 %"),
+        ({"letter_coverage": 0.99}, "letters that make up 99 % of a script's running letters, and the most"),
         ({"min_unit_frequency": 3}, "letters and syllables that occur 3 times or more"),
     ],
 )

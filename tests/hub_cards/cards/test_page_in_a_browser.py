@@ -1,5 +1,3 @@
-"""The page of a card in a browser: nothing outside of the window, nothing clipped, nothing on top of another."""
-
 from itertools import combinations
 
 import pytest
@@ -29,7 +27,7 @@ def touching(one, other, by=0.5):
     return min(one[2], other[2]) - max(one[0], other[0]) > by and min(one[3], other[3]) - max(one[1], other[1]) > by
 
 
-def test_nothing_lies_beside_the_window(laid_out):
+def test_the_page_fits_into_the_window(laid_out):
     for page, width in zip(laid_out, WIDTHS, strict=True):
         assert (page["width"], page["scrolled"], page["outside"]) == (width, width, [])
         assert [picture["scrolls"] for picture in page["pictures"]] == [False] * 3

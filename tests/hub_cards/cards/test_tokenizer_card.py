@@ -1,5 +1,3 @@
-"""The card of a tokenizer: README.md."""
-
 import contextlib
 import io
 import json
@@ -215,7 +213,7 @@ def test_a_tokenizer_cannot_write_into_its_card(tmp_path):
 )
 def test_a_damaged_note_is_named(note, tmp_path):
     tokenizer = BPETokenizer({bytes([byte]): byte for byte in range(256)}, [], metadata=note)
-    with pytest.raises(SGPEError, match="the tokenizer's note about its training is damaged"):
+    with pytest.raises(SGPEError, match="note about its training"):
         write_card(tmp_path, tokenizer)
     assert [*tmp_path.iterdir()] == []
 
@@ -239,7 +237,7 @@ def test_the_card_warns_of_training_anew_without_syllables(readme, plain, tmp_pa
     assert "train_new_from_iterator" not in (tmp_path / "README.md").read_text(encoding="utf-8")
 
 
-def test_what_the_card_warns_of_is_so(saved, sample):
+def test_retraining_with_transformers_cuts_syllables_as_the_card_warns(saved, sample):
     lines = sample["si"].splitlines()
     new = [
         loader.from_pretrained(saved).train_new_from_iterator(lines, 2000) for loader in (AutoTokenizer, SGPETokenizerFast)

@@ -1,5 +1,3 @@
-"""Pushes that the Hub refuses, or that break off: one line, and nothing that is half done."""
-
 import pytest
 from support.hub import READ, changes, contents, of_the_client
 
@@ -53,7 +51,7 @@ def test_each_refusal_is_one_line_and_changes_nothing(hub, saved, name, environm
     ],
 )
 @of_the_client
-def test_what_breaks_off_is_not_announced_as_done(here, folder, pattern, how):
+def test_an_interrupted_push_is_not_reported_as_done(here, folder, pattern, how):
     before = here.add("me/tok", {"index.html": b"old"}).at()
     here.large = 10_000
     here.fail(pattern, **how)

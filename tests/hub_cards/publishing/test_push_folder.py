@@ -39,7 +39,7 @@ def test_no_link_leads_out_of_the_folder(here, folder, tmp_path, name):
 def test_no_folder_of_pictures_lies_elsewhere(here, folder, tmp_path):
     (folder / "pictures").rename(tmp_path / "elsewhere")
     (folder / "pictures").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
-    with pytest.raises(SGPEError, match=r"pictures/compression\.svg is not published, because it is a link"):
+    with pytest.raises(SGPEError, match=r"pictures/compression\.svg .* link"):
         push(folder, "me/tok")
     (tmp_path / "elsewhere" / "compression.svg").unlink()
     assert "pictures/holiday.jpg" in push(folder, "me/tok").left_out
@@ -66,10 +66,7 @@ def test_a_snapshot_of_the_cache_goes_with_its_blobs_alone(here, folder, tmp_pat
     assert here.files("me/copy") == here.files()
     (snapshot / "index.html").unlink()
     (snapshot / "index.html").symlink_to(snapshot.parent.parent / "refs" / "main")
-    with pytest.raises(
-        SGPEError,
-        match=r"index\.html is not published, because it is a link to a file that is hidden or outside the folder",
-    ):
+    with pytest.raises(SGPEError, match=r"index\.html .* link"):
         push(snapshot, "me/copy")
 
 
@@ -82,9 +79,7 @@ def test_a_folder_that_holds_no_sound_tokenizer_is_not_pushed(here, folder, tmp_
     config = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
     for auto_map in ({"AutoTokenizer": [None, "stub.Class"]}, [None, "stub.Class"]):
         (folder / "tokenizer_config.json").write_text(json.dumps(config | {"auto_map": auto_map}), encoding="utf-8")
-        with pytest.raises(
-            SGPEError, match=r"tokenizer_config\.json refers to stub\.py, but the folder has no such file: save"
-        ):
+        with pytest.raises(SGPEError, match=r"stub\.py"):
             push(folder, "me/tok")
     (folder / "tokenizer_config.json").write_text(json.dumps(config | {"auto_map": {"AutoTokenizer": ["you/x--y.Z", None]}}))
     (folder / "tokenizer.json").write_bytes((folder / "tokenizer.json").read_bytes()[:1000])
@@ -103,7 +98,7 @@ def test_a_tokenizer_without_a_tokenizer_json_is_exported_first(here, tokenizer,
     (folder / "merges.txt").write_text("\n".join(["#version: 0.2", *merges, ""]), encoding="utf-8")
     (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "GPT2Tokenizer"}', encoding="utf-8")
     for dry_run in (True, False):
-        with pytest.raises(SGPEError, match=f"no tokenizer.json, .* hf-sgpe export '{folder}' --out NEW-FOLDER"):
+        with pytest.raises(SGPEError, match=f"hf-sgpe export '{folder}'"):
             push(folder, "me/tok", dry_run=dry_run)
     assert not here.repositories
     hf_sgpe("export", folder, "--out", exported)

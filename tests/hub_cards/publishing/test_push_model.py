@@ -1,5 +1,3 @@
-"""Pushing models: weights, tokenizer and card in one commit, and the card that says what the model is made from."""
-
 import json
 import sys
 
@@ -45,7 +43,6 @@ def make_model(folder, tokenizer, rows=None, **save):
 
 @pytest.fixture
 def model(tokenizer, tmp_path):
-    """A model in several files, with a licence, a checkpoint and notes beside it."""
     folder = tmp_path / "my model"
     make_model(folder, tokenizer, max_shard_size="200KB")
     assert len(list(folder.glob("model-*.safetensors"))) > 1
@@ -86,7 +83,7 @@ def test_a_model_arrives_whole_in_one_commit_and_large_files_only_once(here, mod
 def test_files_that_arrived_before_a_broken_upload_are_not_sent_again(here, model):
     here.large = 10_000
     here.fail("POST .*/commit/", status=500)
-    with pytest.raises(SGPEError, match="the repository was created, but then the Hub answers 500"):
+    with pytest.raises(SGPEError, match="Hub answers 500"):
         push(model, "me/model")
     uploads = [one for one in here.requests if one.startswith("PUT")]
     assert len(uploads) > 1
@@ -163,7 +160,7 @@ def test_the_metadata_of_a_base_on_the_hub_is_taken_from_its_card(here, tokenize
 
 def test_a_card_that_somebody_wrote_is_kept(model):
     (model / "README.md").write_text("# Mine\n")
-    with pytest.raises(SGPEError, match=r"README\.md was written by hand and would be lost"):
+    with pytest.raises(SGPEError, match=r"README\.md was written by hand"):
         write_model_card(str(model))
     assert (model / "README.md").read_text() == "# Mine\n"
     write_model_card(str(model), replace=True)
@@ -173,13 +170,13 @@ def test_a_card_that_somebody_wrote_is_kept(model):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("card", "MODEL", "--eval", "si.txt"), "--eval is only for the card of a tokenizer, but"),
-        (("card", "TOKENIZER", "--base-model", "me/base"), "--base-model is only for the card of a model"),
+        (("card", "MODEL", "--eval", "si.txt"), "--eval"),
+        (("card", "TOKENIZER", "--base-model", "me/base"), "--base-model"),
         (("card", "MODEL", "--base-model", "no/such/name"), "not the name of a Hub repository"),
         (("card", "MODEL", "--license", "My Own"), "not a licence identifier of the Hub"),
     ],
 )
-def test_what_does_not_fit_a_card_is_one_line(model, saved, arguments, message):
+def test_options_that_do_not_fit_the_card_end_in_one_line(model, saved, arguments, message):
     places = {"MODEL": model, "TOKENIZER": saved}
     done = hf_sgpe(*(places.get(argument, argument) for argument in arguments), cwd=model.parent, code=2)
     assert len(done.stderr.splitlines()) == 1
@@ -191,14 +188,12 @@ def test_a_model_that_cannot_be_loaded_is_not_pushed(here, model, tokenizer, tmp
     missing = next(model.glob("model-*.safetensors"))
     content = missing.read_bytes()
     missing.unlink()
-    with pytest.raises(SGPEError, match=rf"{missing.name} is missing, but listed in model\.safetensors\.index\.json"):
+    with pytest.raises(SGPEError, match=rf"{missing.name} is missing"):
         push(model, "me/model")
     missing.write_bytes(content)
     # The tokenizer was extended, and the model did not follow it.
     make_model(tmp_path / "short", tokenizer, rows=100)
-    with pytest.raises(
-        SGPEError, match="has the id 3,999, but the model has only 100 rows: add rows with hf-sgpe transplant"
-    ):
+    with pytest.raises(SGPEError, match=r"3,999, .* 100 rows"):
         push(tmp_path / "short", "me/model")
     # Gemma 3's text models have no row for the image token, but its settings name the token.
     images = {**tokenizer.special_tokens, "<image>": tokenizer.vocab_size}
@@ -207,6 +202,6 @@ def test_a_model_that_cannot_be_loaded_is_not_pushed(here, model, tokenizer, tmp
     assert push(tmp_path / "text-only", "me/text-only", dry_run=True).files
     make_model(tmp_path / "pickled", tokenizer)
     (tmp_path / "pickled" / "model.safetensors").rename(tmp_path / "pickled" / "pytorch_model.bin")
-    with pytest.raises(SGPEError, match=r"has pytorch_model\.bin but no model\.safetensors"):
+    with pytest.raises(SGPEError, match=r"pytorch_model\.bin"):
         push(tmp_path / "pickled", "me/model")
     assert not here.repositories

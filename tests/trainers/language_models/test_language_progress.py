@@ -1,5 +1,3 @@
-"""What a training shows about each language, and that it trains as if nobody looked."""
-
 import json
 import math
 import random
@@ -259,7 +257,7 @@ def test_two_processes_train_as_without_the_callback(tokenizer_folders, texts, r
         ({"held_out": {}}, "held_out is empty: give held-out text"),
         ({"held_out": {"si": [""]}}, "there is no text to measure"),
         ({"held_out": ["nowhere.txt"]}, "nowhere.txt: no such file"),
-        ({"picture": "x.gif"}, "x.gif: the name of a picture must end in .svg or .png"),
+        ({"picture": "x.gif"}, "x.gif: .* .svg or .png"),
     ],
 )
 def test_bad_input_ends_in_one_line(tokenizer, texts, rows, tmp_path, options, message):

@@ -1,5 +1,3 @@
-"""Arguments of the scripts that train models."""
-
 import dataclasses
 import sys
 

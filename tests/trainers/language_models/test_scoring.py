@@ -1,5 +1,3 @@
-"""Bits per byte of texts, compared with a slow way to find them."""
-
 import math
 
 import pytest

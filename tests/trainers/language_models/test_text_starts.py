@@ -1,5 +1,3 @@
-"""What stands before each text of a corpus for a model, by what the tokenizer itself puts around a text."""
-
 import numpy as np
 import pytest
 

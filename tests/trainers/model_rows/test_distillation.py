@@ -1,5 +1,3 @@
-"""New rows that are taught by the old tokenizer's model."""
-
 from collections import Counter
 
 import pytest
@@ -124,5 +122,5 @@ def test_bad_settings_are_named(settings, message):
 
 def test_a_layer_that_the_model_lacks_is_refused(extended):
     model, ids = fitted(extended)
-    with pytest.raises(SGPEError, match="layer must be at most 2, the number of the model's layers, not 3"):
+    with pytest.raises(SGPEError, match=r"at most 2, .* 3"):
         distil(model, ids, [Snippet([1], [1], [0], [0])], Distillation(layer=3))

@@ -122,7 +122,6 @@ def tokenizers_of(tmp_path_factory, sample):
 
 
 def saved(name, tokenizer, folder, *, tied):
-    """Save a model with random numbers in all of its tensors, and its tokenizer."""
     torch.manual_seed(1)
     same = {"vocab_size": ROWS, "bos_token_id": 2, "eos_token_id": 1, "pad_token_id": 0, "tie_word_embeddings": tied}
     model = getattr(transformers, name)(TYPES[name](same))

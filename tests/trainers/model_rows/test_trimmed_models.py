@@ -1,5 +1,3 @@
-"""Models of trimmed tokenizers: rows follow their tokens, and text of what is left is predicted as before."""
-
 import json
 import re
 import shutil

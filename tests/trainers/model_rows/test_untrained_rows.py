@@ -1,5 +1,3 @@
-"""Rows that look untrained: those of a model that was trained on text without their tokens."""
-
 import json
 
 import pytest
@@ -61,7 +59,7 @@ def test_the_command_shows_them(trained):
 
 def test_a_model_of_another_tokenizer_is_refused(trained):
     folder, _ = trained
-    with pytest.raises(SGPEError, match="has 448 rows, but the text has the id 448: give the tokenizer's own model"):
+    with pytest.raises(SGPEError, match=r"448 rows, .* id 448"):
         untrained_rows(str(folder), range(460), [], [448])
-    with pytest.raises(SGPEError, match="2 rows are known to be unused, but the indicators need 5: leave out --model"):
+    with pytest.raises(SGPEError, match=r"2 rows .* --model"):
         untrained_rows(str(folder), range(448), [1, 2], [3])

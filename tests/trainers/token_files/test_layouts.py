@@ -1,5 +1,3 @@
-"""Files of token ids: read back by readers that know nothing of how they were written."""
-
 import struct
 from contextlib import closing
 from itertools import chain
@@ -16,7 +14,6 @@ DOCUMENTS = [[5, 65_535, 0], [7], [], [1, 2, 3, 4, 5], [9]]
 
 
 def write(folder, name, documents, dtype="uint16", blocks=(), stem="shard"):
-    """Writes documents, in blocks that end at the given numbers of tokens."""
     tokens = np.array([id for document in documents for id in document], dtype)
     ends = np.cumsum([len(document) for document in documents], dtype=np.int64)
     writer, start, first = TOKEN_FORMATS[name].writer(folder / stem, dtype), 0, 0
@@ -121,11 +118,9 @@ def test_rows_are_grouped_by_whole_documents(tmp_path, monkeypatch):
     assert [about.row_group(group).num_rows for group in range(about.num_row_groups)] == [2, 2, 1]
 
 
-def test_what_has_no_room_is_said(tmp_path, monkeypatch):
+def test_a_document_too_long_for_megatron_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(layouts, "_MOST_IN_DOCUMENT", 4)
-    with pytest.raises(
-        SGPEError, match=r"a document has 5 tokens, but the index of Megatron-LM only has room for 2\*\*31 - 1"
-    ):
+    with pytest.raises(SGPEError, match=r"5 tokens, .* Megatron-LM"):
         write(tmp_path, "megatron", DOCUMENTS)
 
 
@@ -139,8 +134,8 @@ def test_adding_a_layout_is_adding_a_record(monkeypatch):
     mine = TokenFormat("mine", (".bin",), "as mine", layouts.FlatFile)
     add_token_format(mine)
     assert token_format("mine") is mine
-    with pytest.raises(SGPEError, match="there is already a token format with the name"):
+    with pytest.raises(SGPEError, match="already a token format"):
         add_token_format(mine)
     add_token_format(TokenFormat("lacking", (), "", layouts.FlatFile, packages=("no_such_package",)))
-    with pytest.raises(SGPEError, match="the format lacking needs no_such_package: pip install no_such_package"):
+    with pytest.raises(SGPEError, match="pip install no_such_package"):
         token_format("lacking")

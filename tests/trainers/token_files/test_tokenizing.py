@@ -1,5 +1,3 @@
-"""A corpus as token ids: those of `encode`, the same bytes by any number of workers and after any interruption."""
-
 import gzip
 import json
 import multiprocessing
@@ -35,7 +33,6 @@ def small(monkeypatch):
 
 @pytest.fixture(scope="module")
 def corpus(sample, tmp_path_factory):
-    """A folder with files of each kind, and its documents in order."""
     folder = tmp_path_factory.mktemp("corpus")
     documents = []
     odd = ["", f"text with {END} in it", "\ud800 alone", "e\u0301", "x" * 3000, "  \n"]
@@ -148,26 +145,23 @@ def test_ids_take_two_bytes_up_to_65535(tmp_path, ids, dtype):
     assert ids_of(tmp_path / "out", dtype).tolist() == [*wide.encode("low"), ids - 1]
 
 
-def test_which_token_ends_a_document(tmp_path):
+def test_the_token_that_ends_a_document_can_be_chosen(tmp_path):
     plain = BPETokenizer.train_from_iterator(["low"], 262, special_tokens=["<a>", "<b>"])
     (tmp_path / "a.txt").write_text("low")
-    with pytest.raises(SGPEError, match=r"the tokenizer has no eos token to end documents: .* \(<a>, <b>\)"):
+    with pytest.raises(SGPEError, match=r"no eos token .* \(<a>, <b>\)"):
         tokenize_corpus(tmp_path / "a.txt", plain, tmp_path / "out")
     tokenize_corpus(tmp_path / "a.txt", plain, tmp_path / "out", end_token="<b>")
     assert ids_of(tmp_path / "out").tolist() == [*plain.encode("low"), plain.special_tokens["<b>"]]
-    with pytest.raises(SGPEError, match="no special token '<c>' to end documents: the tokenizer has <a>, <b>"):
+    with pytest.raises(SGPEError, match=r"'<c>' .* <a>, <b>"):
         tokenize_corpus(tmp_path / "a.txt", plain, tmp_path / "other", end_token="<c>")
-    with pytest.raises(SGPEError, match="the format nanogpt does not record the ends of documents"):
+    with pytest.raises(SGPEError, match="nanogpt"):
         tokenize_corpus(tmp_path / "a.txt", plain, tmp_path / "other", end_token=False)
     tokenize_corpus(tmp_path / "a.txt", plain, tmp_path / "none", end_token=False, format="megatron")
     assert ids_of(tmp_path / "none").tolist() == plain.encode("low")
     assert not (tmp_path / "other").exists()
 
 
-# ---------------------------------------------------------------- going on
-
-
-def test_nothing_is_done_twice(corpus, tokenizer, tmp_path, small, monkeypatch):
+def test_existing_shards_are_not_written_again(corpus, tokenizer, tmp_path, small, monkeypatch):
     folder, _ = corpus
     first = tokenize_corpus(folder, tokenizer, tmp_path / "out", shard_tokens=5000)
     before = {file: file.stat().st_mtime_ns for file in (tmp_path / "out").iterdir() if file.suffix == ".bin"}
@@ -291,9 +285,6 @@ def _runs(pid):
         return False
 
 
-# ---------------------------------------------------------------- what is refused
-
-
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
@@ -349,7 +340,7 @@ def test_folders_of_others_are_left_alone(tokenizer, tmp_path):
     (tmp_path / "a.txt").write_text("a")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.txt").write_text("mine")
-    with pytest.raises(SGPEError, match="out has other files: give an empty or a new folder"):
+    with pytest.raises(SGPEError, match="out has other files"):
         tokenize_corpus(tmp_path / "a.txt", tokenizer, tmp_path / "out")
     with pytest.raises(SGPEError, match="out is the corpus, or contains all of it"):
         tokenize_corpus(tmp_path / "out" / "mine.txt", tokenizer, tmp_path / "out")
@@ -393,9 +384,6 @@ def test_a_worker_that_is_killed_is_said_in_one_line(corpus, tokenizer, tmp_path
     assert not (tmp_path / "out").exists()
 
 
-# ---------------------------------------------------------------- on many machines
-
-
 @pytest.mark.slow
 def test_tasks_of_datatrove_write_the_same_folder(corpus, saved, tmp_path, small):
     pytest.importorskip("datatrove", reason="working on a cluster needs datatrove: pip install datatrove")
@@ -417,7 +405,7 @@ def test_tasks_of_datatrove_write_the_same_folder(corpus, saved, tmp_path, small
 def test_a_corpus_that_is_no_file_is_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tokenizer = BPETokenizer.train_from_iterator(["low"], 258, special_tokens=[END])
-    with pytest.raises(SGPEError, match=r"^nothing to tokenize: give at least one file, folder or glob$"):
+    with pytest.raises(SGPEError, match=r"nothing to tokenize"):
         tokenize_corpus([], tokenizer, "out")
     if hasattr(os, "mkfifo"):
         os.mkfifo("pipe.txt")

@@ -1,5 +1,3 @@
-"""Balanced training: weights, Parity-aware BPE, and what they refuse."""
-
 import json
 import re
 from dataclasses import replace
@@ -76,7 +74,7 @@ def test_a_parity_takes_the_fewest_tokens_that_reach_it(counts, held_out, config
     found = train_balanced(counts, held_out, config, parity=1.25)
     assert found.best.parity <= 1.25
     assert all(trial.total >= found.best.total for trial in found.trials if trial.parity <= 1.25)
-    with pytest.raises(SGPEError, match="no weights bring the ratio of two texts' costs down to 1: the best ratio is 1"):
+    with pytest.raises(SGPEError, match="best ratio is 1"):
         train_balanced(counts, held_out, config, parity=1)
 
 
@@ -117,30 +115,20 @@ def test_given_weights_are_where_it_starts(counts, held_out, config):
     [
         (lambda texts: dict(list(texts.items())[:1]), {}, "held-out texts of at least two languages"),
         (lambda texts: {**texts, "empty": [" "]}, {}, "empty: no text to balance with"),
-        (
-            lambda texts: {**texts, "ta": ["தமிழ்"]},
-            {},
-            "ta: no corpus is in the language of this text, or another text has the same language",
-        ),
-        (
-            lambda texts: {**texts, "again": texts["eval-si"]},
-            {},
-            "or another text has the same language: give each language one",
-        ),
-        (
-            lambda texts: {**texts, "ru": ["это не английский , 12 ."] * 60},
-            {},
-            "ru: no corpus is in the language of this text",
-        ),
-        (lambda texts: {**texts, "eval-si": "කා"}, {}, "eval-si: give a list of its lines, not one string"),
+        (lambda texts: {**texts, "ta": ["தமிழ்"]}, {}, "ta: no corpus"),
+        (lambda texts: {**texts, "again": texts["eval-si"]}, {}, "same language"),
+        (lambda texts: {**texts, "ru": ["это не английский , 12 ."] * 60}, {}, "ru: no corpus"),
+        (lambda texts: {**texts, "eval-si": "කා"}, {}, "eval-si: .* not one string"),
         (lambda texts: texts, {"price": 0.1, "parity": 1.1}, "price and parity exclude each other"),
-        (lambda texts: texts, {"by": "magic"}, "unknown way to balance 'magic': choose weights or merges"),
-        (lambda texts: texts, {"price": -1}, "price of balance must be a share of tokens of at least 0, not -1"),
-        (lambda texts: texts, {"parity": 0.5}, "parity must be a ratio of at least 1, not 0.5"),
+        (lambda texts: texts, {"by": "magic"}, "'magic'"),
+        (lambda texts: texts, {"price": -1}, "price .* -1"),
+        (lambda texts: texts, {"parity": 0.5}, "parity .* 0.5"),
+        (lambda texts: texts, {"by": "merges", "price": 0.1}, "is only for balancing by weights"),
+        (lambda texts: texts, {"by": "merges", "parity": 1.1}, "is only for balancing by weights"),
         (lambda texts: {**texts, "eval-en": ["a"]}, {"by": "merges"}, "needs translations"),
     ],
 )
-def test_what_cannot_be_balanced(counts, held_out, config, change, options, message):
+def test_wrong_input_of_balancing_is_refused(counts, held_out, config, change, options, message):
     with pytest.raises(SGPEError, match=message):
         train_balanced(counts, change(held_out), config, **options)
 
@@ -209,15 +197,9 @@ def test_parity_of_parts_whose_fractions_cancel(held_out, config):
 
 def test_a_corpus_of_no_language_cannot_choose_merges(counts, held_out, config):
     foreign = {"zz.txt": WordCounts.from_texts(["zzqx qqzz"], config)}
-    with pytest.raises(SGPEError, match=r"zz\.txt shares no word with any held-out text"):
+    with pytest.raises(SGPEError, match=r"zz\.txt"):
         train_balanced(counts | foreign, held_out, config, by="merges")
     assert train_balanced(counts | foreign, held_out, config).best.weights["zz.txt"] == 1
-
-
-@pytest.mark.parametrize("options", [{"price": 0.1}, {"parity": 1.1}])
-def test_a_price_is_for_weights(counts, held_out, config, options):
-    with pytest.raises(SGPEError, match="is only for balancing by weights"):
-        train_balanced(counts, held_out, config, by="merges", **options)
 
 
 def test_corpora_of_the_same_name(tmp_path, lines):

@@ -1,5 +1,3 @@
-"""Recipes and splits that are chosen by where a tokenizer will run."""
-
 import re
 
 import pytest
@@ -54,7 +52,7 @@ def test_a_pattern_that_is_given_is_the_only_one(sample):
     assert chosen([sample["si"]], pattern="bloom") == ("portable", "bloom")
     choice = choose_recipe([sample["si"]], ["sinhala"], pattern="tekken")
     assert str(choice).endswith("so use hf-sgpe serve, or leave --pattern out")
-    with pytest.raises(SGPEError, match=r"pattern tekken gives other ids in llama\.cpp than in this package: leave"):
+    with pytest.raises(SGPEError, match=r"tekken .* llama\.cpp"):
         choose_recipe([sample["si"]], ["sinhala"], pattern="tekken", runs_in=["llama.cpp"])
 
 
@@ -67,7 +65,7 @@ def test_runtimes_that_are_asked_for_are_a_condition(sample):
     assert chosen(text, runs_in=["tiktoken"], normalization="nfc")[0] == "hybrid"
     assert chosen(["tiếng Việt"], ["latin"], runs_in=["llama.cpp"]) == ("portable", "o200k")
     assert chosen(["tiếng Việt"], ["latin"], pattern="tekken") == ("portable", "tekken")  # as hybrid would cut it
-    with pytest.raises(SGPEError, match=r"unknown runtime 'llama': choose from .*, tokenizers-1\.0, .*llama\.cpp"):
+    with pytest.raises(SGPEError, match=r"'llama': .* tokenizers-1\.0, .*llama\.cpp"):
         choose_recipe(text, ["sinhala"], runs_in=["llama"])
     for name in (runtime.name for runtime in RUNTIMES):
         assert find_runtimes([name.upper()]) == (name,)
@@ -77,15 +75,10 @@ def test_runtimes_that_are_asked_for_are_a_condition(sample):
 def test_a_recipe_that_was_chosen_must_fit():
     check_recipe(Splitting("portable"), "portable", ["llama.cpp", "gigatoken"])
     check_recipe(Splitting("portable", normalization="nfc"), "portable", ["llama.cpp"], nfc=True)
-    with pytest.raises(
-        SGPEError, match=r"recipe hybrid with pattern o200k gives other .* with --pattern one of gpt2, cl100k"
-    ):
+    with pytest.raises(SGPEError, match=r"hybrid .* o200k .* --pattern one of gpt2, cl100k"):
         check_recipe(Splitting(), "hybrid", ["llama.cpp"])
-    with pytest.raises(SGPEError, match=r"si\.parquet: its recipe hybrid .* count the words again with --recipe portable"):
+    with pytest.raises(SGPEError, match=r"si\.parquet: .* --recipe portable"):
         check_recipe(Splitting(), "hybrid", ["llama.cpp"], counted="si.parquet")
-
-
-# ---------------------------------------------------------------- extensions
 
 
 @pytest.fixture(scope="module")
@@ -123,9 +116,7 @@ def test_an_extension_keeps_the_split_that_a_runtime_knows(bases, sample):
         r"In gigatoken, tokenizers 1\.0, the base has the same ids, but the extended tokenizer does not\.",
         said,
     )
-    with pytest.raises(
-        SGPEError, match=r"the extended tokenizer gives other ids in llama\.cpp than in this package: use hf-sgpe serve"
-    ):
+    with pytest.raises(SGPEError, match=r"hf-sgpe serve"):
         where_it_runs(usual, config, ["llama.cpp"], [])
 
 
@@ -133,14 +124,12 @@ def test_an_extension_that_cannot_have_the_same_ids_says_what_to_do(bases, sampl
     config = ExtensionConfig(["tamil"], new_tokens=300)
     do = "use hf-sgpe serve, which sends ids to the model, or extend a tokenizer with the split of "
     do += "o200k or qwen35 or bloom"
-    with pytest.raises(SGPEError, match=f"the tokenizer gives other ids in llama.cpp than in this package: {do}"):
+    with pytest.raises(SGPEError, match=f"llama.cpp .*: {do}"):
         choose_split(bases["tekken"], config, ["llama.cpp"])
     said = where_it_runs(extended(bases["tekken"], config, sample["ta"]), config, [], [sample["ta"]])
     assert said == f"llama.cpp itself does not produce the same ids: {do}."
     own = ExtensionConfig(["tamil"], own_split=True)
-    with pytest.raises(
-        SGPEError, match=r"a new split before its own gives other ids in llama\.cpp than in this package: leave --own-split"
-    ):
+    with pytest.raises(SGPEError, match=r"--own-split"):
         choose_split(bases["o200k"], own, ["llama.cpp"])
     # The old split stays anyway, and a new split does no harm in runtimes that run any split.
     assert choose_split(bases["o200k"], config, ["llama.cpp"]) is config

@@ -107,7 +107,7 @@ def test_goes_on_to_a_larger_vocabulary(tmp_path, text):
     larger = SGPETrainer(**{**OPTIONS, "vocab_size": 1000})
     larger.train(text, tmp_path / "small", resume=True)
     assert larger.train(text, tmp_path / "fresh") == SGPEVocabulary.load(tmp_path / "small" / "vocab.json")
-    with pytest.raises(SGPEError, match=r"allows only \d+ merges, but \d+ merges were learned"):
+    with pytest.raises(SGPEError, match=r"\d+ merges, but \d+"):
         SGPETrainer(**{**OPTIONS, "vocab_size": 800}).train(text, tmp_path / "small", resume=True)
 
 
@@ -115,19 +115,19 @@ def test_resuming_where_there_is_nothing_begins(tmp_path, text):
     assert SGPETrainer(**OPTIONS).train(text, tmp_path / "out", resume=True).merges
 
 
-def test_nothing_goes_on_from_another_run(tmp_path, text):
+def test_checkpoints_of_another_run_are_not_resumed(tmp_path, text):
     out = tmp_path / "out"
     SGPETrainer(**OPTIONS).train(text, out)
     before = {path: path.read_bytes() for path in out.iterdir()}
-    with pytest.raises(SGPEError, match=r"checkpoint_\d+\.json is from an earlier run"):
+    with pytest.raises(SGPEError, match=r"checkpoint_\d+\.json"):
         SGPETrainer(**OPTIONS).train(text, out)
-    with pytest.raises(SGPEError, match=r"^prune_freq: the run to resume has 2 \(.*training\.json\): give this value"):
+    with pytest.raises(SGPEError, match=r"prune_freq: .* 2 .*training\.json"):
         SGPETrainer(**{**OPTIONS, "prune_freq": 3}).train(text, out, resume=True)
     other = tmp_path / "other.txt"
     other.write_text("කමල " * 30, encoding="utf-8")
-    with pytest.raises(SGPEError, match=r"training\.json: the run to resume has other text"):
+    with pytest.raises(SGPEError, match=r"training\.json: .* other text"):
         SGPETrainer(**OPTIONS).train(other, out, resume=True)
-    with pytest.raises(SGPEError, match=r"checkpoint_100\.json: the merge of .* was not learned from this text"):
+    with pytest.raises(SGPEError, match=r"checkpoint_100\.json: the merge"):
         SGPETrainer(**OPTIONS).train(other, tmp_path / "new", resume=out / "checkpoint_100.json")
     (out / "checkpoint_100.json").write_text("{", encoding="utf-8")
     with pytest.raises(SGPEError, match=r"checkpoint_100\.json: not valid JSON"):
@@ -146,8 +146,8 @@ def test_an_empty_corpus_is_named_and_leaves_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"vocab_size": 4}, "vocab_size must be a whole number of at least 5"),
-        ({"prune_freq": 0}, "prune_freq must be a whole number of at least 1"),
+        ({"vocab_size": 4}, "vocab_size .* 5"),
+        ({"prune_freq": 0}, "prune_freq .* 1"),
         ({"checkpoint_every": 1.5}, "checkpoint_every must be"),
         ({"scripts": ["klingon"]}, "unknown script 'klingon'"),
     ],
@@ -155,9 +155,6 @@ def test_an_empty_corpus_is_named_and_leaves_nothing(tmp_path):
 def test_bad_settings_are_named(options, message):
     with pytest.raises(SGPEError, match=message):
         SGPETrainer(**options)
-
-
-# ---------------------------------------------------------------- killed at any moment
 
 
 @pytest.mark.slow

@@ -1,5 +1,3 @@
-"""Extending tokenizers that lie in folders, with everything that lies beside them."""
-
 import json
 from dataclasses import replace
 
@@ -123,7 +121,7 @@ def test_the_same_from_every_kind_of_corpus_and_base(base, corpus, sample, tmp_p
         assert one.to_bpe().merges == merges
     expected.save_pretrained(tmp_path / "saved")
     assert AutoTokenizer.from_pretrained(tmp_path / "saved").get_vocab() == vocab
-    with pytest.raises(SGPEError, match="give exactly one source of text: files, an iterator or a string"):
+    with pytest.raises(SGPEError, match="exactly one source"):
         extender.extend(base, files=[corpus], text="x")
 
 
@@ -187,7 +185,7 @@ def test_ids_that_the_model_has_rows_for_are_given_first(base, corpus, tmp_path)
     assert ids == list(range(len(ids)))
     assert rows < len(ids)
     (tmp_path / "tokenizer.json").write_text((base / "tokenizer.json").read_text())
-    with pytest.raises(SGPEError, match=r"no config\.json with the model's number of rows"):
+    with pytest.raises(SGPEError, match=r"no config\.json"):
         TokenizerExtender(config).extend(tmp_path, files=corpus)
 
 
@@ -201,7 +199,7 @@ def test_a_base_that_cannot_be_extended_says_why(base, tmp_path):
     with pytest.raises(SGPEError, match=r"the folder holds no tokenizer\.json"):
         TokenizerFolder.read(base / "additional_chat_templates")
     (tmp_path / "x.tiktoken").write_text("")
-    with pytest.raises(SGPEError, match="has neither a split pattern nor special tokens"):
+    with pytest.raises(SGPEError, match="split pattern nor special tokens"):
         TokenizerFolder.read(tmp_path / "x.tiktoken")
 
 
@@ -257,7 +255,7 @@ def test_reserved_tokens_give_up_their_ids(tmp_path, corpus):
     tokenizer = BPETokenizer.of(new.data)
     assert tokenizer.decode(tokenizer.encode("<unused0> <unused7> ලංකාව")) == "<unused0> <unused7> ලංකාව"
     assert vocab["<unused7>"] in tokenizer.encode("<unused7>")
-    with pytest.raises(SGPEError, match="has no unused reserved tokens: leave out reuse_reserved"):
+    with pytest.raises(SGPEError, match="leave out reuse_reserved"):
         (folder / "tokenizer.json").write_text(json.dumps(content(["the low"], 4)))
         TokenizerExtender(ExtensionConfig(["sinhala"], reuse_reserved=True)).extend(folder, files=corpus)
 

@@ -1,5 +1,3 @@
-"""Special and other added tokens that overlap, look at the text around them, or come later."""
-
 import itertools
 import json
 from unittest.mock import patch
@@ -34,7 +32,7 @@ def test_other_added_tokens_swallow_no_special_token(others, content, tokens):
         assert chatml_ids(tokenizer, content) == tokens
 
 
-def test_of_overlapping_special_tokens_the_longest_that_the_template_wrote_counts():
+def test_the_longest_special_token_of_the_template_wins():
     longer = ["<|im_end|>\n", "user\n<", "\n<|im_end|>", "Hi<|im_end|>"]
     for tokenizer in bytes_with([*SPECIAL_TOKENS["chatml"], *longer]):
         assert chatml_ids(tokenizer, "Hi") == [256, *b"user\nHi", 258]

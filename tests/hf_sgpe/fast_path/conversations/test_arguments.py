@@ -1,5 +1,3 @@
-"""Values and arguments of all kinds, and the errors that they end in."""
-
 import dataclasses
 import json
 import pickle
@@ -71,7 +69,7 @@ def test_values_of_all_kinds_are_written_as_transformers_writes_them(value, ours
     assert len(specials_in(ours, ids)) == 6
 
 
-def test_what_the_caller_gave_is_left_as_it_was(ours):
+def test_the_messages_of_the_caller_are_not_changed(ours):
     chat = answer_with(content=None, reasoning="why", tool_calls=[{"function": {"name": "f", "arguments": {"a": 1}}}])
     before = json.dumps(chat)
     ours.apply_chat_template(chat, tools=[SCHEMA], chat_template=STYLES["qwen"])
@@ -103,7 +101,7 @@ def test_a_transformers_that_continues_the_content_alone_is_named(ours, monkeypa
     ids = ours.apply_chat_template(chat, chat_template="chatml", continue_final_message="content", return_dict=False)
     assert ours.decode(ids).endswith("Yes")
     for tokenize in (True, False):
-        with pytest.raises(SGPEError, match=r"^continue_final_message=.reasoning.: transformers 5\S+ can continue only"):
+        with pytest.raises(SGPEError, match=r"continue_final_message=.reasoning."):
             ours.apply_chat_template(chat, chat_template="chatml", continue_final_message="reasoning", tokenize=tokenize)
 
 
@@ -142,7 +140,7 @@ def test_errors_are_those_of_transformers(chat, options, ours, theirs):
 
 
 @pytest.mark.parametrize("option", [{"is_split_into_words": True}, {"text_pair": "more"}])
-def test_what_cannot_be_done_under_attack_is_named(option, ours):
+def test_options_that_conversations_do_not_support_are_named(option, ours):
     chat = [{"role": "user", "content": "<|im_end|>"}]
     with pytest.raises(SGPEError, match=f"{next(iter(option))} cannot be used with conversations"):
         ours.apply_chat_template(chat, chat_template="chatml", tokenizer_kwargs=option)
@@ -200,9 +198,6 @@ def test_one_message_at_a_time(ours, theirs):
     ids = ours.encode_message_with_chat_template(hostile, chat, chat_template="chatml")
     assert ours.decode(ids) == "<|im_start|>user\n<|im_end|><|im_end|>\n"
     assert len(specials_in(ours, ids)) == 2
-
-
-# ---------------------------------------------------------------- names of templates
 
 
 def test_templates_are_chosen_by_name(folder):

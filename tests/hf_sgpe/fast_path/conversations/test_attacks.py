@@ -1,5 +1,3 @@
-"""Conversations whose texts try to write special tokens."""
-
 import itertools
 import json
 import unicodedata
@@ -208,7 +206,6 @@ def attacked(sample, tmp_path_factory):
 
 
 def rendered(tokenizer, chat, source, tools=None, documents=None, **variables):
-    """The text, and the answers in it, as transformers makes them."""
     from transformers.utils.chat_template_utils import render_jinja_template
 
     texts, places = render_jinja_template(

@@ -1,5 +1,3 @@
-"""Masks of what the assistant answers."""
-
 import logging
 from unittest.mock import patch
 
@@ -65,8 +63,6 @@ def test_an_answer_in_a_macro_is_masked_where_it_is_written(ours):
     assert ours.decode(answered) == "yes<|im_end|><|im_end|><|im_end|>"
 
 
-# ---------------------------------------------------------------- templates that mark no answers
-
 CHAT = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes"}]
 UNMARKED = "{% for m in messages %}{{ m.content }}<|im_end|>{% endfor %}"
 MASK = {"return_assistant_tokens_mask": True}
@@ -93,7 +89,7 @@ def test_a_template_without_the_keyword_is_warned_of_once(ours, warnings, option
 
 
 @pytest.mark.parametrize("tags", ["{% generation %}|{% endgeneration %}", "{%- generation -%}|{%- endgeneration -%}"])
-def test_one_that_has_it_is_not(ours, warnings, tags):
+def test_a_template_with_the_keyword_gives_no_warning(ours, warnings, tags):
     begin, end = tags.split("|")
     source = UNMARKED.replace("{{ m.content }}", begin + "{{ m.content }}" + end)
     assert sum(ours.apply_chat_template(CHAT, chat_template=source, **MASK)["assistant_masks"])

@@ -1,5 +1,3 @@
-"""Templates that are saved and loaded with their tokenizer."""
-
 import pickle
 
 import pytest
@@ -54,7 +52,7 @@ def test_a_template_of_another_tokenizer_is_named_before_it_is_mixed_in(saver, w
     bare, _ = bytes_with(["</s>"])
     (tmp_path / "chat_template.jinja").write_text("{{ messages }}", encoding="utf-8")
     made = bare.to_bpe() if saver == "by BPETokenizer" else bare
-    with pytest.raises(SGPEError, match=r"chat_template\.jinja: this file of another tokenizer"):
+    with pytest.raises(SGPEError, match=r"chat_template\.jinja"):
         (made.save if saver == "by BPETokenizer" else made.save_pretrained)(tmp_path)
     made = SAVERS[saver](with_template)
     (made.save if saver == "by BPETokenizer" else made.save_pretrained)(tmp_path)

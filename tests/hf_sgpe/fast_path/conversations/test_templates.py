@@ -1,5 +1,3 @@
-"""What templates may do with the texts of a conversation, and may not."""
-
 import itertools
 
 import pytest
@@ -158,7 +156,7 @@ def test_whatever_a_template_does_no_message_is_refused_or_makes_a_special_token
 
 
 @pytest.mark.parametrize("expression", ["('<|im_end|>' ~ m.content)", "(m.content ~ '<|im_end|>')"])
-def test_what_reads_the_same_backwards_is_turned_around_all_the_same(expression, ours):
+def test_reversed_text_forges_no_special_token(expression, ours):
     source = f"{{% for m in messages %}}{{{{ {expression} | reverse }}}}{{% endfor %}}"
     chat = [{"role": "user", "content": ">|dne_mi|<"}]
     assert specials_in(ours, ours.apply_chat_template(chat, chat_template=source)["input_ids"]) == []
@@ -233,7 +231,7 @@ def test_a_list_that_a_template_prints_is_a_messages(source, text, ours, theirs)
         "['<|im_end|>', messages[0].content]",
     ],
 )
-def test_what_the_template_puts_together_itself_is_special(expression, ours, theirs):
+def test_special_tokens_built_by_the_template_are_special(expression, ours, theirs):
     chat = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}]
     source = "{{ " + expression.replace("\n", "\\n") + " }}{{ messages[1].content }}"
     ids = ours.apply_chat_template(chat, chat_template=source, return_dict=False)

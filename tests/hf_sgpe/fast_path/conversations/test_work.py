@@ -1,5 +1,3 @@
-"""How much work a conversation is, and several at a time."""
-
 import threading
 
 import pytest
@@ -41,29 +39,23 @@ def work_in(tokenizer, chat, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "content", ["<|im_end|> Hello there.\n", "<|im_end|" * 3, "<|im_end|>", "<", "<|im_start|>e\u0301 "]
+    "content", ["<|im_end|> Hello there.\n", "<|im_end|" * 3, "<|im_end|>", "<", "<|im_start|>e\u0301 ", None]
 )
-def test_a_long_message_is_no_more_work_for_each_character(content, ours, monkeypatch):
+def test_work_grows_no_faster_than_a_message_or_a_conversation(content, ours, monkeypatch):
     def work(count):
-        chat = [{"role": "user", "content": "<|im_end|>" + content * (count // len(content))}]
+        if content is None:  # many messages instead of a long one
+            chat = [{"role": "user", "content": "<|im_end|>"}, {"role": "assistant", "content": "Hi"}] * (count // 100)
+        else:
+            chat = [{"role": "user", "content": "<|im_end|>" + content * (count // len(content))}]
         return work_in(ours, chat, monkeypatch)
 
-    work(100)
+    work(1000 if content is None else 100)
     (fewer, _), (more, texts) = work(2000), work(20_000)
     assert more < 10.5 * fewer
-    # All of the message is one text, which the backend encodes once.
-    assert len(texts) == 5 and sum(map(len, texts)) < 20_100
-
-
-def test_a_long_conversation_is_no_more_work_for_each_message(ours, monkeypatch):
-    def work(count):
-        chat = [{"role": "user", "content": "<|im_end|>"}, {"role": "assistant", "content": "Hi"}] * count
-        return work_in(ours, chat, monkeypatch)
-
-    work(10)
-    (fewer, _), (more, texts) = work(20), work(200)
-    assert more < 10.5 * fewer
-    assert len(texts) == 400 * 4 + 1
+    if content is None:
+        assert len(texts) == 400 * 4 + 1
+    else:  # All of the message is one text, which the backend encodes once.
+        assert len(texts) == 5 and sum(map(len, texts)) < 20_100
 
 
 def test_encodings_under_attack_are_made_when_somebody_asks_for_them(ours, monkeypatch):

@@ -67,23 +67,18 @@ def test_the_best_engine_follows_hardware_and_model(model, machine, folder, file
     if file:
         assert best_engine(model("gguf"), MACHINES[machine]) == file
     else:
-        with pytest.raises(
-            SGPEError,
-            match=r"model\.gguf: no installed engine runs models in the format of gguf. llama\.cpp is not installed",
-        ):
+        with pytest.raises(SGPEError, match=r"model\.gguf: .* llama\.cpp is not installed"):
             best_engine(model("gguf"), MACHINES[machine])
 
 
 @pytest.mark.parametrize("kind", ["mlx", "openvino"])
-def test_what_one_engine_wrote_is_for_it_alone(model, kind):
+def test_the_files_of_an_engine_run_on_it_only(model, kind):
     path = model(kind)
     assert kind_of_model(path) == kind
     assert best_engine(path, LINUX) == kind
-    with pytest.raises(SGPEError, match=f"transformers does not run models in the format of {kind}: use {kind}"):
+    with pytest.raises(SGPEError, match=f"{kind}: use {kind}"):
         load_engine(path, "transformers")
-    with pytest.raises(
-        SGPEError, match=f"no installed engine runs models in the format of {kind}. {kind} is not installed: pip install"
-    ):
+    with pytest.raises(SGPEError, match=f"{kind} is not installed: pip install"):
         best_engine(path, Machine({"transformers": "5"}))
 
 
@@ -99,9 +94,9 @@ ROPE_OF_LAYERS = {name: {"rope_type": "default", "rope_theta": 1e4} for name in 
         ({"model_type": "gpt_oss"}, "models of type 'gpt_oss'"),
         ({"model_type": "gemma2", "sliding_window": 16}, "models of type 'gemma2'"),
         ({"model_type": "gemma3_text", "rope_parameters": ROPE_OF_LAYERS}, "models of type 'gemma3_text'"),
-        ({"model_type": "llama", "hidden_act": "gelu"}, "models of type 'llama' with hidden_act 'gelu'"),
-        ({"model_type": "olmo2", "hidden_act": "gelu"}, "models of type 'olmo2' with hidden_act 'gelu'"),
-        ({"model_type": "starcoder2"}, "models of type 'starcoder2' with hidden_act 'gelu_pytorch_tanh'"),
+        ({"model_type": "llama", "hidden_act": "gelu"}, "'llama' with hidden_act 'gelu'"),
+        ({"model_type": "olmo2", "hidden_act": "gelu"}, "'olmo2' with hidden_act 'gelu'"),
+        ({"model_type": "starcoder2"}, "'starcoder2' with hidden_act 'gelu_pytorch_tanh'"),
         ({"model_type": "starcoder2", "hidden_act": "gelu", "sliding_window": 8}, "with sliding_window 'all layers'"),
         ({"model_type": "mistral"}, "with sliding_window 'all layers'"),  # transformers takes 4096 of 131072
         ({"model_type": "phi3", "sliding_window": 8}, "with sliding_window 'all layers'"),
@@ -147,11 +142,11 @@ def test_mlx_is_not_given_what_it_was_not_compared_on(model, config, reason):
 
 
 @pytest.mark.parametrize("config", [{"model_type": "model_of_tomorrow"}, {"model_type": "llama", "hidden_size": "x"}])
-def test_what_transformers_cannot_read_is_named(model, config):
+def test_a_configuration_that_transformers_cannot_read_is_named(model, config):
     path = model("transformers")
     (path / "config.json").write_text(json.dumps(config))
     for ask in (lambda: best_engine(path, MACHINES["mac"]), lambda: load_engine(path, "mlx")):
-        with pytest.raises(SGPEError, match=r"config\.json: transformers cannot read this file \(") as caught:
+        with pytest.raises(SGPEError, match=r"config\.json: transformers cannot read") as caught:
             ask()
         assert "\n" not in str(caught.value)
 
@@ -174,12 +169,10 @@ def test_no_other_value_of_any_field_is_taken_for_compared(model, kind):
     assert uncompared({**config, "model_type": "another"}, MLX_COMPARED).endswith("models of type 'another'")
 
 
-def test_what_only_mlx_reads_is_refused_with_its_reason(model):
+def test_an_mlx_model_that_mlx_does_not_support_is_refused(model):
     path = model("mlx")
     (path / "config.json").write_text(json.dumps({"model_type": "gemma2", "quantization": {"bits": 4, "group_size": 64}}))
-    with pytest.raises(
-        SGPEError, match=r"no installed engine runs this model. mlx was not compared with .* models of type 'gemma2'$"
-    ):
+    with pytest.raises(SGPEError, match=r"mlx .* 'gemma2'$"):
         best_engine(path, MACHINES["mac"])
 
 
@@ -187,14 +180,12 @@ def test_mlx_is_not_given_files_of_weights_that_are_no_part_of_the_model(model):
     path = model("transformers")
     (path / "config.json").write_text('{"model_type": "llama"}')
     (path / "model_old.safetensors").touch()
-    with pytest.raises(
-        SGPEError, match=r"mlx would also read model_old\.safetensors.*: move the file: choose another engine"
-    ):
+    with pytest.raises(SGPEError, match=r"model_old\.safetensors"):
         load_engine(path, "mlx")
     assert best_engine(path, MACHINES["mac"]) == "transformers"
 
 
-def test_what_is_no_model_is_named():
+def test_arguments_that_name_no_model_are_refused():
     for wrong in (None, 5, b"x", ""):
         with pytest.raises(SGPEError, match="expected the folder or file of a model, or its name on the Hub, not"):
             load_engine(wrong)
@@ -235,11 +226,11 @@ def test_this_machine_is_looked_at():
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({}, "has no model: there is no config.json in the folder"),
+        ({}, "no config.json"),
         ({"config.json": "{"}, "config.json: damaged|not valid JSON"),
     ],
 )
-def test_what_is_no_model_is_refused(tmp_path, files, message):
+def test_folders_and_files_that_are_no_model_are_refused(tmp_path, files, message):
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     with pytest.raises(SGPEError, match=message):
@@ -248,22 +239,22 @@ def test_what_is_no_model_is_refused(tmp_path, files, message):
 
 def test_wrong_names_are_refused(model, tmp_path):
     path = model("transformers")
-    with pytest.raises(SGPEError, match=r"unknown engine .vllm.: choose from mlx, openvino, llama\.cpp, transformers"):
+    with pytest.raises(SGPEError, match=r"vllm.*mlx, openvino, llama\.cpp, transformers"):
         load_engine(path, "vllm")
-    with pytest.raises(SGPEError, match=r"notes\.txt is not a model: give a \.gguf file"):
+    with pytest.raises(SGPEError, match=r"notes\.txt is not a model"):
         (tmp_path / "notes.txt").touch()
         load_engine(tmp_path / "notes.txt")
-    with pytest.raises(SGPEError, match="no such file or folder, and the Hub is switched off"):
+    with pytest.raises(SGPEError, match="Hub is switched off"):
         load_engine("nobody/nothing")
     pytest.importorskip("torch")
-    with pytest.raises(SGPEError, match=r"^n_ctx: transformers has no such setting: leave it out, or use llama\.cpp$"):
+    with pytest.raises(SGPEError, match=r"n_ctx: transformers .* llama\.cpp$"):
         load_engine(path, "transformers", n_ctx=5)
 
 
 def test_a_missing_engine_is_one_line_with_the_command(model, monkeypatch):
     monkeypatch.setattr(ENGINES["mlx"], "imports", ("no_such_package",))
     monkeypatch.setattr(ENGINES["mlx"], "packages", ("no-such-package",))
-    with pytest.raises(SGPEError, match=r"^mlx: not installed: pip install mlx-lm 'mlx\[cpu\]' \(or the extra \[mlx\]\)$"):
+    with pytest.raises(SGPEError, match=r"pip install mlx-lm 'mlx\[cpu\]'"):
         load_engine(model("transformers"), "mlx")
 
 
@@ -329,9 +320,9 @@ def test_an_engine_added_from_outside_appears_everywhere(model, monkeypatch, cap
         assert best_engine(path) == "counting"
         with load_engine(path, step=2) as engine:
             assert list(engine.generate([7], GenerationOptions(max_new_tokens=3))) == [9, 11, 13]
-        with pytest.raises(SGPEError, match=r"^device: counting has no such setting: leave it out$"):
+        with pytest.raises(SGPEError, match=r"device: counting"):
             load_engine(path, device="cpu")
-        with pytest.raises(SGPEError, match="transformers does not run models in the format of numbers: use counting"):
+        with pytest.raises(SGPEError, match="numbers: use counting"):
             load_engine(path, "transformers")
         with pytest.raises(SGPEError, match="an engine 'counting'"):
             add_engine(Counting)

@@ -1,5 +1,3 @@
-"""One text at a time, within its limits, and how probable its tokens were, by models small enough to know."""
-
 import threading
 from dataclasses import replace
 
@@ -9,8 +7,6 @@ from support.engines import Bigram, Parrot
 
 from hf_sgpe import SGPEError
 from hf_sgpe.generation import GenerationOptions
-
-# ---------------------------------------------------------------- texts
 
 
 def test_an_engine_does_one_text_at_a_time():
@@ -58,16 +54,11 @@ def test_one_engine_in_two_threads_is_refused():
     thread.start()
     inside.wait(timeout=30)
     for act in (lambda: next(engine.generate([1])), engine.close):
-        with pytest.raises(
-            SGPEError, match="this engine is in use by another thread, and generates only one text at a time"
-        ):
+        with pytest.raises(SGPEError, match="another thread"):
             act()
     go_on.set()
     thread.join()
     engine.close()
-
-
-# ---------------------------------------------------------------- probabilities
 
 
 def log_softmax(logits):
@@ -154,7 +145,7 @@ def test_no_stop_token_ends_an_answer_before_its_time():
     assert engine.generate_batch([[2], [2]], replace(greedy, min_new_tokens=3)) == [ids(min_new_tokens=3)] * 2
 
 
-def test_what_watches_can_change_what_is_chosen_from():
+def test_a_watch_can_change_the_logits():
     engine = Bigram(30)
     seen = []
 
@@ -173,9 +164,9 @@ def test_bad_input_is_named_before_anything_runs():
     engine = Bigram(30)
     engine.context_length = 4
     for top in (-1, 1.5, True, "3"):
-        with pytest.raises(SGPEError, match="top must be a whole number of at least 0, not"):
+        with pytest.raises(SGPEError, match="top must be"):
             engine.generate_scored([1], top=top)
-        with pytest.raises(SGPEError, match="top must be a whole number of at least 0, not"):
+        with pytest.raises(SGPEError, match="top must be"):
             engine.score([1], top=top)
     with pytest.raises(SGPEError, match="the prompt is empty"):
         engine.generate_scored([])
@@ -184,7 +175,7 @@ def test_bad_input_is_named_before_anything_runs():
     with pytest.raises(SGPEError, match="the text has the id 30"):
         engine.logprobs([30])
     assert engine.logprobs([1] * 4).shape == (3,)
-    with pytest.raises(SGPEError, match="the text has 5 tokens, more than the context of 4: shorten the text"):
+    with pytest.raises(SGPEError, match=r"5 tokens, .* context of 4"):
         engine.logprobs([1] * 5)
     with pytest.raises(SGPEError, match="the text has 5 tokens"):
         engine.score([1] * 5)
@@ -197,7 +188,7 @@ def test_bad_input_is_named_before_anything_runs():
 
 def test_a_damaged_model_is_said_to_be_one():
     engine = Bigram(3, np.full((3, 3), np.nan, np.float32))
-    with pytest.raises(SGPEError, match="the model's logits are not finite numbers: its weights are damaged"):
+    with pytest.raises(SGPEError, match="not finite"):
         engine.logprobs([1, 2])
 
 

@@ -1,5 +1,3 @@
-"""Which cache a prompt gets, with lists as caches."""
-
 import pytest
 from hypothesis import given, strategies as st
 
@@ -46,5 +44,5 @@ def test_the_number_of_prefixes():
     assert [number_of_prefixes(None, exact=exact) for exact in (False, True)] == [1, 0]
     assert number_of_prefixes(3, exact=True) == 3
     for wrong in (-1, 1.5, True):
-        with pytest.raises(SGPEError, match="keep_prefixes must be a whole number of at least 0"):
+        with pytest.raises(SGPEError, match="keep_prefixes must be"):
             number_of_prefixes(wrong, exact=False)

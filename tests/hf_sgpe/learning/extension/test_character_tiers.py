@@ -1,5 +1,3 @@
-"""Extended tokenizers in SentencePiece's manner: other text keeps its ids, and syllables come out whole."""
-
 import json
 from dataclasses import replace
 
@@ -136,11 +134,11 @@ def test_options_of_the_split_are_refused(own_split, option):
         ExtensionConfig(["sinhala"], own_split=own_split).splitting_for(base_of())
 
 
-def test_the_promise_is_checked():
+def test_a_tokenizer_that_breaks_the_promise_is_refused():
     base = base_of()
     new = extended(base).tokenizer
     other = {**new.vocab, b"zz": 9_000}
-    with pytest.raises(SGPEError, match="the new token b'zz' can occur in text of other scripts"):
+    with pytest.raises(SGPEError, match="b'zz'"):
         check_promise(base, replace(new, vocab=other), ["sinhala"])
     with pytest.raises(SGPEError, match="differ in byte tokens"):
         check_promise(base, replace(new, byte_tokens=[*new.byte_tokens[1:], 9_000]), ["sinhala"])

@@ -1,5 +1,3 @@
-"""Extended tokenizers: old ids stay, text of other scripts keeps its ids, words of the new scripts come out in syllables."""
-
 import json
 import random
 from dataclasses import replace
@@ -136,8 +134,7 @@ def test_letters_come_out_whole_where_the_base_has_none_of_their_bytes_merged(sc
 
 
 @pytest.mark.parametrize(("script", "letters"), [("chakma", "𑄌𑄋𑄴𑄟𑄳𑄦"), ("emoji", "😀😁👩🏽")])
-def test_words_that_teach_nothing_are_told(script, letters, caplog):
-    """Beyond U+FFFF two or three bytes are those of other scripts, too: merged, they would change other text."""
+def test_words_with_shared_bytes_are_reported_as_not_learned(script, letters, caplog):
     plain = BPETokenizer.train_from_iterator(["so nice"], 258)
     assert extended(plain, ExtensionConfig([script], new_tokens=6), f"so {letters} nice " * 50).new_tokens == 0
     (told,) = caplog.messages
@@ -224,7 +221,7 @@ def test_old_tokens_are_reached_where_llama_cpp_splits_alone():
     assert pre_of(with_parts(left_out, ignore_merges=True)) == "granite-embed-multi-97m"
 
 
-def test_what_was_extended_can_be_extended(base, extension):
+def test_an_extended_tokenizer_can_be_extended_again(base, extension):
     config = ExtensionConfig(["tamil"], new_tokens=20)
     again = extended(extension.tokenizer, config, "தமிழ் மொழி லட்சுமி " * 4)
     assert [one["scripts"] for one in again.tokenizer.metadata["extensions"]] == [["sinhala", "devanagari"], ["tamil"]]
@@ -267,10 +264,7 @@ def test_counts_of_the_same_words_do_whatever_else_was_cut_otherwise(base):
     ]
     one, other = (extend_from_counts(base.data, counts, config).tokenizer for counts in counted)
     assert (one.vocab, one.merges) == (other.vocab, other.merges)
-    with pytest.raises(
-        SGPEError,
-        match=r"counted with --recipe hybrid .*--normalization nfc, but this .* needs --recipe hybrid --script",
-    ):
+    with pytest.raises(SGPEError, match=r"--recipe hybrid .*--normalization nfc.* --recipe hybrid --script"):
         extend_from_counts(base.data, WordCounts.from_texts([SINHALA], Splitting(scripts=("sinhala",))), config)
     with pytest.raises(SGPEError, match="counted with --recipe bpe"):
         extend_from_counts(base.data, WordCounts.from_texts([SINHALA], Splitting("bpe", pattern="gpt2")), config)
@@ -282,15 +276,15 @@ def test_counts_of_the_same_words_do_whatever_else_was_cut_otherwise(base):
         ({"scripts": []}, "an extension needs a script"),
         ({"scripts": ["klingon"]}, "unknown script 'klingon'"),
         ({"scripts": 3}, "scripts must be a list, not 3"),
-        ({"new_tokens": 0}, "new_tokens must be a whole number of at least 1, or 'auto', not 0"),
+        ({"new_tokens": 0}, "new_tokens .* 0"),
         ({"new_tokens": "many"}, "not 'many'"),
-        ({"letter_coverage": 2}, "letter_coverage must be between 0 and 1, not 2"),
+        ({"letter_coverage": 2}, "letter_coverage .* 2"),
         ({"balance": True}, "balance must be between 0 and 1, not True"),
-        ({"cut_cost": -1}, "cut_cost must be a finite number of tokens, at least 0, not -1"),
-        ({"min_frequency": 0}, "min_frequency must be a whole number of at least 1, not 0"),
+        ({"cut_cost": -1}, "cut_cost .* -1"),
+        ({"min_frequency": 0}, "min_frequency .* 0"),
         ({"tie_break": "x"}, "unknown tie_break 'x'"),
         ({"own_split": "yes"}, "own_split must be True or False, not 'yes'"),
-        ({"weights": {"a": -1}}, r"weights\['a'\]: a weight must be a number above 0"),
+        ({"weights": {"a": -1}}, r"weights\['a'\]"),
     ],
 )
 def test_bad_settings_are_named(settings, message):
@@ -301,7 +295,7 @@ def test_bad_settings_are_named(settings, message):
 def test_text_that_teaches_nothing_is_refused(base):
     with pytest.raises(SGPEError, match="the text has no word in sinhala"):
         extended(base, ExtensionConfig(["sinhala"]), ENGLISH)
-    with pytest.raises(SGPEError, match=r"new_tokens 3 is too small: the \d+ characters"):
+    with pytest.raises(SGPEError, match=r"new_tokens 3 .* \d+ characters"):
         extended(base, ExtensionConfig(["sinhala"], new_tokens=3), SINHALA)
 
 
@@ -350,7 +344,7 @@ def test_confinement_is_what_a_search_through_all_texts_finds(part, start, end):
 
 
 @given(others, st.integers(0, 60), st.integers(1, 9))
-def test_nothing_in_other_text_is_confined(text, start, length):
+def test_bytes_of_other_scripts_are_not_confined(text, start, length):
     part = text.encode()[start : start + length]
     if part and POINTS.isdisjoint(map(ord, text)):
         assert not Confinement.to_scripts(["sinhala", "devanagari"]).holds(part)
@@ -364,9 +358,6 @@ def is_text(encoded, points):
         return points.isdisjoint(map(ord, encoded.decode()))
     except UnicodeDecodeError:
         return False
-
-
-# ---------------------------------------------------------------- real vocabularies
 
 
 def random_texts(number, points):

@@ -1,5 +1,3 @@
-"""Which splits an extension leaves as they are."""
-
 import re
 
 import pytest

@@ -1,5 +1,3 @@
-"""What an extension learns besides letters: the digits and the punctuation that a script does not share with others."""
-
 import logging
 from types import SimpleNamespace
 
@@ -52,7 +50,7 @@ def test_digits_and_punctuation_of_the_script_are_one_token(base, script, text, 
             assert new.encode(line) == base.encode(line)
 
 
-def test_what_several_scripts_share_keeps_its_ids(base):
+def test_characters_shared_by_scripts_keep_their_ids(base):
     new = extended(base, "hindi", "भाषा। भाषा ।। भाषा॥ " * 30)
     for line in ("।", " ।", "।।", "॥ ।"):
         assert new.encode(line) == base.encode(line)
