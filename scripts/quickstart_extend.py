@@ -85,7 +85,7 @@ def _run(args: _Arguments) -> None:
     if args.steps:
         how = ["--parts", "ends", "--learning-rate", 1e-4, "--rows-learning-rate", 1e-3, "--keep", english]
         how += ["--steps", args.steps, "--batch-size", 4, "--out", trained]
-        _call("python", FOLDER / "train_lm.py", text, "--model", rows, "--tokenizer", tokenizer, *how)
+        _call("hf-sgpe", "finetune", text, "--model", rows, "--tokenizer", tokenizer, *how)
         last = trained
     _show_text(held_out, {"before": model, "after": last})
     _show_measures([held, held_english], rows, trained if args.steps else None, args)

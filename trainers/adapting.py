@@ -32,15 +32,15 @@ from hf_sgpe.files.resuming import SETTINGS_FILE, alone_in, check_settings, keep
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
 from hf_sgpe.learning.adaptation import Adaptation
 from hf_sgpe.learning.extension.extension_config import parse_new_tokens
+from hf_sgpe.learning.finetuning_options import TextOptions, TrainingRun
 from hf_sgpe.weights.model_loading import load_causal_model, load_tokenizer
 from trainers.extending import extend
 from trainers.language_models.language_model import collate
 from trainers.language_models.scoring import beginning_of, limits_of, score_model
-from trainers.language_models.training_rows import TextOptions, TrainingRows, read_rows
+from trainers.language_models.training_rows import TrainingRows, check_corpus, read_rows
 from trainers.language_models.training_runs import (
     PROGRESS_FILE,
     RATES,
-    TrainingRun,
     check_length,
     check_resumable,
     is_finished,
@@ -92,7 +92,9 @@ def adapt(given: Adaptation, *, show: Callable[[str], None] = print) -> dict[str
     """
     require_pytorch()
     given.check()
-    text_options(given).check_text()
+    text = text_options(given)
+    text.check_text()
+    check_corpus(text)
     out = Path(given.out)
     settings = {name: value for name, value in asdict(given).items() if name not in ("out", "resume", *_OF_TRAINING)}
     _check_out(given, out)

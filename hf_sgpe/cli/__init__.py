@@ -21,8 +21,8 @@ from hf_sgpe.terminal.printing import visible
 
 # isort: off
 # Each module adds its commands; --help lists them in this order.
-from hf_sgpe.cli import train, train_sgpe, extend, trim, compare_ids, transplant, adapt, count, counts  # noqa: F401
-from hf_sgpe.cli import convert_zawgyi, tokenize, export, engines, chat, serve, encode, decode, info  # noqa: F401
+from hf_sgpe.cli import train, train_sgpe, extend, trim, compare_ids, transplant, adapt, finetune, count  # noqa: F401
+from hf_sgpe.cli import counts, convert_zawgyi, tokenize, export, engines, chat, serve, encode, decode, info  # noqa: F401
 from hf_sgpe.cli import check, evaluate, card, playground, push  # noqa: F401
 # isort: on
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext, redirect_stdout
-from io import StringIO
-
 from hf_sgpe.cli.application import Json, command
 from hf_sgpe.learning.adaptation import Adaptation
-from hf_sgpe.terminal.printing import print_table, report
+from hf_sgpe.terminal.printing import print_table, report, steps_shown
 from hf_sgpe.terminal.progress import is_quiet
 
 
@@ -18,16 +15,15 @@ def adapt(given: Adaptation, as_json: Json = False) -> None:
     Before training, the command prints the number of tokens, and the memory and time that training needs, measured on the
     first rows. To continue an interrupted run, add --resume. At the end, --out contains the folders tokenizer (the extended
     tokenizer), start (the model before training) and model (the trained model), a picture and report.md. Each step can also
-    be run separately: hf-sgpe extend, hf-sgpe transplant and scripts/train_lm.py.
+    be run separately: hf-sgpe extend, hf-sgpe transplant and hf-sgpe finetune.
     """
     from trainers.adapting import MODEL, adapt as work, conclusions
 
-    is_silent = as_json or is_quiet()
-    with redirect_stdout(StringIO()) if is_silent else nullcontext():  # the Trainer prints losses
-        result = work(given, show=lambda line: None if is_silent else print(line, flush=True))
+    with steps_shown(as_json) as show:
+        result = work(given, show=show)
     report(f"{given.out}: the adapted model is in {MODEL}", {"out": given.out, "bits_per_byte": result}, as_json)
     if not as_json:
         rows = ((name, *(f"{value:.4f}" for value in values.values())) for name, values in result.items())
         print_table(["bits per byte", "before", "started", "trained"], rows, texts=1)
-    if not is_silent:
+    if not as_json and not is_quiet():
         print("", *conclusions(result), sep="\n")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stdout
+from io import StringIO
 from typing import Any
 
 from hf_sgpe.terminal.progress import is_quiet
@@ -74,3 +76,13 @@ def print_table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, texts: 
     with console.capture() as captured:  # rich would end the process if the pipe closed
         console.print(table)
     print(captured.get(), end="")
+
+
+@contextmanager
+def steps_shown(as_json: bool) -> Iterator[Callable[[str], None]]:
+    """Yield a function that prints a line about a step at once. With ``--json`` or ``--quiet``, neither the function nor
+    another program in the block, such as transformers' Trainer, prints to stdout.
+    """
+    is_silent = as_json or is_quiet()
+    with redirect_stdout(StringIO()) if is_silent else nullcontext():
+        yield lambda line: None if is_silent else print(line, flush=True)

@@ -23,9 +23,9 @@ from trainers import ExtensionConfig, TokenizerExtender, TokenizerTrainer, Train
 SHORT = (
     (r"(--vocab-size) \d+", r"\1 1500"),
     (r"(--new-tokens) \d+", r"\1 200"),
-    (r"(scripts/train_lm\.py .*)", r"\1 --steps 2 --length 16 --batch-size 2"),
-    (r"(scripts/train_lm\.py (?!.*--model ).*)", r"\1 --layers 1 --width 16 --heads 2"),
-    (r"(scripts/train_seq2seq\.py .*)", r"\1 --steps 2 --layers 1 --width 16 --heads 2 --batch-size 2"),
+    (r"(hf-sgpe finetune .*)", r"\1 --steps 2 --length 16 --batch-size 2"),
+    (r"(hf-sgpe finetune (?!.*--model ).*)", r"\1 --layers 1 --width 16 --heads 2"),
+    (r"(hf-sgpe finetune-seq2seq .*)", r"\1 --steps 2 --layers 1 --width 16 --heads 2 --batch-size 2"),
     (r"(benchmarks/models_by_tokenizer\.py .*)", r"\1 --steps 2 --layers 1 --width 16 --heads 2 --length 16 --batch 32"),
     (r"vocab_size=32_000", "vocab_size=1_500"),
     (r"new_tokens=16_000", "new_tokens=200"),
@@ -33,7 +33,7 @@ SHORT = (
     (r"pack\(text, tokenizer, 256\)", "pack(text, tokenizer, 16)"),
 )
 RUN = [block for block in blocks() if not block.remark]
-EXTENDING = next(block for block in RUN if block.page == "extend.md" and "train_lm.py" in block.code)
+EXTENDING = next(block for block in RUN if block.page == "extend.md" and "finetune" in block.code)
 # Pipes; other programs; what adds to the tables of the process that it runs in, or starts others.
 QUICK = ("README.md", "CONTRIBUTING.md", "quickstart.md")
 """Pages whose blocks are quick tests."""

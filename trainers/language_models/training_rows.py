@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from hf_sgpe.corpora.text_files import CorpusFile, Text, beginning_of, find_files, read_model_texts
-from hf_sgpe.corpora.validation_part import check_share, is_for_validation
+from hf_sgpe.corpora.validation_part import is_for_validation
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.terminal.options import SEVERAL, arguments, option, option_list
+from hf_sgpe.learning.finetuning_options import TextOptions
 from hf_sgpe.tokenizer import BPETokenizer
 from trainers.language_models.language_model import pack, text_start
 from trainers.language_models.training_runs import digest_of
@@ -21,61 +21,8 @@ from trainers.token_files.token_folders import TokenFolder, TokenRows, split_cor
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-KEEP_SHARE = 0.2
-"""The default share of the rows that come from ``--keep``."""
-
 # Maximum number of characters of validation text.
 _MOST_VALIDATION = 1 << 20
-
-
-@dataclass(frozen=True, kw_only=True)
-class TextOptions:
-    """The options that select and divide the training text."""
-
-    corpus: list[str] = arguments(
-        "Text to train on: files, folders or globs of .txt, .jsonl or .parquet, or folders that hf-sgpe tokenize wrote."
-    )
-    text_field: str = option(
-        "Field or column that contains the text, in .jsonl and .parquet files and in the dataset.",
-        "text",
-        "--text-field",
-        "--text-column",
-    )
-    lines: bool = option("Treat each line of a text file as a separate text. Otherwise, the whole file is one text.", False)
-    dataset: str | None = option("Dataset to train on instead of files: NAME or NAME:CONFIG on the Hub, or a folder.")
-    split: str | None = option("Split of the dataset to read (default: train).")
-    streaming: bool = option("Download only the part of the dataset that training needs.", False)
-    validation_share: float | None = option(
-        "Share of the texts, such as 0.01, to use only for measuring the model. The texts are chosen by a hash."
-    )
-    length: int = option("Number of tokens in a row. This is the context length in training.", 256)
-    keep: list[str] = option_list(
-        "Text in languages that --model knows. It is mixed into the training text, so that the model does not forget "
-        "these languages.",
-        metavar=SEVERAL,
-    )
-    keep_share: float | None = option(f"Share of the training rows that come from --keep (default: {KEEP_SHARE}).")
-
-    def check_text(self) -> None:
-        """Check the options before anything is read."""
-        if bool(self.corpus) == bool(self.dataset):
-            raise SGPEError("training needs text: give either files or --dataset, but not both")
-        for name, is_given in {"--streaming": self.streaming, "--split": self.split is not None}.items():
-            if is_given and not self.dataset:
-                raise SGPEError(f"{name} needs a dataset: give one with --dataset")
-        if self.length < 2:
-            raise SGPEError(f"--length must be at least 2 (a token and the next token), not {self.length}")
-        if self.validation_share is not None:
-            check_share(self.validation_share)
-        if self.keep_share is not None and not self.keep:
-            raise SGPEError("--keep-share needs --keep FILE")
-        if not 0 < self._share_to_keep() < 1:
-            raise SGPEError(f"--keep-share must be between 0 and 1, not {self._share_to_keep()}")
-        for names in (self.corpus, self.keep):
-            find_files(split_corpus(names)[1])
-
-    def _share_to_keep(self) -> float:
-        return KEEP_SHARE if self.keep_share is None else self.keep_share
 
 
 @dataclass(frozen=True)
@@ -96,6 +43,12 @@ class TrainingRows:
     kept: int = 0
 
 
+def check_corpus(options: TextOptions) -> None:
+    """Check that all files of the corpus and of ``--keep`` exist."""
+    for names in (options.corpus, options.keep):
+        find_files(split_corpus(names)[1])
+
+
 def read_rows(
     options: TextOptions, tokenizer: PreTrainedTokenizerBase, where: str, *, most: int | None = None
 ) -> TrainingRows:
@@ -111,7 +64,7 @@ def read_rows(
     text = _rows_of(options, tokenizer, where, most)
     if not options.keep:
         return text
-    share = options._share_to_keep()
+    share = options.share_to_keep()
     count = max(1, round(len(text.rows) * share / (1 - share)))
     others = replace(options, corpus=options.keep, dataset=None, validation_share=None)
     kept = _rows_of(others, tokenizer, where, count)

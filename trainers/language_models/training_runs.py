@@ -8,7 +8,6 @@ import logging
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
@@ -20,7 +19,7 @@ from hf_sgpe.files.atomic import atomic_directory
 from hf_sgpe.files.hub import PUBLISHED_MODEL_FILES, hub_errors
 from hf_sgpe.files.json_files import read_json
 from hf_sgpe.files.resuming import SETTINGS_FILE, check_settings, differing, keep_settings
-from hf_sgpe.terminal.options import option, option_list
+from hf_sgpe.learning.finetuning_options import TrainingRun
 from hf_sgpe.terminal.progress import bars_on_terminals_only, somebody_watches
 from trainers.language_models.scoring import NotFiniteError
 from trainers.language_models.training_loop import adamw, warm_up_and_cosine
@@ -38,38 +37,6 @@ _FINISHED, _DIVERGED = "finished", "diverged"
 
 RATES = ("learning_rate", "rows_learning_rate")
 """The settings that may change when a training that diverged is resumed."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainingRun:
-    """Options of a training run."""
-
-    out: Path = option("Folder to write to.", Path("model"))
-    steps: int = option("Total number of training steps.", 500)
-    batch_size: int = option("Number of rows per step on each device.", 8)
-    learning_rate: float | None = option(
-        "Peak learning rate. The rate reaches its peak after 5 % of the steps, and then falls along a cosine (default: 1e-3 "
-        "for a new model, 5e-5 with --model)."
-    )
-    seed: int = option("Seed for the weights, for the order of rows and for dropout.", 1)
-    save_every: int | None = option("Number of steps between checkpoints (default: a tenth of all steps).")
-    resume: bool = option("Continue from the last checkpoint in --out, if there is one.", False)
-    keep_checkpoints: bool = option("Keep the last two checkpoints when the training is finished.", False)
-    report_to: list[str] = option_list("Programs that get the log, such as tensorboard or wandb.", metavar="NAME...")
-    push: str | None = option(
-        "Push the result and a model card to this Hub repository, USER/NAME. The Auto classes can load it."
-    )
-    private: bool = option("Make the repository of --push private.", False)
-
-    def __post_init__(self) -> None:
-        for name in ("steps", "batch_size", "save_every"):
-            number = getattr(self, name)
-            if number is not None and number < 1:
-                raise SGPEError(f"{name} must be at least 1, not {number}")
-        if not 0 <= self.seed < 2**32:
-            raise SGPEError(f"seed must be from 0 to {2**32 - 1:,}, not {self.seed}")
-        if self.learning_rate is not None and not self.learning_rate > 0:
-            raise SGPEError(f"learning_rate must be above 0, not {self.learning_rate}")
 
 
 def train(

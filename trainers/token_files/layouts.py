@@ -223,7 +223,7 @@ class TokenFormat:
         wide: The type for ids that do not fit into two bytes.
         packages: Packages that are required in addition to NumPy.
         reader: Function that takes the same arguments as ``writer``, and yields the tokens of a finished shard with the
-            positions at which its documents end. None if `scripts/train_lm.py` cannot read the layout.
+            positions at which its documents end. None if `hf-sgpe finetune` cannot read the layout.
     """
 
     name: str

@@ -166,13 +166,14 @@ def test_the_folder_of_another_quickstart_is_its_own(place):
 
 def test_a_model_is_trained_into_a_new_folder(place):
     pytest.importorskip("torch", reason="models are of PyTorch: pip install torch accelerate")
-    from trainers.language_models.run_arguments import RunArguments
+    from hf_sgpe.learning.finetuning_options import RunArguments
+    from trainers.language_models.run_arguments import check_run
 
     for folder, held in (("model", "already has a model"), ("mine", "already has a tokenizer of 4,000 tokens")):
         arguments = RunArguments(out=Path(folder), tokenizer="small")
         with pytest.raises(SGPEError, match=held):
-            arguments.check()
-        replace(arguments, overwrite=True).check()
+            check_run(arguments)
+        check_run(replace(arguments, overwrite=True))
 
 
 def test_a_transplanted_model_replaces_another_only_if_told_to(place):

@@ -3,7 +3,7 @@ import re
 import unicodedata
 
 import pytest
-from support.command import hf_sgpe, script
+from support.command import hf_sgpe
 
 from hf_sgpe import BPETokenizer, ExtensionConfig, SGPEError, SGPETokenizerFast
 from hf_sgpe.corpora.held_out import HeldOut, read_held_out
@@ -119,7 +119,7 @@ def test_every_command_has_the_same_numbers_of_a_file(workplace):
 
     # Rows of 16 tokens, and yet the model is measured as everywhere.
     options = ["si.txt", "--model", "model", "--length", "16", "--batch-size", "2", "--steps", "2", "--eval", "si=text.txt"]
-    printed = script("train_lm.py", *options, "--out", "trained", cwd=workplace).stdout
+    printed = hf_sgpe("finetune", *options, "--out", "trained", cwd=workplace).stdout
     (before, after), *_ = re.findall(r"^si: ([\d.]+) bits per byte before, ([\d.]+) after$", printed, re.MULTILINE)
     assert before == bits
     assert after in hf_sgpe("evaluate", "trained", "text.txt", "--model", "trained", cwd=workplace).stdout.split()

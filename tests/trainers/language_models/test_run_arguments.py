@@ -4,8 +4,8 @@ import sys
 import pytest
 
 from hf_sgpe.cli import run_script
+from hf_sgpe.learning.finetuning_options import RunArguments
 from hf_sgpe.terminal.options import SEVERAL, option_list
-from trainers.language_models.run_arguments import RunArguments
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -5,9 +5,10 @@ pytest.importorskip("accelerate", reason="language models need accelerate: pip i
 
 from hf_sgpe import SGPEError  # noqa: E402
 from hf_sgpe.corpora.validation_part import is_for_validation  # noqa: E402
+from hf_sgpe.learning.finetuning_options import TextOptions  # noqa: E402
 from trainers import tokenize_corpus  # noqa: E402
 from trainers.language_models.language_model import pack  # noqa: E402
-from trainers.language_models.training_rows import TextOptions, read_rows  # noqa: E402
+from trainers.language_models.training_rows import read_rows  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +30,7 @@ def read(folder, tokenizer, *names, keep=(), **options):
     corpus, kept = ([str(folder / name) for name in some] for some in (names, keep))
     given = TextOptions(corpus=corpus, keep=kept, length=16, **options)
     given.check_text()
+    check_corpus(given)
     return read_rows(given, tokenizer, str(folder / "tokenizer"))
 
 

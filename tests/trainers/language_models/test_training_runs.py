@@ -14,10 +14,10 @@ from transformers import (  # noqa: E402
 
 from hf_sgpe import SGPEError  # noqa: E402
 from hf_sgpe.generation import TextGenerator  # noqa: E402
+from hf_sgpe.learning.finetuning_options import TrainingRun  # noqa: E402
 from trainers import LanguageProgress  # noqa: E402
 from trainers.language_models.language_model import collate, pack  # noqa: E402
 from trainers.language_models.training_runs import (  # noqa: E402
-    TrainingRun,
     checkpoint_to_resume,
     require_pytorch,
     train,

@@ -1,11 +1,11 @@
-"""A folder to train in, and what the scripts' tests ask of bad input."""
+"""A folder to train in, and what the tests ask of bad input."""
 
 import json
 import shutil
 from functools import partial
 
 import pytest
-from support.command import check_refusal, script
+from support.command import check_refusal, hf_sgpe
 
 from trainers import TokenizerTrainer, TrainingConfig
 
@@ -13,8 +13,8 @@ from trainers import TokenizerTrainer, TrainingConfig
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory, sample):
     """A folder with tokenizers, and texts and pairs of them."""
-    pytest.importorskip("torch", reason="the scripts need PyTorch: pip install torch accelerate")
-    pytest.importorskip("accelerate", reason="the scripts need accelerate: pip install torch accelerate")
+    pytest.importorskip("torch", reason="training needs PyTorch: pip install torch accelerate")
+    pytest.importorskip("accelerate", reason="training needs accelerate: pip install torch accelerate")
     from tokenizers import Tokenizer, models
     from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
@@ -50,4 +50,4 @@ def folder(tmp_path_factory, sample):
 
 @pytest.fixture
 def refused(folder):
-    return partial(check_refusal, script, folder)
+    return partial(check_refusal, hf_sgpe, folder)

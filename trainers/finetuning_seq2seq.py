@@ -1,95 +1,81 @@
-"""Train an encoder–decoder model, such as a translation model, on pairs of texts.
-
-The model is a new small T5 or an existing model. The pairs come from a .tsv file with two columns, a .jsonl file with the
-fields source and target, or two text files with aligned lines. All of these files may be compressed. The last pairs are held
-out. The script reports the loss on the held-out pairs, and prints the model's output for some of them. Training uses a GPU
-if there is one. AutoModelForSeq2SeqLM and AutoTokenizer can load the output folder.
-
-Example: python scripts/train_seq2seq.py si.txt en.txt --tokenizer my-tokenizer --steps 500 --out my-translator
-"""
+"""Fine-tuning of an encoder–decoder model, such as a translation model, on pairs of texts."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hf_sgpe import SGPEError
-from hf_sgpe.cli import run_script
 from hf_sgpe.corpora.text_files import JSON_LINES, kind_of, read_text_file
-from hf_sgpe.terminal.options import arguments, option
+from hf_sgpe.errors import SGPEError
+from hf_sgpe.learning.finetuning_options import PairFinetuning
 from hf_sgpe.weights.model_loading import load_model
 from trainers.language_models.language_model import check_shape
-from trainers.language_models.run_arguments import RunArguments, fit_to_tokenizer, load_tokenizers
+from trainers.language_models.run_arguments import check_run, fit_to_tokenizer, load_tokenizers
 from trainers.language_models.training_runs import check_length, digest_of, require_pytorch, train
 from trainers.model_rows.token_tables import embedding_rows, fit_embeddings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase, T5Config
 
-Pair = tuple[str, str]
+_Pair = tuple[str, str]
 
-SHOWN = 3
-"""The number of held-out pairs that are printed with the output of the model."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Arguments(RunArguments):
-    """The options of all training scripts, and the options for pairs of texts."""
-
-    pairs: list[Path] = arguments("A file of pairs, or a file of sources and a file of targets.")
-    batch_size: int = option("Number of pairs in a training step.", 16)
-    held_out: int = option("Number of pairs at the end of the corpus to hold out from training.", 50)
-    length: int = option("Maximum number of tokens in a text; longer texts are truncated.", 128)
+_SHOWN = 3
+"""The number of held-out pairs that are shown with the output of the model."""
 
 
-def run(args: Arguments) -> None:
+def finetune_seq2seq(args: PairFinetuning, *, show: Callable[[str], None] = print) -> dict[str, float] | None:
+    """Train a model on pairs of texts, as ``hf-sgpe finetune-seq2seq`` does, and save it with its tokenizer.
+
+    Returns:
+        The loss per token of the held-out targets, in nats, ``before`` and ``after``. None in all processes of ``accelerate
+        launch`` but the first.
+    """
     require_pytorch()
     from accelerate import PartialState
     from transformers import AutoModelForSeq2SeqLM, DataCollatorForSeq2Seq, T5ForConditionalGeneration, set_seed
 
-    args.check()
+    check_run(args)
     if not args.model:
         check_shape(**args.new_model())
-    if args.length < 2:
-        raise SGPEError(f"--length must be at least 2, not {args.length}")
-    pairs = read_pairs(args.pairs)
+    pairs = _read_pairs(args.pairs)
     if not 0 < args.held_out < len(pairs):
         raise SGPEError(f"--held-out must be from 1 to {len(pairs) - 1} for {len(pairs)} pairs, not {args.held_out}")
     tokenizer, own = load_tokenizers(args)
     if tokenizer.pad_token_id is None or tokenizer.eos_token_id is None:
         name = args.tokenizer or args.model_tokenizer or args.model
         raise SGPEError(
-            f"{name} has no padding token or no EOS token, and this script needs both: train the tokenizer with "
+            f"{name} has no padding token or no EOS token, and this command needs both: train the tokenizer with "
             "--eos-token '<|endoftext|>'"
         )
 
     set_seed(args.seed)
     state = PartialState()
+    tell = state.on_main_process(show)
     if own and args.model:
         model = load_model(AutoModelForSeq2SeqLM, args.model)
         check_length(model.config, args.length, args.model)
-        state.print(f"{args.model}: {fit_to_tokenizer(args, model, tokenizer, own)}", flush=True)
+        tell(f"{args.model}: {fit_to_tokenizer(args, model, tokenizer, own)}")
     else:
-        model = T5ForConditionalGeneration(small_t5(tokenizer, **args.new_model()))
+        model = T5ForConditionalGeneration(_small_t5(tokenizer, **args.new_model()))
         fit_embeddings(model, tokenizer, tokenizer)
     model.to(state.device)
-    examples = encoded(pairs, tokenizer, args.length)
+    examples = _encoded(pairs, tokenizer, args.length)
     training, held_out = examples[: -args.held_out], examples[-args.held_out :]
     collator = DataCollatorForSeq2Seq(tokenizer, model=model, pad_to_multiple_of=8)
-    state.print(f"{model.num_parameters():,} parameters, {len(training):,} pairs", flush=True)
-    before = loss_on(model, held_out, collator, args.batch_size)
+    tell(f"{model.num_parameters():,} parameters, {len(training):,} pairs")
+    before = _loss_on(model, held_out, collator, args.batch_size)
     train(model, tokenizer, training, collator, args, settings={**args.made_from(), "pairs": digest_of(training)})
-    after = loss_on(model, held_out, collator, args.batch_size)
-    state.print(f"Loss per token of {len(held_out)} held-out targets: {before:.4f} before, {after:.4f} after")
-    translations = generated(model, tokenizer, held_out[:SHOWN], collator, args.length)
+    after = _loss_on(model, held_out, collator, args.batch_size)
+    tell(f"Loss per token of {len(held_out)} held-out targets: {before:.4f} before, {after:.4f} after")
+    translations = _generated(model, tokenizer, held_out[:_SHOWN], collator, args.length)
     for (source, target), translation in zip(pairs[-args.held_out :], translations, strict=False):
-        state.print(f"\nsource: {source}\ntarget: {target}\nmodel:  {translation}")
-    state.print(f"\n{args.written()}")
+        tell(f"\nsource: {source}\ntarget: {target}\nmodel:  {translation}")
+    return {"before": before, "after": after} if state.is_main_process else None
 
 
-def read_pairs(paths: list[Path]) -> list[Pair]:
+def _read_pairs(paths: list[Path]) -> list[_Pair]:
     """Read pairs of texts from one file or from two files with aligned lines. Pairs with an empty source or target are left
     out.
 
@@ -99,7 +85,7 @@ def read_pairs(paths: list[Path]) -> list[Pair]:
     if not 1 <= len(paths) <= 2:
         raise SGPEError(f"give one file of pairs, or a file of sources and a file of targets, not {len(paths)} files")
     if len(paths) == 2:
-        sources, targets = map(lines_of, paths)
+        sources, targets = map(_lines_of, paths)
         if len(sources) != len(targets):
             raise SGPEError(
                 f"{paths[0]} has {len(sources)} lines, {paths[1]} has {len(targets)}: give two files with the same "
@@ -108,26 +94,26 @@ def read_pairs(paths: list[Path]) -> list[Pair]:
         pairs = list(zip(sources, targets, strict=True))
     else:
         path = paths[0]
-        read = from_json if kind_of(path) == JSON_LINES else from_columns
-        pairs = [read(line, f"{path}, line {number}") for number, line in enumerate(lines_of(path), 1) if line.strip()]
+        read = _from_json if kind_of(path) == JSON_LINES else _from_columns
+        pairs = [read(line, f"{path}, line {number}") for number, line in enumerate(_lines_of(path), 1) if line.strip()]
     pairs = [(source.strip(), target.strip()) for source, target in pairs]
     if not (pairs := [pair for pair in pairs if all(pair)]):
         raise SGPEError(f"{' and '.join(map(str, paths))}: no pairs of texts")
     return pairs
 
 
-def lines_of(path: Path) -> list[str]:
+def _lines_of(path: Path) -> list[str]:
     return [line.removesuffix("\r") for line in "".join(read_text_file(path)).removesuffix("\n").split("\n")]
 
 
-def from_columns(line: str, where: str) -> Pair:
+def _from_columns(line: str, where: str) -> _Pair:
     columns = line.split("\t")
     if len(columns) != 2:
         raise SGPEError(f"{where}: expected two columns separated by a tab, not {len(columns)}")
     return columns[0], columns[1]
 
 
-def from_json(line: str, where: str) -> Pair:
+def _from_json(line: str, where: str) -> _Pair:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -138,7 +124,7 @@ def from_json(line: str, where: str) -> Pair:
     return source, target
 
 
-def small_t5(tokenizer: PreTrainedTokenizerBase, *, layers: int, width: int, heads: int) -> T5Config:
+def _small_t5(tokenizer: PreTrainedTokenizerBase, *, layers: int, width: int, heads: int) -> T5Config:
     """Return the configuration of a small T5 that has ``layers`` layers in the encoder and as many in the decoder."""
     from transformers import T5Config
 
@@ -154,7 +140,7 @@ def small_t5(tokenizer: PreTrainedTokenizerBase, *, layers: int, width: int, hea
     )
 
 
-def encoded(pairs: list[Pair], tokenizer: PreTrainedTokenizerBase, length: int) -> list[dict[str, list[int]]]:
+def _encoded(pairs: list[_Pair], tokenizer: PreTrainedTokenizerBase, length: int) -> list[dict[str, list[int]]]:
     """Tokenize pairs of texts. Return a dict with ``input_ids`` (source) and ``labels`` (target) for each pair. Both are
     truncated to ``length`` ids, including the EOS token at the end.
     """
@@ -165,7 +151,7 @@ def encoded(pairs: list[Pair], tokenizer: PreTrainedTokenizerBase, length: int) 
     return [{"input_ids": source, "labels": target} for source, target in zip(*columns, strict=True)]
 
 
-def loss_on(model: PreTrainedModel, examples: list[dict[str, list[int]]], collator: Any, batch_size: int) -> float:
+def _loss_on(model: PreTrainedModel, examples: list[dict[str, list[int]]], collator: Any, batch_size: int) -> float:
     """Return the model's mean loss per target token on ``examples``, in nats."""
     import torch
 
@@ -180,7 +166,7 @@ def loss_on(model: PreTrainedModel, examples: list[dict[str, list[int]]], collat
     return nats / tokens
 
 
-def generated(
+def _generated(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     examples: list[dict[str, list[int]]],
@@ -191,7 +177,3 @@ def generated(
     batch = collator(examples).to(model.device)
     ids = model.generate(batch["input_ids"], attention_mask=batch["attention_mask"], max_new_tokens=length, do_sample=False)
     return list(tokenizer.batch_decode(ids, skip_special_tokens=True))
-
-
-if __name__ == "__main__":
-    run_script(run, __doc__)

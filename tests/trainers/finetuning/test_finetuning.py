@@ -3,7 +3,7 @@ import re
 import shutil
 
 import pytest
-from support.command import hf_sgpe, script
+from support.command import hf_sgpe
 
 from hf_sgpe.weights.model_config import listed
 
@@ -14,12 +14,12 @@ def test_a_language_model_is_trained_resumed_and_loaded(folder):
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     options = ["si.txt", "--tokenizer", "bare", *TINY, "--steps", 6, "--batch-size", 2, "--save-every", 3]
-    done = script("train_lm.py", *options, "--keep-checkpoints", "--eval", "held out.txt", "--out", "lm", cwd=folder)
+    done = hf_sgpe("finetune", *options, "--keep-checkpoints", "--eval", "held out.txt", "--out", "lm", cwd=folder)
     before, after = map(float, re.search(r"^held out\.txt: ([\d.]+) .* before, ([\d.]+) after$", done.stdout, re.M).groups())
     assert after < before
     shutil.copytree(folder / "lm" / "checkpoint-3", folder / "lm again" / "checkpoint-3")
     shutil.copy(folder / "lm" / "settings.json", folder / "lm again")
-    script("train_lm.py", "--resume", *options, "--out", "lm again", cwd=folder)
+    hf_sgpe("finetune", "--resume", *options, "--out", "lm again", cwd=folder)
     assert (folder / "lm again" / "model.safetensors").read_bytes() == (folder / "lm" / "model.safetensors").read_bytes()
 
     model = AutoModelForCausalLM.from_pretrained(folder / "lm")
@@ -33,7 +33,7 @@ def test_a_model_with_a_chat_template_stops_where_a_turn_ends(folder):
     from transformers import AutoModelForCausalLM, AutoTokenizer, ForcedEOSTokenLogitsProcessor
 
     options = ["30-si.txt", "--tokenizer", "chat", *TINY, "--steps", 1, "--batch-size", 2, "--out", "chat-lm"]
-    script("train_lm.py", *options, cwd=folder)
+    hf_sgpe("finetune", *options, cwd=folder)
     tokenizer = AutoTokenizer.from_pretrained(folder / "chat-lm")
     end, text_end = tokenizer.convert_tokens_to_ids(["<|im_end|>", "<|endoftext|>"])
     for name in ("config.json", "generation_config.json"):
@@ -73,13 +73,13 @@ def test_a_model_is_trained_on_what_the_command_tokenized_and_measured_on_its_va
         "--out",
         "lm of tokens",
     ]
-    done = script("train_lm.py", *options, cwd=folder)
+    done = hf_sgpe("finetune", *options, cwd=folder)
     assert re.search(r"^validation: [\d.]+ bits per byte before, [\d.]+ after$", done.stdout, re.M)
     steps = re.findall(r"^step (\d+): validation: ", done.stdout, re.M)
     assert steps == ["0", "2", "4"]
     assert "eval_validation" not in done.stdout  # not twice
     assert not list((folder / "lm of tokens").glob("checkpoint-*"))
-    again = script("train_lm.py", *options, "--resume", cwd=folder)
+    again = hf_sgpe("finetune", *options, "--resume", cwd=folder)
     assert "step" not in again.stdout
 
 
@@ -90,7 +90,7 @@ def test_parts_of_a_model_go_on_training_and_all_else_stays(parts, folder):
 
     options = ["30-si.txt", "--model", "model of bare", "--tokenizer", "padding", "--parts", parts, "--keep", "30-en.txt"]
     options += ["--keep-share", 0.4, "--rows-learning-rate", 0.01, "--length", 16, "--batch-size", 2, "--steps", 4]
-    done = script("train_lm.py", *options, "--save-every", 2, "--keep-checkpoints", "--out", f"lm {parts}", cwd=folder)
+    done = hf_sgpe("finetune", *options, "--save-every", 2, "--keep-checkpoints", "--out", f"lm {parts}", cwd=folder)
     (share,) = re.findall(r"^([\d.]+)% of the rows come from --keep$", done.stdout, re.M)
     assert float(share) == pytest.approx(40, abs=1)
     before, after = (AutoModelForCausalLM.from_pretrained(folder / name) for name in ("model of bare", f"lm {parts}"))
@@ -102,7 +102,7 @@ def test_parts_of_a_model_go_on_training_and_all_else_stays(parts, folder):
     again = folder / f"lm {parts} again"
     shutil.copytree(folder / f"lm {parts}" / "checkpoint-2", again / "checkpoint-2")
     shutil.copy(folder / f"lm {parts}" / "settings.json", again)
-    script("train_lm.py", "--resume", *options, "--save-every", 2, "--out", again.name, cwd=folder)
+    hf_sgpe("finetune", "--resume", *options, "--save-every", 2, "--out", again.name, cwd=folder)
     assert (again / "model.safetensors").read_bytes() == (folder / f"lm {parts}" / "model.safetensors").read_bytes()
 
 
@@ -113,23 +113,23 @@ def test_a_model_goes_on_training_on_a_dataset_with_another_tokenizer(folder):
     (folder / "dataset" / "rows.jsonl").write_text("\n".join(rows), encoding="utf-8")
     options = ["--dataset", "dataset", "--text-column", "body", "--streaming", "--model", "model of bare"]
     options += ["--tokenizer", "padding"]
-    done = script("train_lm.py", *options, "--length", 16, "--steps", 2, "--batch-size", 2, "--out", "newer", cwd=folder)
+    done = hf_sgpe("finetune", *options, "--length", 16, "--steps", 2, "--batch-size", 2, "--out", "newer", cwd=folder)
     assert "4 rows of 16 tokens" in done.stdout  # of a stream no more than is needed
     assert done.stdout.startswith("model of bare: 599 rows kept, 1 started from their pieces, ")
     config = json.loads((folder / "newer" / "config.json").read_text(encoding="utf-8"))
     assert (config["vocab_size"], config["pad_token_id"]) == (640, 599)
-    done = script("train_lm.py", *options, "--length", 17, "--out", "longer", cwd=folder, code=2)
+    done = hf_sgpe("finetune", *options, "--length", 17, "--out", "longer", cwd=folder, code=2)
     assert "model of bare has room for 16 tokens" in done.stderr
 
     shutil.copytree(folder / "model of bare", folder / "alone", ignore=shutil.ignore_patterns("token*"))
     options = ["30-si.txt", "--model", "alone", "--model-tokenizer", "bare", "--length", 16, "--steps", 1, "--out", "same"]
-    done = script("train_lm.py", *options, cwd=folder)
+    done = hf_sgpe("finetune", *options, cwd=folder)
     assert done.stdout.startswith("alone: 600 rows kept, ")
 
 
-@pytest.mark.parametrize("name", ["train_lm.py", "train_seq2seq.py"])
+@pytest.mark.parametrize("name", ["finetune", "finetune-seq2seq"])
 def test_an_unknown_option_ends_in_one_line(folder, name):
-    done = script(name, "si.txt", "--bogus", 3, cwd=folder, code=2)
+    done = hf_sgpe(name, "si.txt", "--bogus", 3, cwd=folder, code=2)
     assert done.stderr.replace("'", "").replace("option:", "option") == (
         "error: No such option --bogus. Did you mean --out, --push? See --help\n"
     )
@@ -166,4 +166,4 @@ def test_an_unknown_option_ends_in_one_line(folder, name):
     ],
 )
 def test_bad_input_ends_in_one_line(arguments, message, refused):
-    refused("train_lm.py", arguments, message)
+    refused("finetune", arguments, message)

@@ -1,9 +1,8 @@
 import json
 import re
-import runpy
 
 import pytest
-from support.command import SCRIPTS, script
+from support.command import hf_sgpe
 
 from trainers import TokenizerTrainer, TrainingConfig
 
@@ -12,13 +11,13 @@ TINY = ["--layers", "1", "--width", "16", "--heads", "2", "--length", "16"]
 
 def test_an_encoder_decoder_goes_on_with_another_tokenizer(folder):
     options = [*TINY, "--steps", 1, "--batch-size", 2, "--held-out", 4]
-    script("train_seq2seq.py", "pairs.tsv", *options, "--tokenizer", "padding", "--out", "first", cwd=folder)
+    hf_sgpe("finetune-seq2seq", "pairs.tsv", *options, "--tokenizer", "padding", "--out", "first", cwd=folder)
     config = TrainingConfig(500, "bpe", special_tokens=("<pad>", "<|endoftext|>"))
     TokenizerTrainer(config).train(iterator=[(folder / "si.txt").read_text(encoding="utf-8")]).save_pretrained(
         folder / "next"
     )
     options = ["--length", 16, *options[len(TINY) :], "--model", "first", "--tokenizer", "next", "--out", "second"]
-    done = script("train_seq2seq.py", "pairs.tsv", *options, cwd=folder)
+    done = hf_sgpe("finetune-seq2seq", "pairs.tsv", *options, cwd=folder)
     assert re.match(r"first: \d+ rows kept, \d+ started from their pieces, ", done.stdout)
     config = json.loads((folder / "second" / "config.json").read_text(encoding="utf-8"))
     assert (config["vocab_size"], config["pad_token_id"], config["decoder_start_token_id"]) == (512, 498, 498)
@@ -32,7 +31,7 @@ def test_an_encoder_decoder_learns_and_is_loaded(folder):
         (folder / name).write_text("".join(f"{pair[column]}\n" for pair in words * 10), encoding="utf-8")
     options = [*TINY, "--steps", 150, "--batch-size", 8, "--held-out", 4, "--save-every", 150, "--learning-rate", "2e-2"]
     options += ["--width", 32, "--tokenizer", "padding", "--out", "s2s"]
-    done = script("train_seq2seq.py", "sources.txt", "targets.txt", *options, cwd=folder)
+    done = hf_sgpe("finetune-seq2seq", "sources.txt", "targets.txt", *options, cwd=folder)
     assert "36 pairs" in done.stdout
     before, after = map(float, re.search(r"held-out targets: ([\d.]+) before, ([\d.]+) after$", done.stdout, re.M).groups())
     assert after < before / 10
@@ -47,7 +46,8 @@ def test_an_encoder_decoder_learns_and_is_loaded(folder):
 
 
 def test_pairs_are_the_same_from_every_kind_of_file(folder):
-    read_pairs = runpy.run_path(str(SCRIPTS / "train_seq2seq.py"), run_name="script")["read_pairs"]
+    from trainers.finetuning_seq2seq import _read_pairs as read_pairs
+
     pairs = read_pairs([folder / "30-si.txt", folder / "30-en.txt"])
     assert len(pairs) == 30
     assert read_pairs([folder / "pairs.tsv"]) == read_pairs([folder / "pairs.jsonl"]) == pairs
@@ -64,4 +64,4 @@ def test_pairs_are_the_same_from_every_kind_of_file(folder):
     ],
 )
 def test_bad_input_ends_in_one_line(arguments, message, refused):
-    refused("train_seq2seq.py", arguments, message)
+    refused("finetune-seq2seq", arguments, message)
