@@ -37,6 +37,7 @@ def finetune(args: Finetuning, *, show: Callable[[str], None] = print) -> dict[s
 
     from trainers.language_models.language_progress import LanguageProgress
 
+    args.check()
     check_corpus(args)
     check_run(args)
     if not args.model:

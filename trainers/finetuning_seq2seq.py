@@ -36,6 +36,7 @@ def finetune_seq2seq(args: PairFinetuning, *, show: Callable[[str], None] = prin
     from accelerate import PartialState
     from transformers import AutoModelForSeq2SeqLM, DataCollatorForSeq2Seq, T5ForConditionalGeneration, set_seed
 
+    args.check()
     check_run(args)
     if not args.model:
         check_shape(**args.new_model())

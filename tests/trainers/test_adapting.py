@@ -68,8 +68,10 @@ def test_a_base_model_becomes_a_trained_model(given, tmp_path):
     assert f"| si | {values['before']:.4f} | {values['started']:.4f} | {values['trained']:.4f} |" in report
     assert any("10 steps of 64 tokens" in line and "GB for" in line for line in lines)
     assert not (out / "distillation.pt").exists()
-    # A finished run is not repeated.
+    # A finished run is not repeated, and its files stay the same.
+    files = {file.name: file.read_bytes() for file in (out / "model").iterdir()}
     assert adapt(Adaptation(**given, init="distil", resume=True), show=lines.append) == result
+    assert {file.name: file.read_bytes() for file in (out / "model").iterdir()} == files
     with pytest.raises(SGPEError, match="different settings"):
         adapt(Adaptation(**given, init="mean", resume=True), show=lines.append)
     with pytest.raises(SGPEError, match="--resume"):
@@ -79,6 +81,13 @@ def test_a_base_model_becomes_a_trained_model(given, tmp_path):
     better = values["trained"] < values["before"]
     assert conclusions(result)[0].startswith(f"si: the adapted model is {'better' if better else 'worse'}: ")
     assert "\n".join(conclusions(result)) in report
+
+
+def test_a_run_that_was_killed_before_its_first_file_starts_again(given, tmp_path, monkeypatch):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / ".lock").touch()
+    monkeypatch.setattr("trainers.adapting._run", lambda *_: "started")
+    assert adapt(Adaptation(**given)) == "started"
 
 
 def test_a_model_that_became_worse_is_named_with_what_to_change():

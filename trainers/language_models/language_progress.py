@@ -138,7 +138,7 @@ class LanguageProgress(TrainerCallback):
         self._last = None
         if state.is_world_process_zero:
             self._forget_after(state.global_step)
-        if not any(point["step"] == state.global_step for point in self.points):  # otherwise a checkpoint has it
+        if not self.points:  # otherwise a run is resumed
             self._measure(state, control)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 
 def check_run(args: RunArguments) -> None:
-    """Check the options, and that the output folder is new or has a run that can be resumed."""
-    args.check()
+    """Check that the output folder is new or has a run that can be resumed."""
     check_report_to(args.report_to)
     if not checkpoint_to_resume(args.out, resume=args.resume) and not (args.resume and is_finished(args.out)):
         check_new_folder(args.out, overwrite=args.overwrite)

@@ -140,7 +140,10 @@ def train(
     with _nothing_left(out, finished), bars_on_terminals_only():
         if finished or (checkpoint and _step_of(checkpoint) >= steps):
             # Without this check, the Trainer would train one step more.
-            model.load_state_dict(type(model).from_pretrained(checkpoint or out, dtype=model.dtype).state_dict())
+            result = type(model).from_pretrained(checkpoint or out, dtype=model.dtype)
+            model.load_state_dict(result.state_dict())
+            # The Trainer fitted both to the tokenizer.
+            model.config, model.generation_config = result.config, result.generation_config
         else:
             with _divergence_named(trainer, learning_rate, rows_learning_rate):
                 trainer.train(resume_from_checkpoint=checkpoint and str(checkpoint))

@@ -24,6 +24,10 @@ def test_renumbering_moves_all_ids_of_a_tokenizer_json():
     assert moved_content({"added_tokens": [], "post_processor": None}, IDS)["post_processor"] is None
 
 
+def test_a_padding_without_an_id_is_moved():
+    assert moved_content({"padding": {}}, {5: 6})["padding"] == {"pad_id": 0}
+
+
 def test_ids_of_configurations_move():
     config = {"eos_token_id": [8, 4], "pad_token_id": 4, "text_config": {"image_token_index": 3, "hidden_size": 8}}
     assert sorted(ids_in(config)) == [3, 4, 4, 8]

@@ -153,9 +153,9 @@ def test_a_measure_can_choose_the_best_checkpoint(tokenizer, texts, rows, tmp_pa
 
 
 def test_a_resumed_training_goes_on_with_its_measurements(tokenizer, texts, rows, tmp_path):
-    def run(out, steps, **how):
+    def run(out, steps, every=1, **how):
         trainer = make_trainer(tokenizer, rows, out, save_strategy="steps", save_steps=2, max_steps=steps)
-        progress = LanguageProgress(trainer, texts, every=1, show=None)
+        progress = LanguageProgress(trainer, texts, every=every, show=None)
         trainer.add_callback(progress)
         trainer.train(**how)
         return progress
@@ -169,6 +169,15 @@ def test_a_resumed_training_goes_on_with_its_measurements(tokenizer, texts, rows
     assert [json.loads(line)["step"] for line in resumed.file.read_text().splitlines()] == [0, 1, 2, 3, 4]
     run(tmp_path / "broken", 1)  # from the beginning
     assert [json.loads(line)["step"] for line in resumed.file.read_text().splitlines()] == [0, 1]
+
+
+def test_a_resumed_training_is_not_measured_at_its_checkpoint(tokenizer, texts, rows, tmp_path):
+    for resume in (False, True):
+        trainer = make_trainer(tokenizer, rows, tmp_path, save_strategy="steps", save_steps=2, max_steps=4)
+        progress = LanguageProgress(trainer, texts, every=3, show=None)
+        trainer.add_callback(progress)
+        trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2") if resume else None)
+        assert [point["step"] for point in progress.points] == [0, 3, 4]
 
 
 def test_a_block_leaves_modes_and_random_numbers_as_they_were(lm_tokenizer):

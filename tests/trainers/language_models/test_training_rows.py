@@ -8,7 +8,7 @@ from hf_sgpe.corpora.validation_part import is_for_validation  # noqa: E402
 from hf_sgpe.learning.finetuning_options import TextOptions  # noqa: E402
 from trainers import tokenize_corpus  # noqa: E402
 from trainers.language_models.language_model import pack  # noqa: E402
-from trainers.language_models.training_rows import read_rows  # noqa: E402
+from trainers.language_models.training_rows import check_corpus, read_rows  # noqa: E402
 
 
 @pytest.fixture(scope="module")
