@@ -70,7 +70,7 @@ class Runtime:
     open: Callable[[BPETokenizer, Path], Encode] | None = None
     is_meant: Callable[[str], bool] = lambda version: True
 
-    def version(self) -> str | None:
+    def _version(self) -> str | None:
         """Return the installed version, or None if the program is missing or this entry does not cover its version."""
         try:
             versions = [importlib.metadata.version(package) for package in self.packages]
@@ -177,7 +177,7 @@ def check_runtimes(
         for runtime in RUNTIMES:
             if chosen is not None and runtime.name not in chosen:
                 continue
-            version = runtime.version()
+            version = runtime._version()
             if version is None:
                 yield RuntimeCheck(runtime.name, None, runtime.rule(tokenizer.data))
             elif runtime.name == TRANSFORMERS and saved is not None:

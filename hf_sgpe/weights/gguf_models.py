@@ -14,7 +14,7 @@ from hf_sgpe.weights.model_config import Compared, Like, uncompared
 
 Config = Mapping[str, Any]
 
-# The shape of the weight of each module in a layer. Shapes consist of names in `sizes`. A module with {expert} exists once
+# The shape of the weight of each module in a layer. Shapes consist of names of sizes. A module with {expert} exists once
 # for each expert. llama.cpp stores the weights of all experts in one tensor.
 _NORMS = {"input_layernorm": "width", "post_attention_layernorm": "width"}
 _FOUR_NORMS = {**_NORMS, "pre_feedforward_layernorm": "width", "post_feedforward_layernorm": "width"}
@@ -38,7 +38,7 @@ class Family:
     Attributes:
         architecture: Name of the type in llama.cpp.
         compared: Values for which llama.cpp was compared with transformers, keyed by field of the configuration.
-        layer: The shapes of the weights in a layer, keyed by module. A shape consists of names in the result of `sizes`.
+        layer: The shapes of the weights in a layer, keyed by module. A shape consists of names of sizes, such as ``width``.
         layers_at: The prefix of layer names before the layer number.
         around: The shapes of the weights before and after the layers, keyed by module.
         biases: Modules that may have a bias, keyed by a field of the configuration. They have one if the field is true. The
@@ -290,7 +290,7 @@ def why_not(config: Config) -> str:
     return _NEVER.get(kind) or uncompared(config, COMPARED) or FAMILIES[kind].why_not(config)
 
 
-# ---------------------------------------------------------------- sizes
+# ---------------------------------------------------------------- configurations
 
 
 def usual(config: Config) -> dict[str, Any]:
@@ -301,35 +301,7 @@ def usual(config: Config) -> dict[str, Any]:
     return named
 
 
-def heads_of(config: Config) -> tuple[int, int]:
-    """Return the number of query heads, and the number of key and value heads."""
-    queries = config["num_attention_heads"]
-    return queries, config.get("num_key_value_heads") or queries
-
-
 def head_size(config: Config) -> int:
     """Return the number of dimensions of an attention head."""
     size: int = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
     return size
-
-
-def sizes(config: Config) -> dict[str, int]:
-    """Return the sizes in the shapes of a `Family`, keyed by name."""
-    queries, keys = heads_of(config)
-    return {
-        "rows": config["vocab_size"],
-        "positions": config["max_position_embeddings"],
-        "width": config["hidden_size"],
-        "inner": config["intermediate_size"],
-        "expert_inner": config.get("moe_intermediate_size") or 0,
-        "experts": experts_of(config),
-        "head": head_size(config),
-        "queries": queries * head_size(config),
-        "keys": keys * head_size(config),
-    }
-
-
-def experts_of(config: Config) -> int:
-    """Return the number of experts in a layer, or 0 if this type of model has no experts."""
-    has_some = any("{expert}" in name for name in FAMILIES[config["model_type"]].layer)
-    return (config.get("num_local_experts") or config["num_experts"]) if has_some else 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.weights.gguf_models import FAMILIES, Config, Family, experts_of, head_size, heads_of, sizes
+from hf_sgpe.weights.gguf_models import FAMILIES, Config, Family, head_size
 from hf_sgpe.weights.model_config import rope
 from hf_sgpe.weights.safetensors_files import Stored, Weights
 
@@ -29,7 +29,7 @@ _NUMBERS = {
 }
 
 
-class Tensor(NamedTuple):
+class _Tensor(NamedTuple):
     """A tensor to write: its name in transformers, a function that reads it in llama.cpp's form, and its shape there."""
 
     name: str
@@ -37,14 +37,14 @@ class Tensor(NamedTuple):
     shape: tuple[int, ...]
 
 
-def tensors(weights: Mapping[str, Stored], config: Config, folder: Path) -> Iterator[Tensor]:
+def tensors(weights: Mapping[str, Stored], config: Config, folder: Path) -> Iterator[_Tensor]:
     """Yield the tensors to write for a model. ``config`` is the result of `usual`, and ``folder`` is for error messages."""
     family = FAMILIES[config["model_type"]]
     left = {name.removeprefix("transformer."): tensor for name, tensor in weights.items()}  # GPT-2's names have the prefix
     if config["tie_word_embeddings"]:
         left.pop("lm_head.weight", None)
     for name, shape in _expected(family, config):
-        names = [name.format(expert=expert) for expert in range(experts_of(config))] if "{expert}" in name else [name]
+        names = [name.format(expert=expert) for expert in range(_experts_of(config))] if "{expert}" in name else [name]
         parts = []
         for part_name in names:
             if part_name not in left:
@@ -59,22 +59,46 @@ def tensors(weights: Mapping[str, Stored], config: Config, folder: Path) -> Iter
         if family.transposes and name.startswith(family.layers_at):
             shape = shape[::-1]
         if "{expert}" in name:
-            yield Tensor(name.replace(".{expert}", ""), partial(_stacked, parts, change), (len(parts), *shape))
+            yield _Tensor(name.replace(".{expert}", ""), partial(_stacked, parts, change), (len(parts), *shape))
         else:
-            yield Tensor(name, partial(_changed, parts[0], change), shape)
+            yield _Tensor(name, partial(_changed, parts[0], change), shape)
     for name in left:
         if not name.endswith((".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq")):  # constants
             raise SGPEError(f"{folder}: the weights {name} do not belong to the model of config.json")
     if (factors := _rope_factors(config)) is not None:
-        yield Tensor("rope_freqs.weight", factors.copy, factors.shape)
+        yield _Tensor("rope_freqs.weight", factors.copy, factors.shape)
 
 
 def _times(shape: tuple[int, ...]) -> str:
     return " × ".join(map(str, shape)) or "one number"
 
 
+def _heads_of(config: Config) -> tuple[int, int]:
+    """Return the number of query heads, and the number of key and value heads."""
+    queries = config["num_attention_heads"]
+    return queries, config.get("num_key_value_heads") or queries
+
+
+def _experts_of(config: Config) -> int:
+    """Return the number of experts in a layer, or 0 if this type of model has no experts."""
+    has_some = any("{expert}" in name for name in FAMILIES[config["model_type"]].layer)
+    return (config.get("num_local_experts") or config["num_experts"]) if has_some else 0
+
+
 def _expected(family: Family, config: Config) -> Iterator[tuple[str, tuple[int, ...]]]:
-    size_of = sizes(config)
+    """Yield the name and the shape of each tensor that a model must have."""
+    queries, keys = _heads_of(config)
+    size_of = {
+        "rows": config["vocab_size"],
+        "positions": config["max_position_embeddings"],
+        "width": config["hidden_size"],
+        "inner": config["intermediate_size"],
+        "expert_inner": config.get("moe_intermediate_size") or 0,
+        "experts": _experts_of(config),
+        "head": head_size(config),
+        "queries": queries * head_size(config),
+        "keys": keys * head_size(config),
+    }
     modules = dict(family.around)
     if not config["tie_word_embeddings"]:
         modules["lm_head"] = "rows width"
@@ -89,7 +113,7 @@ def _expected(family: Family, config: Config) -> Iterator[tuple[str, tuple[int, 
 
 
 def _change(family: Family, config: Config, name: str, shape: tuple[int, ...]) -> Callable[[Weights], Weights] | None:
-    queries, keys = heads_of(config)
+    queries, keys = _heads_of(config)
     if family.adds_one and name.endswith("norm.weight"):
         return lambda weights: weights + 1
     if family.transposes and len(shape) == 2 and name.startswith(family.layers_at):
@@ -139,10 +163,10 @@ def describe(writer: GGUFWriter, config: Config) -> None:
     """Write the numbers of a model's configuration to the metadata of a GGUF file. ``config`` is the result of `usual`."""
     for method, name in {**_NUMBERS, **FAMILIES[config["model_type"]].numbers}.items():
         getattr(writer, f"add_{method}")(config[name])
-    if experts := experts_of(config):
+    if experts := _experts_of(config):
         writer.add_expert_count(experts)
         writer.add_expert_used_count(config["num_experts_per_tok"])
-    writer.add_head_count_kv(heads_of(config)[1])
+    writer.add_head_count_kv(_heads_of(config)[1])
     writer.add_key_length(head_size(config))
     writer.add_value_length(head_size(config))
     if "rope_parameters" not in config:

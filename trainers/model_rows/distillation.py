@@ -12,6 +12,7 @@ import os
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -187,29 +188,20 @@ def distil(
     order = list(range(len(snippets)))
     random.Random(settings.seed).shuffle(order)
     steps = -(-len(order) // settings.batch_size)
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    was_training = model.training
-    model.eval()  # no dropout: the same text must give the same states
-    for parameter in trained:
-        parameter.requires_grad_(False)
-    for table in tables_of(model):
-        if table.is_leaf:
-            table.requires_grad_(True)
-    rows = NewRows(model, ids)
-    optimizer = torch.optim.AdamW(rows.parameters, lr=settings.learning_rate, betas=(0.9, 0.95), weight_decay=0.0)
-    rows.attach(optimizer)
-    warm_up = max(steps // 20, 1)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min((step + 1) / warm_up, (steps - step) / max(steps - warm_up, 1))
-    )
-    run = _RunState(state, {**asdict(settings), "ids": len(ids), "snippets": len(snippets)}, rows, optimizer, schedule)
-    on_gpu = model.device.type == "cuda"
-    try:
+    with _only_tables(model):
+        rows = NewRows(model, ids)
+        optimizer = torch.optim.AdamW(rows.parameters, lr=settings.learning_rate, betas=(0.9, 0.95), weight_decay=0.0)
+        rows.attach(optimizer)
+        warm_up = max(steps // 20, 1)
+        schedule = torch.optim.lr_scheduler.LambdaLR(
+            optimizer, lambda step: min((step + 1) / warm_up, (steps - step) / max(steps - warm_up, 1))
+        )
+        run = _RunState(state, {**asdict(settings), "ids": len(ids), "snippets": len(snippets)}, rows, optimizer, schedule)
         done = run.load()
         bar = {"desc": "Distilling", "unit": " steps", "disable": bar_disabled(progress), "leave": False}
         for step in tqdm(range(done, steps), total=steps, initial=done, **bar):
             chosen = [snippets[place] for place in order[step * settings.batch_size : (step + 1) * settings.batch_size]]
-            with torch.autocast(model.device.type, torch.bfloat16, enabled=on_gpu):
+            with torch.autocast(model.device.type, torch.bfloat16, enabled=model.device.type == "cuda"):
                 distance, predicted = _losses(model, chosen, settings.layer)
             _backward(model, distance, predicted, settings.predict)
             optimizer.step()
@@ -217,9 +209,22 @@ def distil(
             model.zero_grad()
             if (step + 1) % max(steps // _SAVES, 1) == 0:
                 run.save(step + 1)
+
+
+@contextmanager
+def _only_tables(model: PreTrainedModel) -> Iterator[None]:
+    """Inside the ``with`` block, train only the tables of a model, without dropout: equal text must give equal states."""
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    was_training = model.training
+    model.eval()
+    model.requires_grad_(False)
+    for table in tables_of(model):
+        if table.is_leaf:
+            table.requires_grad_(True)
+    try:
+        yield
     finally:
-        for parameter in model.parameters():
-            parameter.requires_grad_(False)
+        model.requires_grad_(False)
         for parameter in trained:
             parameter.requires_grad_(True)
         model.train(was_training)
