@@ -16,8 +16,6 @@ from support.serving import wait_until
 
 from hf_sgpe import serving
 
-pytest.importorskip("starlette", reason="serving needs: pip install starlette uvicorn")
-pytest.importorskip("uvicorn", reason="serving needs: pip install starlette uvicorn")
 openai = pytest.importorskip("openai", reason="clients are of: pip install openai")
 
 

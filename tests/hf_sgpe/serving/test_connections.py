@@ -7,13 +7,9 @@ import time
 import pytest
 from support.serving import serving, wait_until
 
+from hf_sgpe.serving import server
 from hf_sgpe.serving.limits import Limits
 from hf_sgpe.serving.requests import Served
-
-pytest.importorskip("starlette", reason="serving needs: pip install starlette uvicorn")
-pytest.importorskip("uvicorn", reason="serving needs: pip install starlette uvicorn")
-
-from hf_sgpe.serving import server
 
 
 @pytest.fixture
