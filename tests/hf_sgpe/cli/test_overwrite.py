@@ -75,7 +75,7 @@ def test_a_tokenizer_and_a_model_stay(command, folder, held, place):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_stays(name, place):
+def test_an_existing_file_is_replaced_only_with_overwrite(name, place):
     done = hf_sgpe(*FILES[name], name, code=2)
     assert done.stderr == f"error: {name} already exists: give another name, or add --overwrite to replace it\n"
     assert (place / name).read_text() == BEFORE

@@ -138,7 +138,7 @@ def test_two_ids_with_the_same_text_are_refused():
         extended(base, PATH, tokenizer)
 
 
-def test_a_damaged_base():
+def test_a_damaged_base_model_is_refused():
     with pytest.raises(SGPEError, match=r"^tokenizer.model: damaged"):
         extended(b"no model", PATH, data_of(models.model_of(PIECES)))
 
@@ -163,7 +163,7 @@ def test_a_trimmed_sentencepiece_model_gives_the_same_ids(tmp_path, sample, ids,
 
 
 @pytest.mark.parametrize("ids", ["keep", "compact"])
-def test_trimmed_without_sentencepiece(tmp_path, sample, monkeypatch, caplog, ids):
+def test_without_sentencepiece_a_trimmed_folder_has_no_model_file(tmp_path, sample, monkeypatch, caplog, ids):
     (tmp_path / "tokenizer.model").write_bytes(models.trained([*sample["en"][:8000].splitlines(), *TEXT.splitlines()]))
     folder = TokenizerFolder.read(tmp_path)
     monkeypatch.setitem(sys.modules, "sentencepiece.sentencepiece_model_pb2", None)

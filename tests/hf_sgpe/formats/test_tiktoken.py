@@ -67,7 +67,7 @@ def test_special_tokens_and_decoding(both):
     assert encoding.n_vocab == tokenizer.vocab_size
 
 
-def test_files_survive(both, tmp_path):
+def test_a_written_file_is_read_as_the_same_tokenizer(both, tmp_path):
     tokenizer, _ = both
     path = tmp_path / "x.tiktoken"
     tiktoken_format.write(tokenizer, path)
@@ -166,7 +166,7 @@ def test_damaged_files_are_named(tmp_path, line):
         tiktoken_format.read(path)
 
 
-def test_without_tiktoken(both, monkeypatch):
+def test_without_tiktoken_the_command_that_installs_it_is_named(both, monkeypatch):
     monkeypatch.setitem(sys.modules, "tiktoken", None)
     with pytest.raises(SGPEError, match="pip install tiktoken"):
         both[0].to_tiktoken()
