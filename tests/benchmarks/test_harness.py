@@ -55,6 +55,6 @@ def test_records_are_kept_on_request(tmp_path):
     assert Records(path).results == {}  # begun from nothing
 
 
-def test_a_text_begins():
+def test_the_beginning_of_a_text_is_cut_by_megabytes():
     assert list(beginning(["ab", "cd", "ef"], 3e-6)) == ["ab", "cd"]
     assert list(beginning(["ab", "cd", "ef"], None)) == ["ab", "cd", "ef"]

@@ -40,7 +40,7 @@ def test_the_ids_are_the_same_beside_every_type_of_model(small, telling, expecte
 
 
 @every_transformers
-def test_whatever_the_recipe_and_whoever_is_trusted(folders, telling, expected, python, tmp_path):
+def test_every_recipe_has_its_ids_beside_models_with_and_without_trust(folders, telling, expected, python, tmp_path):
     model_types = ["llama", "gpt2", "bert", "t5", *(OVERRULED if python == sys.executable else ["qwen2", "siglip2"])]
     options = {"ask": "encode_beside_models", "texts": telling, "model_types": model_types}
     next_to = {name: saved_next_to(folder, "qwen2", tmp_path / name) for name, folder in folders.items()}

@@ -76,7 +76,7 @@ TEXTS = {
         ("Cửa Việt", [34, 157, 119, 255, 64, 16049, 157, 119, 229, 83]),
     ],
 )
-def test_well_known_ids(text, ids, ours):
+def test_texts_have_their_published_ids(text, ids, ours):
     assert ours.encode(text) == ids
 
 

@@ -108,7 +108,7 @@ def test_transformers_is_needed_for_its_own_things_only(tmp_path, sample):
         ),
     ],
 )
-def test_what_needs_transformers_says_so_in_one_line(code, what):
+def test_features_that_need_transformers_say_so_in_one_line(code, what):
     done = process(sys.executable, "-c", WITHOUT_TRANSFORMERS + code, code=None)
     assert done.returncode != 0
     assert what in done.stderr.splitlines()[-1]

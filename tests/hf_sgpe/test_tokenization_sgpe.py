@@ -287,7 +287,7 @@ def test_a_renamed_template_stays_a_template(sample):
     assert pair["token_type_ids"] == [0, 0, 0, 1, 1]
 
 
-def test_training_from_a_tokenizer_of_others(sample, tmp_path):
+def test_a_tokenizer_without_metadata_trains_a_new_one_with_its_pattern(sample, tmp_path):
     plain = BPETokenizer.train_from_iterator([sample["en"]], 500, pattern="gpt2")
     new = SGPETokenizerFast.from_bpe(with_parts(plain, metadata={})).train_new_from_iterator([sample["en"]], 600)
     assert len(new) == 600

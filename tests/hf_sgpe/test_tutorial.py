@@ -162,7 +162,7 @@ def test_which_tokens_of_a_template_are_special(llama):
         llama.apply_chat_template(MESSAGES, allowed_special={"<|x|>"})
 
 
-def test_a_model_answers(tmp_path, capsys):
+def test_a_trained_model_answers_a_chat(tmp_path, capsys):
     pytest.importorskip("torch")
     from support.models import train_llama
 

@@ -7,8 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
+
 from hf_sgpe.serving.request_queue import Line
 from hf_sgpe.serving.requests import Served
+
+for _package in ("starlette", "uvicorn"):
+    pytest.importorskip(_package, reason="serving needs: pip install starlette uvicorn")
 
 
 class Running:

@@ -99,7 +99,7 @@ def test_a_merge_saves_a_token_each_time_its_word_occurs():
         assert learn_in_parity([often, once], [often, once], **options) == expected
 
 
-def test_bad_input():
+def test_wrong_input_of_parity_is_refused():
     one = CountedWords([[0, 1]], [1])
     with pytest.raises(SGPEError, match="unknown tie rule 'x'"):
         learn_in_parity([one], [one], vocabulary=LETTERS, num_merges=1, tie_break="x")

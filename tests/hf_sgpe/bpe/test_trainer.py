@@ -24,7 +24,7 @@ def test_equals_a_naive_recount(tie_break, corpus, num_merges, min_frequency):
 
 @pytest.mark.parametrize("tie_break", TIE_BREAKS)
 @pytest.mark.parametrize("text", ["aaaa", "aaaaa", "abab", "ababab", "aabaab", "a" * 33])
-def test_overlaps(tie_break, text):
+def test_overlapping_pairs_are_counted_as_in_a_naive_recount(tie_break, text):
     vocabulary = [bytes([byte]) for byte in range(256)]
     options = {"vocabulary": vocabulary, "num_merges": 20, "tie_break": tie_break}
     words = [list(text.encode())]
@@ -129,6 +129,6 @@ def test_words_given_are_not_changed():
     assert words == [[0, 1]]
 
 
-def test_unknown_tie_rule():
+def test_an_unknown_tie_rule_is_named():
     with pytest.raises(SGPEError, match=r"'coin'.* smallest-pair-id"):
         learn_merges([], [], vocabulary=[], num_merges=1, tie_break="coin")

@@ -143,7 +143,7 @@ def test_removing_what_it_begins_and_ends_with(text, part):
 
 
 @given(text=written, separator=st.none() | short, most=most)
-def test_splitting(text, separator, most):
+def test_split_and_rsplit_keep_the_marks(text, separator, most):
     assert text.split(separator, most) == str.__str__(text).split(separator, most)
     assert text.rsplit(separator, most) == str.__str__(text).rsplit(separator, most)
     check(text.split(separator, most), twin_split(pairs(text), separator, most))

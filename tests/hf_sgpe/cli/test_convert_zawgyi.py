@@ -40,7 +40,7 @@ def test_lines_that_can_be_either_are_named(workplace):
     assert done.stdout == "b.jsonl: 1 of 2 lines were converted from Zawgyi; 1 have no text in the field text\n"
 
 
-def test_what_is_wrong_is_one_line(workplace):
+def test_wrong_files_are_one_line(workplace):
     for arguments, message in (
         (("my.txt", "--out", "my.txt"), "my.txt is the file to convert: give another name"),
         (

@@ -63,7 +63,7 @@ MODEL = r"already has a model (model.safetensors), which needs its own tokenizer
 @pytest.mark.parametrize(
     ("folder", "held"), [("mine", "already has a tokenizer of 4,000 tokens"), ("model", MODEL), ("model alone", MODEL)]
 )
-def test_a_tokenizer_and_a_model_stay(command, folder, held, place):
+def test_existing_tokenizers_and_models_are_replaced_only_with_overwrite(command, folder, held, place):
     before = contents(place)
     done = hf_sgpe(*COMMANDS[command], folder, code=2)
     assert done.stderr == f"error: {folder} {held}: give another folder, or add --overwrite to replace its files\n"
@@ -75,7 +75,7 @@ def test_a_tokenizer_and_a_model_stay(command, folder, held, place):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_stays(name, place):
+def test_an_existing_file_is_replaced_only_with_overwrite(name, place):
     done = hf_sgpe(*FILES[name], name, code=2)
     assert done.stderr == f"error: {name} already exists: give another name, or add --overwrite to replace it\n"
     assert (place / name).read_text() == BEFORE

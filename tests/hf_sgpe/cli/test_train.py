@@ -82,7 +82,7 @@ def test_a_target_above_what_the_corpus_gives_finishes(workplace):
         assert (workplace / "out" / "tokenizer.json").exists()
 
 
-def test_weights_of_files(tmp_path):
+def test_files_can_be_weighted_by_pattern(tmp_path):
     (tmp_path / "a.txt").write_text("low low lower\n", encoding="utf-8")
     (tmp_path / "b.txt").write_text("newest widest\n", encoding="utf-8")
     options = ["--recipe", "bpe", "--vocab-size", 262]

@@ -55,7 +55,7 @@ def test_a_part_of_a_split(folder, lines):
     assert list(read_dataset(folder, split="train[:5]")) == lines[:5]
 
 
-def test_what_save_to_disk_wrote(folder, lines, tmp_path):
+def test_a_folder_of_save_to_disk_is_read(folder, lines, tmp_path):
     datasets.load_dataset(str(folder), cache_dir=tmp_path / "other").save_to_disk(tmp_path / "saved")
     assert list(read_dataset(tmp_path / "saved")) == texts_of(lines)
     datasets.load_from_disk(tmp_path / "saved")["test"].save_to_disk(tmp_path / "one")

@@ -144,7 +144,7 @@ def test_json_without_text_is_passed_on(tmp_path):
     assert convert_zawgyi(write(source, ""), out) == Converted(0, 0)
 
 
-def test_what_cannot_be_converted_is_refused(tmp_path):
+def test_files_that_cannot_be_converted_are_refused(tmp_path):
     source = write(tmp_path / "a.txt", ZAWGYI)
     (tmp_path / "a.parquet").touch()
     (tmp_path / "latin1.txt").write_bytes(b"abc\ncaf\xe9")

@@ -100,7 +100,7 @@ def test_words_cannot_be_changed():
 
 @given(counted)
 @few_examples
-def test_kernels_take_words_as_any_others(counts):
+def test_kernels_give_the_same_for_word_arrays_and_lists(counts):
     made, times = as_arrays(counts)
     listed, values = list(made), times.tolist()
     trie = LinguisTrie()

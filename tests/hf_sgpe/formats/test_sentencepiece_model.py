@@ -64,7 +64,7 @@ def test_the_same_ids_on_random_text(both, some):
     assert models.differing(*both, some, without=["[INST]", "[/INST]", "<unk>", "<s>", "</s>"]) == []
 
 
-def test_unknown_characters_without_bytes(lines):
+def test_unknown_characters_have_the_ids_of_sentencepiece(lines):
     data = models.trained(lines, byte_fallback=False, character_coverage=0.98)
     tokenizer, own = models.loaded(data), models.processor(data)
     for text in [*lines, "中文 a 中", "€€ €"]:
@@ -118,13 +118,13 @@ class TestSettings:
         assert models.loaded(trained, tokenizer_class="LlamaTokenizer").encode("a").ids[0] == 1
         assert models.loaded(trained, tokenizer_class="LlamaTokenizer", add_bos_token=False).encode("a", "b").ids == plain
 
-    def test_the_prefix(self, trained):
+    def test_the_prefix_follows_legacy_and_add_prefix_space(self, trained):
         assert models.loaded(trained, legacy=False).encode("<s>a").tokens == ["<s>", "a"]
         assert models.loaded(trained, legacy=False).encode("a").tokens == ["▁a"]
         assert models.loaded(trained).encode("<s>a").tokens == ["<s>", "▁a"]
         assert models.loaded(trained, add_prefix_space=False).encode("a").tokens == ["a"]
 
-    def test_more_added_tokens(self, trained):
+    def test_added_tokens_of_the_configuration_are_encoded(self, trained):
         size = models.processor(trained).get_piece_size()
         more = {"1": {"content": "<s>", "rstrip": True}, str(size): {"content": "<|user|>", "special": True}}
         tokenizer = models.loaded(trained, added_tokens_decoder=more)
@@ -266,14 +266,14 @@ def test_spaces_that_are_not_escaped():
 
 class TestDamage:
     @pytest.mark.parametrize("data", [b"", b"no model", b"\x00" * 50, json.dumps({"model": 1}).encode()])
-    def test_no_model(self, data):
+    def test_a_file_of_another_kind_is_one_line(self, data):
         with pytest.raises(SGPEError, match=r"^tokenizer.model: ") as error:
             models.loaded(data)
         assert "\n" not in str(error.value)
 
     @settings(max_examples=30)
     @given(cut=st.integers(0, 3000), data=st.data())
-    def test_cut_and_changed(self, cut, data):
+    def test_a_cut_or_changed_model_loads_or_is_one_line(self, cut, data):
         whole = models.model_of([("ab", 0.0, NORMAL), *CHARACTERS])
         place = data.draw(st.integers(0, len(whole) - 1))
         for damaged in (whole[:cut], whole[:place] + bytes([data.draw(st.integers(0, 255))]) + whole[place + 1 :]):
@@ -282,19 +282,19 @@ class TestDamage:
             except SGPEError as error:
                 assert "\n" not in str(error)
 
-    def test_missing_bytes(self):
+    def test_a_model_without_all_bytes_is_refused(self):
         pieces = [("<0x00>", 0.0, BYTE), *CHARACTERS]
         with pytest.raises(SGPEError, match="damaged or not SentencePiece's file"):
             models.loaded(models.model_of(pieces, bytes_too=False, byte_fallback=True))
 
-    def test_a_pointer(self, tmp_path):
+    def test_a_git_lfs_pointer_is_named(self, tmp_path):
         file = tmp_path / "tokenizer.model"
         file.write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n")
         with pytest.raises(SGPEError, match="a Git LFS pointer"):
             sentencepiece_model.to_tokenizer_json(file.read_bytes(), file)
 
 
-def test_without_the_library(monkeypatch):
+def test_without_sentencepiece_the_packages_to_install_are_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "sentencepiece", None)
     with pytest.raises(NotInstalledError, match=r"sentencepiece protobuf .*\[sentencepiece\]"):
         models.loaded(models.model_of(CHARACTERS))
@@ -302,7 +302,7 @@ def test_without_the_library(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["v1", "v3", "v7"])
-def test_mistral(version):
+def test_models_of_mistral_give_the_ids_of_sentencepiece(version):
     data = models.mistral(version)
     tokenizer, own = models.loaded(data), models.processor(data)
     special = [token.content for token in tokenizer.get_added_tokens_decoder().values()]

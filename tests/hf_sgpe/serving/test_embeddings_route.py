@@ -9,8 +9,6 @@ from support.serving import serving, wait_until
 from hf_sgpe.generation import TextGenerator
 from hf_sgpe.serving.requests import Served
 
-pytest.importorskip("starlette", reason="serving needs: pip install starlette uvicorn")
-pytest.importorskip("uvicorn", reason="serving needs: pip install starlette uvicorn")
 openai = pytest.importorskip("openai", reason="clients are of: pip install openai")
 
 

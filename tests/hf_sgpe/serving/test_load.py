@@ -4,15 +4,11 @@ import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
 from support.cases import is_long
 from support.serving import serving, wait_until
 
 from hf_sgpe.generation import GenerationOptions
 from hf_sgpe.serving.requests import Served
-
-pytest.importorskip("starlette", reason="serving needs: pip install starlette uvicorn")
-pytest.importorskip("uvicorn", reason="serving needs: pip install starlette uvicorn")
 
 CLIENTS = 64
 

@@ -10,12 +10,8 @@ from support.serving import serving, wait_until
 
 from hf_sgpe.generation import TextGenerator
 from hf_sgpe.serving.limits import Limits
-from hf_sgpe.serving.requests import Served
-
-pytest.importorskip("starlette", reason="serving needs: pip install starlette uvicorn")
-pytest.importorskip("uvicorn", reason="serving needs: pip install starlette uvicorn")
-
 from hf_sgpe.serving.monitoring import Metrics, Observed
+from hf_sgpe.serving.requests import Served
 
 SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z]+="(?:[^"\\\n]|\\.)*",?)*)\})? (\d+(?:\.\d+)?)')
 

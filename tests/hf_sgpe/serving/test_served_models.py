@@ -10,8 +10,6 @@ from hf_sgpe.generation import TextGenerator
 from hf_sgpe.serving.parameters import RequestError
 from hf_sgpe.serving.requests import Served
 
-pytest.importorskip("starlette", reason="serving needs: pip install starlette uvicorn")
-pytest.importorskip("uvicorn", reason="serving needs: pip install starlette uvicorn")
 openai = pytest.importorskip("openai", reason="clients are of: pip install openai")
 
 from hf_sgpe.serving.served_models import Models  # noqa: E402

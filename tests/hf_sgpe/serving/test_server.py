@@ -11,8 +11,6 @@ from hf_sgpe.generation import GenerationOptions, TextGenerator
 from hf_sgpe.serving.limits import Limits
 from hf_sgpe.serving.requests import Served
 
-pytest.importorskip("starlette", reason="serving needs: pip install starlette uvicorn")
-pytest.importorskip("uvicorn", reason="serving needs: pip install starlette uvicorn")
 openai = pytest.importorskip("openai", reason="clients are of: pip install openai")
 
 PROMPT = "ශ්‍රී ලංකාව"

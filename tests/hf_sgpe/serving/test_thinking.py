@@ -13,8 +13,6 @@ from hf_sgpe.generation import TextGenerator
 from hf_sgpe.serving.requests import Served, read_chat
 
 pytest.importorskip("llguidance", reason="structured output needs: pip install llguidance")
-pytest.importorskip("starlette", reason="serving needs: pip install starlette uvicorn")
-pytest.importorskip("uvicorn", reason="serving needs: pip install starlette uvicorn")
 openai = pytest.importorskip("openai", reason="clients are of: pip install openai")
 
 HELLO = [{"role": "user", "content": "Hi"}]

@@ -107,7 +107,7 @@ def test_weights_and_empty_text():
         train_from_counts(WordCounts.from_texts([], WORDS), config())
 
 
-def test_other_scripts(sample):
+def test_a_vocabulary_of_devanagari_gives_the_text_back(sample):
     settings = config(vocab_size=3000, min_freq=2, scripts=("devanagari",))
     vocabulary = learn_vocabulary(WordCounts.from_texts([sample["hi"]], settings), settings)
     encoder = SGPEEncoder(vocabulary)

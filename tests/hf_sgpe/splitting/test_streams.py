@@ -66,7 +66,7 @@ def test_a_line_comes_as_soon_as_the_next_begins():
     assert list(cut_stream(["one\n", "two\n", "three"])) == ["one\n", "two\n", "three"]
 
 
-def test_empty_streams():
+def test_empty_streams_have_no_lines():
     assert list(cut_stream([])) == []
     assert list(cut_stream(["", ""])) == []
 
@@ -118,7 +118,7 @@ def test_pieces_cut_anywhere_come_out_between_letters(text, data):
     assert set(accumulate(map(len, whole))) <= set(accumulate(len(letter) for letter, _ in letters(text)))
 
 
-def test_conjuncts_come_whole():
+def test_conjuncts_stay_in_one_letter():
     assert list(whole_letters("ශ්‍රී ලංකා")) == ["ශ්‍රී ", "ලං", "කා"]
     assert list(whole_letters("ක්ෂ ක්‍ෂ")) == ["ක්", "ෂ ", "ක්‍ෂ"]
     assert list(whole_letters("क्षत्रिय")) == ["क्ष", "त्रि", "य"]

@@ -114,7 +114,7 @@ def test_text_of_both_is_what_most_of_it_is():
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=()), max_size=60))
-def test_any_text_is_taken(text):
+def test_any_text_can_be_detected_and_converted(text):
     is_zawgyi(text)
     to_unicode(text)
 

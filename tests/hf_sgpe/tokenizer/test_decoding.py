@@ -35,7 +35,7 @@ def test_one_token_gives_one_id_and_back(plain):
     assert plain.count_tokens("<|a|>", allowed_special="all") == 1 < plain.count_tokens("<|a|>")
 
 
-def test_unknown_tokens_and_ids(plain):
+def test_unknown_tokens_and_ids_have_placeholders(plain):
     assert plain.convert_tokens_to_ids("no token") == -1
     assert plain.convert_tokens_to_ids(["a", "", " a"]) == [plain.vocab[b"a"], -1, -1]  # a space is written otherwise
     assert plain.convert_ids_to_tokens(2000) == plain.convert_ids_to_tokens(-1) == ""

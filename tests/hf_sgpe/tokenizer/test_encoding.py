@@ -121,7 +121,7 @@ def test_lone_surrogates_become_replacement_characters(tokenizer):
     assert tokenizer.decode(tokenizer.encode("\ud83d\ude00")) == "😀"
 
 
-def test_forms_of_encoding(tokenizer):
+def test_arrays_batches_counts_and_tokens_agree_with_encode(tokenizer):
     ids = tokenizer.encode("hello ලංකාව")
     array = tokenizer.encode_to_numpy("hello ලංකාව")
     assert (array.tolist(), array.dtype.name, array.shape) == (ids, "int32", (len(ids),))
@@ -159,7 +159,7 @@ def test_copies_are_the_same_tokenizer(tokenizer, clone):
     assert other.encode("ශ්‍රී ලංකාව hello") == tokenizer.encode("ශ්‍රී ලංකාව hello")
 
 
-def test_wrong_types_and_values(plain):
+def test_wrong_types_and_values_are_refused(plain):
     with pytest.raises(TypeError, match="encode needs a str, not bytes"):
         plain.encode(b"x")
     for id in ("104", 104.9):

@@ -148,7 +148,7 @@ def test_without_torch_one_line_says_what_to_install(framed, monkeypatch):
     assert framed("c", return_tensors="np")["input_ids"].tolist() == [[99]]
 
 
-def test_what_is_no_text_is_refused(framed):
+def test_values_that_are_no_text_are_refused(framed):
     with pytest.raises(TypeError, match="expected strings, not bytes"):
         framed([b"c"])
     with pytest.raises(TypeError):

@@ -167,7 +167,7 @@ def test_real_text_of_every_language(of_kind, kind):
 
 
 @given(pieces=pieces)
-def test_settled_ids_stay(of_kind, pieces):
+def test_settled_ids_never_change(of_kind, pieces):
     growing, settled = of_kind("hybrid").growing_text(), []
     for piece in pieces:
         growing.append(piece)

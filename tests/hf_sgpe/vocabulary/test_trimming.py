@@ -171,7 +171,7 @@ def test_the_metadata_tells_which_ids_are_free():
         assert ids == [one.ids[id] for id in range(256, 301) if id in one.ids]
 
 
-def test_scripts_to_keep():
+def test_only_tokens_of_kept_scripts_stay():
     scripts = scripts_except(["latin,sinhala", "hi"])
     assert {"latin", "sinhala", "devanagari", "emoji"}.isdisjoint(scripts)
     new = trimmed(base_of("metaspace"), scripts).tokenizer

@@ -83,7 +83,7 @@ def test_python_in_the_card_runs_and_prints_what_the_card_says(readme, card_fold
         assert printed.getvalue().splitlines() == expected
 
 
-def test_tables_are_whole(readme):
+def test_rows_of_a_table_have_the_same_number_of_cells(readme):
     for table in tables(readme):
         assert len({len(row) for row in table}) == 1, table[0]
         assert all(set(cell) <= set("-:") for cell in table[1])

@@ -189,7 +189,7 @@ def test_neighbours_differ_in_colour(cutting):
     assert all(left != right for left, right in pairwise(colours))
 
 
-def test_what_cannot_be_seen_is_marked(only_bytes):
+def test_invisible_characters_are_marked(only_bytes):
     root = parse(tokens_html("\t\xa0\r\n\0\u200d\u2028 ", only_bytes))
     marks = [mark.attributes["data-mark"] for mark in root.find("[data-mark]")]
     assert marks == ["→", "⍽", "␍", "⏎", "␀", "ZWJ", "2028"]

@@ -48,7 +48,7 @@ def test_the_file_is_that_of_all_words_in_memory(sample, tmp_path, workers, chos
     assert sorted(file.name for file in tmp_path.iterdir()) == ["counts", "expected"]
 
 
-def test_what_is_known_of_the_sources_is_kept(tmp_path):
+def test_sources_are_saved_with_the_counts(tmp_path):
     sources = [{"name": "si.txt", "bytes": 5}]
     assert count_to_file(["a b"], tmp_path / "counts", BPE, sources=sources).sources == tuple(sources)
     assert WordCounts.load(tmp_path / "counts").sources == tuple(sources)
@@ -116,7 +116,7 @@ def saved(folder, *parts):
     return [folder / str(number) for number in range(len(parts))]
 
 
-def test_files_add_up(tmp_path):
+def test_count_files_are_added_up(tmp_path):
     files = saved(tmp_path, "a b a", "b c", "d")
     info = add_files([*files, files[0]], tmp_path / "sum")
     assert [source["name"] for source in info.sources] == ["0", "1", "2", "0"]
@@ -125,7 +125,7 @@ def test_files_add_up(tmp_path):
     assert WordCounts.load(files[0]) == WordCounts.from_texts(["a b a", "b c", "d"], BPE)
 
 
-def test_what_cannot_be_added_up_is_named(tmp_path):
+def test_counts_that_cannot_be_added_are_refused(tmp_path):
     files = saved(tmp_path, "a b a")
     WordCounts.from_texts(["a"], TrainingConfig(vocab_size=999)).save(tmp_path / "other")
     with pytest.raises(SGPEError, match=r'"hybrid", .* "bpe"'):

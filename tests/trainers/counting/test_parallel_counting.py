@@ -69,7 +69,7 @@ def test_memory_does_not_grow_with_the_corpus():
     assert many < few * 1.3  # held all at once, the texts alone would take 60 MB
 
 
-def test_bad_arguments():
+def test_wrong_texts_and_workers_are_refused():
     with pytest.raises(SGPEError, match="not a single string"):
         count_texts("hello", CONFIG, workers=2)
     with pytest.raises(SGPEError, match=r"item 1 .* int"):

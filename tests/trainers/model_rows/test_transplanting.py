@@ -131,7 +131,7 @@ def test_old_text_is_predicted_as_before(tokenizer_folders, tmp_path):
         ("no config", r"config\.json and model\.safetensors"),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line_and_nothing_is_written(harm, message, tokenizer_folders, tmp_path):
+def test_damaged_models_are_one_line_and_nothing_is_written(harm, message, tokenizer_folders, tmp_path):
     rows = 2000 if harm == "tokenizer" else 512
     model = saved_model("llama", tokenizer_folders / "old", tmp_path / "model", rows=rows, max_shard_size="20KB")
     shards = sorted(model.glob("*.safetensors"))

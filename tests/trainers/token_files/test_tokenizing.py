@@ -296,7 +296,7 @@ def _runs(pid):
         ({"tokenizer": None}, "with another tokenizer"),
     ],
 )
-def test_other_settings_are_refused(tmp_path, monkeypatch, changed, said):
+def test_a_folder_of_other_settings_is_refused(tmp_path, monkeypatch, changed, said):
     monkeypatch.chdir(tmp_path)
     mine = BPETokenizer.train_from_iterator(["low"], 262, special_tokens=[END, "<|x|>"])
     other = BPETokenizer.train_from_iterator(["high"], 262, special_tokens=[END, "<|x|>"])

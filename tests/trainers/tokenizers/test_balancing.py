@@ -56,8 +56,6 @@ def test_weights_make_languages_pay_alike(balanced, counts, held_out, config):
 
 
 def test_the_weights_give_the_same_tokenizer_again(balanced, counts, config):
-    from dataclasses import replace
-
     weights = balanced.best.weights
     parts = [counts[name] * weight for name, weight in weights.items()]
     again = train_from_counts(sum(parts[1:], start=parts[0]), replace(config, weights=weights))
@@ -104,8 +102,6 @@ def test_a_corpus_of_no_language_keeps_its_weight(counts, held_out, config):
 
 
 def test_given_weights_are_where_it_starts(counts, held_out, config):
-    from dataclasses import replace
-
     found = train_balanced(counts, held_out, replace(config, weights={"h*": 3}), price=0.1)
     assert found.trials[0].weights == {"si.txt": 1, "hi.txt": 3, "en.txt": 1}
 
@@ -138,31 +134,34 @@ def test_gini_and_parity_of_a_trial():
     assert (trial.gini, trial.parity, trial.total) == (gini([1, 3]), 3, 4)
 
 
-def test_a_weight_can_be_given_by_the_path_of_its_file(tmp_path, lines, config):
+@pytest.fixture
+def files(tmp_path, lines):
+    """The folder of a text of each language and its held-out text."""
     for code in CODES:
         (tmp_path / f"{code}.txt").write_text("\n".join(lines[code][:240]), encoding="utf-8")
         (tmp_path / f"held-{code}.txt").write_text("\n".join(lines[code][240:]), encoding="utf-8")
-    corpus, held_out = (Corpus.of([tmp_path / f"{kind}{code}.txt" for code in CODES]) for kind in ("", "held-"))
-    found = balance_corpus(corpus, held_out, replace(config, weights={str(tmp_path / "hi.txt"): 3}), price=0.1)
+    return tmp_path
+
+
+def test_a_weight_can_be_given_by_the_path_of_its_file(files, config):
+    corpus, held_out = (Corpus.of([files / f"{kind}{code}.txt" for code in CODES]) for kind in ("", "held-"))
+    found = balance_corpus(corpus, held_out, replace(config, weights={str(files / "hi.txt"): 3}), price=0.1)
     assert found.trials[0].weights == {"si.txt": 1, "hi.txt": 3, "en.txt": 1}
 
 
-def test_on_the_command_line(tmp_path, lines):
-    for code in CODES:
-        (tmp_path / f"{code}.txt").write_text("\n".join(lines[code][:240]), encoding="utf-8")
-        (tmp_path / f"held-{code}.txt").write_text("\n".join(lines[code][240:]), encoding="utf-8")
+def test_balancing_on_the_command_line(files):
     corpora, texts = ([f"{kind}{code}.txt" for code in CODES] for kind in ("", "held-"))
     size = ["--vocab-size", "1200"]
-    done = hf_sgpe("train", *corpora, "--balance", *texts, "--balance-price", "0.1", *size, "-o", "one", cwd=tmp_path)
+    done = hf_sgpe("train", *corpora, "--balance", *texts, "--balance-price", "0.1", *size, "-o", "one", cwd=files)
     assert done.stderr == ""
     assert re.search(r"^balanced: [+-][\d.]+% tokens; Gini [\d.]+ → [\d.]+; ", done.stdout, re.MULTILINE)
     weights = re.search(r"^the same result without balancing: (.*)$", done.stdout, re.MULTILINE)[1].split()
-    hf_sgpe("train", *corpora, *weights, *size, "-o", "two", cwd=tmp_path)
-    one, two = (json.loads((tmp_path / name / "tokenizer.json").read_bytes()) for name in ("one", "two"))
+    hf_sgpe("train", *corpora, *weights, *size, "-o", "two", cwd=files)
+    one, two = (json.loads((files / name / "tokenizer.json").read_bytes()) for name in ("one", "two"))
     assert one["model"] == two["model"]
-    assert '"by": "weights"' in hf_sgpe("info", "one", cwd=tmp_path).stdout
+    assert '"by": "weights"' in hf_sgpe("info", "one", cwd=files).stdout
     options = [f"--balance={text}" for text in texts]
-    done = hf_sgpe("train", *options, *corpora, "--balance-by", "merges", *size, "-o", "three", "--json", cwd=tmp_path)
+    done = hf_sgpe("train", *options, *corpora, "--balance-by", "merges", *size, "-o", "three", "--json", cwd=files)
     assert json.loads(done.stdout)["balance"]["by"] == "merges"
 
 
@@ -185,8 +184,6 @@ def test_bad_command_lines(arguments, message, tmp_path):
 
 def test_parity_of_parts_whose_fractions_cancel(held_out, config):
     """Half of a corpus, twice, is the corpus: the sum has no halves left."""
-    from dataclasses import replace
-
     small = replace(config, vocab_size=800)
     lines = held_out["eval-si"]
     half = WordCounts.from_texts(lines, small) * 0.5
@@ -202,21 +199,17 @@ def test_a_corpus_of_no_language_cannot_choose_merges(counts, held_out, config):
     assert train_balanced(counts | foreign, held_out, config).best.weights["zz.txt"] == 1
 
 
-def test_corpora_of_the_same_name(tmp_path, lines):
-    for folder in ("", "more"):
-        (tmp_path / folder).mkdir(exist_ok=True)
-        for code in CODES:
-            (tmp_path / folder / f"{code}.txt").write_text("\n".join(lines[code][:240]), encoding="utf-8")
-    (tmp_path / "more" / "si.txt").write_text("\n".join(lines["si"][:120]), encoding="utf-8")
-    for code in CODES:
-        (tmp_path / f"held-{code}.txt").write_text("\n".join(lines[code][240:]), encoding="utf-8")
+def test_corpora_of_the_same_name(files, lines):
+    (files / "more").mkdir()
+    for code, length in (("si", 120), ("en", 240)):
+        (files / "more" / f"{code}.txt").write_text("\n".join(lines[code][:length]), encoding="utf-8")
     corpora = ["si.txt", "more/si.txt", "hi.txt", "en.txt", "more/en.txt"]
     texts = [f"held-{code}.txt" for code in CODES]
     size = ["--vocab-size", "1200"]
-    done = hf_sgpe("train", *corpora, *size, "-o", "one", "--json", "--balance", *texts, cwd=tmp_path)
+    done = hf_sgpe("train", *corpora, *size, "-o", "one", "--json", "--balance", *texts, cwd=files)
     weights = json.loads(done.stdout)["weights"]
     assert set(weights) == set(corpora)
     options = [f"--weight={name}={weight}" for name, weight in weights.items()]
-    hf_sgpe("train", *corpora, *size, *options, "-o", "two", cwd=tmp_path)
-    one, two = (json.loads((tmp_path / name / "tokenizer.json").read_bytes()) for name in ("one", "two"))
+    hf_sgpe("train", *corpora, *size, *options, "-o", "two", cwd=files)
+    one, two = (json.loads((files / name / "tokenizer.json").read_bytes()) for name in ("one", "two"))
     assert one["model"] == two["model"]

@@ -135,7 +135,7 @@ def test_a_tokenizer_in_memory_is_named_by_its_metadata(corpus):
         assert new.encode(ENGLISH) == tokenizer.encode(ENGLISH)
 
 
-def test_what_a_tokenizer_has_from_its_class_alone_stays(corpus, sample, tmp_path):
+def test_settings_that_only_the_class_gives_stay(corpus, sample, tmp_path):
     """GPT-2's repository: the class says which token ends a text, and what a model is given; no file does."""
     tokenizer = BPETokenizer.train_from_iterator([sample["en"]], 400, pattern="gpt2", special_tokens=["<|endoftext|>"])
     content = json.dumps(to_dict(tokenizer))

@@ -102,7 +102,7 @@ def test_progress_of_merging(sample, config, capsys):
     assert "Merging" in capsys.readouterr().err
 
 
-def test_bad_arguments(config):
+def test_wrong_sources_and_an_empty_corpus_are_refused(config):
     for arguments in ({}, {"files": ["a"], "iterator": ["b"]}, {"iterator": ["a"], "text": "b"}):
         with pytest.raises(SGPEError, match="exactly one source"):
             TokenizerTrainer(config).train(**arguments)

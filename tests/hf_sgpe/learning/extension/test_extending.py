@@ -299,7 +299,7 @@ def test_text_that_teaches_nothing_is_refused(base):
         extended(base, ExtensionConfig(["sinhala"], new_tokens=3), SINHALA)
 
 
-def test_a_tokenizer_that_breaks_the_promise_is_told(base, extension):
+def test_a_tokenizer_that_would_change_old_text_is_refused(base, extension):
     made = extension.tokenizer
     vocab, merges = made.vocab, made.merges
     kept = [
