@@ -17,9 +17,7 @@ _MOST_IN_NAME = 300
 
 
 class KeyedCall(CallOfTexts):
-    """A reader of a tool call such as ``add<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>``. The arguments of this
-    class are those of its base class.
-    """
+    """A reader of a tool call such as ``add<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>``."""
 
     def __init__(self, parameters: Mapping[str, Any]) -> None:
         super().__init__(parameters)

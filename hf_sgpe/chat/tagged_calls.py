@@ -14,9 +14,7 @@ PARAMETER, END_OF_VALUE, END = "<parameter=", "</parameter>", "</function>"
 
 
 class TaggedCall(CallOfTexts):
-    """A reader of a tool call such as ``<function=add><parameter=a>1</parameter></function>``. The arguments of this class
-    are those of its base class.
-    """
+    """A reader of a tool call such as ``<function=add><parameter=a>1</parameter></function>``."""
 
     def add(self, character: str) -> None:
         self._characters.append(character)

@@ -10,7 +10,7 @@ from hf_sgpe.chat.written_call import WrittenCall
 
 
 class CallOfTexts(WrittenCall):
-    """A base class of readers for tool calls whose arguments are plain text. The arguments are converted to JSON.
+    """A base class of readers for tool calls whose arguments are plain text, which they convert to JSON.
 
     Args:
         parameters: The JSON schema of each tool's parameters, keyed by the tool's name. The schema decides whether an
@@ -36,7 +36,7 @@ class CallOfTexts(WrittenCall):
         self.name, self.has_arguments, self._waiting = name, True, "{"
 
     def _add_value(self, text: str) -> None:
-        """Convert the text to JSON, and add it to the arguments as the value of the current key."""
+        """Add the text, as JSON, to the arguments as the value of the current key."""
         assert self._key is not None
         value = json.dumps(typed(text, schema_of(self._parameters, self.name, self._key)), ensure_ascii=False)
         self._waiting += f"{', ' if self._has_values else ''}{json.dumps(self._key, ensure_ascii=False)}: {value}"
@@ -48,9 +48,7 @@ class CallOfTexts(WrittenCall):
 
 
 def schema_of(parameters: Mapping[str, Any], name: str | None, key: str) -> Any:
-    """Return the JSON schema of the parameter ``key`` of the tool ``name``. If the tool or the parameter is unknown, return
-    None.
-    """
+    """Return the JSON schema of the parameter ``key`` of the tool ``name``, or None if one of them is unknown."""
     schema = parameters.get(name or "")
     listed = schema.get("properties") if isinstance(schema, Mapping) else None
     return listed.get(key) if isinstance(listed, Mapping) else None
@@ -59,10 +57,10 @@ def schema_of(parameters: Mapping[str, Any], name: str | None, key: str) -> Any:
 def typed(text: str, schema: Any) -> Any:
     """Convert the text of an argument to the value that the schema expects.
 
-    If the schema lists the allowed values, and the text is one of them, return this value. Otherwise, convert the text to
-    the first of the schema's types that fits. If no type fits, return the text itself.
+    If the schema lists the text as an allowed value, return this value. Otherwise, convert the text to the first of the
+    schema's types that fits. If no type fits, return the text itself.
     """
-    choices = schema.get("enum", [schema["const"]] if "const" in schema else []) if isinstance(schema, Mapping) else []
+    choices = schema.get("enum", _constants(schema)) if isinstance(schema, Mapping) else []
     for choice in choices if isinstance(choices, list) and text not in choices else ():
         if not isinstance(choice, str) and text.strip() in (json.dumps(choice), str(choice)):
             return choice
@@ -89,10 +87,15 @@ def types_of(schema: Any) -> Iterator[str]:
     for key in ("anyOf", "oneOf"):
         for inner in schema.get(key) or ():
             yield from types_of(inner)
-    for value in [*(schema.get("enum") or ()), *([schema["const"]] if "const" in schema else ())] if named is None else ():
-        yield next((name for name, holds in _IS.items() if holds(value)), "string")
+    if named is None:
+        for value in [*(schema.get("enum") or ()), *_constants(schema)]:
+            yield next((name for name, holds in _IS.items() if holds(value)), "string")
     if "$ref" in schema:  # a reference nearly always refers to an object
         yield "object"
+
+
+def _constants(schema: Mapping[str, Any]) -> list[Any]:
+    return [schema["const"]] if "const" in schema else []
 
 
 _IS: dict[str, Callable[[Any], bool]] = {

@@ -33,8 +33,8 @@ class CallPart(NamedTuple):
 
 
 class Mark(str):
-    """The text of a token that is a mark of a format. By this class, `CallReader.read` tells the token from the same
-    characters in other tokens.
+    """The text of a token that is a mark of a format. This class tells the token from the same characters in other
+    tokens.
     """
 
     __slots__ = ()
@@ -42,21 +42,20 @@ class Mark(str):
 
 @dataclass(frozen=True)
 class CallFormat:
-    """A format in which models write tool calls. A call is a JSON object with the name of a function and its arguments.
+    """A format in which models write tool calls.
 
     Args:
-        name: Name of the format.
         pattern: Regular expression. It matches a part of every chat template that uses this format.
-        key: Name of the object's field with the arguments.
+        key: Name of the field with the arguments, in calls of the kind ``json``.
         opening: Mark before calls. If it is empty, an answer is a call if it begins with a JSON object that contains the
             name of a tool.
         closing: Mark after calls, or an empty string if there is none.
         before, between, after: Text before the first call, between calls, and after the last call.
         is_repeated: Whether the marks are repeated for each call.
-        kind: How a call is written. With ``json``, it is an object with the name and the arguments
-            (`hf_sgpe.chat.json_calls`). With ``tagged``, the arguments are text between tags (`hf_sgpe.chat.tagged_calls`).
-            With ``named``, the name is followed by the arguments' JSON (`hf_sgpe.chat.named_calls`). With ``keyed``, the
-            name is followed by marked keys and values (`hf_sgpe.chat.keyed_calls`).
+        kind: How a call is written: as an object with the name and the arguments (``json``), with the arguments as text
+            between tags (``tagged``, `hf_sgpe.chat.tagged_calls`), as the name followed by the arguments' JSON (``named``,
+            `hf_sgpe.chat.named_calls`), or as the name followed by marked keys and values (``keyed``,
+            `hf_sgpe.chat.keyed_calls`).
         around: Text before and after the values of a ``tagged`` call.
         also: Other marks. They may occur inside calls, and have no effect elsewhere.
     """
@@ -81,7 +80,6 @@ class CallFormat:
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """The marks of the format."""
         return tuple(filter(None, (self.opening, self.closing, *self.also)))
 
 
@@ -172,11 +170,7 @@ The first format that fits a template counts."""
 
 
 def format_of(template: str) -> CallFormat | None:
-    """Return the format in which a chat template writes tool calls, or None if the format is unknown.
-
-    >>> format_of("{{ '<tool_call>{\\"arguments\\": ' + call.arguments | tojson + '}</tool_call>' }}").name
-    'hermes'
-    """
+    """Return the format in which a chat template writes tool calls, or None if the format is unknown."""
     return next((known for known in FORMATS if re.search(known.pattern, template)), None)
 
 
@@ -192,13 +186,13 @@ class CallReader:
     before calls, a call of an unknown function is yielded as text, too.
 
     Args:
-        written: The format.
         parameters: The JSON schema of each tool's parameters, keyed by the tool's name.
         tokens: The marks that are tokens of the vocabulary. `read` must get each of these tokens as a `Mark`.
-        most: Maximum number of calls. The answer is cut after this number of calls. None means no limit.
+        most: Maximum number of calls, at which the answer is cut. None means no limit.
 
     Attributes:
         calls: The number of calls that have begun.
+        is_full: Whether the answer has the maximum number of complete calls. Text after the last call is then ignored.
 
     >>> reader = CallReader(format_of("<tool_call> arguments"), {"add": {}})
     >>> [*reader.read('Wait. <tool_call>{"name": "add", "arguments": {"a"'), *reader.read(": 1}}</tool_call>")]
@@ -223,20 +217,15 @@ CallPart(number=0, name=None, arguments=': 1}')]
         self._opened = ""  # the marks and brackets in front of the current call
         self._object: WrittenCall | None = None
         self._may_call = not written.opening  # whether the next character may begin a call
-        self._is_full = False
-
-    @property
-    def is_full(self) -> bool:
-        """True if the answer has the maximum number of complete calls. Text after the last call is then ignored."""
-        return self._is_full
+        self.is_full = False
 
     def read(self, text: str) -> Iterator[str | CallPart]:
-        """Read more text of the answer. Yield, in order, the text and the parts of calls that are now certain."""
+        """Yield, in order, the text and the parts of calls that are now certain."""
         if isinstance(text, Mark):
-            yield from self._marked(text)
+            yield from self._read_mark(text)
             return
-        said: list[str] = []
-        while text and not self._is_full:
+        shown: list[str] = []
+        while text and not self.is_full:
             if self._object is not None:
                 parts, text = self._in_object(text[0]), text[1:]
             elif self._may_call:
@@ -245,29 +234,29 @@ CallPart(number=0, name=None, arguments=': 1}')]
                 parts, text = self._in_text(text)
             for part in parts:
                 if isinstance(part, str):
-                    said.append(part)
+                    shown.append(part)
                     continue
-                if said:
-                    yield "".join(said)
-                    said.clear()
+                if shown:
+                    yield "".join(shown)
+                    shown.clear()
                 yield part
-        if said:
-            yield "".join(said)
+        if shown:
+            yield "".join(shown)
         if self._object is not None:
             yield from self._arguments()
 
     def end(self) -> Iterator[str | CallPart]:
-        """End the answer, and yield the text that was held back."""
+        """Yield the text that was held back."""
         if self._object is not None:
             yield from self._close_object()
         rest = self._opened + self._held
         if self.calls and not self._opened and (self._may_call or rest.isspace()):
             rest = ""  # brackets and white space after a call
         self._held = self._opened = ""
-        if rest and not self._is_full:
+        if rest and not self.is_full:
             yield rest
 
-    def _marked(self, mark: str) -> Iterator[str | CallPart]:
+    def _read_mark(self, mark: str) -> Iterator[str | CallPart]:
         if self._object is not None and mark in self._format.also:
             for character in mark:
                 yield from self._in_object(character)
@@ -333,23 +322,17 @@ CallPart(number=0, name=None, arguments=': 1}')]
         return TaggedCall(self._parameters) if kind == "tagged" else KeyedCall(self._parameters)
 
     def _in_object(self, character: str) -> Iterator[str | CallPart]:
-        assert self._object is not None
-        self._object.add(character)
-        yield from self._announced()
-        if self._object.depth == 0:
-            yield from self._close_object()
-
-    def _announced(self) -> Iterator[CallPart]:
-        """Yield the first part of the current call, as soon as the name is known and the arguments begin."""
         call = self._object
         assert call is not None
+        call.add(character)
         if not call.is_announced and call.name is not None and call.has_arguments and self._is_known(call.name):
             call.is_announced = True
             self.calls += 1
             yield CallPart(self.calls - 1, call.name, "")
+        if call.depth == 0:
+            yield from self._close_object()
 
     def _arguments(self) -> Iterator[CallPart]:
-        """Yield the next part of the current call's arguments, if the call has been announced."""
         call = self._object
         assert call is not None
         if call.is_announced and (arguments := call.take()):
@@ -375,7 +358,7 @@ CallPart(number=0, name=None, arguments=': 1}')]
             return
         self._opened = self._held = ""
         self._may_call = self._format.kind in ("json", "tagged")  # every other call has its own mark
-        self._is_full = self.calls == self._most
+        self.is_full = self.calls == self._most
 
     def _closed(self) -> Iterator[str]:
         """Switch from calls to text after the closing mark. If no call was between the marks, yield them as text."""
@@ -405,11 +388,6 @@ def joined(parts: Iterable[CallPart]) -> list[dict[str, Any]]:
         call = calls.setdefault(part.number, {"name": part.name, "arguments": ""})
         call["arguments"] += part.arguments
     return list(calls.values())
-
-
-def tools_by_name(tools: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """Return the functions of ``tools``, keyed by name."""
-    return {tool["function"]["name"]: tool["function"] for tool in tools}
 
 
 _MOST_BEFORE_CALL = 200
