@@ -24,8 +24,7 @@ def answer_pieces(
     length: int = 0,
     reused: Callable[[], int] = lambda: 0,
 ) -> Iterator[Piece]:
-    """Convert the tokens of an answer to text, and yield this text piece by piece. The last piece contains the finish
-    reason.
+    """Convert the tokens of an answer to text, and yield this text piece by piece. The last piece has the finish reason.
 
     Args:
         tokens: The tokens of the answer. The last token may be a stop token, which has no text.
@@ -33,8 +32,7 @@ def answer_pieces(
             means that the ids continue an earlier text.
         is_over: Function that is called before each token. The answer ends when the function returns True.
         marks: Texts of the tokens that are reported in `Piece.marks` instead of being shown, keyed by id.
-        length: Number of characters before the answer. The positions of tokens (`PlacedToken.place`) include these
-            characters.
+        length: Number of characters before the answer, which the positions of tokens include.
         reused: Function that returns the value of `Piece.reused`. It is called after the first token.
     """
     placed: deque[PlacedToken] = deque()

@@ -70,11 +70,7 @@ def check_schema(schema: Any) -> list[str]:
 
 
 def check_length(name: str, given: int, most: int) -> None:
-    """Check a number of things against a limit.
-
-    Raises:
-        SGPEError: the number is above the limit. The message begins with ``name``.
-    """
+    """Check a number of things, called ``name`` in the message, against a limit."""
     if given > most:
         raise SGPEError(f"{name}: at most {most:,} are allowed, not {given:,}")
 

@@ -15,9 +15,8 @@ class Progress:
     """The progress of a generation.
 
     Attributes:
-        prompt_tokens: Number of tokens in the prompt.
         tokens: Number of generated tokens, without a stop token.
-        first: Seconds until the first token was generated, which is the time spent on the prompt. None before that.
+        first: Seconds until the first token, which is the time spent on the prompt. None before that.
         seconds: Seconds from the start to the last token.
     """
 
@@ -37,9 +36,7 @@ class PlacedToken(NamedTuple):
     """A token of an answer with its log-probability and position.
 
     Attributes:
-        token: The token with its log-probability.
-        place: Number of characters of the answer before the token. If the token is only part of a character, this is the
-            number of characters before that character.
+        place: Number of characters of the answer before the token, or before the character of which the token is a part.
     """
 
     token: ScoredToken
@@ -47,10 +44,9 @@ class PlacedToken(NamedTuple):
 
 
 class PlacedMark(NamedTuple):
-    """A control token of an answer. Its text is not shown in the answer but reported separately.
+    """A control token of an answer, whose text is not shown in the answer but reported separately.
 
     Attributes:
-        text: Text of the token.
         place: Number of characters of the answer before the token.
     """
 
@@ -70,8 +66,7 @@ class Piece(NamedTuple):
         tokens: The tokens whose text begins in this piece, if they were requested. Tokens of a stop text are in no piece.
         marks: The control tokens in or before this piece. They are not shown in ``text``.
         calls: Parts of tool calls, if the answer is searched for tool calls.
-        reasoning: A part of the model's reasoning before the answer, if the model's response template separates the
-            reasoning.
+        reasoning: A part of the model's reasoning, if the reader of the answer separates the reasoning.
         reused: Number of tokens of the prompt whose keys and values were kept from an earlier text.
     """
 
@@ -97,7 +92,7 @@ class Score:
         tokens: Bytes of the scored tokens. A character may be spread over several tokens.
         logprobs: Natural log-probabilities of the scored tokens, each given all tokens before it.
         given: Bytes of the first token if this token has no score, otherwise empty.
-        bytes: Number of UTF-8 bytes of the text. The bytes of the first token are not counted if this token has no score.
+        bytes: Number of UTF-8 bytes of the text, without those of a first token that has no score.
     """
 
     ids: tuple[int, ...]

@@ -19,11 +19,9 @@ class MarkTokens:
     """The tokens of the marks before and after a model's reasoning, such as ``<think>`` and ``</think>``.
 
     Args:
-        opening: Ids of the opening mark.
         closing: Bytes of the closing mark.
         closing_id: Id of the closing mark, or None if the mark is not a token.
-        across: Ids of the tokens that extend beyond the end of the closing mark, as returned by `Constrainer.tokens_across`.
-            Empty if the closing mark is a token.
+        across: If the closing mark is not a token: the ids that `Constrainer.tokens_across` returns for it.
     """
 
     opening: tuple[int, ...]
@@ -33,7 +31,6 @@ class MarkTokens:
 
     @classmethod
     def of(cls, marks: ReasoningMarks, tokenizer: BPETokenizer, constrainer: Constrainer) -> MarkTokens:
-        """Convert marks to the tokens of a tokenizer."""
         added = tokenizer.added_ids
         opening = (added[marks.opening],) if marks.opening in added else tuple(tokenizer.encode_inside(marks.opening))
         closing, closing_id = marks.closing.encode(), added.get(marks.closing)
@@ -48,10 +45,6 @@ class ReasoningFirst:
     each complete answer follows the rule.
 
     Args:
-        rule: The `Watch` that applies the rule.
-        tokens: The tokens of the marks.
-        place: Where the answer begins: ``before``, ``inside`` or ``after`` the reasoning.
-        tokenizer: The tokenizer.
         stop_ids: Tokens that end an answer.
     """
 
@@ -68,11 +61,7 @@ class ReasoningFirst:
         self._end = b""  # the last bytes of the reasoning
 
     def __call__(self, last: int | None, logits: Logits) -> Logits | None:
-        """Return the logits, with minus infinity for tokens that are not allowed.
-
-        Raises:
-            SGPEError: see `Constrained`.
-        """
+        """Return the logits, with minus infinity for tokens that are not allowed."""
         if self._place == "before":
             return self._before(last, logits)
         if self._place == "inside":

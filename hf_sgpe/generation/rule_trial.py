@@ -168,12 +168,7 @@ def _limit() -> None:
 
 
 class PlainVocabulary:
-    """A vocabulary in the form that llguidance reads. The last token ends a text.
-
-    Args:
-        tokens: Bytes of each token.
-        special_ids: Ids of the tokens that are not text.
-    """
+    """A vocabulary in the form that llguidance reads. The last token ends a text. The arguments are those of `RuleTrial`."""
 
     bos_token_id = None
 

@@ -51,31 +51,19 @@ class Rule:
 
     @classmethod
     def regex(cls, pattern: str) -> Rule:
-        """Return the rule that a regular expression in Rust's syntax must match the whole answer.
-
-        Raises:
-            SGPEError: the expression is too long.
-        """
+        """Return the rule that a regular expression in Rust's syntax must match the whole answer."""
         check_length("characters of the regular expression", len(pattern), LIMITS.characters)
         return cls(_library().LLMatcher.grammar_from_regex(pattern))
 
     @classmethod
     def one_of(cls, texts: Sequence[str]) -> Rule:
-        """Return the rule that the answer must be one of ``texts``.
-
-        Raises:
-            SGPEError: there are too many texts.
-        """
+        """Return the rule that the answer must be one of ``texts``."""
         check_length("texts to choose from", len(texts), LIMITS.values)
         return cls.grammar("start: " + " | ".join(map(literal, texts)))
 
     @classmethod
     def grammar(cls, text: str) -> Rule:
-        """Return the rule that the answer must match a grammar in Lark's syntax, or in llama.cpp's GBNF.
-
-        Raises:
-            SGPEError: the grammar is too long or cannot be read.
-        """
+        """Return the rule that the answer must match a grammar in Lark's syntax, or in llama.cpp's GBNF."""
         if _LARK.search(text):
             check_length("characters of the grammar", len(text), LIMITS.written)
             return cls(_library().LLMatcher.grammar_from_lark(text))
@@ -104,11 +92,7 @@ class Constrainer:
     """The vocabulary of a model, prepared for checking rules and for applying them to answers.
 
     Args:
-        tokenizer: The tokenizer.
         vocab_size: Number of rows of the model's embedding.
-
-    Raises:
-        SGPEError: llguidance is not installed.
     """
 
     def __init__(self, tokenizer: BPETokenizer, vocab_size: int) -> None:
@@ -148,8 +132,7 @@ class Constrainer:
         self._trial.close()
 
     def watch(self, rule: Rule, stop_ids: Collection[int]) -> Constrained:
-        """Return a `Watch` that makes a single answer follow the rule. See `Constrained`. Call `check` before for a rule of
-        another person.
+        """Return a `Watch` that makes a single answer follow the rule. Call `check` before for a rule of another person.
 
         Raises:
             SGPEError: the rule is invalid, or there is no stop token, so an answer could not end.
@@ -184,8 +167,7 @@ class Constrainer:
 class Constrained:
     """A `hf_sgpe.generation.engines.engine.Watch` that allows only tokens with which the answer can follow a rule.
 
-    Special tokens and other added tokens are not allowed in the text. A stop token is allowed as soon as the text is
-    complete.
+    Special and other added tokens are not allowed. A stop token is allowed as soon as the text is complete.
     """
 
     def __init__(self, matcher: Any, stop_ids: Collection[int], size: int) -> None:

@@ -119,25 +119,16 @@ class TextGenerator:
         self.close()
 
     def has_token(self, id: int) -> bool:
-        """Return whether an id belongs to a token of the tokenizer. Other ids belong to rows that only pad the model's
-        embedding.
-        """
+        """Return whether an id belongs to a token. Other ids belong to rows that only pad the model's embedding."""
         return id in self._token_ids
 
     def generate(self, prompt: str, options: GenerationOptions | None = None) -> str:
-        """Return the answer to a prompt, without the prompt.
-
-        Raises:
-            SGPEError: the prompt is empty or too long. This is checked before the model runs.
-        """
+        """Return the answer to a prompt, without the prompt. See `stream`."""
         return "".join(self.stream(prompt, options))
 
     def generate_batch(self, prompts: Sequence[str], options: GenerationOptions | None = None) -> list[str]:
         """Return the answer to each prompt. Engines with batching compute all answers at once, with one seed for all
         answers.
-
-        Raises:
-            SGPEError: a prompt is empty or too long. This is checked before the model runs.
         """
         if isinstance(prompts, str):
             raise TypeError("expected a list of prompts, not a single string: put the string in a list")
@@ -245,18 +236,14 @@ class TextGenerator:
         is_over: Callable[[], bool] = lambda: False,
     ) -> Iterator[Piece]:
         """Return an iterator that first yields the prompt as one piece with its tokens, and then the pieces of the answer.
+        See `pieces`.
 
         The log-probabilities of the prompt's tokens are the same as from
-        `hf_sgpe.generation.engines.engine.Engine.logprobs`. If a stop token ends the answer, the stop token is the last
-        token of the last piece.
+        `hf_sgpe.generation.engines.engine.Engine.logprobs`. If a stop token ends the answer, it is the last token of the
+        last piece.
 
         Args:
-            ids: Ids of the prompt.
-            options: Options of the answer. None means no answer.
-            top: See `pieces`, also for ``is_over``.
-
-        Raises:
-            SGPEError: `pieces` raises an error. Without an answer, the prompt may fill the context.
+            options: Options of the answer. None means no answer. The prompt may then fill the context.
         """
         prompt = list(ids)
         options = options and self._with_special_stops(options)
@@ -315,18 +302,12 @@ class TextGenerator:
         Args:
             system_prompt: Text of the system message, or None.
             template: Name of a chat template, or Jinja source. None: the tokenizer's own template.
-
-        Raises:
-            SGPEError: neither the call nor the tokenizer has a chat template.
         """
         return Chat(self.tokenizer, self._stream, system_prompt, template)
 
     def encode(self, prompt: str, *, allowed_special: AllowedSpecial = "none") -> list[int]:
         """Return the ids of a prompt. If the tokenizer puts special tokens around a text, those before the text are
         included, but not those after it.
-
-        Args:
-            allowed_special: See `hf_sgpe.tokenizer.BPETokenizer.encode`.
         """
         if not isinstance(prompt, str):
             raise TypeError(f"the prompt must be a string, not {type(prompt).__name__}")
@@ -334,11 +315,7 @@ class TextGenerator:
 
     @cached_property
     def constrainer(self) -> Constrainer:
-        """The model's vocabulary, prepared for answers that follow a rule (`hf_sgpe.generation.structured_output`).
-
-        Raises:
-            SGPEError: llguidance is not installed.
-        """
+        """The model's vocabulary, prepared for answers that follow a rule (`hf_sgpe.generation.structured_output`)."""
         return Constrainer(self.tokenizer, self.engine.vocab_size)
 
     @cached_property
@@ -361,8 +338,8 @@ class TextGenerator:
         *,
         continues: bool = False,
     ) -> Iterator[str]:
-        """Return an iterator over the pieces of the answer to ``ids``. The first ``again`` characters of the answer repeat
-        the end of the prompt and are left out.
+        """Return an iterator over the pieces of the answer to ``ids``, without its first ``again`` characters, which repeat
+        the end of the prompt.
         """
         options = self._with_special_stops(options)
         if healing is None:
@@ -379,8 +356,8 @@ class TextGenerator:
         return whole_letters(pieces) if options.whole_syllables else pieces
 
     def _with_special_stops(self, options: GenerationOptions, marks: Mapping[int, str] | None = None) -> GenerationOptions:
-        """Return options that also stop at each special token and each mark whose text is one of the stop texts. Otherwise
-        such a stop text would not be found, because answers do not contain the text of these tokens.
+        """Return options that also stop at each special token and each mark whose text is one of the stop texts. Answers do
+        not contain the text of these tokens, so it could not be found there.
         """
         special = {**self.tokenizer.special_tokens, **{text: id for id, text in (marks or {}).items()}}
         ids = tuple(special[text] for text in options.stop if text in special)
@@ -394,8 +371,8 @@ class TextGenerator:
         )
 
     def _has_text(self, ids: Sequence[int]) -> bool:
-        """Return whether a prompt contains text, and not only special tokens. If it does, the answer continues this text, so
-        a space at the beginning of the answer is kept.
+        """Return whether a prompt contains text, and not only special tokens. The answer then continues this text, so a
+        space at its beginning is kept.
         """
         return not self._special_ids.issuperset(ids)
 
@@ -432,16 +409,11 @@ def chat_once(
     The model is loaded only for this answer. For more than one answer, use `TextGenerator`.
 
     Args:
-        tokenizer: Tokenizer of the model.
         messages: See `BPETokenizer.apply_chat_template`, also for ``template`` and ``system_prompt``.
         model_path: See `TextGenerator.load`, also for ``settings``, such as ``n_gpu_layers`` and ``n_ctx``.
         max_new_tokens: See `GenerationOptions`, also for ``temperature`` and ``top_p``.
         backend: Name of the engine. See `TextGenerator.load`.
         verbose: Print the engine and its speed.
-
-    Raises:
-        SGPEError: `TextGenerator.load` or `BPETokenizer.apply_chat_template` raises an error, or the conversation is too
-            long.
     """
     options = GenerationOptions(max_new_tokens=max_new_tokens, temperature=temperature, top_p=top_p)
     with TextGenerator.load(model_path, backend, tokenizer=tokenizer, **settings) as generator:

@@ -125,11 +125,11 @@ def load_engine(model: str | os.PathLike[str], engine: str | None = None, *, exa
 
     Args:
         model: Folder of a model in the format of transformers, OpenVINO or MLX; a GGUF file; or a repository on the Hub.
-        engine: One of `hf_sgpe.generation.engines.engine_registry.ENGINES`; None means `best_engine`.
+        engine: Name of one of `available_engines`; None means `best_engine`.
         exact: Compute in 32 bits, so that all engines generate the same tokens. Results can still differ where rounding
             decides between two tokens.
-        settings: ``device`` for transformers and OpenVINO; ``n_ctx`` and ``n_gpu_layers`` for llama.cpp;
-            ``keep_prefixes`` for all engines except OpenVINO.
+        settings: ``device`` for transformers and OpenVINO; ``n_ctx`` and ``n_gpu_layers`` for llama.cpp; ``keep_prefixes``
+            for all engines except OpenVINO.
 
     Raises:
         SGPEError: there is no such model or engine, or the engine is not installed, cannot run this model, or does not know
@@ -170,11 +170,7 @@ def _settings_of(engine: type[Engine]) -> list[str]:
 
 
 def find_model(model: str | os.PathLike[str]) -> Path:
-    """Return the local folder or file of a model. A repository on the Hub is downloaded first.
-
-    Raises:
-        SGPEError: there is no such model.
-    """
+    """Return the local folder or file of a model. A repository on the Hub is downloaded first."""
     if not isinstance(model, (str, os.PathLike)) or not os.fspath(model):
         raise SGPEError(f"expected the folder or file of a model, or its name on the Hub, not {model!r}")
     path = Path(model)
@@ -182,11 +178,7 @@ def find_model(model: str | os.PathLike[str]) -> Path:
 
 
 def kind_of_model(path: Path) -> str:
-    """Return the file format of a model, one of `MODEL_KINDS`. Most formats are named after the library that writes them.
-
-    Raises:
-        SGPEError: there is no model at ``path``.
-    """
+    """Return the file format of a model, one of `MODEL_KINDS`. Most formats are named after the library that writes them."""
     if path.is_file() and path.suffix.lower() != ".gguf":
         raise SGPEError(f"{path} is not a model: give a .gguf file, or a folder with config.json")
     if path.is_dir() and not any((path / name).exists() for name in ("openvino_model.xml", "config.json")):
@@ -225,8 +217,8 @@ def _look_for(engines: tuple[type[Engine], ...]) -> Machine:
 
 
 def _version_conflict(engine: type[Engine]) -> str:
-    """Return a description of the first package whose installed version does not fit the requirements of an engine's main
-    package. Return an empty string if all installed versions fit.
+    """Return a description of the first package whose version does not fit the requirements of an engine's main package, or
+    an empty string.
     """
     package = next(iter(engine.packages), "")
     try:

@@ -96,18 +96,13 @@ class Engine(ABC):
 
     @classmethod
     def devices(cls) -> tuple[str, ...]:
-        """Return the names of this machine's devices that the engine can use. This method is called only if the engine is
-        installed.
-        """
+        """Return the names of this machine's devices that an installed engine can use."""
         return ("CPU",)
 
     @classmethod
     def why_not(cls, path: Path) -> str:
         """Return why the engine cannot load a model, or why its results might be wrong. Return an empty string if the engine
         runs the model correctly.
-
-        Raises:
-            SGPEError: there is no model at ``path``.
         """
         return ""
 
@@ -175,15 +170,11 @@ class Engine(ABC):
         watch: Watch | None = None,
         with_stop: bool = False,
     ) -> Iterator[ScoredToken]:
-        """Return an iterator over the tokens of the answer with their log-probabilities.
-
-        The tokens are the same as from `generate` with the same options, seed and watch.
+        """Return an iterator over the same tokens as `generate`, with their log-probabilities.
 
         Args:
-            ids: Ids of the prompt.
             top: Number of most probable tokens to return with each token.
             watch: See `generate`. The log-probabilities are computed from the model's own logits.
-            with_stop: See `generate`.
 
         Raises:
             SGPEError: `generate` raises an error; ``top`` is not a whole number of at least 0; or, during the iteration, a
@@ -204,9 +195,6 @@ class Engine(ABC):
 
         The logits of only a few hundred tokens are in memory at a time. This call stops a generation in progress.
 
-        Args:
-            ids: The ids of the text: at least one id, and at most as many as fit into the model's context.
-
         Returns:
             An array of shape ``(len(ids) - 1,)``.
 
@@ -225,7 +213,7 @@ class Engine(ABC):
         return scores
 
     def embed(self, ids: Iterable[int]) -> NDArray[np.float32]:
-        """Return an embedding of a text. It is the mean of the model's last hidden states for the tokens of the text.
+        """Return an embedding of a text: the mean of the model's last hidden states for the tokens of the text.
 
         Raises:
             SGPEError: `logprobs` raises an error, or the engine has no embeddings.
@@ -241,12 +229,8 @@ class Engine(ABC):
         """Return an iterator over the tokens of a text with their log-probabilities, which are the same as from `logprobs`.
 
         Args:
-            ids: See `logprobs`.
             top: Number of most probable tokens to return with each token after the first.
             with_next: Whether to also yield, after the tokens of the text, the token that most probably follows.
-
-        Raises:
-            SGPEError: `logprobs` raises an error, or ``top`` is not a whole number of at least 0.
         """
         _check_top(top)
         return self._scored_text(self._checked_text(ids), top, with_next)
@@ -291,9 +275,7 @@ class Engine(ABC):
         self.close()
 
     def _checked(self, ids: Iterable[int], options: GenerationOptions) -> tuple[list[int], GenerationOptions]:
-        """Check a prompt and its options. Return the prompt as a list, and the options with ``max_new_tokens`` limited to
-        the free part of the context.
-        """
+        """Return the checked prompt, and the options with ``max_new_tokens`` limited to the free part of the context."""
         if not isinstance(options, GenerationOptions):
             raise TypeError(f"expected GenerationOptions, not {type(options).__name__}")
         prompt = self._checked_ids(ids, "prompt")
@@ -363,8 +345,8 @@ class Engine(ABC):
                     return
 
     def _alone(self, steps: Generator[Step, None, None]) -> Generator[Step, None, None]:
-        """End the generation in progress, and then yield the items of ``steps``. If another text is started in the meantime,
-        raise an error.
+        """End the generation in progress, and then yield the items of ``steps``. Raise an error if another text is started
+        in the meantime. Turn an exception of the engine's library into a one-line `SGPEError`.
         """
         self._end()
         self.reused = 0
@@ -416,11 +398,7 @@ def _scored(id: int, logprobs: NDArray[np.float64], top: int) -> ScoredToken:
 
 
 def _log_softmax(logits: Logits) -> NDArray[np.float64]:
-    """Convert logits to log-probabilities over the last axis.
-
-    Raises:
-        SGPEError: a logit is not a finite number.
-    """
+    """Convert logits to log-probabilities over the last axis."""
     greatest = logits.max(-1, keepdims=True).astype(np.float64)
     if not np.isfinite(greatest).all():
         raise SGPEError("the model's logits are not finite numbers: its weights are damaged")
@@ -431,11 +409,7 @@ def _log_softmax(logits: Logits) -> NDArray[np.float64]:
 
 @contextmanager
 def loading(path: Path) -> Iterator[None]:
-    """Turn exceptions of libraries in the ``with`` block, which loads a model, into one-line errors that name the model.
-
-    Raises:
-        SGPEError: the model cannot be loaded.
-    """
+    """Turn exceptions of libraries in the ``with`` block, which loads a model, into one-line errors that name the model."""
     try:
         yield
     except SGPEError:

@@ -17,12 +17,7 @@ _FEWEST = 8
 
 
 def number_of_prefixes(given: int | None, *, exact: bool) -> int:
-    """Return the number of recent texts whose keys and values an engine keeps. If ``given`` is None, this is 1, or 0 with
-    ``exact``.
-
-    Raises:
-        SGPEError: ``given`` is not a whole number of at least 0.
-    """
+    """Return the number of recent texts whose keys and values an engine keeps. The default is 1, or 0 with ``exact``."""
     if given is None:
         return 0 if exact else 1
     if not isinstance(given, int) or isinstance(given, bool) or given < 0:
@@ -74,5 +69,4 @@ class KeptPrefixes(Generic[Cache]):
             self._kept.append((ids, cache))
 
     def clear(self) -> None:
-        """Free all caches."""
         self._kept.clear()
