@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from hf_sgpe.chat.tool_calls import CallPart, Mark, begun
+from hf_sgpe.chat.tool_calls import CallPart, CallReader, Mark, begun
+
+if TYPE_CHECKING:
+    from hf_sgpe.chat.response_reader import ResponseReader
 
 
 class Reasoning(str):
@@ -60,24 +63,10 @@ def place_after(prompt: str, marks: ReasoningMarks, *, continued: str = "") -> P
     return "after" if prompt.rstrip().endswith(marks.closing) else "before"
 
 
-class AnswerReader(Protocol):
-    """A reader of an answer: `ReasoningReader`, `hf_sgpe.chat.tool_calls.CallReader` or
-    `hf_sgpe.chat.response_reader.ResponseReader`.
-    """
-
-    @property
-    def calls(self) -> int:
-        """The number of tool calls."""
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the answer has the maximum number of complete calls. Text after the last call is then ignored."""
-
-    def read(self, text: str) -> Iterator[str | CallPart]:
-        """Read more text of the answer. Yield, in order, the text and parts of tool calls that are now certain."""
-
-    def end(self) -> Iterator[str | CallPart]:
-        """End the answer, and yield the text that was held back."""
+AnswerReader: TypeAlias = "ReasoningReader | CallReader | ResponseReader"
+"""A reader of an answer. Its method ``read`` takes the next text of the answer, and ``end`` ends the answer. Both yield the
+text, reasoning and parts of tool calls that are now certain.
+"""
 
 
 class ReasoningReader:

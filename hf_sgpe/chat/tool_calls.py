@@ -11,11 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from hf_sgpe.chat.json_calls import JsonCall
-from hf_sgpe.chat.keyed_calls import KEYED_MARKS, KeyedCall
-from hf_sgpe.chat.named_calls import NamedCall
-from hf_sgpe.chat.tagged_calls import BEGINNING, TaggedCall
-from hf_sgpe.chat.written_call import WrittenCall
+from hf_sgpe.chat.call_parsers import ARGUMENTS, BEGINNING, CALL_ID, KEYED_MARKS, CallParser, call_parser
 
 
 class CallPart(NamedTuple):
@@ -53,9 +49,8 @@ class CallFormat:
         before, between, after: Text before the first call, between calls, and after the last call.
         is_repeated: Whether the marks are repeated for each call.
         kind: How a call is written: as an object with the name and the arguments (``json``), with the arguments as text
-            between tags (``tagged``, `hf_sgpe.chat.tagged_calls`), as the name followed by the arguments' JSON (``named``,
-            `hf_sgpe.chat.named_calls`), or as the name followed by marked keys and values (``keyed``,
-            `hf_sgpe.chat.keyed_calls`).
+            between tags (``tagged``), as the name followed by the arguments' JSON (``named``), or as the name followed by
+            marked keys and values (``keyed``).
         around: Text before and after the values of a ``tagged`` call.
         also: Other marks. They may occur inside calls, and have no effect elsewhere.
     """
@@ -72,11 +67,6 @@ class CallFormat:
     kind: Literal["json", "tagged", "named", "keyed"] = "json"
     around: str = ""
     also: tuple[str, ...] = ()
-
-    @property
-    def beginning(self) -> str:
-        """The first characters of a call, after the mark. An empty string if a call may begin with any character."""
-        return {"json": "{", "tagged": BEGINNING}.get(self.kind, "")
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -161,7 +151,7 @@ FORMATS = (
         opening="[TOOL_CALLS]",
         kind="named",
         is_repeated=True,
-        also=("[ARGS]", "[CALL_ID]"),
+        also=(ARGUMENTS, CALL_ID),
     ),
     CallFormat("llama3", r"ipython[\s\S]*\"parameters\\?\"", "parameters", between="; ", also=("<|python_tag|>",)),
 )
@@ -215,12 +205,11 @@ CallPart(number=0, name=None, arguments=': 1}')]
         self._most = most
         self._held = ""  # characters that may begin a mark, or white space in front of a mark
         self._opened = ""  # the marks and brackets in front of the current call
-        self._object: WrittenCall | None = None
+        self._object: CallParser | None = None
         self._may_call = not written.opening  # whether the next character may begin a call
         self.is_full = False
 
     def read(self, text: str) -> Iterator[str | CallPart]:
-        """Yield, in order, the text and the parts of calls that are now certain."""
         if isinstance(text, Mark):
             yield from self._read_mark(text)
             return
@@ -246,7 +235,6 @@ CallPart(number=0, name=None, arguments=': 1}')]
             yield from self._arguments()
 
     def end(self) -> Iterator[str | CallPart]:
-        """Yield the text that was held back."""
         if self._object is not None:
             yield from self._close_object()
         rest = self._opened + self._held
@@ -292,13 +280,15 @@ CallPart(number=0, name=None, arguments=': 1}')]
 
     def _in_front(self, character: str) -> Iterator[str | CallPart]:
         """Read a character between a mark and a call, or between calls."""
-        closing, beginning = self._format.closing, self._format.beginning
+        closing = self._format.closing
+        # A call of another kind may begin with any character.
+        beginning = {"json": "{", "tagged": BEGINNING}.get(self._format.kind, "")
         self._held += character
         if self._held.endswith(beginning) and not character.isspace():
             first = beginning or character
             self._opened += self._held.removesuffix(first)
             self._held = ""
-            self._object = self._new_object()
+            self._object = call_parser(self._format.kind, self._format.key, self._parameters)
             for each in first:
                 yield from self._in_object(each)
             return
@@ -312,14 +302,6 @@ CallPart(number=0, name=None, arguments=': 1}')]
             return
         if rest.strip("[];, \n") or len(self._held) > _MOST_BEFORE_CALL:  # no call
             yield from self._as_text()
-
-    def _new_object(self) -> WrittenCall:
-        kind = self._format.kind
-        if kind == "json":
-            return JsonCall(self._format.key)
-        if kind == "named":
-            return NamedCall()
-        return TaggedCall(self._parameters) if kind == "tagged" else KeyedCall(self._parameters)
 
     def _in_object(self, character: str) -> Iterator[str | CallPart]:
         call = self._object

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.formats.gguf_tokenizer import check_tokenizer
-from hf_sgpe.generation.answer_pieces import answer_pieces
 from hf_sgpe.generation.conversation import Chat
 from hf_sgpe.generation.engines.detection import find_model, kind_of_model, load_engine
 from hf_sgpe.generation.engines.engine import Engine, ScoredToken, Watch
 from hf_sgpe.generation.engines.sampling_options import GenerationOptions
-from hf_sgpe.generation.pieces import Piece, PlacedToken, Progress, Score
+from hf_sgpe.generation.pieces import Piece, PlacedToken, Progress, Score, answer_pieces
 from hf_sgpe.generation.stop_texts import until_stop, without_beginning
 from hf_sgpe.generation.structured_output import Constrainer
 from hf_sgpe.generation.token_healing import Healer, Healing

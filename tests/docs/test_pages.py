@@ -52,7 +52,7 @@ def test_links_between_pages_lead_somewhere():
 
 def test_all_that_there_is_has_a_name_in_the_documentation():
     from hf_sgpe.formats.format_registry import FORMATS
-    from hf_sgpe.generation.engines.engine_registry import ENGINES
+    from hf_sgpe.generation.engines.detection import ENGINES
     from hf_sgpe.splitting.patterns import PATTERNS
     from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
     from hf_sgpe.splitting.splitting import RECIPES

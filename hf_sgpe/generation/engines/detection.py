@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -26,7 +27,15 @@ from hf_sgpe.files.folder_contents import why_no_model
 from hf_sgpe.files.hub import download_model
 from hf_sgpe.files.json_files import read_json
 from hf_sgpe.generation.engines.engine import Engine
-from hf_sgpe.generation.engines.engine_registry import ENGINES
+from hf_sgpe.generation.engines.llama_cpp import LlamaCppEngine
+from hf_sgpe.generation.engines.mlx import MLXEngine
+from hf_sgpe.generation.engines.openvino import OpenVINOEngine
+from hf_sgpe.generation.engines.transformers import TransformersEngine
+
+ENGINES: dict[str, type[Engine]] = {
+    engine.name: engine for engine in (MLXEngine, OpenVINOEngine, LlamaCppEngine, TransformersEngine)
+}
+"""The classes of the engines, keyed by name. `add_engine` adds a class."""
 
 MODEL_KINDS: dict[str, Callable[[Path], bool]] = {
     "transformers": lambda path: True,
@@ -77,6 +86,17 @@ class EngineInfo(NamedTuple):
     devices: tuple[str, ...]
     why_not: str
     pip: str
+
+
+def add_engine(engine: type[Engine]) -> None:
+    """Register an engine under its name.
+
+    Raises:
+        SGPEError: another engine has this name.
+    """
+    if engine.name in ENGINES:
+        raise SGPEError(f"an engine {engine.name!r} already exists: choose another name")
+    ENGINES[engine.name] = engine
 
 
 def available_engines(machine: Machine | None = None) -> list[EngineInfo]:
@@ -206,13 +226,11 @@ def _look_for(engines: tuple[type[Engine], ...]) -> Machine:
             versions[name] = ", ".join(f"{package} {version(package)}" for package in engine.packages)
         except PackageNotFoundError:
             continue
-        if reason := _version_conflict(engine) or next(filter(None, map(_import_error, engine.imports[:1])), ""):
+        if reason := _version_conflict(engine) or _import_error(engine):
             why_not[name] = reason
             continue
-        try:
+        with suppress(Exception):  # a missing driver
             devices[name] = engine.devices()
-        except Exception:  # a missing driver
-            continue
     return Machine(versions, why_not, devices)
 
 
@@ -237,9 +255,10 @@ def _version_conflict(engine: type[Engine]) -> str:
     return ""
 
 
-def _import_error(module: str) -> str:
+def _import_error(engine: type[Engine]) -> str:
     try:
-        import_module(module)
+        for module in engine.imports[:1]:
+            import_module(module)
     except Exception as error:  # a broken library may raise any exception
         return " ".join(f"does not import ({error})".split())
     return ""

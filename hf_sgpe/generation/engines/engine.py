@@ -350,18 +350,14 @@ class Engine(ABC):
         """
         self._end()
         self.reused = 0
-        with closing(steps):
-            self._running = steps
-            for step in self._in_one_line(steps):
-                yield step
-                if self._running is not steps:
-                    event = "was closed" if self._is_closed else "started another text"
-                    raise SGPEError(f"this engine {event} before this text was complete")
-
-    def _in_one_line(self, steps: Iterator[Step]) -> Iterator[Step]:
-        """Yield the items of ``steps``. Turn an exception of the engine's library into a one-line `SGPEError`."""
+        self._running = steps
         try:
-            yield from steps
+            with closing(steps):
+                for step in steps:
+                    yield step
+                    if self._running is not steps:
+                        event = "was closed" if self._is_closed else "started another text"
+                        raise SGPEError(f"this engine {event} before this text was complete")
         except (SGPEError, TypeError):
             raise
         except Exception as error:

@@ -94,7 +94,7 @@ class MLXEngine(Engine):
         from mlx_lm.generate import generate_step
         from mlx_lm.models.cache import make_prompt_cache
 
-        cache, self.reused = self._prefixes.take(ids) if self._prefixes.most else (None, 0)
+        cache, self.reused = self._prefixes.take(ids)
         if cache is None:
             cache = make_prompt_cache(self._model)
         mx.random.seed(options.seed_or_random())
@@ -113,7 +113,7 @@ class MLXEngine(Engine):
                 yield tokens[-1]
         finally:
             steps.close()
-            if self._prefixes.most and _can_crop(cache):
+            if _can_crop(cache):
                 self._prefixes.keep(tokens[: cache[0].offset], cache)
 
     def _logits(self, ids: list[int]) -> Generator[Logits, None, None]:

@@ -94,8 +94,9 @@ class TransformersEngine(Engine):
         is_over = threading.Event()
         # The thread computes at most this many tokens ahead, because a watch may keep the large arrays of logits.
         places = threading.Semaphore(_AHEAD)
-        cache, self.reused = self._prefixes.take(ids) if self._prefixes.most else (None, 0)
-        cache = self._new_cache() if cache is None and self._prefixes.most else cache
+        cache, self.reused = self._prefixes.take(ids)
+        if cache is None and self._prefixes.most:
+            cache = self._new_cache()
 
         def show(rows: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
             import torch
@@ -233,10 +234,13 @@ class TransformersEngine(Engine):
         """Return the answer to each prompt, computed in one batch if possible. Rounding slightly changes the logits of
         prompts that are padded.
         """
+        if not prompts:
+            return []
         distinct = {options for _, options in prompts}
-        longest = max((len(ids) for ids, _ in prompts), default=0)
+        options = prompts[0][1]
+        longest = max(len(ids) for ids, _ in prompts)
         # Older versions apply the repetition penalty to padding, and padded prompts also have to fit into the context.
-        if len(prompts) < 2 or len(distinct) > 1 or (options := distinct.pop()).repetition_penalty != 1:
+        if len(prompts) < 2 or len(distinct) > 1 or options.repetition_penalty != 1:
             return super()._batch(prompts)
         if options.min_new_tokens:  # each prompt needs its own watch
             return super()._batch(prompts)
