@@ -25,9 +25,7 @@ def response_parser() -> Callable[..., Any] | None:
 
 
 def read_response_template(folder: Path) -> dict[str, Any] | None:
-    """Return the response template of a saved tokenizer. Return None if there is none, or if the installed version of
-    transformers has no parser for it.
-    """
+    """Return the response template of a saved tokenizer, or None if there is none or transformers has no parser for it."""
     file = folder / "tokenizer_config.json"
     template = read_json(file).get("response_template") if file.is_file() else None
     if template is None or response_parser() is None:

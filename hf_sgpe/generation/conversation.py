@@ -49,18 +49,13 @@ class Chat:
 
         The message and the answer are added to `messages` when the answer ends or is interrupted, but not if an error
         occurs.
-
-        Raises:
-            SGPEError: the conversation is too long. This is checked before the model runs.
         """
         messages = [*self.messages, {"role": "user", "content": text}]
         return self._answered(messages, self.answer(messages, options))
 
     def answer(self, messages: Sequence[Mapping[str, str]], options: GenerationOptions | None = None) -> Iterator[str]:
-        """Return an iterator over the pieces of the answer to ``messages``, without a change of the conversation.
-
-        Raises:
-            SGPEError: a message is incomplete, or the messages are too long. This is checked before the model runs.
+        """Return an iterator over the pieces of the answer to ``messages``, which are checked before the model runs. The
+        conversation does not change.
         """
         return self._stream(self.encode(messages), self.ending(options or GenerationOptions()))
 

@@ -57,14 +57,11 @@ Place: TypeAlias = "tuple[Place, str | int] | None"
 
 
 def check_schema(schema: Any) -> list[str]:
-    """Check the keywords of a JSON schema and its size (`LIMITS`), in time linear in its length.
+    """Check the keywords of a JSON schema and its size (`LIMITS`), in time linear in its length. The message of an error
+    names the place in the schema.
 
     Returns:
         The constraints that no grammar can express and that answers therefore may violate: patterns with look-around.
-
-    Raises:
-        SGPEError: a keyword has a value of a wrong type, or the schema is too large. The message names the place in the
-            schema.
     """
     return _Check().run(schema)
 
@@ -77,13 +74,11 @@ def check_length(name: str, given: int, most: int) -> None:
 
 def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return a stricter schema, whose objects allow only the properties that it lists. Otherwise, answers could grow without
-    limit. Patterns with look-around, which llguidance does not support, are left out.
+    limit. Patterns with look-around, which llguidance does not support, are left out. Numbers that llguidance would round
+    are an error.
 
     Every answer is also valid for the original schema, apart from these patterns. A schema that combines schemas, for
     example by ``allOf``, allows the same properties as before, because each part of a combination lists only some of them.
-
-    Raises:
-        SGPEError: see `check_schema`. Also if llguidance would round a number of the schema.
     """
     check_schema(schema)
     text = json.dumps(schema)

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import takewhile
 from math import fsum, log
 from typing import Literal, NamedTuple
 
@@ -111,7 +112,6 @@ def answer_pieces(
     marked: deque[PlacedMark] = deque()
     generated, shown = 0, length
     is_cut = True
-    has_more = True
 
     def arriving() -> Generator[int | None, None, None]:
         nonlocal generated, is_cut
@@ -130,20 +130,12 @@ def answer_pieces(
                     yield token
         is_cut = False
 
-    def up_to_mark(ids: Iterator[int | None]) -> Iterator[int]:
-        nonlocal has_more
-        for id in ids:
-            if id is None:
-                return
-            yield id
-        has_more = False
-
     def texts() -> Iterator[str]:
         nonlocal length
         with closing(arriving()) as ids:
             continued: dict[str, bool] = {}
-            while has_more:  # no character has bytes from before and after a mark
-                for text in decode(up_to_mark(ids), **continued):
+            while is_cut:  # no character has bytes from before and after a mark
+                for text in decode(takewhile(lambda id: id is not None, ids), **continued):
                     length += len(text)
                     yield text
                 continued = {"continues": True}

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hf_sgpe.errors import SGPEError, optional
-from hf_sgpe.generation.engines.engine import Logits
+from hf_sgpe.generation.engines.engine import Logits, Watch
 from hf_sgpe.generation.json_schemas import LIMITS, check_length, closed
 from hf_sgpe.generation.rule_trial import PlainVocabulary, RuleTrial
 from hf_sgpe.tokenizer import BPETokenizer
@@ -43,9 +43,6 @@ class Rule:
 
         The JSON is on one line. Its objects contain only the properties that the schema lists, unless the schema contains
         ``additionalProperties`` or combines schemas.
-
-        Raises:
-            SGPEError: the schema is invalid or too large (`hf_sgpe.generation.json_schemas.check_schema`).
         """
         return cls(_library().LLMatcher.grammar_from_json_schema(closed(schema), overrides=_OPTIONS))
 
@@ -75,7 +72,7 @@ class Rule:
 
 
 class RuleError(SGPEError):
-    """The error of an answer that its rule does not allow to continue."""
+    """The error of an answer that its rule does not allow to continue, as no token of the vocabulary can follow."""
 
 
 def literal(text: str) -> str:
@@ -114,13 +111,8 @@ class Constrainer:
         self.tokens_across = lru_cache(8)(self._tokens_across)
 
     def check(self, rule: Rule) -> tuple[str, ...]:
-        """Check that a rule is valid and supported, in a separate process (`hf_sgpe.generation.rule_trial`).
-
-        Returns:
-            The constraints of the rule that llguidance does not apply, such as an unknown format.
-
-        Raises:
-            SGPEError: the rule is invalid, not supported or too complex.
+        """Check that a rule is valid and supported, in a separate process (`hf_sgpe.generation.rule_trial`). Return the
+        constraints of the rule that llguidance does not apply, such as an unknown format.
         """
         problem, left_out = self._try(rule.source)
         if problem:
@@ -131,16 +123,12 @@ class Constrainer:
         """End the separate process and all checks that wait for it."""
         self._trial.close()
 
-    def watch(self, rule: Rule, stop_ids: Collection[int]) -> Constrained:
-        """Return a `Watch` that makes a single answer follow the rule. Call `check` before for a rule of another person.
-
-        Raises:
-            SGPEError: the rule is invalid, or there is no stop token, so an answer could not end.
-        """
+    def watch(self, rule: Rule, stop_ids: Collection[int]) -> Watch:
+        """Return a `Watch` that makes a single answer follow the rule. Call `check` before for a rule of another person."""
         stop_ids = [id for id in stop_ids if id < self._size]
         if not stop_ids:
             raise SGPEError("the model has no token that ends an answer: set eos_token_id to its end-of-text token")
-        return Constrained(self._matcher(rule.source).deep_copy(), stop_ids, self._size)
+        return _Constrained(self._matcher(rule.source).deep_copy(), stop_ids, self._size)
 
     def _compiled(self, source: str) -> Any:
         matcher = _library().LLMatcher(self._tokens, source, log_level=0)
@@ -164,8 +152,8 @@ class Constrainer:
         return tuple(map(tuple, across))
 
 
-class Constrained:
-    """A `hf_sgpe.generation.engines.engine.Watch` that allows only tokens with which the answer can follow a rule.
+class _Constrained:
+    """A `Watch` that allows only tokens with which the answer can follow a rule.
 
     Special and other added tokens are not allowed. A stop token is allowed as soon as the text is complete.
     """
@@ -177,11 +165,8 @@ class Constrained:
         self._is_over = False
 
     def __call__(self, last: int | None, logits: Logits) -> Logits | None:
-        """Return a copy of the logits with minus infinity for each token that is not allowed. Return None after the end of
-        the answer.
-
-        Raises:
-            RuleError: llguidance's limits are exceeded, or no token of the vocabulary can follow.
+        """Return a copy of the logits with minus infinity for each token that is not allowed, or None after the end of the
+        answer.
         """
         self._is_over = self._is_over or last in self._stop_ids
         if self._is_over:

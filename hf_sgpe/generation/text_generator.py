@@ -39,9 +39,6 @@ class TextGenerator:
         tokenizer: A `BPETokenizer`, a fast BPE tokenizer of transformers, or the folder or Hub repository of a tokenizer.
         engine: An engine from `hf_sgpe.generation.load_engine`.
 
-    Raises:
-        SGPEError: the tokenizer has ids beyond the model's embedding, or cannot be read exactly.
-
     Attributes:
         progress: Progress of the last generation, or None before the first generation.
 
@@ -68,6 +65,7 @@ class TextGenerator:
                 "use the model's own tokenizer"
             )
         self._token_ids = frozenset(ids)
+        self._special_ids = frozenset(self.tokenizer.special_tokens.values())
 
     @classmethod
     def load(
@@ -85,10 +83,6 @@ class TextGenerator:
             model: See `hf_sgpe.generation.load_engine`, also for ``engine``, ``exact`` and ``settings``.
             tokenizer: Tokenizer to use instead of the tokenizer in the model's folder or GGUF file. GGUF files from other
                 programs contain no such tokenizer.
-
-        Raises:
-            SGPEError: `hf_sgpe.generation.load_engine` raises an error; there is no tokenizer; or the tokens of the GGUF
-                file differ from the tokenizer's tokens.
         """
         path = find_model(model)
         bpe = _as_bpe(path if tokenizer is None else tokenizer)
@@ -142,15 +136,13 @@ class TextGenerator:
         ]
 
     def stream(self, prompt: str, options: GenerationOptions | None = None) -> Iterator[str]:
-        """Return an iterator over the pieces of the answer to a prompt. Each piece contains only whole characters.
+        """Return an iterator over the pieces of the answer to a prompt, which is checked before the model runs. Each piece
+        contains only whole characters.
 
         A character is yielded as soon as all its bytes are generated. Joined together, the pieces are equal to the decoded
         tokens, except for an incomplete character at the end. Closing the iterator, or Ctrl-C, ends the generation. With the
         option ``whole_syllables``, no piece ends in a letter that the next token may change. With ``heal``, the answer still
         begins after the prompt, but a longer token may complete the prompt's last word.
-
-        Raises:
-            SGPEError: the prompt is empty or too long. This is checked before the model runs.
         """
         options = options or GenerationOptions()
         ids = self.encode(prompt)
@@ -163,11 +155,8 @@ class TextGenerator:
         return self._stream(kept, options, Healing(self._healer, taken), again, continues=continues)
 
     def score(self, text: str) -> Score:
-        """Return the log-probability of each token of a text.
-
-        Raises:
-            SGPEError: the text is empty, has more tokens than the model's context, or is a single token without a special
-                token before it.
+        """Return the log-probability of each token of a text. If the tokenizer puts no special token before a text, the text
+        needs at least two tokens.
         """
         ids = self.encode(text)
         text_ids = ids[len(self._before) :]
@@ -197,8 +186,8 @@ class TextGenerator:
         marks: Mapping[int, str] | None = None,
         watch: Watch | None = None,
     ) -> Iterator[Piece]:
-        """Return an iterator over the pieces (`Piece`) of the answer to a prompt, which is given as ids. The last piece
-        contains the finish reason.
+        """Return an iterator over the pieces (`Piece`) of the answer to a prompt, which is given as ids and checked before
+        the model runs. The last piece contains the finish reason.
 
         The text is the same as from `stream`. This method does not update `progress`, and the option ``heal`` has no effect.
 
@@ -211,10 +200,6 @@ class TextGenerator:
             marks: Texts of the control tokens that are reported in `Piece.marks` and not shown in the text, keyed by id. If
                 such a text is one of the stop texts, this token also ends the answer.
             watch: See `Engine.generate`. With a watch, the text of the answer consists of exactly the bytes of its tokens.
-
-        Raises:
-            SGPEError: the prompt is empty or too long, or has an id beyond the model's vocabulary. This is checked before
-                the model runs.
         """
         marks = marks or {}
         options, prompt = self._with_special_stops(options or GenerationOptions(), marks), list(ids)
@@ -299,7 +284,6 @@ class TextGenerator:
         """Return a new conversation, which stores its own messages.
 
         Args:
-            system_prompt: Text of the system message, or None.
             template: Name of a chat template, or Jinja source. None: the tokenizer's own template.
         """
         return Chat(self.tokenizer, self._stream, system_prompt, template)
@@ -374,10 +358,6 @@ class TextGenerator:
         space at its beginning is kept.
         """
         return not self._special_ids.issuperset(ids)
-
-    @cached_property
-    def _special_ids(self) -> frozenset[int]:
-        return frozenset(self.tokenizer.special_tokens.values())
 
     def _counted(self, ids: Iterator[int], prompt_tokens: int) -> Iterator[int]:
         progress = self.progress = Progress(prompt_tokens)

@@ -61,7 +61,6 @@ class Machine:
     devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def has(self, engine: str) -> bool:
-        """Return whether an engine can be used."""
         return engine in self.versions and engine not in self.why_not
 
     def rank(self, engine: type[Engine]) -> int:
@@ -76,8 +75,7 @@ class EngineInfo(NamedTuple):
     Attributes:
         name: Name for `load_engine`.
         version: The packages of the engine with their versions, or None if the engine is not installed.
-        devices: Devices on which the engine can compute.
-        why_not: Reason why the engine cannot be used, or an empty string if it can be used.
+        why_not: Reason why the engine cannot be used, or an empty string.
         pip: Command that installs the engine.
     """
 
@@ -89,11 +87,7 @@ class EngineInfo(NamedTuple):
 
 
 def add_engine(engine: type[Engine]) -> None:
-    """Register an engine under its name.
-
-    Raises:
-        SGPEError: another engine has this name.
-    """
+    """Register an engine under its name, which no other engine may have."""
     if engine.name in ENGINES:
         raise SGPEError(f"an engine {engine.name!r} already exists: choose another name")
     ENGINES[engine.name] = engine
@@ -118,8 +112,8 @@ def best_engine(model: str | os.PathLike[str], machine: Machine | None = None) -
         model: Folder or file of the model, or a repository on the Hub.
 
     Raises:
-        SGPEError: there is no such model, or no usable engine runs the model. If an engine must be installed, the message
-            contains the pip command.
+        SGPEError: there is no such model, or no usable engine runs it. If an engine must be installed, the message contains
+            the pip command.
     """
     path = find_model(model)
     kind = kind_of_model(path)
@@ -150,10 +144,6 @@ def load_engine(model: str | os.PathLike[str], engine: str | None = None, *, exa
             decides between two tokens.
         settings: ``device`` for transformers and OpenVINO; ``n_ctx`` and ``n_gpu_layers`` for llama.cpp; ``keep_prefixes``
             for all engines except OpenVINO.
-
-    Raises:
-        SGPEError: there is no such model or engine, or the engine is not installed, cannot run this model, or does not know
-            one of the settings.
     """
     path = find_model(model)
     name = best_engine(path) if engine is None else engine
@@ -210,9 +200,8 @@ def kind_of_model(path: Path) -> str:
 
 
 def look() -> Machine:
-    """Return the engines that are installed on this machine, and their devices.
-
-    The first call takes seconds, because it imports PyTorch and OpenVINO to list devices.
+    """Return the engines on this machine. The first call takes seconds, because it imports PyTorch and OpenVINO to list
+    devices.
     """
     return _look_for(tuple(ENGINES.values()))
 

@@ -13,7 +13,7 @@ import numpy as np
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.unreadable import check_no_pointer
 from hf_sgpe.generation.engines.conversion import load_converted
-from hf_sgpe.generation.engines.engine import Engine, Logits, Watch
+from hf_sgpe.generation.engines.engine import Engine, Logits, Watch, check_whole
 from hf_sgpe.generation.engines.kept_prefixes import common_length, number_of_prefixes
 from hf_sgpe.generation.engines.sampling_options import GenerationOptions
 from hf_sgpe.weights import gguf, gguf_models
@@ -73,8 +73,8 @@ class LlamaCppEngine(Engine):
 
         silence()
         for name, value, least in (("n_ctx", n_ctx, 1), ("n_gpu_layers", n_gpu_layers, -1)):
-            if value is not None and (not isinstance(value, int) or value < least):
-                raise SGPEError(f"{name} must be a whole number of at least {least}, not {value!r}")
+            if value is not None:
+                check_whole(name, value, least)
         precision = {"type_k": llama_cpp.GGML_TYPE_F32, "type_v": llama_cpp.GGML_TYPE_F32} if exact else {}
 
         def load(file: Path) -> tuple[dict[str, str], int, Any]:
