@@ -132,10 +132,9 @@ class Written(str):
         return before, separator, after
 
     def _with_marks(self, pieces: Iterable[str], between: int = 0) -> list[str]:
-        """Return substrings of this text with their marks.
+        """Return substrings of this text, in their order, with their marks.
 
         Args:
-            pieces: The substrings, in the order of the text.
             between: Number of characters between two substrings, or 0 if only white space or nothing is between them.
         """
         marked: list[str] = []
@@ -161,8 +160,8 @@ class Written(str):
 
 
 class Markup(markupsafe.Markup, Written):  # type: ignore[misc]
-    """A string with marks that counts as HTML: the result of the filters ``e`` and ``safe``. Text that is joined to it is
-    escaped.
+    """A string with marks that counts as HTML: the result of the filters ``e`` and ``safe``. It escapes text that is joined
+    to it.
     """
 
     @classmethod
@@ -182,7 +181,7 @@ def by_template(text: str) -> Written:
 
 
 def as_answer(text: str) -> Written:
-    """Return ``text`` with every character marked as part of the assistant's answer, in addition to its other marks."""
+    """Return ``text`` with the mark of an assistant's answer on every character."""
     return Written(text, marks_of(text).translate(_AS_ANSWER))
 
 
@@ -192,12 +191,11 @@ def text_of(value: object) -> str:
 
 
 def spelled(value: object, text: str, spell: Callable[[str], str], *, sort_keys: bool = False) -> Written:
-    """Return ``text``, the ``repr`` or JSON of ``value``, with marks. Characters that come from strings in ``value`` keep
-    their marks.
+    """Return ``text``, the ``repr`` or JSON of ``value``. Characters that come from strings in ``value`` keep their marks.
 
     Args:
         spell: Function that returns the ``repr`` or JSON of a single string, with quotes.
-        sort_keys: Whether dictionaries are sorted by key.
+        sort_keys: Whether ``text`` sorts dictionaries by key.
     """
     if _is_by_template(value):
         return by_template(text)
@@ -248,9 +246,10 @@ def follow(result: Any, text: object, *others: object) -> Any:
 
 def _carried(text: str, result: str) -> bytes | None:
     """Return the marks that the rule in `follow` carries over from ``text`` to ``result``, or None if there are none."""
-    if _is_unmarked(text):
+    marks = marks_of(text)
+    if not marks.strip(b"\0"):
         return None
-    marks, text, result = marks_of(text), str.__str__(text), str.__str__(result)
+    text, result = str.__str__(text), str.__str__(result)
     if len(text) == len(result) and text.casefold() == result.casefold():
         return marks
     place = result.find(text)
@@ -268,10 +267,6 @@ def _carried(text: str, result: str) -> bytes | None:
         carried.append(distinct.pop() if len(distinct) == 1 else 0)
         place += len(characters)
     return bytes(carried)
-
-
-def _is_unmarked(text: str) -> bool:
-    return not isinstance(text, Written) or not text._marks.strip(b"\0")
 
 
 def _is_by_template(value: object) -> bool:
@@ -304,22 +299,19 @@ def join(texts: Iterable[str]) -> Written:
 
 
 def marks_of(text: str) -> bytes:
-    """Return the marks of a text, with one byte for each character. A byte is the sum of the character's marks (`TEMPLATE`,
-    `ANSWER`), or 0.
-    """
+    """Return the marks of a text: for each character one byte, the sum of `TEMPLATE` and `ANSWER` or 0."""
     return text._marks if isinstance(text, Written) else bytes(len(text))
 
 
 class Finder:
-    """A search for special tokens in text. Tokens are found as the encoder finds them: from left to right and, if several
-    tokens begin at the same position, the longest.
+    """A search for special tokens in text. It finds tokens as the encoder does: from left to right and, if several begin at
+    the same position, the longest.
 
     Args:
         special: Texts of the special tokens.
-        others: Texts of added tokens that are not special. A special token that overlaps an earlier match of these is not
+        others: Texts of added tokens that are not special. A special token that overlaps an earlier one of these is not
             found.
-        matching: Dict from the texts of tokens to their matching rules, such as ``single_word``. Other tokens match wherever
-            their text occurs.
+        matching: Rules such as ``single_word``, keyed by token. A token without rules matches wherever its text occurs.
 
     Attributes:
         names: Texts of the special tokens.
@@ -342,8 +334,8 @@ class Finder:
         self._matching = matching or {}
 
     def spans(self, text: str, start: int = 0, stop: int = sys.maxsize) -> Iterator[tuple[int, int]]:
-        """Yield the start and stop of the text of each special token. The matching rules are not applied yet: the spans
-        contain no white space around the text, and include ``single_word`` tokens inside words. See `reach`.
+        """Yield the start and stop of each special token. The matching rules are not applied yet (see `reach`): the spans
+        contain no white space around the text, and include ``single_word`` tokens inside words.
         """
         for match in self._added.finditer(text, start, stop):
             if match.group() in self.names:
@@ -366,8 +358,7 @@ class Part(NamedTuple):
     """A part of a rendered conversation: ordinary text, or a single special token that the template wrote.
 
     Attributes:
-        span: Start and stop in the conversation. The span of a special token includes the white space that belongs to the
-            token.
+        span: Start and stop in the conversation, with the white space that belongs to a special token.
     """
 
     text: str

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from hf_sgpe.chat.tool_calls import CallPart, Mark, begun
+from hf_sgpe.chat.tool_calls import CallPart, CallReader, Mark, begun
+
+if TYPE_CHECKING:
+    from hf_sgpe.chat.response_reader import ResponseReader
 
 
 class Reasoning(str):
@@ -17,12 +20,7 @@ class Reasoning(str):
 
 @dataclass(frozen=True)
 class ReasoningMarks:
-    """The marks before and after the reasoning in one format.
-
-    Args:
-        opening: Mark before the reasoning. Many templates write this mark at the end of the prompt.
-        closing: Mark after the reasoning.
-    """
+    """The marks before and after the reasoning. Many templates write the opening mark at the end of the prompt."""
 
     opening: str
     closing: str
@@ -47,7 +45,7 @@ def reasoning_of(template: str) -> ReasoningMarks | None:
 
 
 def place_after(prompt: str, marks: ReasoningMarks, *, continued: str = "") -> Place:
-    """Return where the answer to a prompt begins: before any reasoning, inside the reasoning, or after it.
+    """Return where the answer to a prompt begins.
 
     Args:
         prompt: The end of the prompt, with special tokens.
@@ -65,40 +63,24 @@ def place_after(prompt: str, marks: ReasoningMarks, *, continued: str = "") -> P
     return "after" if prompt.rstrip().endswith(marks.closing) else "before"
 
 
-class AnswerReader(Protocol):
-    """A reader of an answer: `ReasoningReader`, `hf_sgpe.chat.tool_calls.CallReader` or
-    `hf_sgpe.chat.response_reader.ResponseReader`.
-    """
-
-    @property
-    def calls(self) -> int:
-        """The number of tool calls."""
-
-    @property
-    def is_full(self) -> bool:
-        """True if the answer has the maximum number of calls."""
-
-    def read(self, text: str) -> Iterator[str | CallPart]:
-        """Read more text of the answer. Yield, in order, the text and parts of tool calls that are now certain."""
-
-    def end(self) -> Iterator[str | CallPart]:
-        """End the answer, and yield the text that was held back."""
+AnswerReader: TypeAlias = "ReasoningReader | CallReader | ResponseReader"
+"""A reader of an answer. Its method ``read`` takes the next text of the answer, and ``end`` ends the answer. Both yield the
+text, reasoning and parts of tool calls that are now certain.
+"""
 
 
 class ReasoningReader:
-    """A reader that separates the reasoning at the beginning of a streamed answer from the rest. Another reader can read the
-    rest.
+    """A reader that separates the reasoning at the beginning of a streamed answer from the rest. White space around the
+    reasoning is dropped.
 
     If a mark is a token of the vocabulary, only this token counts as the mark, and `read` must get it as a `Mark`. The same
     characters in other tokens are text.
 
     Args:
-        marks: The marks.
-        place: Where the answer begins: before any reasoning, inside reasoning, or after reasoning.
         tokens: The marks that are tokens of the vocabulary, each with a replacement. The replacement is used where the token
             neither begins nor ends the reasoning.
         then: Reader of the rest. None if the rest is only text.
-        is_exact: Whether white space after the reasoning belongs to the answer. By default, it is dropped.
+        is_exact: Whether white space after the reasoning belongs to the answer.
 
     >>> reader = ReasoningReader(REASONING_MARKS[0], "before")
     >>> [*reader.read("<think>\\nHm"), *reader.read("m.\\n</think>\\n\\nWell.")]
@@ -120,9 +102,8 @@ class ReasoningReader:
         self._then = then
         self._is_exact = is_exact
         self._held = ""
-        self._is_first = (
-            place != "after" or not is_exact
-        )  # whether no character of the reasoning or of the following answer has been yielded
+        # Whether no character of the reasoning, or of the answer after it, has been yielded.
+        self._is_first = place != "after" or not is_exact
 
     @property
     def calls(self) -> int:
@@ -133,7 +114,7 @@ class ReasoningReader:
         return self._then is not None and self._then.is_full
 
     def read(self, text: str) -> Iterator[str | CallPart]:
-        """Read more text of the answer. Yield the reasoning as `Reasoning`, and the rest as ``then`` yields it."""
+        """Yield the reasoning as `Reasoning`, and the rest as ``then`` yields it."""
         if isinstance(text, Mark) and self._place == "before" and text == self._marks.opening and not self._held.strip():
             self._held, self._place = "", "inside"
         elif isinstance(text, Mark) and self._place == "inside":
@@ -152,7 +133,6 @@ class ReasoningReader:
             yield from self._rest(text)
 
     def end(self) -> Iterator[str | CallPart]:
-        """End the answer, and yield the text that was held back."""
         if self._place == "inside":
             yield from self._thought()
         else:
@@ -201,7 +181,6 @@ class ReasoningReader:
         self._held, self._place, self._is_first = "", "after", not self._is_exact
 
     def _thought(self) -> Iterator[str | CallPart]:
-        """Yield the reasoning that was held back."""
         thought = self._held.rstrip()
         if self._is_first:
             thought = thought.lstrip()

@@ -25,12 +25,7 @@ def response_parser() -> Callable[..., Any] | None:
 
 
 def read_response_template(folder: Path) -> dict[str, Any] | None:
-    """Return the response template of a saved tokenizer. If there is none, or if the installed version of transformers has
-    no parser for it, return None.
-
-    Raises:
-        SGPEError: the parser rejects the template.
-    """
+    """Return the response template of a saved tokenizer, or None if there is none or transformers has no parser for it."""
     file = folder / "tokenizer_config.json"
     template = read_json(file).get("response_template") if file.is_file() else None
     if template is None or response_parser() is None:
@@ -55,13 +50,9 @@ class ResponseReader:
     `hf_sgpe.chat.tool_calls.CallReader`, but the text that it reads must include special tokens.
 
     Args:
-        template: The response template.
         prompt: Text of the prompt, with special tokens.
         tools: The tools. Their schemas determine the types of arguments.
-        most: Maximum number of calls. The answer is cut after this number of calls. None means no limit.
-
-    Attributes:
-        calls: The number of calls.
+        most: Maximum number of calls, at which the answer is cut. None means no limit.
     """
 
     def __init__(
@@ -77,21 +68,16 @@ class ResponseReader:
 
     @property
     def is_full(self) -> bool:
-        """True if the answer has the maximum number of complete calls. Text after the last call is then ignored."""
         return self.calls == self._most
 
     def read(self, text: str) -> Iterator[str | CallPart]:
-        """Read more text of the answer. Yield, in order, the text, reasoning and calls that are now complete."""
         yield from self._parsed(lambda: self._parser.feed(str(text)), str(text))
 
     def end(self) -> Iterator[str | CallPart]:
-        """End the answer, and yield the text that was held back."""
         yield from self._parsed(lambda: self._parser.finalize()[1], "")
 
     def _parsed(self, parse: Callable[[], list[dict[str, Any]]], text: str) -> Iterator[str | CallPart]:
-        """Call ``parse``, and convert the events that it returns to text, reasoning and calls. If it fails, yield the text
-        unchanged.
-        """
+        """Convert the events that ``parse`` returns. If it fails, yield ``text`` unchanged."""
         if self._is_broken:
             if text:
                 yield text

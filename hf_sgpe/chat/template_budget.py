@@ -35,68 +35,43 @@ _WIDTH_ELSEWHERE = re.compile(r"\*|\{[^{}]*:[^{}]*\{")
 
 
 class Budget(local):
-    """The work that the template of the current thread may still do."""
+    """The work that the template of the current thread may still do. A method raises SGPEError if it is too much."""
 
     def __init__(self) -> None:
         self.begin()
 
     def begin(self) -> None:
-        """Begin a new conversation."""
         self.left = MOST_WORK
 
     def spend(self, units: int = 1) -> str:
-        """Spend units of work. The result is an empty string, because templates can call this method only as text.
-
-        Raises:
-            SGPEError: the template has done too much work.
-        """
+        """Spend units of work. The result is an empty string, because templates can call this method only as text."""
         self.left -= units
         if self.left < 0:
             raise SGPEError(f"needs more than {MOST_WORK:,} steps: use another template, or a shorter conversation")
         return ""
 
     def compared(self, value: Any) -> Any:
-        """Return ``value`` after spending units of work for comparing it, or for searching in it.
-
-        Raises:
-            SGPEError: the template has done too much work.
-        """
+        """Return ``value`` after spending units of work for comparing it, or for searching in it."""
         self.spend(1 + _length(value) // 1024)
         return value
 
     def charge(self, values: Iterable[Any]) -> None:
-        """Spend units of work for reading values. Values inside values are not counted.
-
-        Raises:
-            SGPEError: the template has done too much work.
-        """
+        """Spend units of work for reading values. Values inside values are not counted."""
         sizes = (len(value) if isinstance(value, (str, bytes)) else _ITEM * _length(value) for value in values)
         self.spend(sum(sizes) // _PER_UNIT)
 
     def sized(self, value: Any) -> Any:
-        """Return ``value`` after spending units of work for its size.
-
-        Raises:
-            SGPEError: the value is too large, or the template has done too much work.
-        """
+        """Return ``value`` after checking its size and spending units of work for it."""
         self.spend(1 + size_of(value) // _PER_UNIT)
         return value
 
     def iterated(self, value: Any) -> Any:
-        """Return ``value`` after checking that it can be a list of its characters or items.
-
-        Raises:
-            SGPEError: there are too many characters.
-        """
+        """Return ``value`` after checking that it can be a list of its characters or items."""
         _check(_ITEM * len(value) if isinstance(value, str) else 0)
         return value
 
     def listed(self, values: Iterator[Any]) -> list[Any]:
-        """Return the items of an iterator as a list.
-
-        Raises:
-            SGPEError: there are too many items.
-        """
+        """Return the items of an iterator as a list."""
         items = list(islice(values, MOST_SIZE // _ITEM + 1))
         self.sized(items)
         return items
@@ -107,15 +82,11 @@ class Budget(local):
         Args:
             operation: Name of a filter, or of a method of strings.
             value: The value to which the filter or method is applied.
-            arguments: The other positional arguments.
-            names: The keyword arguments.
-
-        Raises:
-            SGPEError: the result may be too large.
         """
         given = [*arguments, *names.values()]
-        if operation in _WITH_WIDTH and (widths := [item for item in given if isinstance(item, int)]):
-            _check(max(map(abs, widths)) * (_lines_and_tabs(value) if isinstance(value, str) else max(size_of(value), 1000)))
+        widths = [abs(item) for item in given if isinstance(item, int)]
+        if operation in _WITH_WIDTH and widths:
+            _check(max(widths) * (_lines_and_tabs(value) if isinstance(value, str) else max(size_of(value), 1000)))
         if operation in ("replace", "indent", "join", "translate"):
             _check(_times(operation, value, given) * max(map(size_of, given), default=0))
         if operation in ("split", "rsplit"):
@@ -135,11 +106,7 @@ class Budget(local):
             _check(fields * max([*map(size_of, given), *widths], default=0))
 
     def check_operator(self, operator: str, left: Any, right: Any) -> None:
-        """Check the size of an operator's result before the operation.
-
-        Raises:
-            SGPEError: the result may be too large.
-        """
+        """Check the size of an operator's result before the operation."""
         if operator == "%":
             self.check("%", left, [right], {})
         elif isinstance(left, int) and isinstance(right, int):

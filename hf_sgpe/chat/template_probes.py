@@ -62,7 +62,7 @@ def accepts_text_arguments(template: str) -> bool:
 
 
 def _rendered(template: str, messages: Sequence[Message]) -> str:
-    """Render messages with a sample tool. If the template rejects the messages, return an empty string."""
+    """Render messages with a sample tool. Return an empty string if the template rejects them."""
     variables = {"tools": [{"type": "function", "function": _FUNCTION}]}
     try:
         return str(render(messages, template, special_tokens=_TOKENS, variables=variables))

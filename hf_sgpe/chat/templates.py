@@ -80,11 +80,7 @@ characters instead of spaces, because a template might remove spaces.
 
 
 def load_template(name: str) -> str:
-    """Return the Jinja source of a built-in chat template, or ``name`` itself if it is Jinja source.
-
-    Raises:
-        SGPEError: ``name`` is neither Jinja source nor in `SPECIAL_TOKENS`.
-    """
+    """Return the Jinja source of a built-in chat template, or ``name`` itself if it is Jinja source."""
     if name in SPECIAL_TOKENS:
         return (Path(__file__).parent / "templates" / f"{name}.jinja").read_text(encoding="utf-8")
     if "{" not in name:
@@ -94,11 +90,7 @@ def load_template(name: str) -> str:
 
 
 def check_template(source: str) -> None:
-    """Check that Jinja source can be compiled.
-
-    Raises:
-        SGPEError: the source is empty or has an error. The message names the line.
-    """
+    """Check that Jinja source is not empty and can be compiled."""
     if not source.strip():
         raise SGPEError("the chat template is empty")
     try:
@@ -123,8 +115,7 @@ def render(
         messages: Dictionaries with a ``role`` and a ``content``. A message with ``tool_calls`` needs no content.
         template: Name of a chat template, or Jinja source.
         add_generation_prompt: Whether the text ends with the beginning of the assistant's answer.
-        system_prompt: The system message to put first. If the conversation already has a system message, ``system_prompt``
-            is ignored.
+        system_prompt: The system message to put first, unless the conversation already has one.
         special_tokens: Special tokens as variables of the template, such as ``{"eos_token": "</s>"}``.
         variables: Other variables of the template, such as ``tools``.
         continue_final_message: Whether the text ends with the content of the last message, so that the model continues this
@@ -152,17 +143,15 @@ def render(
     try:
         given = {"tools": None, "documents": None, **(variables or {}), "add_generation_prompt": add_generation_prompt}
         written = write(messages, source, special_tokens=special_tokens, variables=given)
-        return _up_to_end(written) if continue_final_message else written
+        if not continue_final_message:
+            return written
+        end = written.rfind(_END)
+        if end < 0:
+            raise SGPEError("the template does not write the last message, or changes it: the message cannot be continued")
+        return written[:end]
     except Exception as error:  # a template can raise anything
         reason = str(error).replace("\n", " ") or type(error).__name__
         raise SGPEError(f"chat template{f' {template}' if template in SPECIAL_TOKENS else ''}: {reason}") from None
-
-
-def _up_to_end(written: Written) -> Written:
-    end = written.rfind(_END)
-    if end < 0:
-        raise SGPEError("the template does not write the last message, or changes it: the message cannot be continued")
-    return written[:end]
 
 
 def write(
@@ -172,13 +161,8 @@ def write(
     special_tokens: Mapping[str, str] | None = None,
     variables: Mapping[str, Any] | None = None,
 ) -> Written:
-    """Render messages with a template, without checking the messages. If the template fails, its own error is raised, not
+    """Render messages with Jinja source, without checking the messages. If the template fails, its own error is raised, not
     SGPEError.
-
-    Args:
-        source: Jinja source.
-        special_tokens: See `render`.
-        variables: Other variables of the template, such as ``add_generation_prompt``, ``tools`` and ``documents``.
     """
     marked_messages = _marked(plain(list(messages)), Written)
     for message in marked_messages:
@@ -196,7 +180,9 @@ def _marked(value: Any, mark: Callable[[str], Written]) -> Any:
         return mark(value)
     if isinstance(value, Mapping):
         return {_marked(key, mark): _marked(item, mark) for key, item in value.items()}
-    return type(value)(_marked(item, mark) for item in value) if isinstance(value, (list, tuple)) else value
+    if isinstance(value, (list, tuple)):
+        return type(value)(_marked(item, mark) for item in value)
+    return value
 
 
 def plain(value: Any) -> Any:
@@ -244,8 +230,8 @@ class _Generation(Extension):
 
 
 class _Marking(NodeTransformer):
-    """A transformation of a template's syntax tree. The transformed template marks its own text and literals, and spends its
-    budget (`hf_sgpe.chat.template_budget`).
+    """A transformation of a template's syntax tree. The new template marks its own text and literals, and spends its
+    budget.
     """
 
     def visit_TemplateData(self, node: nodes.TemplateData) -> nodes.Node:
@@ -289,18 +275,14 @@ class _Marking(NodeTransformer):
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
         self.generic_visit(node)
-        return _call("joined", *node.nodes)
+        # No variable of the template can hide an attribute of the environment.
+        return nodes.Call(nodes.EnvironmentAttribute("joined"), node.nodes, [], None, None)
 
 
 def _constant(text: str) -> nodes.Expr:
     # Jinja writes the name of this node into the template's code. A `nodes.Call` would go through the sandbox. That would
     # take half of the time of rendering a conversation.
     return nodes.EnvironmentAttribute(f"by_template({text!r})")
-
-
-def _call(name: str, *values: nodes.Expr) -> nodes.Call:
-    # This is an attribute of the environment, because no variable of the template can hide it.
-    return nodes.Call(nodes.EnvironmentAttribute(name), list(values), [], None, None)
 
 
 class _Environment(ImmutableSandboxedEnvironment):
@@ -465,9 +447,8 @@ def _reverse(value: Any) -> Any:
     return value[::-1] if isinstance(value, str) else do_reverse(value)
 
 
-def _pprint(value: object) -> str:
-    printed: str = follow(pformat(value), spelled(value, repr(value), repr))
-    return printed
+def _pprint(value: object) -> Any:
+    return follow(pformat(value), spelled(value, repr(value), repr))
 
 
 def _escape(value: object) -> Markup:

@@ -11,11 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from hf_sgpe.chat.json_calls import JsonCall
-from hf_sgpe.chat.keyed_calls import KEYED_MARKS, KeyedCall
-from hf_sgpe.chat.named_calls import NamedCall
-from hf_sgpe.chat.tagged_calls import BEGINNING, TaggedCall
-from hf_sgpe.chat.written_call import WrittenCall
+from hf_sgpe.chat.call_parsers import ARGUMENTS, BEGINNING, CALL_ID, KEYED_MARKS, CallParser, call_parser
 
 
 class CallPart(NamedTuple):
@@ -33,8 +29,8 @@ class CallPart(NamedTuple):
 
 
 class Mark(str):
-    """The text of a token that is a mark of a format. By this class, `CallReader.read` tells the token from the same
-    characters in other tokens.
+    """The text of a token that is a mark of a format. This class tells the token from the same characters in other
+    tokens.
     """
 
     __slots__ = ()
@@ -42,21 +38,19 @@ class Mark(str):
 
 @dataclass(frozen=True)
 class CallFormat:
-    """A format in which models write tool calls. A call is a JSON object with the name of a function and its arguments.
+    """A format in which models write tool calls.
 
     Args:
-        name: Name of the format.
         pattern: Regular expression. It matches a part of every chat template that uses this format.
-        key: Name of the object's field with the arguments.
+        key: Name of the field with the arguments, in calls of the kind ``json``.
         opening: Mark before calls. If it is empty, an answer is a call if it begins with a JSON object that contains the
             name of a tool.
         closing: Mark after calls, or an empty string if there is none.
         before, between, after: Text before the first call, between calls, and after the last call.
         is_repeated: Whether the marks are repeated for each call.
-        kind: How a call is written. With ``json``, it is an object with the name and the arguments
-            (`hf_sgpe.chat.json_calls`). With ``tagged``, the arguments are text between tags (`hf_sgpe.chat.tagged_calls`).
-            With ``named``, the name is followed by the arguments' JSON (`hf_sgpe.chat.named_calls`). With ``keyed``, the
-            name is followed by marked keys and values (`hf_sgpe.chat.keyed_calls`).
+        kind: How a call is written: as an object with the name and the arguments (``json``), with the arguments as text
+            between tags (``tagged``), as the name followed by the arguments' JSON (``named``), or as the name followed by
+            marked keys and values (``keyed``).
         around: Text before and after the values of a ``tagged`` call.
         also: Other marks. They may occur inside calls, and have no effect elsewhere.
     """
@@ -75,13 +69,7 @@ class CallFormat:
     also: tuple[str, ...] = ()
 
     @property
-    def beginning(self) -> str:
-        """The first characters of a call, after the mark. An empty string if a call may begin with any character."""
-        return {"json": "{", "tagged": BEGINNING}.get(self.kind, "")
-
-    @property
     def marks(self) -> tuple[str, ...]:
-        """The marks of the format."""
         return tuple(filter(None, (self.opening, self.closing, *self.also)))
 
 
@@ -163,7 +151,7 @@ FORMATS = (
         opening="[TOOL_CALLS]",
         kind="named",
         is_repeated=True,
-        also=("[ARGS]", "[CALL_ID]"),
+        also=(ARGUMENTS, CALL_ID),
     ),
     CallFormat("llama3", r"ipython[\s\S]*\"parameters\\?\"", "parameters", between="; ", also=("<|python_tag|>",)),
 )
@@ -172,11 +160,7 @@ The first format that fits a template counts."""
 
 
 def format_of(template: str) -> CallFormat | None:
-    """Return the format in which a chat template writes tool calls, or None if the format is unknown.
-
-    >>> format_of("{{ '<tool_call>{\\"arguments\\": ' + call.arguments | tojson + '}</tool_call>' }}").name
-    'hermes'
-    """
+    """Return the format in which a chat template writes tool calls, or None if the format is unknown."""
     return next((known for known in FORMATS if re.search(known.pattern, template)), None)
 
 
@@ -192,13 +176,13 @@ class CallReader:
     before calls, a call of an unknown function is yielded as text, too.
 
     Args:
-        written: The format.
         parameters: The JSON schema of each tool's parameters, keyed by the tool's name.
         tokens: The marks that are tokens of the vocabulary. `read` must get each of these tokens as a `Mark`.
-        most: Maximum number of calls. The answer is cut after this number of calls. None means no limit.
+        most: Maximum number of calls, at which the answer is cut. None means no limit.
 
     Attributes:
         calls: The number of calls that have begun.
+        is_full: Whether the answer has the maximum number of complete calls. Text after the last call is then ignored.
 
     >>> reader = CallReader(format_of("<tool_call> arguments"), {"add": {}})
     >>> [*reader.read('Wait. <tool_call>{"name": "add", "arguments": {"a"'), *reader.read(": 1}}</tool_call>")]
@@ -221,22 +205,16 @@ CallPart(number=0, name=None, arguments=': 1}')]
         self._most = most
         self._held = ""  # characters that may begin a mark, or white space in front of a mark
         self._opened = ""  # the marks and brackets in front of the current call
-        self._object: WrittenCall | None = None
+        self._object: CallParser | None = None
         self._may_call = not written.opening  # whether the next character may begin a call
-        self._is_full = False
-
-    @property
-    def is_full(self) -> bool:
-        """True if the answer has the maximum number of complete calls. Text after the last call is then ignored."""
-        return self._is_full
+        self.is_full = False
 
     def read(self, text: str) -> Iterator[str | CallPart]:
-        """Read more text of the answer. Yield, in order, the text and the parts of calls that are now certain."""
         if isinstance(text, Mark):
-            yield from self._marked(text)
+            yield from self._read_mark(text)
             return
-        said: list[str] = []
-        while text and not self._is_full:
+        shown: list[str] = []
+        while text and not self.is_full:
             if self._object is not None:
                 parts, text = self._in_object(text[0]), text[1:]
             elif self._may_call:
@@ -245,29 +223,28 @@ CallPart(number=0, name=None, arguments=': 1}')]
                 parts, text = self._in_text(text)
             for part in parts:
                 if isinstance(part, str):
-                    said.append(part)
+                    shown.append(part)
                     continue
-                if said:
-                    yield "".join(said)
-                    said.clear()
+                if shown:
+                    yield "".join(shown)
+                    shown.clear()
                 yield part
-        if said:
-            yield "".join(said)
+        if shown:
+            yield "".join(shown)
         if self._object is not None:
             yield from self._arguments()
 
     def end(self) -> Iterator[str | CallPart]:
-        """End the answer, and yield the text that was held back."""
         if self._object is not None:
             yield from self._close_object()
         rest = self._opened + self._held
         if self.calls and not self._opened and (self._may_call or rest.isspace()):
             rest = ""  # brackets and white space after a call
         self._held = self._opened = ""
-        if rest and not self._is_full:
+        if rest and not self.is_full:
             yield rest
 
-    def _marked(self, mark: str) -> Iterator[str | CallPart]:
+    def _read_mark(self, mark: str) -> Iterator[str | CallPart]:
         if self._object is not None and mark in self._format.also:
             for character in mark:
                 yield from self._in_object(character)
@@ -303,13 +280,15 @@ CallPart(number=0, name=None, arguments=': 1}')]
 
     def _in_front(self, character: str) -> Iterator[str | CallPart]:
         """Read a character between a mark and a call, or between calls."""
-        closing, beginning = self._format.closing, self._format.beginning
+        closing = self._format.closing
+        # A call of another kind may begin with any character.
+        beginning = {"json": "{", "tagged": BEGINNING}.get(self._format.kind, "")
         self._held += character
         if self._held.endswith(beginning) and not character.isspace():
             first = beginning or character
             self._opened += self._held.removesuffix(first)
             self._held = ""
-            self._object = self._new_object()
+            self._object = call_parser(self._format.kind, self._format.key, self._parameters)
             for each in first:
                 yield from self._in_object(each)
             return
@@ -324,32 +303,18 @@ CallPart(number=0, name=None, arguments=': 1}')]
         if rest.strip("[];, \n") or len(self._held) > _MOST_BEFORE_CALL:  # no call
             yield from self._as_text()
 
-    def _new_object(self) -> WrittenCall:
-        kind = self._format.kind
-        if kind == "json":
-            return JsonCall(self._format.key)
-        if kind == "named":
-            return NamedCall()
-        return TaggedCall(self._parameters) if kind == "tagged" else KeyedCall(self._parameters)
-
     def _in_object(self, character: str) -> Iterator[str | CallPart]:
-        assert self._object is not None
-        self._object.add(character)
-        yield from self._announced()
-        if self._object.depth == 0:
-            yield from self._close_object()
-
-    def _announced(self) -> Iterator[CallPart]:
-        """Yield the first part of the current call, as soon as the name is known and the arguments begin."""
         call = self._object
         assert call is not None
+        call.add(character)
         if not call.is_announced and call.name is not None and call.has_arguments and self._is_known(call.name):
             call.is_announced = True
             self.calls += 1
             yield CallPart(self.calls - 1, call.name, "")
+        if call.depth == 0:
+            yield from self._close_object()
 
     def _arguments(self) -> Iterator[CallPart]:
-        """Yield the next part of the current call's arguments, if the call has been announced."""
         call = self._object
         assert call is not None
         if call.is_announced and (arguments := call.take()):
@@ -375,7 +340,7 @@ CallPart(number=0, name=None, arguments=': 1}')]
             return
         self._opened = self._held = ""
         self._may_call = self._format.kind in ("json", "tagged")  # every other call has its own mark
-        self._is_full = self.calls == self._most
+        self.is_full = self.calls == self._most
 
     def _closed(self) -> Iterator[str]:
         """Switch from calls to text after the closing mark. If no call was between the marks, yield them as text."""
@@ -405,11 +370,6 @@ def joined(parts: Iterable[CallPart]) -> list[dict[str, Any]]:
         call = calls.setdefault(part.number, {"name": part.name, "arguments": ""})
         call["arguments"] += part.arguments
     return list(calls.values())
-
-
-def tools_by_name(tools: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """Return the functions of ``tools``, keyed by name."""
-    return {tool["function"]["name"]: tool["function"] for tool in tools}
 
 
 _MOST_BEFORE_CALL = 200

@@ -12,9 +12,15 @@ from hf_sgpe.package import lazily
 
 if TYPE_CHECKING:
     from hf_sgpe.generation.conversation import Chat
-    from hf_sgpe.generation.engines.detection import EngineInfo, Machine, available_engines, best_engine, load_engine
+    from hf_sgpe.generation.engines.detection import (
+        EngineInfo,
+        Machine,
+        add_engine,
+        available_engines,
+        best_engine,
+        load_engine,
+    )
     from hf_sgpe.generation.engines.engine import Engine, ScoredToken
-    from hf_sgpe.generation.engines.engine_registry import add_engine
     from hf_sgpe.generation.engines.sampling_options import GenerationOptions
     from hf_sgpe.generation.pieces import Score
     from hf_sgpe.generation.text_generator import TextGenerator
@@ -37,9 +43,8 @@ __all__ = [
 __getattr__, __dir__ = lazily(
     __name__,
     {
-        "hf_sgpe.generation.engines.detection": "EngineInfo Machine available_engines best_engine load_engine",
+        "hf_sgpe.generation.engines.detection": "EngineInfo Machine add_engine available_engines best_engine load_engine",
         "hf_sgpe.generation.engines.engine": "Engine ScoredToken",
-        "hf_sgpe.generation.engines.engine_registry": "add_engine",
         "hf_sgpe.generation.engines.sampling_options": "GenerationOptions",
         "hf_sgpe.generation.conversation": "Chat",
         "hf_sgpe.generation.pieces": "Score",

@@ -22,8 +22,8 @@ class Chat:
     Attributes:
         messages: Messages so far, each with ``role`` and ``content``, without the system prompt.
         system_prompt: Text of the system message, or None.
-        stop_ids: A tuple with the id of the special token that the template writes after an answer, where generation stops.
-            The tuple is empty if there is no such token.
+        stop_ids: The id of the special token that the template writes after an answer, where generation stops; empty if
+            there is no such token.
         template: The Jinja source of the chat template.
     """
 
@@ -49,26 +49,18 @@ class Chat:
 
         The message and the answer are added to `messages` when the answer ends or is interrupted, but not if an error
         occurs.
-
-        Raises:
-            SGPEError: the conversation is too long. This is checked before the model runs.
         """
         messages = [*self.messages, {"role": "user", "content": text}]
         return self._answered(messages, self.answer(messages, options))
 
     def answer(self, messages: Sequence[Mapping[str, str]], options: GenerationOptions | None = None) -> Iterator[str]:
-        """Return an iterator over the pieces of the answer to ``messages``. Neither these messages nor the answer are added
-        to the conversation.
-
-        Raises:
-            SGPEError: a message is incomplete, or the messages are too long. This is checked before the model runs.
+        """Return an iterator over the pieces of the answer to ``messages``, which are checked before the model runs. The
+        conversation does not change.
         """
         return self._stream(self.encode(messages), self.ending(options or GenerationOptions()))
 
     def ending(self, options: GenerationOptions) -> GenerationOptions:
-        """Return a copy of ``options`` that also stops at `stop_ids`. If ``ignore_eos`` is set, return the options
-        unchanged.
-        """
+        """Return ``options`` that also stop at `stop_ids`, unless ``ignore_eos`` is set."""
         return options if options.ignore_eos else replace(options, stop_ids=(*options.stop_ids, *self.stop_ids))
 
     def encode(
@@ -86,9 +78,6 @@ class Chat:
             add_generation_prompt: Whether to end with the beginning of an assistant message.
             variables: Further variables for the template, such as ``tools``.
             continue_final_message: Whether to end with the content of the last message, so that an answer continues it.
-
-        Raises:
-            SGPEError: a message is incomplete, or the template rejects it.
         """
         ids = self._tokenizer.apply_chat_template(
             messages,
@@ -122,14 +111,8 @@ class Chat:
 
 
 def end_of_turn(tokenizer: BPETokenizer, template: str) -> list[int]:
-    """Return a list with the id of the special token that a template writes after an assistant message. If the template
-    writes no special token there, the list is empty.
-
-    >>> from hf_sgpe import TrainingConfig, WordCounts, train_from_counts
-    >>> config = TrainingConfig(vocab_size=260, recipe="bpe", chat_template="chatml")
-    >>> tokenizer = train_from_counts(WordCounts.from_texts(["a"], config), config)
-    >>> tokenizer.convert_ids_to_tokens(end_of_turn(tokenizer, "chatml"))
-    ['<|im_end|>']
+    """Return a list with the id of the special token that a template writes after an assistant message. The list is empty if
+    it writes none.
     """
     messages: list[Mapping[str, str]] = [{"role": "user", "content": "Q"}, {"role": "assistant", "content": _ANSWER}]
     try:

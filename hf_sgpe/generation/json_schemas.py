@@ -16,7 +16,7 @@ from hf_sgpe.errors import SGPEError
 
 
 @dataclass(frozen=True)
-class GrammarLimits:
+class _GrammarLimits:
     """The limits for the rules of an answer. Those with a † are OpenAI's published limits for structured output.
 
     Attributes:
@@ -50,44 +50,35 @@ class GrammarLimits:
     trials: int = 8
 
 
-LIMITS = GrammarLimits()
+LIMITS = _GrammarLimits()
 
 Place: TypeAlias = "tuple[Place, str | int] | None"
 """The place of a value in a schema: the place of the value that contains it, and its key. None for the schema itself."""
 
 
 def check_schema(schema: Any) -> list[str]:
-    """Check the keywords of a JSON schema and its size (`LIMITS`), in time linear in its length.
+    """Check the keywords of a JSON schema and its size (`LIMITS`), in time linear in its length. The message of an error
+    names the place in the schema.
 
     Returns:
         The constraints that no grammar can express and that answers therefore may violate: patterns with look-around.
-
-    Raises:
-        SGPEError: a keyword has a value of a wrong type, or the schema is too large. The message names the place in the
-            schema.
     """
     return _Check().run(schema)
 
 
 def check_length(name: str, given: int, most: int) -> None:
-    """Check a number of things against a limit.
-
-    Raises:
-        SGPEError: the number is above the limit. The message begins with ``name``.
-    """
+    """Check a number of things, called ``name`` in the message, against a limit."""
     if given > most:
         raise SGPEError(f"{name}: at most {most:,} are allowed, not {given:,}")
 
 
 def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return a stricter schema, whose objects allow only the properties that it lists. Otherwise, answers could grow without
-    limit. Patterns with look-around, which llguidance does not support, are left out.
+    limit. Patterns with look-around, which llguidance does not support, are left out. Numbers that llguidance would round
+    are an error.
 
     Every answer is also valid for the original schema, apart from these patterns. A schema that combines schemas, for
     example by ``allOf``, allows the same properties as before, because each part of a combination lists only some of them.
-
-    Raises:
-        SGPEError: see `check_schema`. Also if llguidance would round a number of the schema.
     """
     check_schema(schema)
     text = json.dumps(schema)
@@ -205,24 +196,13 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
 def _are_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-def _are_types(value: list[Any]) -> bool:
-    return bool(value) and all(item in _TYPES for item in value)
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list) and bool(value)
-
-
-def _is_object(value: Any) -> bool:
-    return isinstance(value, dict)
+def _are_types(value: Any) -> bool:
+    names = value if isinstance(value, list) else [value]
+    return bool(names) and all(name in _TYPES for name in names)
 
 
 _ONE = (
@@ -236,12 +216,12 @@ _COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "m
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 _EXPECTED: dict[str, tuple[Callable[[Any], bool], str]] = {
-    **dict.fromkeys(_NAMED, (_is_object, "an object")),
-    **dict.fromkeys((*_LISTS, "enum"), (_is_list, "a non-empty list")),
+    **dict.fromkeys(_NAMED, (lambda value: isinstance(value, dict), "an object")),
+    **dict.fromkeys((*_LISTS, "enum"), (lambda value: isinstance(value, list) and bool(value), "a non-empty list")),
     **dict.fromkeys(_COUNTS, (_is_count, "a whole number from 0 to 2147483647")),
     **dict.fromkeys(_BOUNDS, (_is_number, "a finite number")),
-    **dict.fromkeys(("$ref", "pattern", "format"), (_is_text, "a string")),
-    "type": (lambda value: _are_types(value if isinstance(value, list) else [value]), f"one or more of {', '.join(_TYPES)}"),
+    **dict.fromkeys(("$ref", "pattern", "format"), (lambda value: isinstance(value, str), "a string")),
+    "type": (_are_types, f"one or more of {', '.join(_TYPES)}"),
     "required": (_are_texts, "a list of strings"),
 }
 """For each keyword, a function that checks the type of its value, and the name of this type."""

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
+from itertools import takewhile
 from math import fsum, log
 from typing import Literal, NamedTuple
 
 from hf_sgpe.chat.tool_calls import CallPart
 from hf_sgpe.generation.engines.engine import ScoredToken
+from hf_sgpe.generation.engines.sampling_options import GenerationOptions
+from hf_sgpe.generation.stop_texts import until_stop
+from hf_sgpe.splitting.streams import whole_letters
 
 
 @dataclass
@@ -15,9 +22,8 @@ class Progress:
     """The progress of a generation.
 
     Attributes:
-        prompt_tokens: Number of tokens in the prompt.
         tokens: Number of generated tokens, without a stop token.
-        first: Seconds until the first token was generated, which is the time spent on the prompt. None before that.
+        first: Seconds until the first token, which is the time spent on the prompt. None before that.
         seconds: Seconds from the start to the last token.
     """
 
@@ -37,9 +43,7 @@ class PlacedToken(NamedTuple):
     """A token of an answer with its log-probability and position.
 
     Attributes:
-        token: The token with its log-probability.
-        place: Number of characters of the answer before the token. If the token is only part of a character, this is the
-            number of characters before that character.
+        place: Number of characters of the answer before the token, or before the character of which the token is a part.
     """
 
     token: ScoredToken
@@ -47,10 +51,9 @@ class PlacedToken(NamedTuple):
 
 
 class PlacedMark(NamedTuple):
-    """A control token of an answer. Its text is not shown in the answer but reported separately.
+    """A control token of an answer, whose text is not shown in the answer but reported separately.
 
     Attributes:
-        text: Text of the token.
         place: Number of characters of the answer before the token.
     """
 
@@ -70,8 +73,7 @@ class Piece(NamedTuple):
         tokens: The tokens whose text begins in this piece, if they were requested. Tokens of a stop text are in no piece.
         marks: The control tokens in or before this piece. They are not shown in ``text``.
         calls: Parts of tool calls, if the answer is searched for tool calls.
-        reasoning: A part of the model's reasoning before the answer, if the model's response template separates the
-            reasoning.
+        reasoning: A part of the model's reasoning, if the reader of the answer separates the reasoning.
         reused: Number of tokens of the prompt whose keys and values were kept from an earlier text.
     """
 
@@ -83,6 +85,72 @@ class Piece(NamedTuple):
     calls: tuple[CallPart, ...] = ()
     reasoning: str = ""
     reused: int = 0
+
+
+def answer_pieces(
+    tokens: Iterator[int | ScoredToken],
+    decode: Callable[..., Iterator[str]],
+    options: GenerationOptions,
+    stop_ids: Collection[int],
+    is_over: Callable[[], bool],
+    marks: Mapping[int, str],
+    length: int = 0,
+    reused: Callable[[], int] = lambda: 0,
+) -> Iterator[Piece]:
+    """Convert the tokens of an answer to text, and yield this text piece by piece. The last piece has the finish reason.
+
+    Args:
+        tokens: The tokens of the answer. The last token may be a stop token, which has no text.
+        decode: Function that takes an iterator of ids, and yields their text piece by piece. The argument ``continues=True``
+            means that the ids continue an earlier text.
+        is_over: Function that is called before each token. The answer ends when the function returns True.
+        marks: Texts of the tokens that are reported in `Piece.marks` instead of being shown, keyed by id.
+        length: Number of characters before the answer, which the positions of tokens include.
+        reused: Function that returns the value of `Piece.reused`. It is called after the first token.
+    """
+    placed: deque[PlacedToken] = deque()
+    marked: deque[PlacedMark] = deque()
+    generated, shown = 0, length
+    is_cut = True
+
+    def arriving() -> Generator[int | None, None, None]:
+        nonlocal generated, is_cut
+        with closing(tokens):  # type: ignore[type-var]
+            while not is_over() and (token := next(tokens, None)) is not None:
+                if isinstance(token, ScoredToken):
+                    placed.append(PlacedToken(token, length))
+                    token = token.id
+                if token in stop_ids:
+                    break
+                generated += 1
+                if token in marks:
+                    yield None
+                    marked.append(PlacedMark(marks[token], length))
+                else:
+                    yield token
+        is_cut = False
+
+    def texts() -> Iterator[str]:
+        nonlocal length
+        with closing(arriving()) as ids:
+            continued: dict[str, bool] = {}
+            while is_cut:  # no character has bytes from before and after a mark
+                for text in decode(takewhile(lambda id: id is not None, ids), **continued):
+                    length += len(text)
+                    yield text
+                continued = {"continues": True}
+
+    answer = until_stop(texts(), options.stop, lambda: generated > options.min_new_tokens)
+    for text in whole_letters(answer) if options.whole_syllables else answer:
+        shown += len(text)
+        begun = [placed.popleft() for _ in range(sum(token.place < shown for token in placed))]
+        passed = [marked.popleft() for _ in range(sum(mark.place < shown for mark in marked))]
+        yield Piece(text, generated, tokens=tuple(begun), marks=tuple(passed), reused=reused())
+    ran_out = not is_cut and generated >= options.max_new_tokens
+    finish_reason: Literal["stop", "length"] = "length" if ran_out else "stop"
+    rest = () if is_cut else tuple(placed)
+    passed = [mark for mark in marked if mark.place <= shown]  # without marks inside a stop text
+    yield Piece("", generated, finish_reason, rest, tuple(passed), reused=reused())
 
 
 @dataclass(frozen=True)
@@ -97,7 +165,7 @@ class Score:
         tokens: Bytes of the scored tokens. A character may be spread over several tokens.
         logprobs: Natural log-probabilities of the scored tokens, each given all tokens before it.
         given: Bytes of the first token if this token has no score, otherwise empty.
-        bytes: Number of UTF-8 bytes of the text. The bytes of the first token are not counted if this token has no score.
+        bytes: Number of UTF-8 bytes of the text, without those of a first token that has no score.
     """
 
     ids: tuple[int, ...]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
 
 from hf_sgpe.chat.reasoning import Place, ReasoningMarks
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.generation.engines.engine import Logits
-from hf_sgpe.generation.structured_output import Constrained, Constrainer
+from hf_sgpe.generation.engines.engine import Logits, Watch, without_tokens
+from hf_sgpe.generation.structured_output import Constrainer
 from hf_sgpe.tokenizer import BPETokenizer
 
 
@@ -19,11 +19,9 @@ class MarkTokens:
     """The tokens of the marks before and after a model's reasoning, such as ``<think>`` and ``</think>``.
 
     Args:
-        opening: Ids of the opening mark.
         closing: Bytes of the closing mark.
         closing_id: Id of the closing mark, or None if the mark is not a token.
-        across: Ids of the tokens that extend beyond the end of the closing mark, as returned by `Constrainer.tokens_across`.
-            Empty if the closing mark is a token.
+        across: If the closing mark is not a token: the ids that `Constrainer.tokens_across` returns for it.
     """
 
     opening: tuple[int, ...]
@@ -33,7 +31,6 @@ class MarkTokens:
 
     @classmethod
     def of(cls, marks: ReasoningMarks, tokenizer: BPETokenizer, constrainer: Constrainer) -> MarkTokens:
-        """Convert marks to the tokens of a tokenizer."""
         added = tokenizer.added_ids
         opening = (added[marks.opening],) if marks.opening in added else tuple(tokenizer.encode_inside(marks.opening))
         closing, closing_id = marks.closing.encode(), added.get(marks.closing)
@@ -41,22 +38,18 @@ class MarkTokens:
 
 
 class ReasoningFirst:
-    """A `hf_sgpe.generation.engines.engine.Watch` that applies a rule only after the reasoning of the answer.
+    """A `Watch` that applies a rule only after the reasoning of the answer.
 
     If the answer begins before the reasoning, the model chooses: either it begins to reason with the opening mark, or the
     rule applies from the first token. Inside the reasoning, every token is allowed except those that end an answer, so that
     each complete answer follows the rule.
 
     Args:
-        rule: The `Watch` that applies the rule.
-        tokens: The tokens of the marks.
-        place: Where the answer begins: ``before``, ``inside`` or ``after`` the reasoning.
-        tokenizer: The tokenizer.
         stop_ids: Tokens that end an answer.
     """
 
     def __init__(
-        self, rule: Constrained, tokens: MarkTokens, place: Place, tokenizer: BPETokenizer, stop_ids: Collection[int]
+        self, rule: Watch, tokens: MarkTokens, place: Place, tokenizer: BPETokenizer, stop_ids: Collection[int]
     ) -> None:
         self._rule = rule
         self._tokenizer = tokenizer
@@ -68,16 +61,12 @@ class ReasoningFirst:
         self._end = b""  # the last bytes of the reasoning
 
     def __call__(self, last: int | None, logits: Logits) -> Logits | None:
-        """Return the logits, with minus infinity for tokens that are not allowed.
-
-        Raises:
-            SGPEError: see `Constrained`.
-        """
+        """Return the logits, with minus infinity for tokens that are not allowed."""
         if self._place == "before":
             return self._before(last, logits)
         if self._place == "inside":
             if last is None or not self._closes(last):
-                return self._without(logits, self._forbidden())
+                return self._inside(logits)
             self._place, last = "after", None
         return self._rule(last, logits)
 
@@ -99,7 +88,7 @@ class ReasoningFirst:
             only[opening[self._opened]] = logits[opening[self._opened]]
             return only
         self._place = "inside"
-        return self._without(logits, self._forbidden())
+        return self._inside(logits)
 
     def _closes(self, last: int) -> bool:
         """Return whether a token of the reasoning completes the closing mark."""
@@ -109,17 +98,14 @@ class ReasoningFirst:
         self._end = (self._end + self._bytes_of(last))[-len(tokens.closing) :]
         return self._end == tokens.closing
 
-    def _forbidden(self) -> Sequence[int]:
-        tokens = self._tokens
-        if tokens.closing_id is not None:
-            return self._stop_ids
-        begun = [place for place in range(1, len(tokens.closing)) if self._end.endswith(tokens.closing[:place])]
-        return [*self._stop_ids, *(id for place in (0, *begun) for id in tokens.across[place])]
-
-    def _without(self, logits: Logits, ids: Sequence[int]) -> Logits:
-        masked = logits.copy()
-        masked[[id for id in ids if id < len(masked)]] = -np.inf
-        return masked
+    def _inside(self, logits: Logits) -> Logits:
+        """Return logits that forbid the end of the answer, and tokens that extend beyond the closing mark."""
+        forbidden, closing = self._stop_ids.copy(), self._tokens.closing
+        if self._tokens.closing_id is None:
+            for place in range(len(closing)):
+                if self._end.endswith(closing[:place]):
+                    forbidden += self._tokens.across[place]
+        return without_tokens(logits, forbidden)
 
     def _bytes_of(self, id: int) -> bytes:
         try:

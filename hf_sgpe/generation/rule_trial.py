@@ -62,11 +62,11 @@ class RuleTrial:
         if not self._places.acquire(blocking=False):
             raise TrialsFullError(f"{LIMITS.trials} rules are already being compiled: try again later")
         try:
-            return self._tried(source)
+            return self._verdict_on(source)
         finally:
             self._places.release()
 
-    def _tried(self, source: str) -> Verdict:
+    def _verdict_on(self, source: str) -> Verdict:
         with self._lock:
             if self._is_closed:
                 return Verdict("no more rules are compiled, because the model is closed")
@@ -84,7 +84,10 @@ class RuleTrial:
             except (EOFError, OSError, pickle.UnpicklingError):
                 _end(self._process)
                 self._process = None
-                return Verdict(_TOO_COMPLEX)
+                return Verdict(
+                    f"the rule is too complex: compiling it needs more than {LIMITS.seconds} seconds, "
+                    f"{LIMITS.memory >> 30} GB of memory or the stack: make it simpler"
+                )
             finally:
                 timer.cancel()
 
@@ -95,14 +98,8 @@ class RuleTrial:
             self._process.kill()
 
 
-_TOO_COMPLEX = (
-    f"the rule is too complex: compiling it needs more than {LIMITS.seconds} seconds, {LIMITS.memory >> 30} GB of memory or "
-    "the stack: make it simpler"
-)
-
-
 def _started() -> subprocess.Popen[bytes]:
-    program = "from hf_sgpe.generation.rule_trial import serve; serve()"
+    program = "from hf_sgpe.generation.rule_trial import _serve; _serve()"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     return subprocess.Popen(
         [sys.executable, "-c", program],
@@ -124,7 +121,7 @@ def _send(process: subprocess.Popen[bytes], value: Any) -> None:
     process.stdin.flush()
 
 
-def serve() -> None:
+def _serve() -> None:
     """Compile the rules that arrive on the standard input, until it ends. This is the program of the separate process."""
     with suppress(EOFError, KeyboardInterrupt):
         tokens, special_ids = pickle.load(sys.stdin.buffer)
@@ -136,12 +133,12 @@ def serve() -> None:
             while True:
                 source = pickle.load(sys.stdin.buffer)
                 _limit()
-                verdict = pool.submit(_tried, library, readable, source).result()
+                verdict = pool.submit(_compiled, library, readable, source).result()
                 pickle.dump(tuple(verdict), sys.stdout.buffer)
                 sys.stdout.buffer.flush()
 
 
-def _tried(library: Any, tokenizer: Any, source: str) -> Verdict:
+def _compiled(library: Any, tokenizer: Any, source: str) -> Verdict:
     try:
         is_wrong, messages = library.LLMatcher.validate_grammar_with_warnings(source, tokenizer)
         if is_wrong:
@@ -168,12 +165,7 @@ def _limit() -> None:
 
 
 class PlainVocabulary:
-    """A vocabulary in the form that llguidance reads. The last token ends a text.
-
-    Args:
-        tokens: Bytes of each token.
-        special_ids: Ids of the tokens that are not text.
-    """
+    """A vocabulary in the form that llguidance reads. The last token ends a text. The arguments are those of `RuleTrial`."""
 
     bos_token_id = None
 

@@ -18,8 +18,8 @@ def without_beginning(pieces: Iterator[str], characters: int) -> Iterator[str]:
 def until_stop(pieces: Iterable[str], stops: Sequence[str], is_due: Callable[[], bool] = lambda: True) -> Iterator[str]:
     """Yield the stream up to the first complete stop text, without the stop text.
 
-    Text that may be the beginning of a stop text is held back. It is yielded when the next characters show that it is not.
-    The average time per character is proportional to the number of stop texts (Knuth, Morris, Pratt 1977).
+    Text that may be the beginning of a stop text is held back until the next characters show that it is not. The average
+    time per character is proportional to the number of stop texts (Knuth, Morris, Pratt 1977).
 
     Args:
         is_due: Function that is called for each piece. If it returns False, the stream does not end at a stop text that this
@@ -56,7 +56,6 @@ class _Seeker:
     """A search for one text in a stream of characters.
 
     Attributes:
-        stop: The text.
         matched: Number of characters at the current end of the stream that match the beginning of ``stop``.
     """
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hf_sgpe.errors import SGPEError, optional
-from hf_sgpe.generation.engines.engine import Logits
+from hf_sgpe.generation.engines.engine import Logits, Watch
 from hf_sgpe.generation.json_schemas import LIMITS, check_length, closed
 from hf_sgpe.generation.rule_trial import PlainVocabulary, RuleTrial
 from hf_sgpe.tokenizer import BPETokenizer
@@ -43,39 +43,24 @@ class Rule:
 
         The JSON is on one line. Its objects contain only the properties that the schema lists, unless the schema contains
         ``additionalProperties`` or combines schemas.
-
-        Raises:
-            SGPEError: the schema is invalid or too large (`hf_sgpe.generation.json_schemas.check_schema`).
         """
         return cls(_library().LLMatcher.grammar_from_json_schema(closed(schema), overrides=_OPTIONS))
 
     @classmethod
     def regex(cls, pattern: str) -> Rule:
-        """Return the rule that a regular expression in Rust's syntax must match the whole answer.
-
-        Raises:
-            SGPEError: the expression is too long.
-        """
+        """Return the rule that a regular expression in Rust's syntax must match the whole answer."""
         check_length("characters of the regular expression", len(pattern), LIMITS.characters)
         return cls(_library().LLMatcher.grammar_from_regex(pattern))
 
     @classmethod
     def one_of(cls, texts: Sequence[str]) -> Rule:
-        """Return the rule that the answer must be one of ``texts``.
-
-        Raises:
-            SGPEError: there are too many texts.
-        """
+        """Return the rule that the answer must be one of ``texts``."""
         check_length("texts to choose from", len(texts), LIMITS.values)
         return cls.grammar("start: " + " | ".join(map(literal, texts)))
 
     @classmethod
     def grammar(cls, text: str) -> Rule:
-        """Return the rule that the answer must match a grammar in Lark's syntax, or in llama.cpp's GBNF.
-
-        Raises:
-            SGPEError: the grammar is too long or cannot be read.
-        """
+        """Return the rule that the answer must match a grammar in Lark's syntax, or in llama.cpp's GBNF."""
         if _LARK.search(text):
             check_length("characters of the grammar", len(text), LIMITS.written)
             return cls(_library().LLMatcher.grammar_from_lark(text))
@@ -87,7 +72,7 @@ class Rule:
 
 
 class RuleError(SGPEError):
-    """The error of an answer that its rule does not allow to continue."""
+    """The error of an answer that its rule does not allow to continue, as no token of the vocabulary can follow."""
 
 
 def literal(text: str) -> str:
@@ -104,11 +89,7 @@ class Constrainer:
     """The vocabulary of a model, prepared for checking rules and for applying them to answers.
 
     Args:
-        tokenizer: The tokenizer.
         vocab_size: Number of rows of the model's embedding.
-
-    Raises:
-        SGPEError: llguidance is not installed.
     """
 
     def __init__(self, tokenizer: BPETokenizer, vocab_size: int) -> None:
@@ -130,13 +111,8 @@ class Constrainer:
         self.tokens_across = lru_cache(8)(self._tokens_across)
 
     def check(self, rule: Rule) -> tuple[str, ...]:
-        """Check that a rule is valid and supported, in a separate process (`hf_sgpe.generation.rule_trial`).
-
-        Returns:
-            The constraints of the rule that llguidance does not apply, such as an unknown format.
-
-        Raises:
-            SGPEError: the rule is invalid, not supported or too complex.
+        """Check that a rule is valid and supported, in a separate process (`hf_sgpe.generation.rule_trial`). Return the
+        constraints of the rule that llguidance does not apply, such as an unknown format.
         """
         problem, left_out = self._try(rule.source)
         if problem:
@@ -147,17 +123,12 @@ class Constrainer:
         """End the separate process and all checks that wait for it."""
         self._trial.close()
 
-    def watch(self, rule: Rule, stop_ids: Collection[int]) -> Constrained:
-        """Return a `Watch` that makes a single answer follow the rule. See `Constrained`. Call `check` before for a rule of
-        another person.
-
-        Raises:
-            SGPEError: the rule is invalid, or there is no stop token, so an answer could not end.
-        """
+    def watch(self, rule: Rule, stop_ids: Collection[int]) -> Watch:
+        """Return a `Watch` that makes a single answer follow the rule. Call `check` before for a rule of another person."""
         stop_ids = [id for id in stop_ids if id < self._size]
         if not stop_ids:
             raise SGPEError("the model has no token that ends an answer: set eos_token_id to its end-of-text token")
-        return Constrained(self._matcher(rule.source).deep_copy(), stop_ids, self._size)
+        return _Constrained(self._matcher(rule.source).deep_copy(), stop_ids, self._size)
 
     def _compiled(self, source: str) -> Any:
         matcher = _library().LLMatcher(self._tokens, source, log_level=0)
@@ -181,11 +152,10 @@ class Constrainer:
         return tuple(map(tuple, across))
 
 
-class Constrained:
-    """A `hf_sgpe.generation.engines.engine.Watch` that allows only tokens with which the answer can follow a rule.
+class _Constrained:
+    """A `Watch` that allows only tokens with which the answer can follow a rule.
 
-    Special tokens and other added tokens are not allowed in the text. A stop token is allowed as soon as the text is
-    complete.
+    Special and other added tokens are not allowed. A stop token is allowed as soon as the text is complete.
     """
 
     def __init__(self, matcher: Any, stop_ids: Collection[int], size: int) -> None:
@@ -195,11 +165,8 @@ class Constrained:
         self._is_over = False
 
     def __call__(self, last: int | None, logits: Logits) -> Logits | None:
-        """Return a copy of the logits with minus infinity for each token that is not allowed. Return None after the end of
-        the answer.
-
-        Raises:
-            RuleError: llguidance's limits are exceeded, or no token of the vocabulary can follow.
+        """Return a copy of the logits with minus infinity for each token that is not allowed, or None after the end of the
+        answer.
         """
         self._is_over = self._is_over or last in self._stop_ids
         if self._is_over:

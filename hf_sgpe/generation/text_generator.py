@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.formats.gguf_tokenizer import check_tokenizer
-from hf_sgpe.generation.answer_pieces import answer_pieces
 from hf_sgpe.generation.conversation import Chat
 from hf_sgpe.generation.engines.detection import find_model, kind_of_model, load_engine
 from hf_sgpe.generation.engines.engine import Engine, ScoredToken, Watch
 from hf_sgpe.generation.engines.sampling_options import GenerationOptions
-from hf_sgpe.generation.pieces import Piece, PlacedToken, Progress, Score
+from hf_sgpe.generation.pieces import Piece, PlacedToken, Progress, Score, answer_pieces
 from hf_sgpe.generation.stop_texts import until_stop, without_beginning
 from hf_sgpe.generation.structured_output import Constrainer
 from hf_sgpe.generation.token_healing import Healer, Healing
@@ -39,9 +38,6 @@ class TextGenerator:
     Args:
         tokenizer: A `BPETokenizer`, a fast BPE tokenizer of transformers, or the folder or Hub repository of a tokenizer.
         engine: An engine from `hf_sgpe.generation.load_engine`.
-
-    Raises:
-        SGPEError: the tokenizer has ids beyond the model's embedding, or cannot be read exactly.
 
     Attributes:
         progress: Progress of the last generation, or None before the first generation.
@@ -69,6 +65,7 @@ class TextGenerator:
                 "use the model's own tokenizer"
             )
         self._token_ids = frozenset(ids)
+        self._special_ids = frozenset(self.tokenizer.special_tokens.values())
 
     @classmethod
     def load(
@@ -86,10 +83,6 @@ class TextGenerator:
             model: See `hf_sgpe.generation.load_engine`, also for ``engine``, ``exact`` and ``settings``.
             tokenizer: Tokenizer to use instead of the tokenizer in the model's folder or GGUF file. GGUF files from other
                 programs contain no such tokenizer.
-
-        Raises:
-            SGPEError: `hf_sgpe.generation.load_engine` raises an error; there is no tokenizer; or the tokens of the GGUF
-                file differ from the tokenizer's tokens.
         """
         path = find_model(model)
         bpe = _as_bpe(path if tokenizer is None else tokenizer)
@@ -119,25 +112,16 @@ class TextGenerator:
         self.close()
 
     def has_token(self, id: int) -> bool:
-        """Return whether an id belongs to a token of the tokenizer. Other ids belong to rows that only pad the model's
-        embedding.
-        """
+        """Return whether an id belongs to a token. Other ids belong to rows that only pad the model's embedding."""
         return id in self._token_ids
 
     def generate(self, prompt: str, options: GenerationOptions | None = None) -> str:
-        """Return the answer to a prompt, without the prompt.
-
-        Raises:
-            SGPEError: the prompt is empty or too long. This is checked before the model runs.
-        """
+        """Return the answer to a prompt, without the prompt. See `stream`."""
         return "".join(self.stream(prompt, options))
 
     def generate_batch(self, prompts: Sequence[str], options: GenerationOptions | None = None) -> list[str]:
         """Return the answer to each prompt. Engines with batching compute all answers at once, with one seed for all
         answers.
-
-        Raises:
-            SGPEError: a prompt is empty or too long. This is checked before the model runs.
         """
         if isinstance(prompts, str):
             raise TypeError("expected a list of prompts, not a single string: put the string in a list")
@@ -152,15 +136,13 @@ class TextGenerator:
         ]
 
     def stream(self, prompt: str, options: GenerationOptions | None = None) -> Iterator[str]:
-        """Return an iterator over the pieces of the answer to a prompt. Each piece contains only whole characters.
+        """Return an iterator over the pieces of the answer to a prompt, which is checked before the model runs. Each piece
+        contains only whole characters.
 
         A character is yielded as soon as all its bytes are generated. Joined together, the pieces are equal to the decoded
         tokens, except for an incomplete character at the end. Closing the iterator, or Ctrl-C, ends the generation. With the
         option ``whole_syllables``, no piece ends in a letter that the next token may change. With ``heal``, the answer still
         begins after the prompt, but a longer token may complete the prompt's last word.
-
-        Raises:
-            SGPEError: the prompt is empty or too long. This is checked before the model runs.
         """
         options = options or GenerationOptions()
         ids = self.encode(prompt)
@@ -173,11 +155,8 @@ class TextGenerator:
         return self._stream(kept, options, Healing(self._healer, taken), again, continues=continues)
 
     def score(self, text: str) -> Score:
-        """Return the log-probability of each token of a text.
-
-        Raises:
-            SGPEError: the text is empty, has more tokens than the model's context, or is a single token without a special
-                token before it.
+        """Return the log-probability of each token of a text. If the tokenizer puts no special token before a text, the text
+        needs at least two tokens.
         """
         ids = self.encode(text)
         text_ids = ids[len(self._before) :]
@@ -207,8 +186,8 @@ class TextGenerator:
         marks: Mapping[int, str] | None = None,
         watch: Watch | None = None,
     ) -> Iterator[Piece]:
-        """Return an iterator over the pieces (`Piece`) of the answer to a prompt, which is given as ids. The last piece
-        contains the finish reason.
+        """Return an iterator over the pieces (`Piece`) of the answer to a prompt, which is given as ids and checked before
+        the model runs. The last piece contains the finish reason.
 
         The text is the same as from `stream`. This method does not update `progress`, and the option ``heal`` has no effect.
 
@@ -221,10 +200,6 @@ class TextGenerator:
             marks: Texts of the control tokens that are reported in `Piece.marks` and not shown in the text, keyed by id. If
                 such a text is one of the stop texts, this token also ends the answer.
             watch: See `Engine.generate`. With a watch, the text of the answer consists of exactly the bytes of its tokens.
-
-        Raises:
-            SGPEError: the prompt is empty or too long, or has an id beyond the model's vocabulary. This is checked before
-                the model runs.
         """
         marks = marks or {}
         options, prompt = self._with_special_stops(options or GenerationOptions(), marks), list(ids)
@@ -245,18 +220,14 @@ class TextGenerator:
         is_over: Callable[[], bool] = lambda: False,
     ) -> Iterator[Piece]:
         """Return an iterator that first yields the prompt as one piece with its tokens, and then the pieces of the answer.
+        See `pieces`.
 
         The log-probabilities of the prompt's tokens are the same as from
-        `hf_sgpe.generation.engines.engine.Engine.logprobs`. If a stop token ends the answer, the stop token is the last
-        token of the last piece.
+        `hf_sgpe.generation.engines.engine.Engine.logprobs`. If a stop token ends the answer, it is the last token of the
+        last piece.
 
         Args:
-            ids: Ids of the prompt.
-            options: Options of the answer. None means no answer.
-            top: See `pieces`, also for ``is_over``.
-
-        Raises:
-            SGPEError: `pieces` raises an error. Without an answer, the prompt may fill the context.
+            options: Options of the answer. None means no answer. The prompt may then fill the context.
         """
         prompt = list(ids)
         options = options and self._with_special_stops(options)
@@ -313,20 +284,13 @@ class TextGenerator:
         """Return a new conversation, which stores its own messages.
 
         Args:
-            system_prompt: Text of the system message, or None.
             template: Name of a chat template, or Jinja source. None: the tokenizer's own template.
-
-        Raises:
-            SGPEError: neither the call nor the tokenizer has a chat template.
         """
         return Chat(self.tokenizer, self._stream, system_prompt, template)
 
     def encode(self, prompt: str, *, allowed_special: AllowedSpecial = "none") -> list[int]:
         """Return the ids of a prompt. If the tokenizer puts special tokens around a text, those before the text are
         included, but not those after it.
-
-        Args:
-            allowed_special: See `hf_sgpe.tokenizer.BPETokenizer.encode`.
         """
         if not isinstance(prompt, str):
             raise TypeError(f"the prompt must be a string, not {type(prompt).__name__}")
@@ -334,11 +298,7 @@ class TextGenerator:
 
     @cached_property
     def constrainer(self) -> Constrainer:
-        """The model's vocabulary, prepared for answers that follow a rule (`hf_sgpe.generation.structured_output`).
-
-        Raises:
-            SGPEError: llguidance is not installed.
-        """
+        """The model's vocabulary, prepared for answers that follow a rule (`hf_sgpe.generation.structured_output`)."""
         return Constrainer(self.tokenizer, self.engine.vocab_size)
 
     @cached_property
@@ -361,8 +321,8 @@ class TextGenerator:
         *,
         continues: bool = False,
     ) -> Iterator[str]:
-        """Return an iterator over the pieces of the answer to ``ids``. The first ``again`` characters of the answer repeat
-        the end of the prompt and are left out.
+        """Return an iterator over the pieces of the answer to ``ids``, without its first ``again`` characters, which repeat
+        the end of the prompt.
         """
         options = self._with_special_stops(options)
         if healing is None:
@@ -379,8 +339,8 @@ class TextGenerator:
         return whole_letters(pieces) if options.whole_syllables else pieces
 
     def _with_special_stops(self, options: GenerationOptions, marks: Mapping[int, str] | None = None) -> GenerationOptions:
-        """Return options that also stop at each special token and each mark whose text is one of the stop texts. Otherwise
-        such a stop text would not be found, because answers do not contain the text of these tokens.
+        """Return options that also stop at each special token and each mark whose text is one of the stop texts. Answers do
+        not contain the text of these tokens, so it could not be found there.
         """
         special = {**self.tokenizer.special_tokens, **{text: id for id, text in (marks or {}).items()}}
         ids = tuple(special[text] for text in options.stop if text in special)
@@ -394,14 +354,10 @@ class TextGenerator:
         )
 
     def _has_text(self, ids: Sequence[int]) -> bool:
-        """Return whether a prompt contains text, and not only special tokens. If it does, the answer continues this text, so
-        a space at the beginning of the answer is kept.
+        """Return whether a prompt contains text, and not only special tokens. The answer then continues this text, so a
+        space at its beginning is kept.
         """
         return not self._special_ids.issuperset(ids)
-
-    @cached_property
-    def _special_ids(self) -> frozenset[int]:
-        return frozenset(self.tokenizer.special_tokens.values())
 
     def _counted(self, ids: Iterator[int], prompt_tokens: int) -> Iterator[int]:
         progress = self.progress = Progress(prompt_tokens)
@@ -432,16 +388,11 @@ def chat_once(
     The model is loaded only for this answer. For more than one answer, use `TextGenerator`.
 
     Args:
-        tokenizer: Tokenizer of the model.
         messages: See `BPETokenizer.apply_chat_template`, also for ``template`` and ``system_prompt``.
         model_path: See `TextGenerator.load`, also for ``settings``, such as ``n_gpu_layers`` and ``n_ctx``.
         max_new_tokens: See `GenerationOptions`, also for ``temperature`` and ``top_p``.
         backend: Name of the engine. See `TextGenerator.load`.
         verbose: Print the engine and its speed.
-
-    Raises:
-        SGPEError: `TextGenerator.load` or `BPETokenizer.apply_chat_template` raises an error, or the conversation is too
-            long.
     """
     options = GenerationOptions(max_new_tokens=max_new_tokens, temperature=temperature, top_p=top_p)
     with TextGenerator.load(model_path, backend, tokenizer=tokenizer, **settings) as generator:

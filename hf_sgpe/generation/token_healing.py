@@ -21,7 +21,7 @@ from hf_sgpe.generation.engines.engine import Logits
 
 
 class Healer:
-    """A search for tokens that begin with given bytes. It decides which tokens of a prompt are chosen again.
+    """A search for the tokens of a prompt that are chosen again.
 
     Args:
         vocab: The ids of all tokens except special tokens, keyed by the tokens' bytes.
@@ -38,7 +38,7 @@ class Healer:
         self._longest = max(map(len, self._tokens), default=0)
 
     def going_on(self, beginning: bytes) -> list[int]:
-        """Return the ids of the tokens that begin with ``beginning`` and are longer than ``beginning``."""
+        """Return the ids of the tokens that begin with ``beginning`` and are longer."""
         first = bisect_left(self._tokens, beginning + b"\0")
         # The smallest byte string above all strings with this prefix.
         stem = beginning.rstrip(b"\xff")
@@ -46,7 +46,6 @@ class Healer:
         return self._ids[first:after_all]
 
     def bytes_of(self, ids: Sequence[int]) -> bytes:
-        """Return the concatenated bytes of the tokens with these ids."""
         return b"".join(map(self._bytes_of.__getitem__, ids))
 
     def taken_back(self, ids: Sequence[int]) -> int:
@@ -68,14 +67,7 @@ class Healer:
 
 
 class Healing:
-    """A `Watch` that makes the first tokens of an answer repeat the bytes of the removed tokens.
-
-    Args:
-        taken: The removed tokens, at least one.
-
-    Attributes:
-        taken: The removed tokens.
-    """
+    """A `Watch` that makes the first tokens of an answer repeat the bytes of the removed tokens, ``taken``."""
 
     def __init__(self, healer: Healer, taken: Sequence[int]) -> None:
         self.taken = taken
@@ -83,9 +75,7 @@ class Healing:
         self._left = list(taken)
 
     def __call__(self, last: int | None, logits: Logits) -> Logits | None:
-        """Return logits in which only allowed tokens are possible, or None if all tokens are possible. See
-        `hf_sgpe.generation.engines.engine.Watch`.
-        """
+        """Return logits in which only allowed tokens are possible, or None if all tokens are possible."""
         if self._left and last is not None:
             # If the last token is not the removed token, it contained all remaining bytes.
             self._left = self._left[1:] if last == self._left[0] else []

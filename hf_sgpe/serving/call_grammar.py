@@ -6,10 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from hf_sgpe.chat.keyed_calls import KEYED_MARKS
-from hf_sgpe.chat.named_calls import ARGUMENTS
-from hf_sgpe.chat.tagged_calls import BEGINNING, END, END_OF_VALUE, PARAMETER
-from hf_sgpe.chat.text_values import types_of
+from hf_sgpe.chat.call_parsers import ARGUMENTS, BEGINNING, END, END_OF_VALUE, KEYED_MARKS, PARAMETER, types_of
 from hf_sgpe.chat.tool_calls import CallFormat
 from hf_sgpe.generation.json_schemas import LIMITS, check_length
 from hf_sgpe.generation.structured_output import embedded, literal

@@ -37,7 +37,7 @@ def test_links_between_pages_lead_somewhere():
 
 def test_the_documentation_names_all_formats_patterns_recipes_scripts_and_engines():
     from hf_sgpe.formats.format_registry import FORMATS
-    from hf_sgpe.generation.engines.engine_registry import ENGINES
+    from hf_sgpe.generation.engines.detection import ENGINES
     from hf_sgpe.splitting.patterns import PATTERNS
     from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
     from hf_sgpe.splitting.splitting import RECIPES

@@ -9,7 +9,7 @@ from support.families import LAYERS, SHAPES, TABLE
 
 from hf_sgpe import SGPEError, TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.generation import GenerationOptions, load_engine
-from hf_sgpe.generation.engines.engine_registry import ENGINES
+from hf_sgpe.generation.engines.detection import ENGINES
 from hf_sgpe.weights import gguf_models
 from hf_sgpe.weights.model_config import transformers_config
 

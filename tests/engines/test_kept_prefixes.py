@@ -5,7 +5,7 @@ import pytest
 
 from hf_sgpe import SGPEError
 from hf_sgpe.generation import GenerationOptions, load_engine
-from hf_sgpe.generation.engines.engine_registry import ENGINES
+from hf_sgpe.generation.engines.detection import ENGINES
 
 OPTIONS = GenerationOptions(max_new_tokens=12, temperature=0, ignore_eos=True)
 

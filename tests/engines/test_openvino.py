@@ -10,7 +10,7 @@ from support.texts import LINES
 from hf_sgpe import SGPEError, SGPETokenizerFast, TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.generation import GenerationOptions, Machine, TextGenerator, best_engine, load_engine
 from hf_sgpe.generation.engines.conversion import cache_folder
-from hf_sgpe.generation.engines.engine_registry import ENGINES
+from hf_sgpe.generation.engines.detection import ENGINES
 from hf_sgpe.splitting.normalization import prepare
 
 pytest.importorskip("openvino", reason="needs OpenVINO: pip install optimum-intel")

@@ -25,8 +25,8 @@ Loaded = TypeVar("Loaded")
 
 
 def cache_folder() -> Path:
-    """Return the folder for converted models. It is the value of ``HF_SGPE_CACHE`` or, if this is not set, ``hf_sgpe`` in
-    the user's cache folder.
+    """Return the folder for converted models: ``HF_SGPE_CACHE`` or, if this is not set, ``hf_sgpe`` in the user's cache
+    folder.
     """
     if folder := os.environ.get("HF_SGPE_CACHE"):
         return Path(folder).expanduser()
@@ -41,13 +41,10 @@ def load_converted(source: Path, kind: str, convert: Callable[[Path, Path], None
     loaded is removed. If it came from the cache, the model is converted once more. The cache can be deleted at any time.
 
     Args:
-        kind: Format of the conversion. It is part of the folder's name.
-        convert: Function that takes two folders, reads the model from the first, and writes the conversion into the second.
+        kind: Format of the conversion, as part of the folder's name.
+        convert: Function that reads the model from the first folder, and writes the conversion into the second.
         load: Function that loads a conversion. It raises SGPEError if the caller's arguments are wrong, and any other
             exception if the conversion is damaged.
-
-    Raises:
-        SGPEError: the cache folder cannot be written.
     """
     files = sorted(file for file in source.iterdir() if file.is_file())
     state = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -26,7 +27,15 @@ from hf_sgpe.files.folder_contents import why_no_model
 from hf_sgpe.files.hub import download_model
 from hf_sgpe.files.json_files import read_json
 from hf_sgpe.generation.engines.engine import Engine
-from hf_sgpe.generation.engines.engine_registry import ENGINES
+from hf_sgpe.generation.engines.llama_cpp import LlamaCppEngine
+from hf_sgpe.generation.engines.mlx import MLXEngine
+from hf_sgpe.generation.engines.openvino import OpenVINOEngine
+from hf_sgpe.generation.engines.transformers import TransformersEngine
+
+ENGINES: dict[str, type[Engine]] = {
+    engine.name: engine for engine in (MLXEngine, OpenVINOEngine, LlamaCppEngine, TransformersEngine)
+}
+"""The classes of the engines, keyed by name. `add_engine` adds a class."""
 
 MODEL_KINDS: dict[str, Callable[[Path], bool]] = {
     "transformers": lambda path: True,
@@ -52,7 +61,6 @@ class Machine:
     devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def has(self, engine: str) -> bool:
-        """Return whether an engine can be used."""
         return engine in self.versions and engine not in self.why_not
 
     def rank(self, engine: type[Engine]) -> int:
@@ -67,8 +75,7 @@ class EngineInfo(NamedTuple):
     Attributes:
         name: Name for `load_engine`.
         version: The packages of the engine with their versions, or None if the engine is not installed.
-        devices: Devices on which the engine can compute.
-        why_not: Reason why the engine cannot be used, or an empty string if it can be used.
+        why_not: Reason why the engine cannot be used, or an empty string.
         pip: Command that installs the engine.
     """
 
@@ -77,6 +84,13 @@ class EngineInfo(NamedTuple):
     devices: tuple[str, ...]
     why_not: str
     pip: str
+
+
+def add_engine(engine: type[Engine]) -> None:
+    """Register an engine under its name, which no other engine may have."""
+    if engine.name in ENGINES:
+        raise SGPEError(f"an engine {engine.name!r} already exists: choose another name")
+    ENGINES[engine.name] = engine
 
 
 def available_engines(machine: Machine | None = None) -> list[EngineInfo]:
@@ -98,8 +112,8 @@ def best_engine(model: str | os.PathLike[str], machine: Machine | None = None) -
         model: Folder or file of the model, or a repository on the Hub.
 
     Raises:
-        SGPEError: there is no such model, or no usable engine runs the model. If an engine must be installed, the message
-            contains the pip command.
+        SGPEError: there is no such model, or no usable engine runs it. If an engine must be installed, the message contains
+            the pip command.
     """
     path = find_model(model)
     kind = kind_of_model(path)
@@ -125,15 +139,11 @@ def load_engine(model: str | os.PathLike[str], engine: str | None = None, *, exa
 
     Args:
         model: Folder of a model in the format of transformers, OpenVINO or MLX; a GGUF file; or a repository on the Hub.
-        engine: One of `hf_sgpe.generation.engines.engine_registry.ENGINES`; None means `best_engine`.
+        engine: Name of one of `available_engines`; None means `best_engine`.
         exact: Compute in 32 bits, so that all engines generate the same tokens. Results can still differ where rounding
             decides between two tokens.
-        settings: ``device`` for transformers and OpenVINO; ``n_ctx`` and ``n_gpu_layers`` for llama.cpp;
-            ``keep_prefixes`` for all engines except OpenVINO.
-
-    Raises:
-        SGPEError: there is no such model or engine, or the engine is not installed, cannot run this model, or does not know
-            one of the settings.
+        settings: ``device`` for transformers and OpenVINO; ``n_ctx`` and ``n_gpu_layers`` for llama.cpp; ``keep_prefixes``
+            for all engines except OpenVINO.
     """
     path = find_model(model)
     name = best_engine(path) if engine is None else engine
@@ -170,11 +180,7 @@ def _settings_of(engine: type[Engine]) -> list[str]:
 
 
 def find_model(model: str | os.PathLike[str]) -> Path:
-    """Return the local folder or file of a model. A repository on the Hub is downloaded first.
-
-    Raises:
-        SGPEError: there is no such model.
-    """
+    """Return the local folder or file of a model. A repository on the Hub is downloaded first."""
     if not isinstance(model, (str, os.PathLike)) or not os.fspath(model):
         raise SGPEError(f"expected the folder or file of a model, or its name on the Hub, not {model!r}")
     path = Path(model)
@@ -182,11 +188,7 @@ def find_model(model: str | os.PathLike[str]) -> Path:
 
 
 def kind_of_model(path: Path) -> str:
-    """Return the file format of a model, one of `MODEL_KINDS`. Most formats are named after the library that writes them.
-
-    Raises:
-        SGPEError: there is no model at ``path``.
-    """
+    """Return the file format of a model, one of `MODEL_KINDS`. Most formats are named after the library that writes them."""
     if path.is_file() and path.suffix.lower() != ".gguf":
         raise SGPEError(f"{path} is not a model: give a .gguf file, or a folder with config.json")
     if path.is_dir() and not any((path / name).exists() for name in ("openvino_model.xml", "config.json")):
@@ -198,9 +200,8 @@ def kind_of_model(path: Path) -> str:
 
 
 def look() -> Machine:
-    """Return the engines that are installed on this machine, and their devices.
-
-    The first call takes seconds, because it imports PyTorch and OpenVINO to list devices.
+    """Return the engines on this machine. The first call takes seconds, because it imports PyTorch and OpenVINO to list
+    devices.
     """
     return _look_for(tuple(ENGINES.values()))
 
@@ -214,19 +215,17 @@ def _look_for(engines: tuple[type[Engine], ...]) -> Machine:
             versions[name] = ", ".join(f"{package} {version(package)}" for package in engine.packages)
         except PackageNotFoundError:
             continue
-        if reason := _version_conflict(engine) or next(filter(None, map(_import_error, engine.imports[:1])), ""):
+        if reason := _version_conflict(engine) or _import_error(engine):
             why_not[name] = reason
             continue
-        try:
+        with suppress(Exception):  # a missing driver
             devices[name] = engine.devices()
-        except Exception:  # a missing driver
-            continue
     return Machine(versions, why_not, devices)
 
 
 def _version_conflict(engine: type[Engine]) -> str:
-    """Return a description of the first package whose installed version does not fit the requirements of an engine's main
-    package. Return an empty string if all installed versions fit.
+    """Return a description of the first package whose version does not fit the requirements of an engine's main package, or
+    an empty string.
     """
     package = next(iter(engine.packages), "")
     try:
@@ -245,9 +244,10 @@ def _version_conflict(engine: type[Engine]) -> str:
     return ""
 
 
-def _import_error(module: str) -> str:
+def _import_error(engine: type[Engine]) -> str:
     try:
-        import_module(module)
+        for module in engine.imports[:1]:
+            import_module(module)
     except Exception as error:  # a broken library may raise any exception
         return " ".join(f"does not import ({error})".split())
     return ""

@@ -39,11 +39,9 @@ class ScoredToken(NamedTuple):
     """A token with its log-probability.
 
     Attributes:
-        id: Id of the token.
-        logprob: Natural log-probability of the token over the whole vocabulary, before the temperature, the repetition
-            penalty and the limits ``top_k``, ``top_p`` and ``min_p`` are applied. It is nan for the first token of a text,
-            because no token precedes this token.
-        top: The most probable tokens with their log-probabilities, ordered from the most probable to the least probable.
+        logprob: Natural log-probability over the whole vocabulary, before the temperature, the repetition penalty,
+            ``top_k``, ``top_p`` and ``min_p`` are applied. It is nan for the first token of a text, which no token precedes.
+        top: The most probable tokens with their log-probabilities, in descending order.
     """
 
     id: int
@@ -61,7 +59,6 @@ class Engine(ABC):
     on first use. The constructor's arguments, other than the model's path and ``exact``, are the settings of `load_engine`.
 
     Attributes:
-        name: Name of the engine.
         imports: Modules that must be importable.
         packages: Packages of the engine. The first is the main package.
         pip: Command that installs the packages.
@@ -69,12 +66,11 @@ class Engine(ABC):
         rank: Order of preference: the engine with the lowest rank is chosen.
         rank_on_gpu: Rank on a machine with a GPU that this engine can use. None if it equals ``rank``.
         vocab_size: Number of rows of the model's embedding. All ids are below this number.
-        context_length: Maximum number of tokens in prompt and answer together. None if the model's configuration does not
-            contain this maximum.
+        context_length: Maximum number of tokens in prompt and answer together, or None if the model's configuration does not
+            contain it.
         stop_ids: Tokens that end an answer according to the model's configuration.
         embedding_length: Number of dimensions of an embedding. 0 if the engine has no embeddings.
-        reused: Number of tokens of the last prompt that were not computed, because their keys and values were kept from an
-            earlier text.
+        reused: Number of tokens of the last prompt whose keys and values were kept from an earlier text.
     """
 
     name: ClassVar[str]
@@ -96,18 +92,13 @@ class Engine(ABC):
 
     @classmethod
     def devices(cls) -> tuple[str, ...]:
-        """Return the names of this machine's devices that the engine can use. This method is called only if the engine is
-        installed.
-        """
+        """Return the names of this machine's devices that an installed engine can use."""
         return ("CPU",)
 
     @classmethod
     def why_not(cls, path: Path) -> str:
         """Return why the engine cannot load a model, or why its results might be wrong. Return an empty string if the engine
         runs the model correctly.
-
-        Raises:
-            SGPEError: there is no model at ``path``.
         """
         return ""
 
@@ -117,18 +108,16 @@ class Engine(ABC):
     ) -> Generator[int, None, None]:
         """Yield the next tokens, at most ``options.max_new_tokens`` of them. The last token may be one of ``stop_ids``.
 
-        Logits are computed only if there is a ``watch``. The watch is called before each token is yielded.
+        Logits are computed only if there is a ``watch``, which is called before each token is yielded.
         """
 
     @abstractmethod
     def _logits(self, ids: list[int]) -> Generator[Logits, None, None]:
-        """Yield the logits for the token after each id, in several arrays. Each array covers some consecutive ids: it has
-        one row per id, and one column per row of the embedding.
-        """
+        """Yield the logits for the token after each id, in several arrays with one row for each of some consecutive ids."""
 
     def _hidden(self, ids: list[int]) -> Generator[Logits, None, None]:
-        """Yield the last hidden states, after the last normalization, in several arrays. Each array covers some consecutive
-        ids, with one row per id. An engine without embeddings does not implement this method.
+        """Yield the last hidden states, after the last normalization, in arrays such as those of `_logits`. An engine
+        without embeddings does not implement this method.
         """
         raise NotImplementedError
 
@@ -148,19 +137,15 @@ class Engine(ABC):
         watch: Watch | None = None,
         with_stop: bool = False,
     ) -> Iterator[int]:
-        """Return an iterator over the tokens of the answer, without the stop token.
+        """Return an iterator over the tokens of the answer, without the stop token. The prompt is checked before the model
+        runs.
 
         The answer ends at a stop token, after ``max_new_tokens``, or when the model's context is full. To end the answer
         early, close or delete the iterator. ``options.stop`` applies to text and has no effect here.
 
         Args:
-            ids: Ids of the prompt.
             watch: Function that is called with the logits for each token. It may replace these logits; see `Watch`.
             with_stop: Whether to yield the stop token, if there is one, as the last token.
-
-        Raises:
-            SGPEError: the prompt is empty, fills the context, or contains an id beyond the model's vocabulary; or the engine
-                is closed. This is checked before the model runs.
         """
         options = options or GenerationOptions()
         prompt, options = self._checked(ids, options)
@@ -175,21 +160,13 @@ class Engine(ABC):
         watch: Watch | None = None,
         with_stop: bool = False,
     ) -> Iterator[ScoredToken]:
-        """Return an iterator over the tokens of the answer with their log-probabilities.
-
-        The tokens are the same as from `generate` with the same options, seed and watch.
+        """Return an iterator over the same tokens as `generate`, with their log-probabilities.
 
         Args:
-            ids: Ids of the prompt.
             top: Number of most probable tokens to return with each token.
             watch: See `generate`. The log-probabilities are computed from the model's own logits.
-            with_stop: See `generate`.
-
-        Raises:
-            SGPEError: `generate` raises an error; ``top`` is not a whole number of at least 0; or, during the iteration, a
-                logit is not a number.
         """
-        _check_top(top)
+        check_whole("top", top)
         shown: deque[Logits] = deque()
 
         def keep(last: int | None, logits: Logits) -> Logits | None:
@@ -200,19 +177,13 @@ class Engine(ABC):
         return (_scored(id, _log_softmax(shown.popleft()), top) for id in ids)
 
     def logprobs(self, ids: Iterable[int]) -> NDArray[np.float64]:
-        """Return the natural log-probability of each token after the first, given all tokens before it.
+        """Return the natural log-probability of each token after the first, given all tokens before it, in an array of shape
+        ``(len(ids) - 1,)``.
 
         The logits of only a few hundred tokens are in memory at a time. This call stops a generation in progress.
 
-        Args:
-            ids: The ids of the text: at least one id, and at most as many as fit into the model's context.
-
-        Returns:
-            An array of shape ``(len(ids) - 1,)``.
-
         Raises:
-            SGPEError: there are no ids; the ids do not fit into the context; an id is beyond the model's vocabulary; the
-                engine is closed; or a logit is not a number.
+            SGPEError: there are no ids, they do not fit into the context or the vocabulary, or a logit is not a number.
         """
         tokens = self._checked_text(ids)
         scores = np.empty(len(tokens) - 1)
@@ -225,11 +196,7 @@ class Engine(ABC):
         return scores
 
     def embed(self, ids: Iterable[int]) -> NDArray[np.float32]:
-        """Return an embedding of a text. It is the mean of the model's last hidden states for the tokens of the text.
-
-        Raises:
-            SGPEError: `logprobs` raises an error, or the engine has no embeddings.
-        """
+        """Return an embedding of a text: the mean of the model's last hidden states for the tokens of the text."""
         if not self.embedding_length:
             raise SGPEError(f"{self.name} has no embeddings: use an engine that has them, such as transformers")
         tokens = self._checked_text(ids)
@@ -241,14 +208,10 @@ class Engine(ABC):
         """Return an iterator over the tokens of a text with their log-probabilities, which are the same as from `logprobs`.
 
         Args:
-            ids: See `logprobs`.
             top: Number of most probable tokens to return with each token after the first.
             with_next: Whether to also yield, after the tokens of the text, the token that most probably follows.
-
-        Raises:
-            SGPEError: `logprobs` raises an error, or ``top`` is not a whole number of at least 0.
         """
-        _check_top(top)
+        check_whole("top", top)
         return self._scored_text(self._checked_text(ids), top, with_next)
 
     def _scored_text(self, tokens: list[int], top: int, with_next: bool) -> Iterator[ScoredToken]:
@@ -262,10 +225,8 @@ class Engine(ABC):
                     yield _scored(int(row.argmax()) if id is None else id, _log_softmax(row), top)
 
     def generate_batch(self, batch: Sequence[Iterable[int]], options: GenerationOptions | None = None) -> list[list[int]]:
-        """Return the answer to each prompt. Engines with batching compute all answers at once.
-
-        Raises:
-            SGPEError: `generate` raises an error. The message contains the number of the prompt.
+        """Return the answer to each prompt. Engines with batching compute all answers at once. The message of an error
+        contains the number of the prompt.
         """
         options = options or GenerationOptions()
         checked = []
@@ -291,9 +252,7 @@ class Engine(ABC):
         self.close()
 
     def _checked(self, ids: Iterable[int], options: GenerationOptions) -> tuple[list[int], GenerationOptions]:
-        """Check a prompt and its options. Return the prompt as a list, and the options with ``max_new_tokens`` limited to
-        the free part of the context.
-        """
+        """Return the checked prompt, and the options with ``max_new_tokens`` limited to the free part of the context."""
         if not isinstance(options, GenerationOptions):
             raise TypeError(f"expected GenerationOptions, not {type(options).__name__}")
         prompt = self._checked_ids(ids, "prompt")
@@ -363,23 +322,19 @@ class Engine(ABC):
                     return
 
     def _alone(self, steps: Generator[Step, None, None]) -> Generator[Step, None, None]:
-        """End the generation in progress, and then yield the items of ``steps``. If another text is started in the meantime,
-        raise an error.
+        """End the generation in progress, and then yield the items of ``steps``. Raise an error if another text is started
+        in the meantime. Turn an exception of the engine's library into a one-line `SGPEError`.
         """
         self._end()
         self.reused = 0
-        with closing(steps):
-            self._running = steps
-            for step in self._in_one_line(steps):
-                yield step
-                if self._running is not steps:
-                    event = "was closed" if self._is_closed else "started another text"
-                    raise SGPEError(f"this engine {event} before this text was complete")
-
-    def _in_one_line(self, steps: Iterator[Step]) -> Iterator[Step]:
-        """Yield the items of ``steps``. Turn an exception of the engine's library into a one-line `SGPEError`."""
+        self._running = steps
         try:
-            yield from steps
+            with closing(steps):
+                for step in steps:
+                    yield step
+                    if self._running is not steps:
+                        event = "was closed" if self._is_closed else "started another text"
+                        raise SGPEError(f"this engine {event} before this text was complete")
         except (SGPEError, TypeError):
             raise
         except Exception as error:
@@ -396,16 +351,22 @@ def _without_stops(stop_ids: list[int], tokens: int, watch: Watch | None) -> Wat
         if left <= 0:
             return replaced
         left -= 1
-        masked: Logits = (logits if replaced is None else replaced).copy()
-        masked[[id for id in stop_ids if id < len(masked)]] = -np.inf
-        return masked
+        return without_tokens(logits if replaced is None else replaced, stop_ids)
 
     return mask
 
 
-def _check_top(top: int) -> None:
-    if not isinstance(top, int) or isinstance(top, bool) or top < 0:
-        raise SGPEError(f"top must be a whole number of at least 0, not {top!r}")
+def without_tokens(logits: Logits, ids: Iterable[int]) -> Logits:
+    """Return a copy of ``logits`` in which these tokens are impossible. Ids beyond the embedding have no effect."""
+    masked = logits.copy()
+    masked[[id for id in ids if id < len(masked)]] = -np.inf
+    return masked
+
+
+def check_whole(name: str, value: Any, least: int = 0) -> None:
+    """Check that the setting ``name`` is a whole number of at least ``least``."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise SGPEError(f"{name} must be a whole number of at least {least}, not {value!r}")
 
 
 def _scored(id: int, logprobs: NDArray[np.float64], top: int) -> ScoredToken:
@@ -416,11 +377,7 @@ def _scored(id: int, logprobs: NDArray[np.float64], top: int) -> ScoredToken:
 
 
 def _log_softmax(logits: Logits) -> NDArray[np.float64]:
-    """Convert logits to log-probabilities over the last axis.
-
-    Raises:
-        SGPEError: a logit is not a finite number.
-    """
+    """Convert logits to log-probabilities over the last axis."""
     greatest = logits.max(-1, keepdims=True).astype(np.float64)
     if not np.isfinite(greatest).all():
         raise SGPEError("the model's logits are not finite numbers: its weights are damaged")
@@ -431,11 +388,7 @@ def _log_softmax(logits: Logits) -> NDArray[np.float64]:
 
 @contextmanager
 def loading(path: Path) -> Iterator[None]:
-    """Turn exceptions of libraries in the ``with`` block, which loads a model, into one-line errors that name the model.
-
-    Raises:
-        SGPEError: the model cannot be loaded.
-    """
+    """Turn exceptions of libraries in the ``with`` block, which loads a model, into one-line errors that name the model."""
     try:
         yield
     except SGPEError:
@@ -446,7 +399,6 @@ def loading(path: Path) -> Iterator[None]:
 
 
 def _message_of(error: Exception) -> str:
-    """Return the message of a library's error as one short line."""
     if isinstance(error, KeyError):
         return f"{error} is missing or unknown"
     # OpenVINO's messages begin with a line of its source code.

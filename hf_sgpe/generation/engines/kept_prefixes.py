@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import Generic, TypeVar
 
-from hf_sgpe.errors import SGPEError
+from hf_sgpe.generation.engines.engine import check_whole
 
 Cache = TypeVar("Cache")
 
@@ -17,16 +17,10 @@ _FEWEST = 8
 
 
 def number_of_prefixes(given: int | None, *, exact: bool) -> int:
-    """Return the number of recent texts whose keys and values an engine keeps. If ``given`` is None, this is 1, or 0 with
-    ``exact``.
-
-    Raises:
-        SGPEError: ``given`` is not a whole number of at least 0.
-    """
+    """Return the number of recent texts whose keys and values an engine keeps. The default is 1, or 0 with ``exact``."""
     if given is None:
         return 0 if exact else 1
-    if not isinstance(given, int) or isinstance(given, bool) or given < 0:
-        raise SGPEError(f"keep_prefixes must be a whole number of at least 0, not {given!r}")
+    check_whole("keep_prefixes", given)
     return given
 
 
@@ -51,8 +45,8 @@ class KeptPrefixes(Generic[Cache]):
 
     def take(self, ids: list[int]) -> tuple[Cache | None, int]:
         """Remove the cache that shares the longest prefix with a prompt. Return this cache, cropped to the shared prefix,
-        and the number of tokens in this prefix. The prefix never contains the prompt's last token, because the logits of
-        this token are needed.
+        and the number of tokens in this prefix, which never contains the prompt's last token, because the logits of this
+        token are needed.
 
         Returns:
             None and 0 if no shared prefix is long enough, or if the cache cannot be cropped. In this case, the oldest cache
@@ -74,5 +68,4 @@ class KeptPrefixes(Generic[Cache]):
             self._kept.append((ids, cache))
 
     def clear(self) -> None:
-        """Free all caches."""
         self._kept.clear()

@@ -13,7 +13,7 @@ import numpy as np
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.unreadable import check_no_pointer
 from hf_sgpe.generation.engines.conversion import load_converted
-from hf_sgpe.generation.engines.engine import Engine, Logits, Watch
+from hf_sgpe.generation.engines.engine import Engine, Logits, Watch, check_whole
 from hf_sgpe.generation.engines.kept_prefixes import common_length, number_of_prefixes
 from hf_sgpe.generation.engines.sampling_options import GenerationOptions
 from hf_sgpe.weights import gguf, gguf_models
@@ -44,11 +44,8 @@ class LlamaCppEngine(Engine):
             effect.
         exact: Cache keys and values in 32 bits, and convert a folder's weights to 32 bits. The weights of a GGUF file keep
             their type. For GPT-2, llama.cpp still looks up gelu in a 16-bit table.
-        keep_prefixes: Number of texts whose keys and values are kept: 0, or 1 to keep those of the last text. If a prompt
-            shares a prefix with this text, this prefix is not computed again. None means 1, or 0 with ``exact``.
-
-    Raises:
-        SGPEError: llama-cpp-python is missing, or it cannot load the model.
+        keep_prefixes: 1 to keep the keys and values of the last text, or 0. If a prompt shares a prefix with this text, this
+            prefix is not computed again. None means 1, or 0 with ``exact``.
     """
 
     name = "llama.cpp"
@@ -76,8 +73,8 @@ class LlamaCppEngine(Engine):
 
         silence()
         for name, value, least in (("n_ctx", n_ctx, 1), ("n_gpu_layers", n_gpu_layers, -1)):
-            if value is not None and (not isinstance(value, int) or value < least):
-                raise SGPEError(f"{name} must be a whole number of at least {least}, not {value!r}")
+            if value is not None:
+                check_whole(name, value, least)
         precision = {"type_k": llama_cpp.GGML_TYPE_F32, "type_v": llama_cpp.GGML_TYPE_F32} if exact else {}
 
         def load(file: Path) -> tuple[dict[str, str], int, Any]:
@@ -113,7 +110,6 @@ class LlamaCppEngine(Engine):
 
     @classmethod
     def devices(cls) -> tuple[str, ...]:
-        """Return the CPU, and the GPU if llama.cpp was built with GPU support."""
         import llama_cpp
 
         silence()
@@ -121,12 +117,6 @@ class LlamaCppEngine(Engine):
 
     @classmethod
     def why_not(cls, path: Path) -> str:
-        """Return why the model in a folder cannot be converted to a GGUF file. Return an empty string if it can be
-        converted.
-
-        Raises:
-            SGPEError: the folder has no model.
-        """
         return gguf_models.why_not(transformers_config(path)) if path.is_dir() else ""
 
     def _release(self) -> None:
@@ -188,9 +178,7 @@ class LlamaCppEngine(Engine):
         return np.ctypeslib.as_array(address, shape=(tokens, self.vocab_size))
 
     def _begin(self, ids: list[int]) -> None:
-        """Run the model on a prompt. If the prompt shares a prefix with the previous text, as in a chat, this prefix is not
-        computed again.
-        """
+        """Run the model on a prompt. A prefix that it shares with the previous text, as in a chat, is not computed again."""
         import llama_cpp
 
         llm = self._llm

@@ -25,15 +25,10 @@ class MLXEngine(Engine):
     """A language model that mlx-lm runs, from a folder in the format of transformers or mlx-lm.
 
     Args:
-        path: Folder of the model.
         exact: If True, compute in 32 bits, including the cache of keys and values. If False, compute in the type of the
             weights.
-        keep_prefixes: Number of texts whose keys and values are kept in memory. If a prompt shares a prefix with a kept
-            text, this prefix is not computed again. None means 1, or 0 with ``exact``. Nothing is kept for models with a
+        keep_prefixes: See `hf_sgpe.generation.engines.transformers.TransformersEngine`. Nothing is kept for models with a
             sliding window.
-
-    Raises:
-        SGPEError: mlx-lm is missing, or the folder has no such model.
     """
 
     name = "mlx"
@@ -62,17 +57,11 @@ class MLXEngine(Engine):
 
     @classmethod
     def devices(cls) -> tuple[str, ...]:
-        """Return the GPU on Apple Silicon, and the CPU elsewhere."""
         return ("Apple GPU",) if (platform.system(), platform.machine()) == ("Darwin", "arm64") else ("CPU",)
 
     @classmethod
     def why_not(cls, path: Path) -> str:
-        """Return why mlx-lm might compute other logits than transformers. Return an empty string if both compute the same
-        logits.
-
-        Raises:
-            SGPEError: the folder has no model.
-        """
+        """Return why mlx-lm might compute other logits than transformers, or an empty string."""
         config = transformers_config(path)
         reason = uncompared(config, COMPARED)
         if reason or "quantization" in config:
@@ -105,7 +94,7 @@ class MLXEngine(Engine):
         from mlx_lm.generate import generate_step
         from mlx_lm.models.cache import make_prompt_cache
 
-        cache, self.reused = self._prefixes.take(ids) if self._prefixes.most else (None, 0)
+        cache, self.reused = self._prefixes.take(ids)
         if cache is None:
             cache = make_prompt_cache(self._model)
         mx.random.seed(options.seed_or_random())
@@ -124,7 +113,7 @@ class MLXEngine(Engine):
                 yield tokens[-1]
         finally:
             steps.close()
-            if self._prefixes.most and _can_crop(cache):
+            if _can_crop(cache):
                 self._prefixes.keep(tokens[: cache[0].offset], cache)
 
     def _logits(self, ids: list[int]) -> Generator[Logits, None, None]:
@@ -134,8 +123,8 @@ class MLXEngine(Engine):
         return self._passes(self._model.model, ids)
 
     def _passes(self, model: Any, ids: list[int]) -> Generator[Logits, None, None]:
-        """Run a model on a part of the ids at a time, and yield the output for each part. ``model`` may lack its last
-        matrix.
+        """Run a model, which may lack its last matrix, on a part of the ids at a time, and yield the output for each
+        part.
         """
         import mlx.core as mx
         from mlx_lm.models.cache import make_prompt_cache
@@ -147,7 +136,7 @@ class MLXEngine(Engine):
 
 
 def _can_crop(cache: list[Any]) -> bool:
-    """Return whether a cache can be cropped. It can be cropped if every layer contains the keys and values of all tokens."""
+    """Return whether a cache can be cropped: every layer contains the keys and values of all tokens."""
     from mlx_lm.models.cache import KVCache
 
     return all(type(layer) is KVCache for layer in cache)
@@ -228,10 +217,10 @@ value. This table is needed, because mlx-lm silently ignores unknown fields.
 
 
 def _for_mlx(config: dict[str, Any], written: dict[str, Any]) -> dict[str, Any]:
-    """Convert a configuration of transformers, including its defaults, to the fields of mlx-lm.
+    """Convert a configuration of transformers, including its defaults, to the fields of mlx-lm, which has other defaults.
 
-    mlx-lm has other defaults, so every field has to be set. ``written`` contains the fields that the configuration file
-    sets.
+    Args:
+        written: The fields that the configuration file sets.
     """
     settings = {name: value for name, value in config.items() if value is not None or name in written}
     if config["model_type"] == "qwen3_moe":  # transformers 5.5 renames or omits these fields

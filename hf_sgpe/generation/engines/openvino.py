@@ -34,9 +34,6 @@ class OpenVINOEngine(TransformersEngine):
         device: OpenVINO's name for the device: ``CPU``, ``GPU``, ``NPU`` or ``AUTO``. None: a GPU if there is one, otherwise
             the CPU.
         exact: Compute in 32 bits, including the cache of keys and values, if the device supports it.
-
-    Raises:
-        SGPEError: optimum-intel is missing, or the folder has no such model.
     """
 
     name = "openvino"
@@ -55,19 +52,15 @@ class OpenVINOEngine(TransformersEngine):
 
     @classmethod
     def devices(cls) -> tuple[str, ...]:
-        """Return the names of the devices that OpenVINO finds on this machine."""
         import openvino
 
         return tuple(openvino.Core().available_devices)
 
     @classmethod
     def why_not(cls, path: Path) -> str:
-        """Return why optimum-intel cannot convert a model. Return an empty string if it can convert the model.
+        """Return why optimum-intel cannot convert a model, or an empty string.
 
         optimum-intel traces the code of transformers, so a converted model computes the same results as transformers.
-
-        Raises:
-            SGPEError: the folder has no model.
         """
         if (path / MODEL_FILE).exists():
             return ""
@@ -127,9 +120,7 @@ def _convert(source: Path, target: Path) -> None:
 
 @contextmanager
 def _without_telemetry() -> Iterator[None]:
-    """Disable the telemetry of OpenVINO's converter and of nncf in the ``with`` block, by setting the environment variable
-    CI.
-    """
+    """Disable the telemetry of OpenVINO's converter and of nncf in the ``with`` block."""
     before = os.environ.get("CI")
     os.environ["CI"] = "true"
     try:

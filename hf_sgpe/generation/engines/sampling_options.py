@@ -13,9 +13,9 @@ from hf_sgpe.terminal.options import as_option
 
 # llama.cpp reads the greatest 32-bit number as "no seed".
 _RANGES: dict[str, tuple[type, str, Callable[[Any], bool]]] = {
-    "max_new_tokens": (int, "at least 1", lambda value: value >= 1),
-    "min_new_tokens": (int, "at least 0", lambda value: value >= 0),
-    "temperature": (float, "at least 0", lambda value: 0 <= value < inf),
+    "max_new_tokens": (int, "of at least 1", lambda value: value >= 1),
+    "min_new_tokens": (int, "of at least 0", lambda value: value >= 0),
+    "temperature": (float, "of at least 0", lambda value: 0 <= value < inf),
     "top_p": (float, "above 0 and at most 1", lambda value: 0 < value <= 1),
     "top_k": (int, "from 0 to 2**31 - 1", lambda value: 0 <= value < 1 << 31),
     "min_p": (float, "between 0 and 1", lambda value: 0 <= value <= 1),
@@ -114,7 +114,7 @@ class GenerationOptions:
     )
 
     def __post_init__(self) -> None:
-        for name, (kind, least_and_most, holds) in _RANGES.items():
+        for name, (kind, limits, holds) in _RANGES.items():
             value = getattr(self, name)
             if value is None and name == "seed":
                 continue
@@ -128,10 +128,7 @@ class GenerationOptions:
             object.__setattr__(self, name, value)
             if not isinstance(value, (int, kind)) or isinstance(value, bool) or not holds(value):
                 noun = "a whole number" if kind is int else "a number"
-                joined = (
-                    least_and_most if least_and_most.startswith(("from", "between", "above")) else f"of {least_and_most}"
-                )
-                raise SGPEError(f"{name} must be {noun} {joined}, not {original!r}")
+                raise SGPEError(f"{name} must be {noun} {limits}, not {original!r}")
         for name in ("stop", "stop_ids"):
             value = getattr(self, name)
             if not isinstance(value, (str, int, Iterable)):

@@ -23,16 +23,12 @@ class TransformersEngine(Engine):
     """A causal language model that transformers runs.
 
     Args:
-        path: Folder of the model.
         device: PyTorch's name for the device: ``cpu``, ``cuda`` (also for AMD GPUs), ``cuda:1``, ``mps``. None: a GPU if
             there is one, otherwise the CPU.
         exact: If True, compute in 32 bits. If False, compute in the type of the stored weights.
         keep_prefixes: Number of texts whose keys and values are kept in memory. If a prompt shares a prefix with a kept
             text, this prefix is not computed again. None means 1, or 0 with ``exact``. Nothing is kept for models with a
             sliding window, a recurrent state, or positions that depend on the length of the text.
-
-    Raises:
-        SGPEError: PyTorch is missing, or the folder has no such model.
     """
 
     name = "transformers"
@@ -63,7 +59,7 @@ class TransformersEngine(Engine):
 
     @classmethod
     def devices(cls) -> tuple[str, ...]:
-        """Return the CPU and the names of NVIDIA and AMD GPUs. PyTorch lists both kinds of GPUs under CUDA."""
+        """Return the CPU and the names of NVIDIA and AMD GPUs, which PyTorch both lists under CUDA."""
         import torch
 
         return ("CPU", *(torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())))
@@ -98,8 +94,9 @@ class TransformersEngine(Engine):
         is_over = threading.Event()
         # The thread computes at most this many tokens ahead, because a watch may keep the large arrays of logits.
         places = threading.Semaphore(_AHEAD)
-        cache, self.reused = self._prefixes.take(ids) if self._prefixes.most else (None, 0)
-        cache = self._new_cache() if cache is None and self._prefixes.most else cache
+        cache, self.reused = self._prefixes.take(ids)
+        if cache is None and self._prefixes.most:
+            cache = self._new_cache()
 
         def show(rows: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
             import torch
@@ -195,8 +192,7 @@ class TransformersEngine(Engine):
         """Return one row per prompt, containing the prompt and its answer. Shorter prompts are padded on the left.
 
         Args:
-            cache: Keys and values of the prompt's first tokens, to which those of all other tokens are added. A cache is
-                allowed only with a single prompt.
+            cache: Keys and values of a single prompt's first tokens, to which those of all other tokens are added.
         """
         import torch
         from transformers import GenerationConfig, RepetitionPenaltyLogitsProcessor
@@ -235,13 +231,16 @@ class TransformersEngine(Engine):
         return answers
 
     def _batch(self, prompts: list[tuple[list[int], GenerationOptions]]) -> list[list[int]]:
-        """Return the answer to each prompt, computed in one batch if possible. In a batch, shorter prompts are padded, which
-        changes their logits slightly, by rounding.
+        """Return the answer to each prompt, computed in one batch if possible. Rounding slightly changes the logits of
+        prompts that are padded.
         """
+        if not prompts:
+            return []
         distinct = {options for _, options in prompts}
-        longest = max((len(ids) for ids, _ in prompts), default=0)
+        options = prompts[0][1]
+        longest = max(len(ids) for ids, _ in prompts)
         # Older versions apply the repetition penalty to padding, and padded prompts also have to fit into the context.
-        if len(prompts) < 2 or len(distinct) > 1 or (options := distinct.pop()).repetition_penalty != 1:
+        if len(prompts) < 2 or len(distinct) > 1 or options.repetition_penalty != 1:
             return super()._batch(prompts)
         if options.min_new_tokens:  # each prompt needs its own watch
             return super()._batch(prompts)
@@ -255,11 +254,8 @@ class TransformersEngine(Engine):
 
 
 def load_whole(path: Path, **options: Any) -> Any:
-    """Load a model of transformers with exactly the weights in its folder.
-
-    Raises:
-        SGPEError: a weight is missing, has another shape, or is not part of the model. transformers would initialize missing
-            weights at random.
+    """Load a model of transformers with exactly the weights in its folder. transformers would initialize missing weights at
+    random, and ignore others.
     """
     from transformers import AutoModelForCausalLM
 
@@ -281,7 +277,7 @@ def load_whole(path: Path, **options: Any) -> Any:
 
 
 def _can_crop(cache: Any) -> bool:
-    """Return whether a cache can be cropped. It can be cropped if every layer contains the keys and values of all tokens."""
+    """Return whether a cache can be cropped: every layer contains the keys and values of all tokens."""
     from transformers import cache_utils
 
     layers = getattr(cache, "layers", [])

@@ -7,9 +7,8 @@ import pytest
 
 from hf_sgpe import SGPEError
 from hf_sgpe.generation import GenerationOptions, Machine, available_engines, best_engine, load_engine
-from hf_sgpe.generation.engines.detection import kind_of_model, look
+from hf_sgpe.generation.engines.detection import ENGINES, add_engine, kind_of_model, look
 from hf_sgpe.generation.engines.engine import Engine
-from hf_sgpe.generation.engines.engine_registry import ENGINES, add_engine
 from hf_sgpe.generation.engines.mlx import COMPARED as MLX_COMPARED
 from hf_sgpe.weights.model_config import transformers_config, uncompared
 
