@@ -88,7 +88,7 @@ def here(workplace, tmp_path):
 
 def run(block: Block, folder: Path) -> list[str]:
     code = block.code.replace("\\\n", " ")
-    for written in re.findall(r'(?:--out |(?:transplant|extend|train)\(.*, ")([\w.-]+)', code):
+    for written in re.findall(r'(?:--out |(?<!\.)\b(?:transplant|extend|train)\(.*, ")([\w.-]+)', code):
         path = folder / written
         (shutil.rmtree if path.is_dir() else Path.unlink)(path) if path.exists() else None
     for long, short in SHORT:
