@@ -126,7 +126,7 @@ def finder_for(tokenizer: PreTrainedTokenizerFast) -> Finder:
 
 def is_harmless(tokenizer: PreTrainedTokenizerFast, text: Written) -> bool:
     """Return whether a text can be encoded without its marks. It can if the template wrote all special tokens in it."""
-    if tokenizer._tokenizer.normalizer and any(
+    if tokenizer.backend_tokenizer.normalizer and any(
         token.special and token.normalized for token in tokenizer.added_tokens_decoder.values()
     ):
         return False  # normalization could create more special tokens
@@ -167,7 +167,7 @@ def encode_written(
     pieces = _pieces(tokenizer, texts, options)
 
     def make() -> list[Encoding]:
-        backend = _copy(tokenizer._tokenizer)
+        backend = _copy(tokenizer.backend_tokenizer)
         _set_post_processing(backend, tokenizer, options)
         encodings = [backend.post_process(_joined(text_pieces), add_special_tokens=False) for text_pieces in pieces]
         _pad(tokenizer, encodings, options)
@@ -204,12 +204,12 @@ def _pieces(
     split = options.get("split_special_tokens")
     if split is None:
         split = tokenizer.split_special_tokens
-    backend = _copy(tokenizer._tokenizer)
+    backend = _copy(tokenizer.backend_tokenizer)
     special = finder_for(tokenizer)
     pieces = []
     for text in texts:
         text_pieces = []
-        backend.pre_tokenizer = tokenizer._tokenizer.pre_tokenizer
+        backend.pre_tokenizer = tokenizer.backend_tokenizer.pre_tokenizer
         for part in [Part(text, False, (0, len(text)))] if split else parts(text, special):
             backend.encode_special_tokens = not part.is_special
             if part.span[0] > 0:
@@ -259,7 +259,7 @@ def _joined(pieces: Iterable[tuple[Part, Encoding]]) -> Encoding:
 
 
 def _set_post_processing(backend: Tokenizer, tokenizer: PreTrainedTokenizerFast, options: Mapping[str, Any]) -> None:
-    backend.post_processor = tokenizer._tokenizer.post_processor
+    backend.post_processor = tokenizer.backend_tokenizer.post_processor
     strategy = options.get("truncation_strategy", TruncationStrategy.DO_NOT_TRUNCATE)
     if strategy != TruncationStrategy.DO_NOT_TRUNCATE:
         backend.enable_truncation(

@@ -123,7 +123,7 @@ def tokens(tokenizer: PreTrainedTokenizerFast, text: Any, add_special_tokens: bo
     encoded = batch_encoding(tokenizer, text, {"add_special_tokens": add_special_tokens}) if isinstance(text, str) else None
     if encoded is None:
         return None
-    return [tokenizer._tokenizer.id_to_token(id) for id in encoded["input_ids"]]
+    return [tokenizer.backend_tokenizer.id_to_token(id) for id in encoded["input_ids"]]
 
 
 def open_for(tokenizer: PreTrainedTokenizerFast, bpe: BPETokenizer) -> None:
@@ -187,8 +187,9 @@ class _Lane:
         if lock.acquire(blocking=False):
             try:
                 tokenizer.set_truncation_and_padding(**settings)
-                if tokenizer._tokenizer.encode_special_tokens != split_special:  # setting it blocks threads that read it
-                    tokenizer._tokenizer.encode_special_tokens = split_special
+                backend = tokenizer.backend_tokenizer
+                if backend.encode_special_tokens != split_special:  # setting it blocks threads that read it
+                    backend.encode_special_tokens = split_special
             finally:
                 lock.release()
 
@@ -314,7 +315,7 @@ def _fingerprint(tokenizer: PreTrainedTokenizerFast) -> tuple[Any, ...] | None:
 
     Of the vocabulary, only the size is included, so another model with a vocabulary of the same size is not noticed.
     """
-    backend = tokenizer._tokenizer
+    backend = tokenizer.backend_tokenizer
     model = backend.model
     parts = (backend.normalizer, backend.pre_tokenizer, backend.post_processor)
     try:
@@ -377,7 +378,7 @@ def _maker(
     def make() -> list[Encoding]:
         if _fingerprint(tokenizer) != fingerprint:
             raise SGPEError("the tokenizer's backend changed after this batch was encoded: encode the batch again")
-        backend = tokenizer._tokenizer
+        backend = tokenizer.backend_tokenizer
         truncation, padding, split_before = backend.truncation, backend.padding, backend.encode_special_tokens
         try:
             tokenizer.set_truncation_and_padding(**settings)
