@@ -104,10 +104,8 @@ def answer_pieces(
 
     Args:
         tokens: The tokens of the answer. The last token may be a stop token, which has no text.
-        decode: Function that takes an iterator of ids, and yields their text piece by piece. The argument ``continues=True``
-            means that the ids continue an earlier text.
-        is_over: Function that is called before each token. The answer ends when the function returns True.
-        marks: Texts of the tokens that are reported in `Piece.marks` instead of being shown, keyed by id.
+        decode: Function from an iterator of ids to pieces of text. ``continues=True``: the ids continue an earlier text.
+        is_over: See `hf_sgpe.generation.text_generator.TextGenerator.pieces`, also for ``marks``.
         length: Number of characters before the answer, which the positions of tokens include.
         reused: Function that returns the value of `Piece.reused`. It is called after the first token.
     """
