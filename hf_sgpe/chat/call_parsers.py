@@ -93,7 +93,6 @@ class _JsonCall(CallParser):
 
     def add(self, character: str) -> None:
         self._characters.append(character)
-        place = len(self._characters) - 1
         was_inside = self._field == self._key and self.depth >= 2
         if self._is_string:
             if self._is_escaped:
@@ -102,9 +101,9 @@ class _JsonCall(CallParser):
                 self._is_escaped = True
             elif character == '"':
                 self._is_string = False
-                self._end_string(place)
+                self._end_string()
         elif character == '"':
-            self._is_string, self._begun = True, place
+            self._is_string, self._begun = True, len(self._characters) - 1
         elif character in "{[":
             self.depth += 1
             was_inside = was_inside or (self._field == self._key and self.depth == 2 and character == "{")
@@ -118,11 +117,11 @@ class _JsonCall(CallParser):
         if was_inside:
             self._waiting.append(character)
 
-    def _end_string(self, place: int) -> None:
+    def _end_string(self) -> None:
         if self.depth != 1:
             return
         try:
-            self._string = json.loads("".join(self._characters[self._begun : place + 1]))
+            self._string = json.loads("".join(self._characters[self._begun :]))
         except ValueError:
             return
         if self._field == "name":

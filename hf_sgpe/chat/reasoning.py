@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from hf_sgpe.chat.tool_calls import CallPart, CallReader, Mark, begun
+from hf_sgpe.chat.tool_calls import CallPart, CallReader, Mark, until_mark
 
 if TYPE_CHECKING:
     from hf_sgpe.chat.response_reader import ResponseReader
@@ -159,22 +159,19 @@ class ReasoningReader:
                 yield from self._rest(held)
 
     def _inside(self, text: str) -> Iterator[str | CallPart]:
-        self._held += text
-        is_text = self._marks.closing not in self._tokens
-        thought, mark, after = self._held.partition(self._marks.closing) if is_text else (self._held, "", "")
-        if mark:
+        closing = self._marks.closing
+        thought, has_mark, after = until_mark(self._held + text, closing, is_text=closing not in self._tokens)
+        if has_mark:
             self._held = thought
             yield from self._close()
             yield from self._rest(after)
             return
-        # White space is held back, because it is dropped at the end of the reasoning.
-        safe = self._held[: len(self._held) - (begun(self._held, self._marks.closing) if is_text else 0)].rstrip()
-        self._held = self._held[len(safe) :]
+        self._held = after
         if self._is_first:
-            safe = safe.lstrip()
-        if safe:
+            thought = thought.lstrip()
+        if thought:
             self._is_first = False
-            yield Reasoning(safe)
+            yield Reasoning(thought)
 
     def _close(self) -> Iterator[str | CallPart]:
         yield from self._thought()

@@ -41,8 +41,11 @@ def marks_in(template: Any, tokens: Collection[str]) -> list[str]:
     """Return the tokens that occur in the strings or regular expressions of a response template."""
     if isinstance(template, str):
         return [token for token in tokens if token in template or re.escape(token) in template]
-    inner = template.values() if isinstance(template, Mapping) else template if isinstance(template, list) else ()
-    return [*dict.fromkeys(mark for value in inner for mark in marks_in(value, tokens))]
+    if isinstance(template, Mapping):
+        template = list(template.values())
+    if not isinstance(template, list):
+        return []
+    return [*dict.fromkeys(mark for value in template for mark in marks_in(value, tokens))]
 
 
 class ResponseReader:

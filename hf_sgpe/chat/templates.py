@@ -370,7 +370,8 @@ class _Formatter(SandboxedFormatter):
 
     def convert_field(self, value: Any, conversion: Any) -> Any:
         converted = super().convert_field(value, conversion)
-        return spelled(value, converted, ascii if conversion == "a" else repr) if conversion in ("a", "r") else converted
+        spell = {"a": ascii, "r": repr}.get(conversion)
+        return spelled(value, converted, spell) if spell else converted
 
     def format_field(self, value: Any, format: str) -> str:
         formatted: str = follow(super().format_field(value, format), value, self._specs) if format else text_of(value)

@@ -192,21 +192,21 @@ CallPart(number=0, name=None, arguments=': 1}')]
 
     def __init__(
         self,
-        written: CallFormat,
+        call_format: CallFormat,
         parameters: Mapping[str, Any],
         *,
         tokens: Collection[str] = (),
         most: int | None = None,
     ) -> None:
         self.calls = 0
-        self._format = written
+        self._format = call_format
         self._parameters = parameters
         self._tokens = frozenset(tokens)
         self._most = most
         self._held = ""  # characters that may begin a mark, or white space in front of a mark
         self._opened = ""  # the marks and brackets in front of the current call
         self._object: CallParser | None = None
-        self._may_call = not written.opening  # whether the next character may begin a call
+        self._may_call = not call_format.opening  # whether the next character may begin a call
         self.is_full = False
 
     def read(self, text: str) -> Iterator[str | CallPart]:
@@ -263,14 +263,11 @@ CallPart(number=0, name=None, arguments=': 1}')]
         opening = self._format.opening
         if not opening:
             return self._flush(), ""
-        is_text = opening not in self._tokens
-        before, mark, after = self._held.partition(opening) if is_text else (self._held, "", "")
-        if mark:
+        before, has_mark, after = until_mark(self._held, opening, is_text=opening not in self._tokens)
+        if has_mark:
             return self._open(before, opening), after
-        # White space is held back, because it is dropped in front of a call.
-        safe = self._held[: len(self._held) - (begun(self._held, opening) if is_text else 0)].rstrip()
-        self._held = self._held[len(safe) :]
-        return iter([safe] if safe else []), ""
+        self._held = after
+        return iter([before] if before else []), ""
 
     def _open(self, before: str, mark: str) -> Iterator[str]:
         """Switch from text to calls. Return the text before the call, without trailing white space."""
@@ -376,6 +373,19 @@ _MOST_BEFORE_CALL = 200
 """Maximum number of characters between a mark and a call, or between calls."""
 
 
-def begun(text: str, mark: str) -> int:
-    """Return how many characters at the end of ``text`` may be the beginning of ``mark``. A complete mark does not count."""
-    return next((size for size in range(min(len(text), len(mark) - 1), 0, -1) if mark.startswith(text[-size:])), 0)
+def until_mark(text: str, mark: str, *, is_text: bool) -> tuple[str, bool, str]:
+    """Return the text before a mark, whether the mark is there, and the text after it. Without the mark, these are the text
+    that certainly precedes a mark, and the rest: a possible beginning of the mark, and the white space before it.
+
+    Args:
+        is_text: Whether the mark is text. Otherwise, it is a token, which arrives as a `Mark`.
+    """
+    begun = 0
+    if is_text:
+        before, found, after = text.partition(mark)
+        if found:
+            return before, True, after
+        sizes = range(min(len(text), len(mark) - 1), 0, -1)
+        begun = next((size for size in sizes if mark.startswith(text[-size:])), 0)
+    safe = text[: len(text) - begun].rstrip()
+    return safe, False, text[len(safe) :]

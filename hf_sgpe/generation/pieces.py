@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import takewhile
 from math import fsum, log
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 from hf_sgpe.chat.tool_calls import CallPart
 from hf_sgpe.generation.engines.engine import ScoredToken
@@ -61,6 +61,9 @@ class PlacedMark(NamedTuple):
     place: int
 
 
+Placed = TypeVar("Placed", PlacedToken, PlacedMark)
+
+
 class Piece(NamedTuple):
     """A part of an answer, in the order of generation.
 
@@ -101,10 +104,8 @@ def answer_pieces(
 
     Args:
         tokens: The tokens of the answer. The last token may be a stop token, which has no text.
-        decode: Function that takes an iterator of ids, and yields their text piece by piece. The argument ``continues=True``
-            means that the ids continue an earlier text.
-        is_over: Function that is called before each token. The answer ends when the function returns True.
-        marks: Texts of the tokens that are reported in `Piece.marks` instead of being shown, keyed by id.
+        decode: Function from an iterator of ids to pieces of text. ``continues=True``: the ids continue an earlier text.
+        is_over: See `hf_sgpe.generation.text_generator.TextGenerator.pieces`, also for ``marks``.
         length: Number of characters before the answer, which the positions of tokens include.
         reused: Function that returns the value of `Piece.reused`. It is called after the first token.
     """
@@ -143,14 +144,20 @@ def answer_pieces(
     answer = until_stop(texts(), options.stop, lambda: generated > options.min_new_tokens)
     for text in whole_letters(answer) if options.whole_syllables else answer:
         shown += len(text)
-        begun = [placed.popleft() for _ in range(sum(token.place < shown for token in placed))]
-        passed = [marked.popleft() for _ in range(sum(mark.place < shown for mark in marked))]
-        yield Piece(text, generated, tokens=tuple(begun), marks=tuple(passed), reused=reused())
+        yield Piece(text, generated, tokens=_before(shown, placed), marks=_before(shown, marked), reused=reused())
     ran_out = not is_cut and generated >= options.max_new_tokens
     finish_reason: Literal["stop", "length"] = "length" if ran_out else "stop"
     rest = () if is_cut else tuple(placed)
-    passed = [mark for mark in marked if mark.place <= shown]  # without marks inside a stop text
-    yield Piece("", generated, finish_reason, rest, tuple(passed), reused=reused())
+    passed = _before(shown + 1, marked)  # without marks inside a stop text
+    yield Piece("", generated, finish_reason, rest, passed, reused=reused())
+
+
+def _before(place: int, waiting: deque[Placed]) -> tuple[Placed, ...]:
+    """Remove and return the first tokens or marks, which begin before a place."""
+    first = []
+    while waiting and waiting[0].place < place:
+        first.append(waiting.popleft())
+    return tuple(first)
 
 
 @dataclass(frozen=True)

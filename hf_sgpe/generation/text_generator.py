@@ -240,32 +240,26 @@ class TextGenerator:
         tokens = self.engine.generate_scored(prompt, options, top=top, with_stop=True) if options else iter(())
         if options and self.engine.context_length is not None:
             options = options.with_at_most(self.engine.context_length - len(prompt))
-        return self._with_prompt(prompt, scored, scored if is_one_pass else tokens, options, is_over)
+        text, placed = "", list[PlacedToken]()
 
-    def _with_prompt(
-        self,
-        prompt: list[int],
-        scored: Iterator[ScoredToken],
-        tokens: Iterator[ScoredToken],
-        options: GenerationOptions | None,
-        is_over: Callable[[], bool],
-    ) -> Iterator[Piece]:
-        placed: list[PlacedToken] = []
-        text = ""
-
-        def arriving() -> Iterator[int]:
+        def prompt_ids() -> Iterator[int]:
             for token in islice(scored, len(prompt)):
                 if is_over():
                     return
                 placed.append(PlacedToken(token, len(text)))
                 yield token.id
 
-        with closing(scored):  # type: ignore[type-var]
-            for part in self.tokenizer.decode_stream(arriving()):
-                text += part
-            yield Piece(text, 0, None if options else "length", tuple(placed))
-            if options:
-                yield from self._answer(tokens, options, is_over, self._has_text(prompt), {}, len(text))
+        def pieces() -> Iterator[Piece]:
+            nonlocal text
+            with closing(scored):  # type: ignore[type-var]
+                for part in self.tokenizer.decode_stream(prompt_ids()):
+                    text += part
+                yield Piece(text, 0, None if options else "length", tuple(placed))
+                if options:
+                    continues, following = self._has_text(prompt), scored if is_one_pass else tokens
+                    yield from self._answer(following, options, is_over, continues, {}, len(text))
+
+        return pieces()
 
     def _answer(
         self,

@@ -60,11 +60,10 @@ class Machine:
     why_not: Mapping[str, str] = field(default_factory=dict)
     devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def has(self, engine: str) -> bool:
+    def _has(self, engine: str) -> bool:
         return engine in self.versions and engine not in self.why_not
 
-    def rank(self, engine: type[Engine]) -> int:
-        """Return the rank of an engine on this machine. The engine with the lowest rank is preferred."""
+    def _rank(self, engine: type[Engine]) -> int:
         has_gpu = any(not device.startswith(("CPU", "NPU")) for device in self.devices.get(engine.name, ()))
         return engine.rank_on_gpu if has_gpu and engine.rank_on_gpu is not None else engine.rank
 
@@ -118,15 +117,15 @@ def best_engine(model: str | os.PathLike[str], machine: Machine | None = None) -
     path = find_model(model)
     kind = kind_of_model(path)
     machine = machine or look()
-    engines = sorted((engine for engine in ENGINES.values() if kind in engine.runs), key=machine.rank)
+    engines = sorted((engine for engine in ENGINES.values() if kind in engine.runs), key=machine._rank)
     for engine in engines:
-        if machine.has(engine.name) and not engine.why_not(path):
+        if machine._has(engine.name) and not engine.why_not(path):
             return engine.name
     if not engines:
         raise SGPEError(f"{path}: no engine runs models in the format of {kind}")
     # The engine for the model's own format.
     wanted = min(engines, key=lambda engine: (engine.runs.index(kind), engine.rank))
-    if machine.has(wanted.name):
+    if machine._has(wanted.name):
         raise SGPEError(f"{path}: no installed engine runs this model. {wanted.name} {wanted.why_not(path)}")
     why_not = machine.why_not.get(wanted.name, "not installed")
     raise SGPEError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
+from itertools import takewhile
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -249,8 +250,7 @@ class TransformersEngine(Engine):
         self._end()
         stop_ids = self.stop_ids_of(options)
         answers = self._generate([ids for ids, _ in prompts], options, stop_ids)[:, longest:].tolist()
-        stops = [next((place for place, id in enumerate(row) if id in stop_ids), len(row)) for row in answers]
-        return [row[:stop] for row, stop in zip(answers, stops, strict=True)]
+        return [list(takewhile(lambda id: id not in stop_ids, row)) for row in answers]
 
 
 def load_whole(path: Path, **options: Any) -> Any:
