@@ -520,6 +520,7 @@ class BPETokenizer:
 
     def _encode_written(self, text: Written, special: Finder, template: str) -> list[int]:
         """Return the ids of a rendered conversation."""
+        added, _ = self._reading(frozenset())
         ids: list[int] = []
         for part in parts(text, special):
             if part.is_special and part.text not in self.special_tokens:
@@ -531,7 +532,7 @@ class BPETokenizer:
                 ids.append(self.special_tokens[part.text])
             else:
                 is_inside = part.span[0] > 0 and self.data.normalization.later != self.data.normalization
-                ids += self._codec.encode(part.text, continues=is_inside)
+                ids += self._codec.encode(part.text, added, continues=is_inside)
         return ids
 
     def encode_inside(self, text: str) -> list[int]:
