@@ -531,7 +531,7 @@ class BPETokenizer:
                 ids.append(self.special_tokens[part.text])
             else:
                 is_inside = part.span[0] > 0 and self.data.normalization.later != self.data.normalization
-                ids += self._codec.encode(part.text, continues=is_inside)
+                ids += self._codec.encode(part.text, self._always_added, continues=is_inside)
         return ids
 
     def encode_inside(self, text: str) -> list[int]:
