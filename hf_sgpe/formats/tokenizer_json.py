@@ -27,8 +27,9 @@ from hf_sgpe.formats.tokenizer_classes import MODEL_FILE
 from hf_sgpe.formats.tokenizer_config import AUTO_CLASS_FILE, CONFIG_FILE, config_files, for_every_loader
 from hf_sgpe.splitting.normalization import NFC, NONE, Normalization
 from hf_sgpe.splitting.patterns import PATTERNS
-from hf_sgpe.splitting.splitting import BEFORE_SPACES, Splitting
+from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.vocabulary.added_patterns import EXACTLY
+from hf_sgpe.vocabulary.byte_strings import bytes_spelled, string_to_bytes
 from hf_sgpe.vocabulary.special_tokens import Template
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
@@ -51,19 +52,25 @@ def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
     added = sorted(tokenizer.added_ids.items(), key=lambda item: item[1])
     if len({id for _, id in added}) < len(added):
         raise SGPEError("two added tokens have the same id, and a tokenizer.json can contain only one of them")
-    by_characters, unknown = tokenizer.by_characters, tokenizer.unknown
-    if by_characters:
-        cuts, has_bytes = tokenizer.splitting.cuts_at_spaces, bool(tokenizer.byte_tokens)
-        rules = sentencepiece_json.Parts(tokenizer.normalization, cuts, tokenizer.stripping, has_bytes)
-        parts = sentencepiece_json.as_content(rules)
+    unknown, template = tokenizer.unknown, tokenizer.template
+    if tokenizer.by_characters:
+        rules = sentencepiece_json.Parts(
+            tokenizer.normalization,
+            tokenizer.splitting.cuts_at_spaces,
+            tokenizer.stripping,
+            has_bytes=bool(tokenizer.byte_tokens),
+        )
+        parts = {**sentencepiece_json.as_content(rules), "post_processor": None}
         sentencepiece_json.check_writable(parts)
     else:
         parts = {
             "normalizer": {"type": "NFC"} if tokenizer.normalization == NFC else None,
             "pre_tokenizer": pre_tokenizer_of(tokenizer.splitting),
             "decoder": dict(BYTE_LEVEL),
+            "post_processor": dict(BYTE_LEVEL),
         }
-    template = tokenizer.template
+    if template:
+        parts["post_processor"] = template.as_post_processor(tokenizer.added_ids)
     return {
         "version": "1.0",
         "truncation": None,
@@ -79,18 +86,13 @@ def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
             for token, id in added
         ],
         **parts,
-        "post_processor": template.as_post_processor(tokenizer.added_ids)
-        if template
-        else None
-        if by_characters
-        else dict(BYTE_LEVEL),
         "model": {
             "type": "BPE",
             "dropout": None,
             "unk_token": unknown.token if unknown else None,
             "continuing_subword_prefix": None,
             "end_of_word_suffix": None,
-            "fuse_unk": unknown.is_fused if unknown else by_characters,
+            "fuse_unk": unknown.is_fused if unknown else tokenizer.by_characters,
             "byte_fallback": bool(tokenizer.byte_tokens),
             "ignore_merges": tokenizer.ignore_merges,
             "vocab": model_vocab.vocab_of(tokenizer),
@@ -382,27 +384,33 @@ def _parts_of(content: Mapping[str, Any]) -> dict[str, Any]:
     for option in ("continuing_subword_prefix", "end_of_word_suffix", "dropout"):
         if model.get(option):
             raise NotByteLevelError(f"its model uses {option}, but hf_sgpe does not support {option}")
-    by_characters = sentencepiece_json.is_one(content)
-    more: dict[str, Any] = {}
-    if by_characters:
-        rules = sentencepiece_json.parts_in(content)
-        normalization, more = rules.normalization, sentencepiece_json.parts_of_model(model, rules)
-    elif (content.get("decoder") or {}).get("type") != "ByteLevel":
+    read = sentencepiece_json.read if sentencepiece_json.is_one(content) else _read_byte_level
+    parts = read(content)
+    added = {**parts["special_tokens"], **parts["added_tokens"]}
+    return {**parts, "template": Template.of_post_processor(content.get("post_processor"), added)}
+
+
+def _read_byte_level(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `sentencepiece_json.read` returns, for a tokenizer whose merges join bytes."""
+    if (content.get("decoder") or {}).get("type") != "ByteLevel":
         raise NotByteLevelError("its decoder is not ByteLevel, and its model has no byte tokens (byte_fallback)")
-    else:
-        normalization = _normalization(content.get("normalizer"))
-    has_bytes = bool(more.get("byte_tokens"))
-    tokens = model_vocab.read(content, normalization, by_characters=by_characters, has_bytes=has_bytes)
-    if by_characters:
-        regexes = [BEFORE_SPACES] if rules.cuts_at_spaces else []
-    else:
-        regexes = regexes_of(content["pre_tokenizer"], tokens["merges"])
-    added = {**tokens["special_tokens"], **tokens["added_tokens"]}
+    model, vocab = content["model"], content["model"]["vocab"]
+    normalization = _normalization(content.get("normalizer"))
+    added = model_vocab.added_tokens_of(content, normalization)
+    names = model_vocab.added_names(content)
+    spelled = {text: bytes_spelled(text) for text in vocab if text not in names}
+    tokens = {text: token for text, token in spelled.items() if token is not None}
+    merges = model_vocab.merges_of(model, tokens, string_to_bytes)
+    ignore_merges = model.get("ignore_merges", False)
+    tokens |= model_vocab.also_ordinary(names & vocab.keys(), merges, ignore_merges=ignore_merges)
+    regexes = regexes_of(content["pre_tokenizer"], merges)
     return {
-        **tokens,
-        **more,
-        "splitting": Splitting.from_regexes(regexes, normalization, tokens["special_tokens"]),
-        "template": Template.of_post_processor(content.get("post_processor"), added),
+        "vocab": {token: vocab[text] for text, token in tokens.items()},
+        "merges": merges,
+        "unmade_tokens": {text: vocab[text] for text, token in spelled.items() if token is None},
+        "ignore_merges": ignore_merges,
+        **added,
+        "splitting": Splitting.from_regexes(regexes, normalization, added["special_tokens"]),
     }
 
 
