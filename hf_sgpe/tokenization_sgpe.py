@@ -86,11 +86,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         return wrapped
 
     def to_bpe(self) -> BPETokenizer:
-        """Return the same tokenizer as a `BPETokenizer`, without transformers.
-
-        Raises:
-            SGPEError: an added token has options that a `BPETokenizer` does not support.
-        """
+        """Return the same tokenizer as a `BPETokenizer`, without transformers."""
         return BPETokenizer.of(tokenizer_json.from_transformers(self))
 
     @classmethod
@@ -374,9 +370,6 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
             new_special_tokens: Special tokens to add to the special tokens of this tokenizer.
             special_tokens_map: Dict from special tokens of this tokenizer to the special tokens that replace them.
             kwargs: Other fields of `TrainingConfig`, such as ``min_frequency``.
-
-        Raises:
-            SGPEError: the vocabulary is too small, there is no text, or an argument is unknown.
         """
         trained_with = self.to_bpe()
         values = dict(trained_with.metadata.get("training") or _settings_of(trained_with.splitting))

@@ -176,9 +176,6 @@ class BPETokenizer:
             pattern: Name of one of `SPLIT_PATTERNS`, or a regular expression. None means ``cl100k``.
             special_tokens: A list of strings, which get the last ids, or a mapping from strings to ids.
             normalization: ``none`` or ``nfc``.
-
-        Raises:
-            SGPEError: a value is out of range, or the iterator yields no text.
         """
         if buffer_size < 1:
             raise SGPEError(f"buffer_size must be at least 1, not {buffer_size}")
@@ -222,9 +219,6 @@ class BPETokenizer:
                 ``vocab_size`` are added to the trained tokens.
             verbose: Whether to print a description of the tokenizer.
             split_pattern: Name of one of `SPLIT_PATTERNS` or a regular expression.
-
-        Raises:
-            SGPEError: a value is out of range, there is no text, or the file is not UTF-8.
         """
         among, beyond = special_tokens or (), dict[str, int]()
         if isinstance(among, Mapping):
@@ -251,9 +245,6 @@ class BPETokenizer:
         Args:
             special_tokens: A mapping from strings to ids, or a list of strings, which get the next free ids. Existing
                 special tokens keep their ids.
-
-        Raises:
-            SGPEError: an id is in use, or a string cannot be a special token.
 
         >>> tokenizer = BPETokenizer.train_from_iterator(["a"], 256).add_special_tokens({"<|end|>": 300})
         >>> tokenizer.encode("<|end|>", allowed_special="all")
@@ -454,10 +445,6 @@ class BPETokenizer:
                 model accepts.
             return_tensors: ``"np"`` or ``"pt"`` returns int64 arrays of shape (rows, length), even for a single text.
 
-        Raises:
-            SGPEError: ``max_length`` is needed but unknown, ``return_tensors`` is unknown, or the rows of a tensor differ in
-                length.
-
         >>> BPETokenizer.train_from_iterator(["a"], 256)(["ab", "c"], padding=True)
         {'input_ids': [[97, 98], [99, 0]], 'attention_mask': [[1, 1], [1, 0]]}
         """
@@ -497,10 +484,6 @@ class BPETokenizer:
                 as ordinary text.
             variables: Other variables of the template, such as ``tools``. Like messages, they cannot contain special tokens.
             continue_final_message: Whether to end with the content of the last message, so that an answer continues it.
-
-        Raises:
-            SGPEError: a message is incomplete, the template is invalid, or this tokenizer lacks the template's special
-                tokens.
         """
         template = template or self.chat_template or "llama3"
         text = templates.render(
@@ -543,11 +526,7 @@ class BPETokenizer:
     def chat(
         self, messages: Sequence[Mapping[str, Any]], model_path: str | os.PathLike[str], *arguments: Any, **settings: Any
     ) -> str:
-        """Return a model's answer to a conversation, as `hf_sgpe.generation.text_generator.chat_once` does.
-
-        Raises:
-            SGPEError: see `hf_sgpe.generation.text_generator.chat_once`.
-        """
+        """Return a model's answer to a conversation, as `hf_sgpe.generation.text_generator.chat_once` does."""
         answer: str = named_above("chat", "BPETokenizer.chat")(self, messages, model_path, *arguments, **settings)
         return answer
 
@@ -592,9 +571,6 @@ class BPETokenizer:
         >>> tokenizer = BPETokenizer.train_from_iterator(["a"], 256)
         >>> tokenizer.encode_batch_to_arrow(["ab", "", "c"]).to_pylist()
         [[97, 98], [], [99]]
-
-        Raises:
-            SGPEError: pyarrow is not installed.
         """
         pa = optional("pyarrow", "arrays of Arrow need pyarrow", extra="corpora")
         import numpy as np
@@ -671,9 +647,6 @@ class BPETokenizer:
         Args:
             add_special_tokens: Whether the limit includes the special tokens of the tokenizer's template.
             allowed_special: See `encode`.
-
-        Raises:
-            SGPEError: ``max_tokens`` is negative, or too small for the special tokens of the template.
         """
         if max_tokens < 0:
             raise SGPEError(f"max_tokens must be at least 0, not {max_tokens}")
@@ -700,9 +673,7 @@ class BPETokenizer:
         """
         if isinstance(allowed, str) and allowed == "none":  # the usual case: saves half a microsecond for short texts
             return self._always_added
-        return AddedPatterns.of(
-            (*self._allowed(allowed), *self.added_tokens), self.normalized_tokens, self.matching, self.data.normalization
-        )
+        return _added_patterns(self.data, self._allowed(allowed))
 
     def _allowed(self, allowed: AllowedSpecial) -> Collection[str]:
         """Return the allowed special tokens as a collection of strings."""
@@ -719,7 +690,7 @@ class BPETokenizer:
 
     @cached_property
     def _always_added(self) -> AddedPatterns | None:
-        return AddedPatterns.of(tuple(self.added_tokens), self.normalized_tokens, self.matching, self.data.normalization)
+        return _added_patterns(self.data, ())
 
     def _add_template(self, ids: list[int]) -> list[int]:
         if self.template is None:
@@ -745,11 +716,7 @@ class BPETokenizer:
         return self._codec.decode(ids, skip_special_tokens).decode(errors=errors)
 
     def decode_bytes(self, ids: Iterable[int], skip_special_tokens: bool = False) -> bytes:
-        """Return the text of ``ids`` as bytes. The bytes are not always valid UTF-8.
-
-        Raises:
-            SGPEError: an id is not in the vocabulary.
-        """
+        """Return the text of ``ids`` as bytes. The bytes are not always valid UTF-8."""
         return self._codec.decode(ids, skip_special_tokens)
 
     def decode_batch(
@@ -832,11 +799,7 @@ class BPETokenizer:
         return {id: token for token, id in self._ids_of.items()}
 
     def token_bytes(self, id: int) -> bytes:
-        """Return the bytes of a token. For a special token, these are the bytes of its text.
-
-        Raises:
-            SGPEError: the id is not in the vocabulary.
-        """
+        """Return the bytes of a token. For a special token, these are the bytes of its text."""
         return next(self._codec.pieces([id]))
 
     def get_pattern(self) -> str:
@@ -903,11 +866,15 @@ def _finder(data: TokenizerData, special: frozenset[str]) -> Finder:
     return Finder(special, data.added_tokens, data.matching)
 
 
+def _added_patterns(data: TokenizerData, allowed: Iterable[str]) -> AddedPatterns | None:
+    return AddedPatterns.of((*allowed, *data.added_tokens), data.normalized_tokens, data.matching, data.normalization)
+
+
 def _reading(data: TokenizerData, codec: Codec, allowed: frozenset[str]) -> tuple[AddedPatterns | None, Restarts]:
     """Return what encoding needs for a set of allowed special tokens: the patterns that find added tokens in a text, and the
     positions in a text at which encoding can begin again (`Restarts`).
     """
-    pattern = AddedPatterns.of((*allowed, *data.added_tokens), data.normalized_tokens, data.matching, data.normalization)
+    pattern = _added_patterns(data, allowed)
     return pattern, Restarts(codec, pattern, (*data.special_tokens, *data.added_tokens), data.matching)
 
 

@@ -33,7 +33,6 @@ def check_loaded(tokenizer: PreTrainedTokenizerFast, *, gapless: bool) -> None:
             backend turn a repeated id into a gap.
 
     Raises:
-        SGPEError: the ids, the maximum length or the names of the model's inputs are invalid.
         BaseException: the template is damaged. The backend can raise any error.
     """
     checked_length(tokenizer.model_max_length)

@@ -17,8 +17,8 @@ TOKENIZER_KEY = "tokenizer.huggingface.json"
 SETTINGS_KEY = "hf_sgpe.tokenizer_config"
 TOKENS_KEY = "tokenizer.ggml.tokens"
 TEMPLATE_KEY = "tokenizer.chat_template"
-KIND_KEY = "tokenizer.ggml.model"
-"""Metadata keys of a tokenizer in a GGUF file. `hf_sgpe.weights.gguf` adds the first two for this package."""
+_KIND_KEY = "tokenizer.ggml.model"
+# Metadata keys of a tokenizer in a GGUF file. `hf_sgpe.weights.gguf` adds the first two for this package.
 
 # The reader of the package gguf makes arrays for each string. For 150,000 tokens and 150,000 merges, it takes 8 s and 510
 # MB. This reader takes 0.25 s and 40 MB. Value types by number: first the types of a fixed size, then strings and arrays.
@@ -32,12 +32,10 @@ def read_tokenizer(path: Path) -> TokenizerData:
     `hf_sgpe.weights.gguf.write` do, or a tokenizer of the kind ``llama`` (the value of ``tokenizer.ggml.model``).
 
     Raises:
-        SGPEError: the file is damaged, is not a GGUF file, or contains neither of the two.
         NotByteLevelError: no ``tokenizer.json`` could produce the ids that the scores in the file produce.
-        NotInstalledError: the file contains no ``tokenizer.json``, and sentencepiece or protobuf is not installed.
     """
-    values = metadata(path, TOKENIZER_KEY, SETTINGS_KEY, TEMPLATE_KEY, KIND_KEY)
-    if TOKENIZER_KEY not in values and values.get(KIND_KEY) == "llama":
+    values = metadata(path, TOKENIZER_KEY, SETTINGS_KEY, TEMPLATE_KEY, _KIND_KEY)
+    if TOKENIZER_KEY not in values and values.get(_KIND_KEY) == "llama":
         return _of_scores(path, values.get(TEMPLATE_KEY))
     if TOKENIZER_KEY not in values:
         raise SGPEError(f"{path}: the GGUF file contains no tokenizer.json: also name the model's tokenizer")
@@ -85,9 +83,6 @@ def check_tokenizer(path: Path, tokenizer: TokenizerData, name: str = "") -> Non
 
     Args:
         name: Name of the tokenizer for the error message.
-
-    Raises:
-        SGPEError: the tokens differ, or the file is damaged.
     """
     tokens = metadata(path, TOKENS_KEY).get(TOKENS_KEY, [])
     for token, id in tokenizer.get_vocab().items():
@@ -100,11 +95,7 @@ def check_tokenizer(path: Path, tokenizer: TokenizerData, name: str = "") -> Non
 
 
 def metadata(path: Path, *names: str) -> dict[str, Any]:
-    """Return the metadata of a GGUF file as a dict, with only the entries called ``names``. Missing entries are left out.
-
-    Raises:
-        SGPEError: the file is damaged or not a GGUF file.
-    """
+    """Return the metadata of a GGUF file as a dict, with only the entries called ``names``. Missing entries are left out."""
     values = {}
     try:
         with path.open("rb") as file:

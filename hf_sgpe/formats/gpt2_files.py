@@ -49,10 +49,6 @@ def read(
         special_tokens: The tokens of the vocabulary that are special tokens; or a dict from special tokens to their ids,
             which need not be in the vocabulary.
         ignore_merges: Whether a word that is in the vocabulary becomes a single token without merges, as in Llama 3.
-
-    Raises:
-        SGPEError: a file is damaged, or the files contradict each other. The message names the file and the place in it.
-        FileNotFoundError: there is no such file.
     """
     ids = read_json(vocab)
     pairs = [(string_to_bytes(left), string_to_bytes(right)) for left, right in _merges(merges)]
@@ -75,18 +71,15 @@ def read(
     )
 
 
-def translated(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Translate the files of GPT-2's format in a folder. Return the contents of an equivalent ``tokenizer.json`` and of an
-    equivalent ``tokenizer_config.json``.
+def translated(merges: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Translate a ``merges.txt`` and the other files of GPT-2's format in its folder. Return the contents of an equivalent
+    ``tokenizer.json`` and of an equivalent ``tokenizer_config.json``.
 
     The result has the same added tokens as in transformers. They come from ``tokenizer_config.json``. If that file has no
     added tokens, they come from ``added_tokens.json`` and ``special_tokens_map.json``. The special tokens of the tokenizer's
     class are added, too.
-
-    Raises:
-        SGPEError: a file is damaged, or the split pattern of the tokenizer's class is unknown.
     """
-    merges = folder / MERGES_FILE
+    folder = merges.parent
     vocab = read_json(folder / VOCAB_FILE)
     name = class_name_of(folder) or ("GPT2Tokenizer" if _is_of_gpt2(vocab) else None)
     kind = CLASSES.get(name or "")

@@ -70,9 +70,6 @@ def left_out(data: TokenizerData) -> list[str]:
 def vocab_of(data: TokenizerData) -> dict[str, int]:
     """Return ``model.vocab``, a dict from spellings to ids. Added tokens are included if possible, because added tokens that
     are not in it get new ids when the file is loaded.
-
-    Raises:
-        SGPEError: an added token is spelled like an ordinary token, and loading would change its id.
     """
     vocab, added = data.get_vocab(), data.added_ids
     outside = left_out(data)
@@ -117,7 +114,6 @@ def added_tokens_of(content: Mapping[str, Any], normalization: Normalization) ->
 
     Raises:
         NotByteLevelError: normalization changes an added token.
-        SGPEError: an added token would not keep its id from the file.
     """
     vocab = content["model"]["vocab"]
     name_of: dict[int, str] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -69,11 +68,6 @@ def _moved_words(words: list[Any], ids: Mapping[int, int]) -> list[Any] | None:
     return [moved for part in words if (moved := _moved_words(part, ids))] or None
 
 
-def moved_config_text(text: str, ids: Mapping[int, int]) -> str:
-    """Return the JSON text of a configuration with new token ids (see `moved_config`)."""
-    return json.dumps(moved_config(json.loads(text), ids), ensure_ascii=False, indent=2) + "\n"
-
-
 def moved_content(content: Mapping[str, Any], ids: Mapping[int, int]) -> dict[str, Any]:
     """Return the content of a ``tokenizer.json`` with new token ids everywhere except in the model. ``ids`` is a dict from
     old to new ids.
@@ -104,11 +98,7 @@ def _moved_template(part: Any, ids: Mapping[int, int]) -> Any:
 
 
 def moved_settings(settings: Mapping[str, Any], ids: Mapping[int, int]) -> dict[str, Any]:
-    """Return the content of a ``tokenizer_config.json`` with new token ids. ``ids`` is a dict from old to new ids.
-
-    Raises:
-        SGPEError: the settings contain a token that the tokenizer does not have.
-    """
+    """Return the content of a ``tokenizer_config.json`` with new token ids. ``ids`` is a dict from old to new ids."""
     moved = moved_config(settings, ids)
     if isinstance(tokens := settings.get("added_tokens_decoder"), Mapping):
         for id, token in tokens.items():

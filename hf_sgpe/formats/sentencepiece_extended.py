@@ -48,10 +48,6 @@ def extended(base: bytes, path: Path, tokenizer: TokenizerData) -> bytes:
         path: Path of the base tokenizer's file, for error messages.
         tokenizer: The extended tokenizer. Its merges must contain every pair of tokens that joins to a token (see
             `hf_sgpe.bpe.closed_pairs.closed`).
-
-    Raises:
-        SGPEError: SentencePiece would not return the same ids, or two ids would need pieces with the same text.
-        NotInstalledError: sentencepiece or protobuf is not installed.
     """
     model = parsed(base, path)
     pieces = _pieces(model, tokenizer)
@@ -117,11 +113,7 @@ def _name_of_none(id: int, taken: set[str]) -> str:
 
 
 def _check_texts(pieces: Sequence[_Piece]) -> None:
-    """Check that no two pieces have the same text.
-
-    Raises:
-        SGPEError: two pieces have the same text.
-    """
+    """Check that no two pieces have the same text."""
     ids: dict[str, int] = {}
     for id, piece in enumerate(pieces):
         if (first := ids.setdefault(piece.text, id)) != id:
@@ -134,9 +126,6 @@ def _check_texts(pieces: Sequence[_Piece]) -> None:
 def _joined(pieces: Sequence[_Piece], merges: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """Return the merges that SentencePiece applies. These are all merges except those that make or contain user-defined
     pieces, because SentencePiece finds user-defined pieces before merging.
-
-    Raises:
-        SGPEError: SentencePiece would also apply merges that are not in ``merges``.
     """
     normal = {string_to_text(piece.text) for piece in pieces if piece.kind == NORMAL}
     found = {string_to_text(piece.text) for piece in pieces if piece.kind == USER_DEFINED}

@@ -63,11 +63,7 @@ def is_one(content: Mapping[str, Any]) -> bool:
 
 
 def _rules_in(content: Mapping[str, Any]) -> Parts:
-    """Return the rules that the normalizer, pre-tokenizer and decoder of a ``tokenizer.json`` express.
-
-    Raises:
-        NotByteLevelError: no SentencePiece model has this pre-tokenizer or this decoder.
-    """
+    """Return the rules that the normalizer, pre-tokenizer and decoder of a ``tokenizer.json`` express."""
     normalizers = _members(content.get("normalizer"), "normalizers")
     pre_tokenizers = _members(content.get("pre_tokenizer"), "pretokenizers")
     cuts_at_spaces = False
@@ -170,7 +166,6 @@ def read(content: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises:
         NotByteLevelError: `TokenizerData` cannot reproduce the tokenizer exactly.
-        SGPEError: the unknown token is not in the vocabulary, or an added token would not keep its id.
     """
     model, vocab = content["model"], content["model"]["vocab"]
     rules = _rules_in(content)
@@ -209,10 +204,6 @@ def _check_whole_words(tokens: Iterable[bytes], merges: Sequence[tuple[bytes, by
     """Check that merges produce every token.
 
     If they do, the setting ``ignore_merges``, which looks up whole words in the vocabulary before merging, has no effect.
-
-    Raises:
-        NotByteLevelError: the merges do not produce one of the tokens. Such a token can only be found as a whole word, but
-            this package cuts text into parts smaller than words.
     """
     numbers = {token: 256 + place for place, token in enumerate(tokens)}
     words = [token for token in numbers if not is_character(token)]
@@ -229,10 +220,6 @@ def _byte_tokens_in(vocab: Mapping[str, int]) -> tuple[int, ...]:
 
     If only some bytes lack a byte token, each of these gets the id of its ASCII character. This is correct because the byte
     occurs in no other character. An example is the tab in Gemma 1 and 2.
-
-    Raises:
-        NotByteLevelError: a byte has neither a byte token nor an ASCII character with a token, so some characters could not
-            be encoded.
     """
     names = {byte: byte_token(byte) for byte in range(256)}
     if vocab.keys().isdisjoint(names.values()):
@@ -249,9 +236,6 @@ def _tokens_of(texts: set[str], *, has_bytes: bool) -> dict[str, bytes]:
     Args:
         texts: The vocabulary strings.
         has_bytes: Whether strings such as ``<0x0A>`` are tokens for single bytes.
-
-    Raises:
-        NotByteLevelError: two strings are the same token, because one contains a space where the other contains U+2581.
     """
     names = texts.difference(map(byte_token, range(256))) if has_bytes else texts
     spelled = {name: string_to_text(name) for name in names}

@@ -38,6 +38,7 @@ from hf_sgpe.formats import sentencepiece_json
 from hf_sgpe.kernels import sentencepiece_library
 from hf_sgpe.splitting.normalization import Normalization
 from hf_sgpe.vocabulary.byte_strings import SPACE_MARK
+from hf_sgpe.vocabulary.special_tokens import Template
 
 logger = logging.getLogger(__name__)
 
@@ -55,10 +56,6 @@ def parsed(data: bytes, path: Path) -> Any:
 
     Args:
         path: The file, for error messages.
-
-    Raises:
-        SGPEError: the file is damaged, or the type of its model is not BPE.
-        NotInstalledError: sentencepiece or protobuf is not installed.
     """
     library = optional("sentencepiece", _NEED, *_PACKAGES, extra="sentencepiece")
     definition = optional("sentencepiece.sentencepiece_model_pb2", _NEED, *_PACKAGES, extra="sentencepiece")
@@ -100,9 +97,6 @@ def of_pieces(pieces: Iterable[tuple[str, float, int]], *, has_prefix: bool) -> 
     Args:
         pieces: Text, score and type of each piece.
         has_prefix: Whether SentencePiece puts a space before each text.
-
-    Raises:
-        NotInstalledError: sentencepiece or protobuf is not installed.
     """
     definition = optional("sentencepiece.sentencepiece_model_pb2", _NEED, *_PACKAGES, extra="sentencepiece")
     model = definition.ModelProto()
@@ -128,20 +122,19 @@ def to_tokenizer_json(data: bytes, path: Path, settings: Mapping[str, Any] | Non
             only if this part does not begin with a space.
 
     Raises:
-        SGPEError: the file is damaged.
         NotByteLevelError: no ``tokenizer.json`` would return the same ids. The message names the part of the model that
             prevents it.
-        NotInstalledError: sentencepiece or protobuf is not installed.
     """
-    model = parsed(data, path)
+    model, settings = parsed(data, path), settings or {}
     try:
-        content = _content(model, settings or {})
+        content = _content(model, settings)
     except NotByteLevelError as error:
         raise NotByteLevelError(f"{path}: {error}. Use the tokenizer of transformers instead: {_conversion(path)}") from None
     except SGPEError as error:
         raise type(error)(f"{path}: {error}") from None
     found = [token["content"] for token in content["added_tokens"] if not token["special"]]
-    if found and _has_prefix(model, settings or {}) and not (settings or {}).get("added_tokens_decoder"):
+    puts_spaces = _has_prefix(model, settings) and settings.get("legacy") is not False
+    if found and puts_spaces and not settings.get("added_tokens_decoder"):
         logger.warning(
             "%s: after the user-defined piece %r, this tokenizer puts a space before the next word, as the legacy "
             "tokenizers of transformers do. SentencePiece itself and transformers 5 without settings do not",
@@ -152,10 +145,9 @@ def to_tokenizer_json(data: bytes, path: Path, settings: Mapping[str, Any] | Non
 
 
 def _has_prefix(model: Any, settings: Mapping[str, Any]) -> bool:
-    """Return whether a space is put before each part of a text between added tokens."""
+    """Return whether a space is put before a text."""
     prefix = settings.get("add_prefix_space")
-    prefix = model.normalizer_spec.add_dummy_prefix if prefix is None else bool(prefix)
-    return prefix and settings.get("legacy") is not False
+    return bool(model.normalizer_spec.add_dummy_prefix if prefix is None else prefix)
 
 
 def _content(model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -165,9 +157,9 @@ def _content(model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
         raise NotByteLevelError(f"two of its pieces have the text {Counter(names).most_common(1)[0][0]!r}")
     _check_normalizer(model)
     vocab = {piece: id for id, piece in enumerate(names)}
-    prefix = settings.get("add_prefix_space")
-    prefix = model.normalizer_spec.add_dummy_prefix if prefix is None else bool(prefix)
-    normalization = "metaspace-first" if settings.get("legacy") is False else "metaspace-prefix"
+    scheme = "metaspace"
+    if prefix := _has_prefix(model, settings):
+        scheme = "metaspace-first" if settings.get("legacy") is False else "metaspace-prefix"
     runs, found = _user_defined(
         [piece for piece, kind in zip(names, kinds, strict=True) if kind == USER_DEFINED],
         can_grow=SPACE_MARK in vocab,
@@ -185,8 +177,8 @@ def _content(model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
         "truncation": None,
         "padding": None,
         "added_tokens": list((added | _more_added(settings, names)).values()),
-        **_around(model, normalization if prefix else "metaspace"),
-        "post_processor": _template(model, vocab, settings),
+        **_around(model, scheme),
+        "post_processor": _post_processor(model, vocab, settings),
         "model": {
             "type": "BPE",
             "dropout": None,
@@ -210,9 +202,6 @@ def _added_token(id: int, text: str, **flags: bool) -> dict[str, Any]:
 def _more_added(settings: Mapping[str, Any], names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return all added tokens that the settings list, as entries of a ``tokenizer.json`` keyed by text. Some of them are
     also pieces of the model.
-
-    Raises:
-        SGPEError: for the id of a piece, the settings contain another text than the model.
     """
     more: dict[str, dict[str, Any]] = {}
     for key, token in sorted((settings.get("added_tokens_decoder") or {}).items(), key=lambda item: int(item[0])):
@@ -228,11 +217,7 @@ def _more_added(settings: Mapping[str, Any], names: Sequence[str]) -> dict[str, 
 
 
 def _check_normalizer(model: Any) -> None:
-    """Check that decoding does not change characters, and that the model writes spaces as U+2581 before words.
-
-    Raises:
-        NotByteLevelError: hf_sgpe does not support one of the model's settings.
-    """
+    """Check that decoding does not change characters, and that the model writes spaces as U+2581 before words."""
     spec = model.normalizer_spec
     if model.denormalizer_spec.precompiled_charsmap:
         raise NotByteLevelError("its decoder changes characters, but hf_sgpe supports no such decoder")
@@ -255,9 +240,6 @@ def _user_defined(
 
     A piece with a space is in neither result. SentencePiece never finds such a piece, because SentencePiece replaces the
     spaces of a text before the search.
-
-    Raises:
-        NotByteLevelError: no ``tokenizer.json`` would find the pieces at the same positions of a text as SentencePiece.
     """
     pieces = [piece for piece in pieces if " " not in piece]
     marked = [piece for piece in pieces if SPACE_MARK in piece]
@@ -293,11 +275,7 @@ def _growing(runs: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _merges(model: Any, vocab: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    """Yield all pairs of pieces that join to a normal piece, in the order in which SentencePiece merges them.
-
-    Raises:
-        NotByteLevelError: no list of merges gives the same result as SentencePiece.
-    """
+    """Yield all pairs of pieces that join to a normal piece, in the order in which SentencePiece merges them."""
     kinds = {piece.piece: piece.type for piece in model.pieces}
     normal = {piece.piece: piece.score for piece in model.pieces if piece.type == NORMAL}
     frozen = {piece for piece, kind in kinds.items() if kind == USER_DEFINED}
@@ -329,10 +307,6 @@ def _check_equals(equal: list[str], ordered: list[str]) -> None:
 
     For example, the runs of spaces in Mistral's files have equal scores. ``equal`` contains the pieces with the same score,
     and ``ordered`` contains all pieces that merges make.
-
-    Raises:
-        NotByteLevelError: one of the pieces is no such run, or another piece contains the repeated character. Among equal
-            scores, SentencePiece merges the leftmost piece of the text first, which no list of merges can express.
     """
     if len(equal) == 1:
         return
@@ -368,37 +342,25 @@ def _around(model: Any, scheme: str) -> dict[str, Any]:
     return sentencepiece_json.as_content(parts)
 
 
-def _template(model: Any, vocab: Mapping[str, int], settings: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the post-processor that adds the BOS and EOS tokens that the settings require. Return None if they require
-    neither.
+def _post_processor(model: Any, vocab: Mapping[str, int], settings: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the post-processor that adds the BOS and EOS tokens that the settings require, or None if they require neither.
 
     The classes of Llama and Gemma put a BOS token before a text unless ``add_bos_token`` is false.
     """
-    is_known = str(settings.get("tokenizer_class", "")).startswith(("Llama", "CodeLlama", "Gemma"))
-    around = {
-        role: _named(settings.get(f"{role}_token")) or getattr(model.trainer_spec, f"{role}_piece")
-        for role, default in (("bos", is_known), ("eos", False))
-        if settings.get(f"add_{role}_token", default)
-    }
-    if not around:
-        return None
-    for role, token in around.items():
+    puts_bos = str(settings.get("tokenizer_class", "")).startswith(("Llama", "CodeLlama", "Gemma"))
+    around: dict[str, list[str]] = {"bos": [], "eos": []}
+    for role, default in (("bos", puts_bos), ("eos", False)):
+        if not settings.get(f"add_{role}_token", default):
+            continue
+        token = _named(settings.get(f"{role}_token")) or getattr(model.trainer_spec, f"{role}_piece")
         if token not in vocab:
             raise SGPEError(
                 f"its tokenizer_config.json requires the {role} token {token!r}, but this token is not one of its pieces"
             )
-
-    def part(text: str, kind: int) -> list[dict[str, Any]]:
-        items = [{"Sequence": {"id": text, "type_id": kind}}]
-        named = {role: [{"SpecialToken": {"id": token, "type_id": kind}}] for role, token in around.items()}
-        return [*named.get("bos", ()), *items, *named.get("eos", ())]
-
-    return {
-        "type": "TemplateProcessing",
-        "single": part("A", 0),
-        "pair": [*part("A", 0), *part("B", 1)],
-        "special_tokens": {token: {"id": token, "ids": [vocab[token]], "tokens": [token]} for token in around.values()},
-    }
+        around[role] = [token]
+    if not any(around.values()):
+        return None
+    return Template.around_each(around["bos"], around["eos"]).as_post_processor(vocab)
 
 
 def _named(token: Any) -> str | None:

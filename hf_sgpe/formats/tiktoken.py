@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 def write(tokenizer: TokenizerData, path: str | os.PathLike[str]) -> None:
     """Write the tokens and their ids to a ``.tiktoken`` file, in ascending order of ids. Special tokens and added tokens are
     left out.
-
-    Raises:
-        SGPEError: tiktoken would return other tokens, or the ids are not in the order of the merges.
     """
     one_pattern(tokenizer.splitting)  # for its errors
     ranks = _ranks(tokenizer)
@@ -61,10 +58,6 @@ def read(
     Args:
         pattern: Name of one of `SPLIT_PATTERNS`, or a regex.
         special_tokens: Ids of special tokens, keyed by text.
-
-    Raises:
-        SGPEError: the file is damaged (the message names the line), or its tokens do not form a valid tokenizer.
-        FileNotFoundError: there is no such file.
     """
     path = Path(path)
     ranks = read_ranks(path)
@@ -75,12 +68,7 @@ def read(
 
 
 def read_ranks(path: Path) -> dict[bytes, int]:
-    """Return the ranks in a ``.tiktoken`` file, keyed by token.
-
-    Raises:
-        SGPEError: the file is damaged. The message names the line.
-        FileNotFoundError: there is no such file.
-    """
+    """Return the ranks in a ``.tiktoken`` file, keyed by token."""
     ranks: dict[bytes, int] = {}
     lines: dict[bytes, int] = {}
     for number, line in enumerate(read_data(path).splitlines(), 1):
@@ -103,9 +91,6 @@ def of_ranks(ranks: Mapping[bytes, int], *, first_id: int = 0, **parts: Any) -> 
 
     Args:
         first_id: Id of the token with rank 0. The id of each other token is ``first_id`` plus its rank.
-
-    Raises:
-        SGPEError: the ranks and ``parts``, the other arguments of `TokenizerData`, do not form a valid tokenizer.
     """
     merges, unreachable = _merges(ranks)
     vocab = {token: rank + first_id for token, rank in ranks.items()}
@@ -123,9 +108,6 @@ def holds_ranks(path: Path) -> bool:
 def to_tiktoken(tokenizer: TokenizerData, name: str = "hf_sgpe") -> Encoding:
     """Return an ``Encoding`` of the ``tiktoken`` package that returns the same ids as the tokenizer. The encoding does not
     normalize text, so its input must be normalized already.
-
-    Raises:
-        SGPEError: tiktoken is not installed, or would return other ids.
     """
     tiktoken = optional("tiktoken", "to_tiktoken needs tiktoken", extra="tiktoken")
     if tokenizer.matching:
@@ -155,9 +137,6 @@ def one_pattern(splitting: Splitting) -> str:
     where the splitting's own pattern matches nothing.
 
     For the recipe ``hybrid``, each word of the scripts is a separate match, and no other match extends into it.
-
-    Raises:
-        SGPEError: the splitting has several steps, or no pattern.
     """
     if not splitting.regexes:
         raise SGPEError("this tokenizer merges characters across the whole text, but tiktoken splits text and merges bytes")

@@ -80,11 +80,7 @@ class TokenizerFolder:
 
     @classmethod
     def read(cls, path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -> TokenizerFolder:
-        """Read a tokenizer from a folder, from the vocabulary file in a folder, or from a repository on the Hub.
-
-        Raises:
-            SGPEError: the tokenizer is missing, damaged or not BPE, or a ``tokenizer.json`` cannot express its normalizer.
-        """
+        """Read a tokenizer from a folder, from the vocabulary file in a folder, or from a repository on the Hub."""
         also = (CONFIG_FILE, *_KEPT, ROLES_FILE, MODEL_FILE, sentencepiece_model.MODEL_FILE)
         path = loading.find(path_or_repo, revision=revision, also=also, also_in=MORE_TEMPLATES)
         if path.suffix != ".json" and not loading.is_translated(path):
@@ -155,9 +151,6 @@ class TokenizerFolder:
         need. Also return a description of what was removed.
 
         For the arguments, see `hf_sgpe.vocabulary.trimming.trimmed`.
-
-        Raises:
-            SGPEError: `trimmed` raises an error; or ids would change, but ``config.json`` names an id that has no token.
         """
         trimming = trimmed(self.data, scripts, ids=ids, rows=self.rows, model_ids=self.model_ids, use=use)
         if ids == KEEP:
@@ -174,7 +167,8 @@ class TokenizerFolder:
                 raise SGPEError(f"{self.name}: config.json names the id {id}, but this id has no token: use --ids keep")
         files = dict(self.files)
         if _GENERATION in files:
-            files[_GENERATION] = renumbering.moved_config_text(files[_GENERATION], ids)
+            moved = renumbering.moved_config(json.loads(files[_GENERATION]), ids)
+            files[_GENERATION] = json.dumps(moved, ensure_ascii=False, indent=2) + "\n"
         return replace(
             self,
             content=renumbering.moved_content(self.content, ids),

@@ -128,11 +128,6 @@ def check_folder(
         with_chat_template: Whether the tokenizer has a chat template. If it does, an existing chat template file will be
             replaced; otherwise, such a file is an error.
         with_sentencepiece: Whether the tokenizer has a ``tokenizer.model``, in the same sense.
-
-    Raises:
-        SGPEError: the name of the folder is empty; or the folder contains files of another tokenizer, and loaders would mix
-            these files with the new tokenizer.
-        OSError: the folder is not writable, or contains a subfolder with the name of one of the files.
     """
     if not os.fspath(directory):
         raise SGPEError("the name of the output folder is empty: give a folder")
@@ -173,10 +168,6 @@ def save(tokenizer: TokenizerData, directory: str | os.PathLike[str], *, auto_cl
     Args:
         auto_class: Whether to write a Python file as well. With ``trust_remote_code=True``, ``AutoTokenizer`` runs this file
             and returns this package's class.
-
-    Raises:
-        SGPEError: the folder contains files of another tokenizer, and loaders would mix them with the new tokenizer.
-        OSError: the folder cannot be written.
     """
     check_folder(directory, with_chat_template=tokenizer.chat_template is not None)
     model_type = optional_json(Path(directory) / MODEL_FILE).get("model_type")
@@ -188,12 +179,7 @@ def save(tokenizer: TokenizerData, directory: str | os.PathLike[str], *, auto_cl
 
 
 def read(path: Path) -> TokenizerData:
-    """Read a ``tokenizer.json`` together with the ``tokenizer_config.json`` and the chat template in the same folder.
-
-    Raises:
-        SGPEError: the file is damaged, or describes a tokenizer that cannot be read exactly.
-        FileNotFoundError: there is no such file.
-    """
+    """Read a ``tokenizer.json`` together with the ``tokenizer_config.json`` and the chat template in the same folder."""
     return from_contents(path, *json_contents(path))
 
 
@@ -231,9 +217,6 @@ def from_content(
         content: Content of the ``tokenizer.json`` at ``path``.
         settings: Content of the ``tokenizer_config.json`` at ``settings_path``; None if there is no such file.
         parts: Arguments of `TokenizerData` that replace the arguments from the files.
-
-    Raises:
-        SGPEError: a file is damaged, or describes a tokenizer that cannot be read exactly.
     """
     if "merges" in content and "model" not in content:
         raise SGPEError(f"{path} is an SGPE vocabulary: convert it first with hf-sgpe export")
@@ -264,7 +247,7 @@ def _parts_of_settings(
     """Return the arguments for `TokenizerData` that a ``tokenizer_config.json`` contains. ``path`` is only for error
     messages.
     """
-    metadata = checked_metadata(settings.get("sgpe", {}), str(path))
+    metadata = _checked_metadata(settings.get("sgpe", {}), str(path))
     # Several names can mean the same pattern. Keep the name that was used in training.
     name = metadata.get("training", {}).get("pattern")
     if isinstance(name, str) and name in PATTERNS:
@@ -274,13 +257,14 @@ def _parts_of_settings(
         length = checked_length(settings.get("model_max_length"))
     except SGPEError as error:
         raise SGPEError(f"{path}: {error}") from None
+    chat_template, more_templates = _chat_templates(settings.get("chat_template"))
     return {
         "metadata": metadata,
         "splitting": splitting,
         "roles": dict(roles_in(settings, special_tokens)),
         "model_max_length": length,
-        "chat_template": _default_template(settings.get("chat_template")),
-        "more_templates": _named_templates(settings.get("chat_template")),
+        "chat_template": chat_template,
+        "more_templates": more_templates,
         "settings": {
             name: value for name, value in settings.items() if name not in _TRANSLATED and not _is_role(name, value)
         },
@@ -302,32 +286,24 @@ def roles_in(settings: Mapping[str, Any], special_tokens: Mapping[str, int]) -> 
             yield role, content
 
 
-def _default_template(templates: Any) -> str | None:
-    """Return the default chat template of a setting ``chat_template``, or None if there is none."""
-    return templates if isinstance(templates, str) else _templates(templates).get("default")
+def _chat_templates(templates: Any) -> tuple[str | None, dict[str, str]]:
+    """Return the default chat template of a setting ``chat_template``, and its other chat templates, keyed by name.
 
-
-def _named_templates(templates: Any) -> dict[str, str]:
-    """Return the other chat templates of a setting ``chat_template``, keyed by name."""
-    return {name: text for name, text in _templates(templates).items() if name != "default"}
-
-
-def _templates(templates: Any) -> dict[str, str]:
-    """Return the named chat templates of a setting ``chat_template``. The setting is a dict from names to templates or, in
-    older files, a list of objects with a name and a template. If it is anything else, return an empty dict.
+    The setting is the default template, a dict from names to templates or, in older files, a list of objects with a name and
+    a template.
     """
+    if isinstance(templates, str):
+        return templates, {}
     if isinstance(templates, list):
         templates = {one.get("name"): one.get("template") for one in templates if isinstance(one, dict)}
     named = templates.items() if isinstance(templates, dict) else ()
-    return {name: text for name, text in named if isinstance(name, str) and isinstance(text, str)}
+    texts = {name: text for name, text in named if isinstance(name, str) and isinstance(text, str)}
+    return texts.pop("default", None), texts
 
 
 def checked_length(length: Any) -> int | None:
     """Return the maximum number of ids that a model accepts, or None if there is no limit. Files written by transformers
     express "no limit" as 10 ** 30.
-
-    Raises:
-        SGPEError: ``length`` is not a whole number of at least 0.
     """
     if length is None or (isinstance(length, (int, float)) and length > 10**20):
         return None
@@ -336,12 +312,8 @@ def checked_length(length: Any) -> int | None:
     return length
 
 
-def checked_metadata(metadata: Any, where: str) -> dict[str, Any]:
-    """Return the metadata that `config` stored under ``sgpe``.
-
-    Raises:
-        SGPEError: the metadata is damaged.
-    """
+def _checked_metadata(metadata: Any, where: str) -> dict[str, Any]:
+    """Return the metadata that `config` stored under ``sgpe``."""
     if not isinstance(metadata, dict) or not isinstance(metadata.get("training", {}), dict):
         raise SGPEError(f"{where}: the entry 'sgpe' is damaged: remove it, or train again")
     return metadata
@@ -352,14 +324,13 @@ def from_transformers(tokenizer: PreTrainedTokenizerFast) -> TokenizerData:
 
     Raises:
         NotByteLevelError: the tokenizer cannot be read exactly.
-        SGPEError: `TokenizerData` does not support some of the added tokens.
     """
     parts = _parts_of(json.loads(tokenizer.backend_tokenizer.to_str()))
     return TokenizerData(
         **parts,
         roles=dict(roles_in(tokenizer.special_tokens_map, parts["special_tokens"])),
-        metadata=checked_metadata(tokenizer.init_kwargs.get("sgpe", {}), str(tokenizer.name_or_path)),
-        chat_template=_default_template(tokenizer.chat_template),
+        metadata=_checked_metadata(tokenizer.init_kwargs.get("sgpe", {}), str(tokenizer.name_or_path)),
+        chat_template=_chat_templates(tokenizer.chat_template)[0],
         model_max_length=checked_length(tokenizer.model_max_length),
     )
 
@@ -369,7 +340,6 @@ def from_dict(content: Mapping[str, Any]) -> TokenizerData:
 
     Raises:
         NotByteLevelError: the tokenizer has a part that `TokenizerData` cannot reproduce exactly.
-        SGPEError: parts of the tokenizer contradict each other.
     """
     return TokenizerData(**_parts_of(content))
 

@@ -59,10 +59,6 @@ def make_batch(
         return_tensors: ``"np"`` for int64 arrays, or ``"pt"`` for torch tensors, with the shape (rows, length). None for
             lists.
 
-    Raises:
-        SGPEError: ``max_length`` is needed but missing or negative, another argument has an unknown value, or tensors are
-            requested for rows of different lengths.
-
     >>> make_batch([[1, 2], [3]], pad_id=9, padding=True)
     {'input_ids': [[1, 2], [3, 9]], 'attention_mask': [[1, 1], [1, 0]]}
     """

@@ -141,10 +141,6 @@ class Codec:
         """
         return self._cut(self._prepare(text, self._normalization_of(continues)))
 
-    def encode_words(self, words: Iterable[str]) -> list[int]:
-        """Encode words that the method `words` returned. Return all ids in one list."""
-        return self._words(words)
-
     def encode_normalized(self, text: str) -> list[int]:
         """Encode a text that is already normalized. Added tokens are not recognised."""
         return self._ordinary(text, METASPACE if self.by_characters else NONE)
@@ -196,7 +192,7 @@ class Codec:
 
     def _ordinary(self, text: str, normalization: Normalization) -> list[int]:
         kernels.note_slow_use(len(text))
-        return self._words(self._cut(self._prepare(text, normalization)))
+        return self.encode_words(self._cut(self._prepare(text, normalization)))
 
     def _prepare(self, text: str, normalization: Normalization) -> str:
         """Return a text as it is before it is split into words: normalized, and without the characters that encoding leaves
@@ -208,7 +204,8 @@ class Codec:
     def _cut(self, text: str) -> list[str]:
         return self.neighbours.cut(text) if self.by_characters else self.pre_tokenizer.split(text)
 
-    def _words(self, words: Iterable[str]) -> list[int]:
+    def encode_words(self, words: Iterable[str]) -> list[int]:
+        """Encode words that the method `words` returned. Return all ids in one list."""
         ids: list[int] = []
         for word in words:
             cached = self._memory.get(word)
@@ -245,7 +242,6 @@ class Codec:
         """Decode ids to bytes. The space that encoding put before the text is removed.
 
         Raises:
-            SGPEError: an id is not in the vocabulary.
             TypeError: an id is not a whole number.
         """
         return b"".join(self.pieces_of_text(ids, skip_special_tokens))
@@ -313,18 +309,23 @@ class NativeCodec(Codec):
 
         vocab = self.vocab
         merges = [(vocab[left], vocab[right], vocab[left + right]) for left, right in self.merges]
-        wholes = list(vocab.items()) if self.ignore_merges else []
+        splitter, characters, prefix = self.pre_tokenizer.scanner, [], 0
+        if self.by_characters:
+            splitter = self.neighbours.native
+            characters = [(token, id) for token, id in vocab.items() if is_character(token)]
+        # Text that is changed first has its spaces already.
+        if self.puts_space and self.encodes_natively:
+            prefix = METASPACES.index(self.normalization.scheme)
         return _native.Encoder(
             self.byte_ids,
             merges,
-            wholes,
-            self.neighbours.native if self.by_characters else self.pre_tokenizer.scanner,
+            list(vocab.items()) if self.ignore_merges else [],
+            splitter,
             [token.encode() for token in self.added_tokens if token not in self._found_by_kernels],
             MEMORY_BYTES,
-            characters=[(token, id) for token, id in vocab.items() if is_character(token)] if self.by_characters else [],
+            characters=characters,
             added_tokens=[(token.encode(), id) for token, id in self._found_by_kernels.items()],
-            # Text that is changed first has its spaces already.
-            prefix=METASPACES.index(self.normalization.scheme) if self.puts_space and self.encodes_natively else 0,
+            prefix=prefix,
             unknown=self.unknown,
         )
 
@@ -345,13 +346,11 @@ class NativeCodec(Codec):
         return self.normalization.scheme == "nfc"
 
     def encode(self, text: str, added: AddedPatterns | None = None, *, continues: bool = False) -> list[int]:
-        """Return the ids of ``text``; see `Codec.encode`."""
         scans = self.encodes_natively and not (continues and self.puts_space)
         ids = self._encoder.encode(text, self._nfc, added is not None) if scans else None
         return super().encode(text, added, continues=continues) if ids is None else ids
 
     def encode_to_numpy(self, text: str, added: AddedPatterns | None = None) -> NDArray[np.int32]:
-        """Encode a text as `encode` does, but return a one-dimensional int32 array."""
         ids = self._encoder.encode_to_numpy(text, self._nfc, added is not None) if self.encodes_natively else None
         return self._uncommon_rows([text], added)[0] if ids is None else ids
 
@@ -367,9 +366,6 @@ class NativeCodec(Codec):
     def encode_batch_to_numpy(
         self, texts: Sequence[str], added: AddedPatterns | None = None, threads: int | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Encode several texts. Return one array with all ids, and for each text the index at which its ids end. For
-        ``threads``, see `encode_batch`.
-        """
         if not self.encodes_natively:
             return super().encode_batch_to_numpy(texts, added)
         ids, ends, left_out = self._encoder.encode_batch_to_numpy(
@@ -397,7 +393,8 @@ class NativeCodec(Codec):
 
     def _ordinary(self, text: str, normalization: Normalization) -> list[int]:
         # If the encoder encodes whole texts of characters, it would put a further space before this text.
-        if self.encodes_natively if self.by_characters else not self.encodes_natively:
+        can_encode = self.encodes_natively != self.by_characters
+        if not can_encode:
             return super()._ordinary(text, normalization)
         ids = self._encoder.encode(self._prepare(text, normalization), False, False)
         assert ids is not None
@@ -406,11 +403,10 @@ class NativeCodec(Codec):
     def _cut(self, text: str) -> list[str]:
         return self.neighbours.native.split(text) if self.by_characters else super()._cut(text)
 
-    def _words(self, words: Iterable[str]) -> list[int]:
+    def encode_words(self, words: Iterable[str]) -> list[int]:
         return self._encoder.encode_words(words)
 
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = False) -> bytes:
-        """Return the bytes of ``ids``; see `Codec.decode`."""
         if isinstance(ids, Iterator) or ids is None:
             ids = list(ids)
         decoded = self._decoder.decode(ids, skip_special_tokens)
@@ -422,7 +418,6 @@ class NativeCodec(Codec):
         return decoded.removeprefix(b" ") if self.stripping == "one" else decoded
 
     def offsets(self, ids: NDArray[np.int32], text: str) -> NDArray[np.int32]:
-        """Return the range of characters that each id covers in ``text``; see `Codec.offsets`."""
         if self._unknown_characters:
             return self._unknown_characters.offsets(ids, text, self.bytes_of.__getitem__)
         return self._decoder.offsets(ids, text).reshape(-1, 2)
@@ -433,7 +428,6 @@ class NativeCodec(Codec):
         return CacheInfo(hits, misses, words, size, MEMORY_BYTES)
 
     def clear_cache(self) -> None:
-        """Empty the cache of words."""
         if "_encoder" in self.__dict__:
             self._encoder.forget()
 

@@ -88,22 +88,26 @@ class Confinement:
 
     def _find_end(self, end: bytes) -> bool:
         """Return whether a character outside the set ends with these bytes and has at least one more byte before them."""
-        for length in (2, 3, 4):
-            if (missing := length - len(end)) > 0:
-                leads = (byte for byte in range(0xC2, 0xF5) if _length(byte) == length)
-                rests = product(_CONTINUATION, repeat=missing - 1)
-                if any(self._is_another(bytes([lead, *rest]) + end) for lead, rest in product(leads, rests)):
-                    return True
+        for length in range(len(end) + 1, 5):
+            leads = [byte for byte in range(0xC2, 0xF5) if _length(byte) == length]
+            rests = product(_CONTINUATION, repeat=length - len(end) - 1)
+            if any(self._is_another(bytes([lead, *rest]) + end) for lead, rest in product(leads, rests)):
+                return True
         return False
 
     def _find_inside(self, part: bytes) -> bool:
-        return self._find_end(part) or (
-            len(part) < 3 and any(self._is_inside_another(part + bytes([byte])) for byte in _CONTINUATION)
-        )
+        """Return whether a character outside the set has these bytes after its first byte."""
+        if self._find_end(part):
+            return True
+        return len(part) < 3 and any(self._is_inside_another(part + bytes([byte])) for byte in _CONTINUATION)
 
 
 def _length(lead: int) -> int:
-    """Return how many bytes a UTF-8 character has if its first byte is ``lead``. If no character begins with this byte,
-    return 0.
-    """
-    return 1 if lead < 0x80 else 0 if not 0xC2 <= lead <= 0xF4 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+    """Return how many bytes a UTF-8 character has if its first byte is ``lead``, or 0 if no character begins with it."""
+    if lead < 0x80:
+        return 1
+    if not 0xC2 <= lead <= 0xF4:
+        return 0
+    if lead < 0xE0:
+        return 2
+    return 3 if lead < 0xF0 else 4

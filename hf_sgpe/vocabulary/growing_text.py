@@ -54,7 +54,6 @@ class Restarts:
     Attributes:
         exist: Whether any text can have a restart.
         longest: Length of the longest added token, in characters.
-        margin: The number of characters after a position that must be known to decide whether it is a restart.
     """
 
     def __init__(
@@ -64,7 +63,6 @@ class Restarts:
         self._added = added
         names = tokens if added else ()
         self.longest = max(map(len, names), default=0)
-        self.margin = max(self.longest, 2)
         if codec.by_characters:
             rules = added.first.matching.values() if added else ()
             # Such a token looks back across any restart.

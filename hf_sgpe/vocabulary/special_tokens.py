@@ -107,11 +107,11 @@ class Template:
         return cls(first, first + tuple((name, 1) for name in ("$B", *suffix)))
 
     @classmethod
-    def as_roberta(cls, first: str, last: str) -> Template:
+    def _as_roberta(cls, first: str, last: str) -> Template:
         """Return a template like RoBERTa's, with two special tokens between the texts of a pair. All tokens have the same
         token type id.
 
-        >>> Template.as_roberta("<s>", "</s>").pair
+        >>> Template._as_roberta("<s>", "</s>").pair
         (('<s>', 0), ('$A', 0), ('</s>', 0), ('</s>', 0), ('$B', 0), ('</s>', 0))
         """
         single = ((first, 0), ("$A", 0), (last, 0))
@@ -157,7 +157,6 @@ class Template:
         Raises:
             NotByteLevelError: the post-processor is not a single template, or the template does not contain each text once,
                 in order.
-            SGPEError: a special token has a different id in the template than in ``ids``.
         """
         if content is None:
             return None
@@ -177,7 +176,7 @@ class Template:
                 if ids.get(name) != id:
                     raise SGPEError(f"{name!r} has another id in its template than in its vocabulary")
             is_roberta = part["type"] == "RobertaProcessing"
-            return cls.as_roberta(first[0], last[0]) if is_roberta else cls.around([first[0]], [last[0]])
+            return cls._as_roberta(first[0], last[0]) if is_roberta else cls.around([first[0]], [last[0]])
 
         def named(item: Mapping[str, Any]) -> tuple[str, int]:
             ((kind, piece),) = item.items()
@@ -252,12 +251,7 @@ def cls_sep_template(special_tokens: Collection[str]) -> Template | None:
 
 
 def check_special_tokens(tokens: Iterable[object], normalization: str) -> None:
-    """Check that the special tokens of a new tokenizer can be distinguished from its ordinary tokens.
-
-    Raises:
-        SGPEError: a special token is not valid (see `check_special_texts`), cannot be distinguished from an ordinary token,
-            or has a character that NFC composes.
-    """
+    """Check that the special tokens of a new tokenizer can be distinguished from its ordinary tokens."""
     for token in check_special_texts(tokens):
         if (ordinary := _ordinary_token(token)) is not None:
             raise SGPEError(
@@ -270,11 +264,7 @@ def check_special_tokens(tokens: Iterable[object], normalization: str) -> None:
 
 
 def check_special_texts(tokens: Iterable[object]) -> list[str]:
-    """Check that the special tokens are valid and distinct strings, and return them as a list.
-
-    Raises:
-        SGPEError: a token is not a string, is empty, has a lone surrogate, or occurs twice.
-    """
+    """Check that special tokens are distinct strings with text and without lone surrogates, and return them as a list."""
     texts: list[str] = []
     for token in tokens:
         if not isinstance(token, str):

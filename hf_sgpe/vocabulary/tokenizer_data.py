@@ -99,9 +99,6 @@ class TokenizerData:
         more_templates: Jinja sources of other chat templates, keyed by name.
         settings: Other settings of ``tokenizer_config.json``, such as ``padding_side``. Saving keeps them.
         model_max_length: The maximum number of ids that the model accepts. This is the default length for truncation.
-
-    Raises:
-        SGPEError: the parts are not a valid tokenizer. The message names the first error.
     """
 
     vocab: Mapping[bytes, int]
@@ -292,9 +289,6 @@ class TokenizerData:
         Args:
             special_tokens: Dict from texts to ids, or a list of texts, which get the next free ids. Existing special tokens
                 keep their ids.
-
-        Raises:
-            SGPEError: an id is in use, or a text cannot be a special token.
         """
         new = [token for token in special_tokens if token not in self.special_tokens]
         free = max(self.get_vocab().values()) + 1

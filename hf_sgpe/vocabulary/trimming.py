@@ -59,11 +59,6 @@ class Trimming:
     dropped: Mapping[str, int]
     unused: int = 0
 
-    @property
-    def moves_ids(self) -> bool:
-        """True if the id of any token changes."""
-        return any(old != new for old, new in self.ids.items())
-
     def runs_of_ids(self) -> list[list[int]]:
         """Return the old ids with their new ids, as a list of runs of consecutive old ids. Each run has three numbers: the
         first old id, the last old id, and the new id of the first.
@@ -95,10 +90,6 @@ def trimmed(
         model_ids: Ids that the model uses, such as the ids in its configuration. With ``ids="keep"``, they are saved, so
             that an extension does not reuse them.
         use: Number of occurrences of each id in a corpus (`hf_sgpe.evaluation.token_use`); None without a corpus.
-
-    Raises:
-        SGPEError: a script is unknown, the tokenizer joins characters and has no byte tokens, nothing would be dropped, or
-            the tokens of other text would change.
     """
     if ids not in IDS:
         raise SGPEError(f"unknown value of ids {ids!r}: choose from {', '.join(IDS)}")
@@ -184,9 +175,6 @@ def check_trimmed(
         scripts: Names of the dropped scripts.
         ids: The new id of each kept token, keyed by old id.
         unused: Dropped tokens that are not confined to the scripts.
-
-    Raises:
-        SGPEError: the tokenizers differ in other text. The message names the first difference.
     """
     confinement = confined_to(scripts, base.normalization)
     parts = (
