@@ -14,8 +14,7 @@ _CONTINUATION = range(0x80, 0xC0)
 
 
 class Confinement:
-    """A set of characters to which byte strings can be confined: `holds` checks whether a byte string occurs only in text
-    that contains at least one of the characters.
+    """A set of characters. `holds` checks whether a byte string occurs only in text with at least one of them.
 
     BPE applies a merge only in text that contains the joined bytes of its two tokens. So if these bytes are confined to the
     characters of a script, the merge cannot change the tokens of any text without these characters. This is true for a merge
@@ -35,13 +34,11 @@ class Confinement:
 
     @classmethod
     def to_scripts(cls, scripts: Iterable[str]) -> Confinement:
-        """Return a confinement to all characters that identify the given scripts."""
+        """Return the confinement to all characters that identify the scripts."""
         return cls(ord(character) for name in resolve_scripts(scripts) for character in resolve_script(name).characters())
 
     def holds(self, part: bytes) -> bool:
-        """Return whether every UTF-8 text that contains the bytes ``part`` also contains one of the characters. The time
-        grows linearly with ``len(part)``.
-        """
+        """Return whether every UTF-8 text with the bytes ``part`` has one of the characters, in linear time."""
         try:
             return not self._characters.isdisjoint(part.decode())
         except UnicodeDecodeError:
@@ -55,9 +52,7 @@ class Confinement:
         return [pair for pair in dict.fromkeys(reversed(merges)) if not self.holds(pair[0] + pair[1])]
 
     def _holds_part(self, part: bytes) -> bool:
-        """Return the result of `holds` for bytes that are not valid UTF-8, such as bytes that begin or end inside a
-        character.
-        """
+        """Return the result of `holds` for bytes that begin or end inside a character, or are no UTF-8."""
         start = next((place for place, byte in enumerate(part) if byte not in _CONTINUATION), len(part))
         if start == len(part):
             return not self._is_inside_another(part)
