@@ -47,9 +47,7 @@ def read_tokenizer(path: Path) -> TokenizerData:
 
 
 def _of_scores(path: Path, chat_template: str | None) -> TokenizerData:
-    """Return the tokenizer of a GGUF file whose ``tokenizer.ggml.model`` is ``llama``. Such a file contains the tokens and
-    the scores of a SentencePiece model.
-    """
+    """Return the tokenizer of a file of the kind ``llama``: the tokens and the scores of a SentencePiece model."""
     prefix = "tokenizer.ggml."
     lists = ("tokens", "scores", "token_type")
     flags = ("add_space_prefix", "add_bos_token", "add_eos_token")
@@ -79,11 +77,7 @@ def _of_scores(path: Path, chat_template: str | None) -> TokenizerData:
 
 
 def check_tokenizer(path: Path, tokenizer: TokenizerData, name: str = "") -> None:
-    """Check that each id of a tokenizer belongs to the same token as in a GGUF file. The file may come from any program.
-
-    Args:
-        name: Name of the tokenizer for the error message.
-    """
+    """Check that each id of a tokenizer belongs to the same token as in a GGUF file, which may come from any program."""
     tokens = metadata(path, TOKENS_KEY).get(TOKENS_KEY, [])
     for token, id in tokenizer.get_vocab().items():
         # llama.cpp's converter writes Gemma's added tokens of spaces with spaces.
@@ -95,7 +89,7 @@ def check_tokenizer(path: Path, tokenizer: TokenizerData, name: str = "") -> Non
 
 
 def metadata(path: Path, *names: str) -> dict[str, Any]:
-    """Return the metadata of a GGUF file as a dict, with only the entries called ``names``. Missing entries are left out."""
+    """Return the entries ``names`` of the metadata of a GGUF file, without those that are missing."""
     values = {}
     try:
         with path.open("rb") as file:

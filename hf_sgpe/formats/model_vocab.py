@@ -36,11 +36,7 @@ def also_ordinary(
     The model uses a text as an ordinary token if the text spells a single byte, a part of a merge, or the result of a merge.
     With ``ignore_merges``, the model also uses a text that spells a word other than the text itself.
 
-    Args:
-        texts: Texts of added tokens in ``model.vocab``.
-        ignore_merges: Whether a word that is in the vocabulary becomes a single token without merges.
-        by_characters: Whether merges join characters. If they do, single characters are ordinary tokens in place of single
-            bytes.
+    If merges join characters (``by_characters``), single characters are ordinary tokens in place of single bytes.
 
     >>> also_ordinary(["ß", "ø", "Fuß", "Ġthe", "the"], [(b" ", b"the")])
     {'ß': b'\\xdf', 'Ġthe': b' the', 'the': b'the'}
@@ -59,9 +55,7 @@ def also_ordinary(
 
 
 def left_out(data: TokenizerData) -> list[str]:
-    """Return the texts of the added tokens that cannot be in ``model.vocab``, because the model would also give their ids to
-    other text.
-    """
+    """Return the added tokens that cannot be in ``model.vocab``, because the model would give their ids to other text."""
     texts = [*data.special_tokens, *data.added_tokens]
     ordinary = also_ordinary(texts, data.merges, ignore_merges=data.ignore_merges, by_characters=data.by_characters)
     return [text for text, token in ordinary.items() if token not in data.vocab]

@@ -39,7 +39,7 @@ class Matching:
         return cls(*(bool(flags.get(name)) for name in ("lstrip", "rstrip", "single_word")))
 
     def reach(self, text: str, start: int, stop: int, after: int) -> tuple[int, int] | None:
-        """Return the start and the stop of a match with its white space, or None if the next characters prevent the match.
+        """Return the start and the stop of a match with its white space, or None if a neighbouring character prevents it.
 
         Args:
             start: Start of the token's own text; ``stop`` is its end.

@@ -44,7 +44,7 @@ _ROLES_BY_TEMPLATE = {
 
 
 def roles_of(special_tokens: Iterable[str]) -> dict[str, str]:
-    """Return the special tokens, keyed by the roles that their spellings suggest. Of several, the first gets a role.
+    """Return the roles that the spellings of special tokens suggest, with their tokens. Of several tokens, the first counts.
 
     >>> roles_of(["<s>", "[PAD]", "<|x|>"])
     {'bos_token': '<s>', 'pad_token': '[PAD]'}
