@@ -49,17 +49,13 @@ def find(
     also: Iterable[str] = (CONFIG_FILE, CHAT_TEMPLATE_FILE),
     also_in: str = "",
 ) -> Path:
-    """Find a tokenizer, and return the local path of the file that contains its vocabulary. From a Hub repository, the file
-    is downloaded. If ``path_or_repo`` is a file, its path is returned.
+    """Return the local path of the file that contains a tokenizer's vocabulary. It is downloaded from a Hub repository.
 
-    Otherwise, the file is ``tokenizer.json`` or, if there is none, a vocabulary in one of the other formats
+    The file is ``path_or_repo`` itself, its ``tokenizer.json``, or a vocabulary in one of the other formats
     (`hf_sgpe.files.folder_contents.vocabulary_file`).
 
     Args:
         path_or_repo: File, folder, ``user/name`` or ``user/name@revision``.
-        revision: Branch, tag or commit of a repository.
-        subfolder: Subfolder of the folder or the repository.
-        token: See huggingface_hub.
         also: Names of other files to download from a repository.
         also_in: Name of a folder to download from the repository as well.
     """
@@ -119,10 +115,8 @@ def read(path: Path) -> TokenizerData:
 
 
 def contents_of(path: Path) -> _Contents:
-    """Return the content of a tokenizer's ``tokenizer.json`` and of its ``tokenizer_config.json``.
-
-    If the tokenizer is in another format, it is translated, and the first object is the content of an equivalent
-    ``tokenizer.json``. The second object is None if there are no settings next to the ``tokenizer.json``.
+    """Return the content of a tokenizer's ``tokenizer.json``, translated if its format is another, and of its
+    ``tokenizer_config.json``, or None if there is no such file.
     """
     if kind_of(path) and not is_translated(path):
         raise SGPEError(f"{path}: text, not a tokenizer: give the folder of a tokenizer, or its tokenizer.json")
@@ -130,7 +124,7 @@ def contents_of(path: Path) -> _Contents:
 
 
 def is_translated(path: Path) -> bool:
-    """Return whether a file must be translated, because it is not a ``tokenizer.json``."""
+    """Return whether a file is in another format than ``tokenizer.json``."""
     return _reader_of(path) is not tokenizer_json.json_contents
 
 
@@ -145,9 +139,7 @@ def _reader_of(path: Path) -> Callable[[Path], _Contents]:
 
 
 def is_sentencepiece(path: Path) -> bool:
-    """Return whether a file is SentencePiece's ``tokenizer.model``. Llama 3 has a file with the same name that contains
-    tiktoken's ranks instead.
-    """
+    """Return whether a file is SentencePiece's. Llama 3's ``tokenizer.model`` contains tiktoken's ranks instead."""
     return path.suffix == ".model" and not tiktoken.holds_ranks(path)
 
 

@@ -41,10 +41,9 @@ class Parts(NamedTuple):
     """The rules that a ``tokenizer.json`` expresses by its normalizer, pre-tokenizer and decoder.
 
     Attributes:
-        normalization: The normalization, whose scheme is one of `hf_sgpe.splitting.normalization.METASPACES`.
+        normalization: Its scheme is one of `hf_sgpe.splitting.normalization.METASPACES`.
         cuts_at_spaces: Whether each space begins a word.
-        stripping: The spaces that decoding removes from the beginning of a text, one of
-            `hf_sgpe.vocabulary.tokenizer_data.STRIPPINGS`.
+        stripping: One of `hf_sgpe.vocabulary.tokenizer_data.STRIPPINGS`.
         has_bytes: Whether the decoder joins byte tokens into characters.
     """
 
@@ -55,7 +54,7 @@ class Parts(NamedTuple):
 
 
 def is_one(content: Mapping[str, Any]) -> bool:
-    """Return whether a ``tokenizer.json`` with this content has a BPE model that joins characters, as in SentencePiece."""
+    """Return whether the merges of a ``tokenizer.json`` join characters, as in SentencePiece."""
     model = content["model"]
     around = [content.get(name) for name in ("normalizer", "pre_tokenizer", "decoder")]
     marks = model.get("byte_fallback") or SPACE_MARK in json.dumps(around, ensure_ascii=False)
@@ -63,7 +62,6 @@ def is_one(content: Mapping[str, Any]) -> bool:
 
 
 def _rules_in(content: Mapping[str, Any]) -> Parts:
-    """Return the rules that the normalizer, pre-tokenizer and decoder of a ``tokenizer.json`` express."""
     normalizers = _members(content.get("normalizer"), "normalizers")
     pre_tokenizers = _members(content.get("pre_tokenizer"), "pretokenizers")
     cuts_at_spaces = False
@@ -79,8 +77,8 @@ def _rules_in(content: Mapping[str, Any]) -> Parts:
 
 
 def _of_metaspace(pre_tokenizers: list[Mapping[str, Any]]) -> tuple[str, bool]:
-    """Return two results: the normalization that the only pre-tokenizer, a ``Metaspace``, performs, and whether it splits
-    text at spaces. A ``Metaspace`` replaces spaces and may put a space before the text.
+    """Return the scheme of the normalization that the only pre-tokenizer, a ``Metaspace``, performs, and whether it splits
+    text at spaces.
     """
     if len(pre_tokenizers) != 1 or pre_tokenizers[0]["type"] != "Metaspace":
         raise NotByteLevelError(f"its pre-tokenizer {_names(pre_tokenizers)} is not one that SentencePiece models have")
@@ -96,7 +94,7 @@ def _scheme(metaspace: Mapping[str, Any]) -> str:
 
 
 def _of_decoders(decoders: list[Mapping[str, Any]], scheme: str) -> tuple[str, bool]:
-    """Return which spaces the decoders remove (see `Parts`), and whether the decoders join byte tokens into characters."""
+    """Return the ``stripping`` and ``has_bytes`` of `Parts`."""
     if len(decoders) == 1 and decoders[0]["type"] == "Metaspace" and decoders[0].get("replacement") == SPACE_MARK:
         return "none" if _scheme(decoders[0]) == "never" else "all", False
     for stripping, has_bytes in (("none", True), ("one", True), ("none", False), ("one", False)):
@@ -122,7 +120,7 @@ def _names(parts: Iterable[Mapping[str, Any]]) -> str:
 
 
 def as_content(parts: Parts) -> dict[str, Any]:
-    """Return the normalizer, pre-tokenizer and decoder that express these rules in a ``tokenizer.json``."""
+    """Return the normalizer, pre-tokenizer and decoder that express these rules."""
     scheme, steps = parts.normalization.scheme, parts.normalization.normalizers
     metaspace: dict[str, Any] | None = None
     if scheme in ("metaspace", "metaspace-prefix") and not parts.cuts_at_spaces:
@@ -201,9 +199,8 @@ def read(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_whole_words(tokens: Iterable[bytes], merges: Sequence[tuple[bytes, bytes]]) -> None:
-    """Check that merges produce every token.
-
-    If they do, the setting ``ignore_merges``, which looks up whole words in the vocabulary before merging, has no effect.
+    """Check that merges produce every token, so that the setting ``ignore_merges`` has no effect. A token that is only found
+    as a whole word is refused, because this package cuts text into parts smaller than words.
     """
     numbers = {token: 256 + place for place, token in enumerate(tokens)}
     words = [token for token in numbers if not is_character(token)]
@@ -231,12 +228,7 @@ def _byte_tokens_in(vocab: Mapping[str, int]) -> tuple[int, ...]:
 
 
 def _tokens_of(texts: set[str], *, has_bytes: bool) -> dict[str, bytes]:
-    """Return a dict from vocabulary strings to the bytes of their tokens. Tokens for single bytes are left out.
-
-    Args:
-        texts: The vocabulary strings.
-        has_bytes: Whether strings such as ``<0x0A>`` are tokens for single bytes.
-    """
+    """Return the tokens of vocabulary strings, without those for single bytes (with ``has_bytes``)."""
     names = texts.difference(map(byte_token, range(256))) if has_bytes else texts
     spelled = {name: string_to_text(name) for name in names}
     if len(set(spelled.values())) < len(spelled):

@@ -52,11 +52,7 @@ _PACKAGES = ("sentencepiece", "protobuf")
 
 
 def parsed(data: bytes, path: Path) -> Any:
-    """Return the ``ModelProto`` in the bytes of a ``tokenizer.model``, after checking that SentencePiece can load it.
-
-    Args:
-        path: The file, for error messages.
-    """
+    """Return the ``ModelProto`` of a ``tokenizer.model`` that SentencePiece can load. ``path`` is for error messages."""
     library = optional("sentencepiece", _NEED, *_PACKAGES, extra="sentencepiece")
     definition = optional("sentencepiece.sentencepiece_model_pb2", _NEED, *_PACKAGES, extra="sentencepiece")
     errors = optional("google.protobuf.message", _NEED, *_PACKAGES, extra="sentencepiece")
@@ -92,12 +88,7 @@ def _conversion(path: Path) -> str:
 
 
 def of_pieces(pieces: Iterable[tuple[str, float, int]], *, has_prefix: bool) -> bytes:
-    """Return the content of a ``tokenizer.model`` with the given pieces. All other settings are those of Llama 2.
-
-    Args:
-        pieces: Text, score and type of each piece.
-        has_prefix: Whether SentencePiece puts a space before each text.
-    """
+    """Return a ``tokenizer.model`` with pieces (text, score, type). All other settings are those of Llama 2."""
     definition = optional("sentencepiece.sentencepiece_model_pb2", _NEED, *_PACKAGES, extra="sentencepiece")
     model = definition.ModelProto()
     for text, score, kind in pieces:
@@ -112,11 +103,9 @@ def of_pieces(pieces: Iterable[tuple[str, float, int]], *, has_prefix: bool) -> 
 
 
 def to_tokenizer_json(data: bytes, path: Path, settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the content of a ``tokenizer.json`` that encodes text to the same ids as SentencePiece does with this file.
+    """Return a ``tokenizer.json`` that encodes text to the same ids as SentencePiece does with this ``tokenizer.model``.
 
     Args:
-        data: Content of the ``tokenizer.model``.
-        path: The file, for error messages.
         settings: Content of the ``tokenizer_config.json`` in the same folder. It determines which special tokens are put
             before and after a text. With ``legacy: false``, the dummy prefix comes only before the first part of a text, and
             only if this part does not begin with a space.
@@ -200,9 +189,7 @@ def _added_token(id: int, text: str, **flags: bool) -> dict[str, Any]:
 
 
 def _more_added(settings: Mapping[str, Any], names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return all added tokens that the settings list, as entries of a ``tokenizer.json`` keyed by text. Some of them are
-    also pieces of the model.
-    """
+    """Return all added tokens of the settings as entries of a ``tokenizer.json``, keyed by text. Some are also pieces."""
     more: dict[str, dict[str, Any]] = {}
     for key, token in sorted((settings.get("added_tokens_decoder") or {}).items(), key=lambda item: int(item[0])):
         id, text = int(key), token["content"]
@@ -234,9 +221,8 @@ def _check_normalizer(model: Any) -> None:
 def _user_defined(
     pieces: Sequence[str], *, can_grow: bool, with_prefix: bool, removes_spaces: bool, changes_characters: bool
 ) -> tuple[list[str], dict[str, bool]]:
-    """Return two results that divide the user-defined pieces. The first lists the runs of U+2581 that merges can make. The
-    second maps each other piece to a flag. The flag is True if the piece is searched in normalized text, and False if it is
-    searched in the original text.
+    """Return the runs of U+2581 among the user-defined pieces that merges can make, and the other pieces, each with a flag:
+    whether it is searched in normalized text.
 
     A piece with a space is in neither result. SentencePiece never finds such a piece, because SentencePiece replaces the
     spaces of a text before the search.
@@ -266,9 +252,7 @@ def _user_defined(
 
 
 def _growing(runs: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield the merges that make runs of U+2581, ordered from the longest run to the shortest. In text, a run then grows
-    from the left.
-    """
+    """Yield the merges that make runs of U+2581, the longest run first. In text, a run then grows from the left."""
     parts = {SPACE_MARK, *runs}
     for run in reversed(runs):
         yield from pairs_of(run, parts)
@@ -303,10 +287,10 @@ def _merges(model: Any, vocab: Mapping[str, int]) -> Iterator[tuple[str, str]]:
 
 
 def _check_equals(equal: list[str], ordered: list[str]) -> None:
-    """Check that pieces with equal scores are runs of a single character, whose order a list of merges can express.
+    """Check that the pieces with one score are runs of a character, which no other of the ``ordered`` pieces contains.
 
-    For example, the runs of spaces in Mistral's files have equal scores. ``equal`` contains the pieces with the same score,
-    and ``ordered`` contains all pieces that merges make.
+    Among equal scores, SentencePiece merges the leftmost piece of the text first, which no list of merges can express. The
+    runs of spaces in Mistral's files have equal scores.
     """
     if len(equal) == 1:
         return
@@ -322,9 +306,7 @@ def _check_equals(equal: list[str], ordered: list[str]) -> None:
 
 
 def _around(model: Any, scheme: str) -> dict[str, Any]:
-    """Return the normalizer, pre-tokenizer and decoder of the ``tokenizer.json``. They remove extra spaces if the model
-    does. The decoder decodes byte tokens if the model has byte tokens.
-    """
+    """Return the normalizer, pre-tokenizer and decoder of the ``tokenizer.json``."""
     table = model.normalizer_spec.precompiled_charsmap
     # Of the normalizers of a tokenizer.json, Precompiled and NFKC differ from SentencePiece's table, so neither is exact.
     steps: list[Mapping[str, Any]] = [sentencepiece_library.normalizer(table)] if table else []
@@ -364,6 +346,6 @@ def _post_processor(model: Any, vocab: Mapping[str, int], settings: Mapping[str,
 
 
 def _named(token: Any) -> str | None:
-    """Return the text of a special token, which is a string or an object in the settings. Return None for other values."""
+    """Return the text of a special token in the settings, a string or an object; None for other values."""
     content = token.get("content") if isinstance(token, dict) else token
     return content if isinstance(content, str) else None

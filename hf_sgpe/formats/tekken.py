@@ -27,7 +27,7 @@ _ROLES = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>", "pad_to
 
 
 def is_one(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file has this format, judged only by its name, as in mistral_common.
+    """Return whether a file has this format, by its name alone, as in mistral_common.
 
     >>> is_one("tekken.json"), is_one("tekken_240911.json"), is_one("tokenizer.json")
     (True, True, False)
@@ -65,9 +65,7 @@ def read(path: Path) -> TokenizerData:
 
 
 def _special_tokens(content: Mapping[str, Any], number: int) -> dict[str, int]:
-    """Return the ids from 0 to ``number`` - 1, keyed by the texts of their special tokens. Unused ids get a placeholder
-    text.
-    """
+    """Return the ids below ``number``, keyed by special token. Unused ids get a placeholder."""
     listed = content.get("special_tokens")
     if listed is None:
         named = dict(enumerate(_FIRST_SPECIAL_TOKENS))

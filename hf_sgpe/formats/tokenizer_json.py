@@ -48,7 +48,7 @@ _TRANSLATED = (
 
 
 def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
-    """Return the content of the ``tokenizer.json`` for a tokenizer."""
+    """Return the content of a tokenizer's ``tokenizer.json``."""
     added = sorted(tokenizer.added_ids.items(), key=lambda item: item[1])
     if len({id for _, id in added}) < len(added):
         raise SGPEError("two added tokens have the same id, and a tokenizer.json can contain only one of them")
@@ -102,7 +102,7 @@ def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
 
 
 def config(tokenizer: TokenizerData) -> dict[str, Any]:
-    """Return the content of the ``tokenizer_config.json`` for a tokenizer. An `SGPETokenizerFast` has the same settings."""
+    """Return the content of a tokenizer's ``tokenizer_config.json``. An `SGPETokenizerFast` has the same settings."""
     return for_every_loader(_settings(tokenizer), tokenizer.chat_template)
 
 
@@ -121,13 +121,8 @@ def _settings(tokenizer: TokenizerData) -> dict[str, Any]:
 def check_folder(
     directory: str | os.PathLike[str], *, with_chat_template: bool = False, with_sentencepiece: bool = False
 ) -> None:
-    """Check that a tokenizer can be written into ``directory``, and that no other file there changes how the tokenizer is
-    loaded.
-
-    Args:
-        with_chat_template: Whether the tokenizer has a chat template. If it does, an existing chat template file will be
-            replaced; otherwise, such a file is an error.
-        with_sentencepiece: Whether the tokenizer has a ``tokenizer.model``, in the same sense.
+    """Check that a tokenizer can be written into a folder, and that no other file there changes how it is loaded. Existing
+    files are only replaced if the tokenizer has such a file (``with_chat_template``, ``with_sentencepiece``).
     """
     if not os.fspath(directory):
         raise SGPEError("the name of the output folder is empty: give a folder")
@@ -143,12 +138,7 @@ def check_folder(
 
 
 def write(tokenizer: TokenizerData, directory: Path, *, model_type: str | None = None, auto_class: bool = False) -> None:
-    """Write all files of a tokenizer into an existing folder.
-
-    Args:
-        model_type: See `hf_sgpe.formats.tokenizer_config.config_files`.
-        auto_class: See `hf_sgpe.formats.tokenizer_config.config_files`.
-    """
+    """Write all files of a tokenizer into an existing folder (see `hf_sgpe.formats.tokenizer_config.config_files`)."""
     settings, template = _settings(tokenizer), tokenizer.chat_template
     texts = {
         TOKENIZER_FILE: json.dumps(to_dict(tokenizer), ensure_ascii=False, indent=2) + "\n",
@@ -166,8 +156,8 @@ def save(tokenizer: TokenizerData, directory: str | os.PathLike[str], *, auto_cl
     """Save a tokenizer as a folder that ``AutoTokenizer`` can load. If saving fails, nothing is written.
 
     Args:
-        auto_class: Whether to write a Python file as well. With ``trust_remote_code=True``, ``AutoTokenizer`` runs this file
-            and returns this package's class.
+        auto_class: Whether to write a Python file with which ``AutoTokenizer`` returns this package's class if
+            ``trust_remote_code=True``.
     """
     check_folder(directory, with_chat_template=tokenizer.chat_template is not None)
     model_type = optional_json(Path(directory) / MODEL_FILE).get("model_type")
@@ -184,9 +174,8 @@ def read(path: Path) -> TokenizerData:
 
 
 def json_contents(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Return the content of a ``tokenizer.json`` and the content of the ``tokenizer_config.json`` in the same folder. The
-    second result is None if there is no ``tokenizer_config.json``. If the tutorial wrote the ``tokenizer.json``, its content
-    is made valid (`hf_sgpe.formats.tutorial_files`).
+    """Return the content of a ``tokenizer.json`` and of the ``tokenizer_config.json`` in its folder, or None without one.
+    The content of the tutorial's files is made valid (`hf_sgpe.formats.tutorial_files`).
     """
     content, config = read_json(path), path.with_name(CONFIG_FILE)
     content = tutorial_files.translated(content, path) if tutorial_files.is_one(content) else content
@@ -194,9 +183,7 @@ def json_contents(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
 
 
 def from_contents(path: Path, content: Mapping[str, Any], settings: Mapping[str, Any] | None) -> TokenizerData:
-    """Return the tokenizer at ``path``, given the result of `json_contents`. The chat template in the same folder is read,
-    too.
-    """
+    """Return the tokenizer at ``path``, given the result of `json_contents`. Chat templates in its folder are read, too."""
     template = path.with_name(CHAT_TEMPLATE_FILE)
     parts: dict[str, Any] = {"chat_template": read_utf8(template)} if template.exists() else {}
     if more := {file.stem: read_utf8(file) for file in sorted(path.with_name(MORE_TEMPLATES).glob("*.jinja"))}:
@@ -211,12 +198,8 @@ def from_content(
     settings_path: Path | None = None,
     **parts: Any,
 ) -> TokenizerData:
-    """Return the tokenizer that files describe, given their parsed contents. Error messages name the faulty file.
-
-    Args:
-        content: Content of the ``tokenizer.json`` at ``path``.
-        settings: Content of the ``tokenizer_config.json`` at ``settings_path``; None if there is no such file.
-        parts: Arguments of `TokenizerData` that replace the arguments from the files.
+    """Return the tokenizer of a ``tokenizer.json`` and of a ``tokenizer_config.json``. The paths are for error messages, and
+    ``parts`` are arguments of `TokenizerData` that replace those from the files.
     """
     if "merges" in content and "model" not in content:
         raise SGPEError(f"{path} is an SGPE vocabulary: convert it first with hf-sgpe export")
@@ -230,9 +213,7 @@ def from_content(
 
 @contextmanager
 def errors_name(path: Path) -> Iterator[None]:
-    """Turn errors that the ``with`` block raises about a file's content into an `SGPEError` whose message begins with
-    ``path``.
-    """
+    """Turn errors about a file's content into an `SGPEError` whose message begins with ``path``."""
     try:
         yield
     except SGPEError as error:
@@ -244,9 +225,7 @@ def errors_name(path: Path) -> Iterator[None]:
 def _parts_of_settings(
     settings: Mapping[str, Any], special_tokens: Mapping[str, int], splitting: Splitting, path: Path
 ) -> dict[str, Any]:
-    """Return the arguments for `TokenizerData` that a ``tokenizer_config.json`` contains. ``path`` is only for error
-    messages.
-    """
+    """Return the arguments for `TokenizerData` that a ``tokenizer_config.json`` contains."""
     metadata = _checked_metadata(settings.get("sgpe", {}), str(path))
     # Several names can mean the same pattern. Keep the name that was used in training.
     name = metadata.get("training", {}).get("pattern")
@@ -277,9 +256,7 @@ def _is_role(name: str, value: Any) -> bool:
 
 
 def roles_in(settings: Mapping[str, Any], special_tokens: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    """Yield the role and the text of each special token in the settings of a tokenizer. In the settings, a special token is
-    a string or an object.
-    """
+    """Yield the role and the text of each special token in settings, where it is a string or an object."""
     for role, token in settings.items():
         content = token.get("content") if isinstance(token, dict) else token
         if role.endswith("_token") and isinstance(content, str) and content in special_tokens:
@@ -302,9 +279,7 @@ def _chat_templates(templates: Any) -> tuple[str | None, dict[str, str]]:
 
 
 def checked_length(length: Any) -> int | None:
-    """Return the maximum number of ids that a model accepts, or None if there is no limit. Files written by transformers
-    express "no limit" as 10 ** 30.
-    """
+    """Return the maximum number of ids that a model accepts, or None for no limit, which transformers writes as 10 ** 30."""
     if length is None or (isinstance(length, (int, float)) and length > 10**20):
         return None
     if type(length) is not int or length < 0:
@@ -313,14 +288,13 @@ def checked_length(length: Any) -> int | None:
 
 
 def _checked_metadata(metadata: Any, where: str) -> dict[str, Any]:
-    """Return the metadata that `config` stored under ``sgpe``."""
     if not isinstance(metadata, dict) or not isinstance(metadata.get("training", {}), dict):
         raise SGPEError(f"{where}: the entry 'sgpe' is damaged: remove it, or train again")
     return metadata
 
 
 def from_transformers(tokenizer: PreTrainedTokenizerFast) -> TokenizerData:
-    """Convert a transformers tokenizer in its current state. The result has the same special token roles and chat template.
+    """Convert a transformers tokenizer in its current state, with its special token roles and chat template.
 
     Raises:
         NotByteLevelError: the tokenizer cannot be read exactly.

@@ -292,10 +292,8 @@ class NativeCodec(Codec):
 
         vocab = self.vocab
         merges = [(vocab[left], vocab[right], vocab[left + right]) for left, right in self.merges]
-        splitter, characters, prefix = self.pre_tokenizer.scanner, [], 0
-        if self.by_characters:
-            splitter = self.neighbours.native
-            characters = [(token, id) for token, id in vocab.items() if is_character(token)]
+        characters = [(token, id) for token, id in vocab.items() if is_character(token)] if self.by_characters else []
+        prefix = 0
         # Text that is changed first has its spaces already.
         if self.puts_space and self.encodes_natively:
             prefix = METASPACES.index(self.normalization.scheme)
@@ -303,7 +301,7 @@ class NativeCodec(Codec):
             self.byte_ids,
             merges,
             list(vocab.items()) if self.ignore_merges else [],
-            splitter,
+            self.neighbours.native if self.by_characters else self.pre_tokenizer.scanner,
             [token.encode() for token in self.added_tokens if token not in self._found_by_kernels],
             MEMORY_BYTES,
             characters=characters,
