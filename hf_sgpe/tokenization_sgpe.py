@@ -75,9 +75,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
 
     @classmethod
     def from_bpe(cls, tokenizer: BPETokenizer, **kwargs: Any) -> SGPETokenizerFast:
-        """Convert a `BPETokenizer` to this class. ``kwargs`` are arguments of transformers (``model_max_length``,
-        ``padding_side``, …).
-        """
+        """Convert a `BPETokenizer`. ``kwargs`` are arguments of transformers, such as ``padding_side``."""
         backend = Tokenizer.from_str(json.dumps(tokenizer_json.to_dict(tokenizer.data), ensure_ascii=False))
         config = tokenizer_json.config(tokenizer.data)
         del config["tokenizer_class"]
@@ -86,16 +84,12 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         return wrapped
 
     def to_bpe(self) -> BPETokenizer:
-        """Return the same tokenizer as a `BPETokenizer`, without transformers.
-
-        Raises:
-            SGPEError: an added token has options that a `BPETokenizer` does not support.
-        """
+        """Return the same tokenizer as a `BPETokenizer`, without transformers."""
         return BPETokenizer.of(tokenizer_json.from_transformers(self))
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> Any:
-        """Load a tokenizer from a folder or a repository on the Hub. The arguments are the same as in transformers."""
+        """Load a tokenizer from a folder or a repository on the Hub, with the arguments of transformers."""
         path = Path(pretrained_model_name_or_path)
         where = {name: kwargs[name] for name in ("revision", "subfolder", "token") if kwargs.get(name)}
         if not (kwargs.get("cache_dir") or kwargs.get("local_files_only")):
@@ -143,7 +137,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         return encoded
 
     def tokenize(self, text: str, pair: str | None = None, add_special_tokens: bool = False, **kwargs: Any) -> list[str]:
-        """Return the tokens of ``text`` as vocabulary strings. The arguments are the same as in transformers."""
+        """Return the tokens of ``text`` as vocabulary strings, with the arguments of transformers."""
         tokens = None if pair is not None or kwargs else fast_calls.tokens(self, text, add_special_tokens)
         return super().tokenize(text, pair, add_special_tokens, **kwargs) if tokens is None else tokens
 
@@ -176,8 +170,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         Args:
             chat_template: Jinja source, or the name of a template: ``llama3``, ``chatml``, ``alpaca`` or one of the
                 tokenizer's own templates.
-            sanitize_control_tokens: If True, the text of special tokens in variables is encoded as ordinary text. If False,
-                it is encoded as special tokens, as in transformers.
+            sanitize_control_tokens: If False, special tokens in variables count, as in transformers.
 
         >>> from hf_sgpe import BPETokenizer
         >>> specials = ["<|im_start|>", "<|im_end|>"]
@@ -248,7 +241,6 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         return encoded if return_dict else encoded["input_ids"]
 
     def get_chat_template(self, chat_template: str | None = None, tools: list[Any] | None = None) -> str:
-        """Return the Jinja source for `apply_chat_template`. The arguments are the same as in transformers."""
         source = super().get_chat_template(chat_template, tools)
         return load_template(source) if source in SPECIAL_TOKENS else source
 
@@ -258,9 +250,7 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
 
     @classmethod
     def register_for_auto_class(cls, auto_class: str = "AutoTokenizer") -> None:
-        """Do nothing. In transformers, this method makes `save_pretrained` copy the source of the class into the folder.
-        This class needs no copy, because AutoTokenizer finds it.
-        """
+        """Do nothing: this class need not be copied into a folder, because AutoTokenizer finds it."""
 
     def save_pretrained(
         self,
@@ -274,11 +264,10 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         except for ``portable``.
 
         Args:
-            portable: Which class AutoTokenizer uses when it loads the folder. If True, it uses a class of transformers. This
-                works with any version of transformers, with or without this package. To get this class instead, load the
-                folder with `SGPETokenizerFast.from_pretrained`. If ``portable`` is False, AutoTokenizer uses this class if
-                it was imported before. But without this package, transformers 4 cannot load such a folder, and transformers
-                5 changes the ids if the folder contains a model of the Qwen family.
+            portable: If True, AutoTokenizer loads the folder as a class of transformers. This works with any version of
+                transformers, with or without this package. If False, AutoTokenizer uses this class if it was imported
+                before. But without this package, transformers 4 cannot load such a folder, and transformers 5 changes the
+                ids if the folder contains a model of the Qwen family.
         """
         if isinstance(self.chat_template, str) and self.chat_template in SPECIAL_TOKENS:
             self.chat_template = load_template(self.chat_template)  # other programs do not know the name of this class
@@ -370,13 +359,10 @@ class SGPETokenizerFast(PreTrainedTokenizerFast):
         Args:
             text_iterator: Texts, or batches of texts.
             vocab_size: Number of tokens, including special tokens.
-            length: Ignored. This argument exists for compatibility with transformers.
+            length: Ignored.
             new_special_tokens: Special tokens to add to the special tokens of this tokenizer.
             special_tokens_map: Dict from special tokens of this tokenizer to the special tokens that replace them.
             kwargs: Other fields of `TrainingConfig`, such as ``min_frequency``.
-
-        Raises:
-            SGPEError: the vocabulary is too small, there is no text, or an argument is unknown.
         """
         trained_with = self.to_bpe()
         values = dict(trained_with.metadata.get("training") or _settings_of(trained_with.splitting))

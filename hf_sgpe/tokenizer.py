@@ -52,12 +52,9 @@ def _part(name: str) -> Any:
 class BPETokenizer:
     """A BPE tokenizer. It splits text into words, and merges the bytes of each word in the order of the merges' ranks.
 
-    A tokenizer converted from SentencePiece merges characters instead (see `TokenizerData`). Decoding the ids of a text
-    returns the text (after normalization). This is not guaranteed if a tokenizer merges characters and has no byte tokens.
-    Every other runtime that loads the saved ``tokenizer.json`` returns the same ids. A tokenizer consists of ``data``, a
-    frozen `TokenizerData`, and a codec that encodes and decodes.
-
-    For arguments and errors, see `TokenizerData`.
+    A tokenizer converted from SentencePiece merges characters instead. Decoding the ids of a text returns the text (after
+    normalization), unless a tokenizer merges characters and has no byte tokens. Every other runtime that loads the saved
+    ``tokenizer.json`` returns the same ids. For arguments, see `TokenizerData`, of which ``data`` is one.
 
     >>> tokenizer = BPETokenizer.train_from_iterator(["low lower lowest"] * 3, 260)
     >>> tokenizer.encode("low")
@@ -107,12 +104,12 @@ class BPETokenizer:
 
     @property
     def normalization(self) -> str:
-        """The name of the normalization, such as ``nfc``, ``none`` or ``metaspace after NFKC``."""
+        """The name of the normalization, such as ``nfc`` or ``metaspace after NFKC``."""
         return str(self.data.normalization)
 
     @classmethod
     def of(cls, data: TokenizerData) -> BPETokenizer:
-        """Return a tokenizer for data that were read from a file or learned in training."""
+        """Return the tokenizer for its data."""
         tokenizer = cls.__new__(cls)
         tokenizer.__setstate__(data)
         return tokenizer
@@ -134,23 +131,20 @@ class BPETokenizer:
         return repr(self.data).replace("TokenizerData", "BPETokenizer", 1)
 
     def get_vocab(self) -> dict[str, int]:
-        """Return a dict from vocabulary strings to ids for all tokens, including special tokens, in the order of ids. See
-        `TokenizerData.get_vocab`.
-        """
+        """Return the ids of all tokens, special tokens too, by vocabulary string (see `TokenizerData.get_vocab`)."""
         return self.data.get_vocab()
 
     def get_mergeable_ranks(self) -> list[tuple[bytes, int]]:
-        """Return pairs (bytes of a token, id) for all tokens except special tokens, in the order of ids."""
+        """Return pairs (token, id) for all tokens except special and added tokens, in the order of ids."""
         return self.data.get_mergeable_ranks()
 
     @property
     def pre_tokenizer(self) -> RegexPreTokenizer:
-        """The pre-tokenizer, which splits text into words."""
         return self._codec.pre_tokenizer
 
     @property
     def encodes_natively(self) -> bool:
-        """True if the native kernels encode whole texts."""
+        """Whether the native kernels encode whole texts."""
         return self._codec.encodes_natively
 
     # ---------------------------------------------------------------- training, loading, saving
@@ -172,13 +166,10 @@ class BPETokenizer:
 
         Args:
             vocab_size: Number of tokens, including special tokens.
-            buffer_size: Number of texts to take from the iterator at once. This number does not affect the result.
+            buffer_size: Number of texts to take at once, without effect on the result.
             pattern: Name of one of `SPLIT_PATTERNS`, or a regular expression. None means ``cl100k``.
             special_tokens: A list of strings, which get the last ids, or a mapping from strings to ids.
             normalization: ``none`` or ``nfc``.
-
-        Raises:
-            SGPEError: a value is out of range, or the iterator yields no text.
         """
         if buffer_size < 1:
             raise SGPEError(f"buffer_size must be at least 1, not {buffer_size}")
@@ -212,19 +203,15 @@ class BPETokenizer:
         language models*).
 
         Text is normalized to NFC. Among equally frequent pairs, the greatest pair is merged first. If the trained tokenizer
-        has BOS and EOS tokens, ``add_special_tokens=True`` puts them around a text. Tokenizers are immutable. If this method
-        is called on a tokenizer, it also returns a new tokenizer.
+        has BOS and EOS tokens, ``add_special_tokens=True`` puts them around a text.
 
         Args:
             corpus: A list of texts, a single text, or the path of a UTF-8 file with one text on each line.
             vocab_size: Number of tokens, including special tokens with ids below this number.
-            special_tokens: A mapping from strings to ids, or a list of strings. Special tokens with ids of at least
-                ``vocab_size`` are added to the trained tokens.
+            special_tokens: A mapping from strings to ids, or a list of strings. Those with ids of at least ``vocab_size``
+                are added to the trained tokens.
             verbose: Whether to print a description of the tokenizer.
             split_pattern: Name of one of `SPLIT_PATTERNS` or a regular expression.
-
-        Raises:
-            SGPEError: a value is out of range, there is no text, or the file is not UTF-8.
         """
         among, beyond = special_tokens or (), dict[str, int]()
         if isinstance(among, Mapping):
@@ -246,14 +233,7 @@ class BPETokenizer:
         return tokenizer
 
     def add_special_tokens(self, special_tokens: Sequence[str] | Mapping[str, int]) -> BPETokenizer:
-        """Return a copy of this tokenizer with additional special tokens. The original does not change.
-
-        Args:
-            special_tokens: A mapping from strings to ids, or a list of strings, which get the next free ids. Existing
-                special tokens keep their ids.
-
-        Raises:
-            SGPEError: an id is in use, or a string cannot be a special token.
+        """Return a copy with additional special tokens. In a list, they get the next free ids, unless they exist already.
 
         >>> tokenizer = BPETokenizer.train_from_iterator(["a"], 256).add_special_tokens({"<|end|>": 300})
         >>> tokenizer.encode("<|end|>", allowed_special="all")
@@ -280,34 +260,24 @@ class BPETokenizer:
         *,
         revision: str | None = None,
     ) -> BPETokenizer:
-        """Load a tokenizer like `from_pretrained`, with two more arguments for the Hub.
-
-        Args:
-            cache_dir: Folder for downloaded files. None means the cache of huggingface_hub.
-            token: Access token of the Hub, for private repositories. None means the token that ``hf auth login`` saved.
-        """
+        """Load a tokenizer like `from_pretrained`, with the arguments ``cache_dir`` and ``token`` of huggingface_hub."""
         return cls.of(loading.load(model_name_or_path, revision=revision, cache_dir=cache_dir, token=token))
 
     @classmethod
     def from_tokenizer_json(cls, path: str | os.PathLike[str]) -> BPETokenizer:
-        """Load a tokenizer from a ``tokenizer.json``, and from the ``tokenizer_config.json`` and chat template in the same
-        folder.
+        """Load a tokenizer from a ``tokenizer.json``, and from the ``tokenizer_config.json`` and chat template next to it.
 
         Raises:
             SGPEError: the file is damaged, or its tokenizer is not BPE or cannot be read exactly.
-            FileNotFoundError: there is no such file.
         """
         return cls.of(tokenizer_json.read(Path(path)))
 
     def save(self, directory: str | os.PathLike[str], name: str | None = None) -> None:
-        """Write ``tokenizer.json`` and its companion files into a folder that plain ``AutoTokenizer`` loads.
-
-        Args:
-            name: Name of the tokenizer, stored in ``metadata``.
+        """Write ``tokenizer.json`` and its companion files into a folder that plain ``AutoTokenizer`` loads. After an error,
+        no file has been written. ``name`` is stored in ``metadata``.
 
         Raises:
             SGPEError: the folder contains files of another tokenizer, and loaders would mix them with this tokenizer.
-            OSError: the folder cannot be written. No half-written files remain.
         """
         data = self.data if name is None else replace(self.data, metadata={**self.metadata, "name": name})
         tokenizer_json.save(data, directory)
@@ -335,10 +305,6 @@ class BPETokenizer:
             allowed_special: The special tokens to recognise in the text: ``"none"``, ``"all"``, or a collection of special
                 tokens. If matches overlap, the leftmost match counts. If matches begin at the same position, the longest
                 match counts.
-
-        Raises:
-            SGPEError: ``allowed_special`` names an unknown token.
-            TypeError: ``text`` is not a string.
 
         >>> tokenizer = BPETokenizer.train_from_iterator(["a"], 257, special_tokens=["<|end|>"])
         >>> tokenizer.encode("<|end|>", allowed_special="all"), len(tokenizer.encode("<|end|>"))
@@ -376,8 +342,8 @@ class BPETokenizer:
     def encode_with_offsets(
         self, text: str, *, allowed_special: AllowedSpecial = "none"
     ) -> tuple[list[int], list[tuple[int, int]]]:
-        """Return the ids of ``text``, and the range of characters of each id: the index of the first character, and the
-        index after the last character. The special tokens of the tokenizer's template are not added.
+        """Return the ids of ``text``, and for each id the index of its first character and the index after its last. The
+        special tokens of the tokenizer's template are not added.
 
         If a token ends inside a character, the token's range includes that character. If normalization changes a stretch of
         text, all tokens of the stretch have the range of the whole stretch.
@@ -410,15 +376,13 @@ class BPETokenizer:
         threads: int | None = None,
         **options: Any,
     ) -> Any:
-        """Return a list of token ids for each text. If the native kernels are in use, the texts are encoded in parallel.
+        """Return a list of token ids for each text. The native kernels encode the texts in parallel.
 
         Args:
-            threads: Number of threads. None means one thread per core, or a single thread for short texts. The ids do not
-                depend on this number.
-            options: ``padding``, ``truncation``, ``max_length`` and ``return_tensors``; see `__call__`. With
-                ``return_tensors``, the result is the same as from `__call__`. With options but without
-                ``return_tensors``, each list of ids is an `EncodingResult`, which also has the attributes
-                ``attention_mask`` and ``tokens``.
+            threads: Number of threads. None means one thread per core, or a single thread for short texts.
+            options: ``padding``, ``truncation``, ``max_length`` and ``return_tensors`` of `__call__`. With
+                ``return_tensors``, the result is that of `__call__`. With other options, each list of ids is an
+                `EncodingResult`, which also has the attributes ``attention_mask`` and ``tokens``.
         """
         batch = self._codec.encode_batch(_checked(texts, threads), self._added_pattern(allowed_special), threads)
         rows = [self._add_template(ids) for ids in batch] if add_special_tokens else batch
@@ -442,21 +406,17 @@ class BPETokenizer:
         max_length: int | None = None,
         return_tensors: str | None = None,
     ) -> dict[str, Any]:
-        """Return a dict with the inputs of a model: ``input_ids``, and ``attention_mask`` (1 for an id, 0 for padding). For
-        several texts, each value has one row per text. For a single text, each value is a single row.
+        """Return the inputs of a model: ``input_ids``, and ``attention_mask`` (1 for an id, 0 for padding). Each has one row
+        per text or, for a single text, is that row.
 
         Args:
             padding: True or ``"longest"`` pads rows up to the length of the longest row, and ``"max_length"`` pads them up
                 to the argument ``max_length``. Rows are padded with the padding token or, if there is none, with the id 0.
                 As in transformers, only ``truncation`` cuts longer rows.
-            truncation: Whether to cut rows after ``max_length`` ids. The template's special tokens count as ids, too.
+            truncation: Whether to cut rows after ``max_length`` ids, including the template's special tokens.
             max_length: Length of rows for ``padding`` and ``truncation``. None means the maximum number of ids that the
                 model accepts.
             return_tensors: ``"np"`` or ``"pt"`` returns int64 arrays of shape (rows, length), even for a single text.
-
-        Raises:
-            SGPEError: ``max_length`` is needed but unknown, ``return_tensors`` is unknown, or the rows of a tensor differ in
-                length.
 
         >>> BPETokenizer.train_from_iterator(["a"], 256)(["ab", "c"], padding=True)
         {'input_ids': [[97, 98], [99, 0]], 'attention_mask': [[1, 1], [1, 0]]}
@@ -497,10 +457,6 @@ class BPETokenizer:
                 as ordinary text.
             variables: Other variables of the template, such as ``tools``. Like messages, they cannot contain special tokens.
             continue_final_message: Whether to end with the content of the last message, so that an answer continues it.
-
-        Raises:
-            SGPEError: a message is incomplete, the template is invalid, or this tokenizer lacks the template's special
-                tokens.
         """
         template = template or self.chat_template or "llama3"
         text = templates.render(
@@ -519,8 +475,6 @@ class BPETokenizer:
         return self._encode_written(text, special, template)
 
     def _encode_written(self, text: Written, special: Finder, template: str) -> list[int]:
-        """Return the ids of a rendered conversation."""
-        added, _ = self._reading(frozenset())
         ids: list[int] = []
         for part in parts(text, special):
             if part.is_special and part.text not in self.special_tokens:
@@ -532,23 +486,17 @@ class BPETokenizer:
                 ids.append(self.special_tokens[part.text])
             else:
                 is_inside = part.span[0] > 0 and self.data.normalization.later != self.data.normalization
-                ids += self._codec.encode(part.text, added, continues=is_inside)
+                ids += self._codec.encode(part.text, self._always_added, continues=is_inside)
         return ids
 
     def encode_inside(self, text: str) -> list[int]:
-        """Return the ids of a text that continues another text. Special tokens and other added tokens are encoded as
-        ordinary text.
-        """
+        """Return the ids of a text that continues another text, with all added tokens as ordinary text."""
         return self._codec.encode(text, continues=True)
 
     def chat(
         self, messages: Sequence[Mapping[str, Any]], model_path: str | os.PathLike[str], *arguments: Any, **settings: Any
     ) -> str:
-        """Return a model's answer to a conversation, as `hf_sgpe.generation.text_generator.chat_once` does.
-
-        Raises:
-            SGPEError: see `hf_sgpe.generation.text_generator.chat_once`.
-        """
+        """Return a model's answer to a conversation, as `hf_sgpe.generation.text_generator.chat_once` does."""
         answer: str = named_above("chat", "BPETokenizer.chat")(self, messages, model_path, *arguments, **settings)
         return answer
 
@@ -565,14 +513,8 @@ class BPETokenizer:
     def encode_batch_to_numpy(
         self, texts: Iterable[str], *, allowed_special: AllowedSpecial = "none", threads: int | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return the ids of many texts as two NumPy arrays, which is the most compact form. The special tokens of the
-        tokenizer's template are not added.
-
-        Args:
-            threads: See `encode_batch`.
-
-        Returns:
-            An int32 array with all ids, and an int64 array with the end position of each text in the first array.
+        """Return the ids of many texts as an int32 array, and the end position of each text there as an int64 array. The
+        special tokens of the tokenizer's template are not added.
 
         >>> tokenizer = BPETokenizer.train_from_iterator(["a"], 256)
         >>> ids, ends = tokenizer.encode_batch_to_numpy(["ab", "", "c"])
@@ -593,9 +535,6 @@ class BPETokenizer:
         >>> tokenizer = BPETokenizer.train_from_iterator(["a"], 256)
         >>> tokenizer.encode_batch_to_arrow(["ab", "", "c"]).to_pylist()
         [[97, 98], [], [99]]
-
-        Raises:
-            SGPEError: pyarrow is not installed.
         """
         pa = optional("pyarrow", "arrays of Arrow need pyarrow", extra="corpora")
         import numpy as np
@@ -633,13 +572,8 @@ class BPETokenizer:
             yield from self._codec.encode(text, added, continues=place > 0)
 
     def growing_text(self, text: str = "", *, allowed_special: AllowedSpecial = "none") -> GrowingText:
-        """Return an object for a text to which more text can be appended. When text is appended, only the new part and a
-        short part before it are encoded. The ids are the same as from `encode` for the whole text (see
-        `hf_sgpe.vocabulary.growing_text`).
-
-        Args:
-            text: The beginning of the text.
-            allowed_special: See `encode`.
+        """Return a text to which more text can be appended. Only the new part and a short part before it are encoded, to the
+        same ids as from `encode` for the whole text (see `hf_sgpe.vocabulary.growing_text`).
 
         >>> tokenizer = BPETokenizer.train_from_iterator(["one two"], 257)
         >>> growing = tokenizer.growing_text("one t")
@@ -656,7 +590,6 @@ class BPETokenizer:
         return list(map(self._tokens_of.__getitem__, self.encode(text, allowed_special=allowed_special)))
 
     def count_tokens(self, text: str, *, allowed_special: AllowedSpecial = "none") -> int:
-        """Return the number of token ids that `encode` returns for ``text``."""
         return len(self.encode(text, allowed_special=allowed_special))
 
     def truncate(
@@ -671,10 +604,6 @@ class BPETokenizer:
 
         Args:
             add_special_tokens: Whether the limit includes the special tokens of the tokenizer's template.
-            allowed_special: See `encode`.
-
-        Raises:
-            SGPEError: ``max_tokens`` is negative, or too small for the special tokens of the template.
         """
         if max_tokens < 0:
             raise SGPEError(f"max_tokens must be at least 0, not {max_tokens}")
@@ -696,17 +625,12 @@ class BPETokenizer:
         return ""
 
     def _added_pattern(self, allowed: AllowedSpecial) -> AddedPatterns | None:
-        """Return the patterns that find added tokens in a text: the allowed special tokens, and all added tokens that are
-        not special.
-        """
+        """Return the patterns of the allowed special tokens and of all added tokens that are not special."""
         if isinstance(allowed, str) and allowed == "none":  # the usual case: saves half a microsecond for short texts
             return self._always_added
-        return AddedPatterns.of(
-            (*self._allowed(allowed), *self.added_tokens), self.normalized_tokens, self.matching, self.data.normalization
-        )
+        return _added_patterns(self.data, self._allowed(allowed))
 
     def _allowed(self, allowed: AllowedSpecial) -> Collection[str]:
-        """Return the allowed special tokens as a collection of strings."""
         named: dict[str, Collection[str]] = {"all": self.special_tokens, "none": ()}
         names = named.get(allowed, allowed) if isinstance(allowed, str) else allowed
         if isinstance(names, str):
@@ -720,7 +644,7 @@ class BPETokenizer:
 
     @cached_property
     def _always_added(self) -> AddedPatterns | None:
-        return AddedPatterns.of(tuple(self.added_tokens), self.normalized_tokens, self.matching, self.data.normalization)
+        return _added_patterns(self.data, ())
 
     def _add_template(self, ids: list[int]) -> list[int]:
         if self.template is None:
@@ -734,8 +658,6 @@ class BPETokenizer:
         """Return the text of ``ids``.
 
         Args:
-            ids: Whole numbers of any type, or a numpy array of them.
-            skip_special_tokens: Whether to leave out the text of special tokens.
             errors: How to handle bytes that are not UTF-8, as in `bytes.decode`. Such bytes occur if the ids end inside a
                 character.
 
@@ -746,11 +668,7 @@ class BPETokenizer:
         return self._codec.decode(ids, skip_special_tokens).decode(errors=errors)
 
     def decode_bytes(self, ids: Iterable[int], skip_special_tokens: bool = False) -> bytes:
-        """Return the text of ``ids`` as bytes. The bytes are not always valid UTF-8.
-
-        Raises:
-            SGPEError: an id is not in the vocabulary.
-        """
+        """Return the text of ``ids`` as bytes, which are not always valid UTF-8."""
         return self._codec.decode(ids, skip_special_tokens)
 
     def decode_batch(
@@ -761,11 +679,7 @@ class BPETokenizer:
         *,
         skip_padding: bool = True,
     ) -> list[str]:
-        """Return the text of each sequence of ids.
-
-        Args:
-            skip_padding: Whether to remove padding tokens at the end of each sequence, if the tokenizer has a padding token.
-        """
+        """Return the text of each sequence of ids, without padding tokens at its end unless ``skip_padding`` is False."""
         pad = self.pad_token_id if skip_padding else None
         return [self.decode(ids if pad is None else _unpadded(ids, pad), skip_special_tokens, errors) for ids in batch]
 
@@ -783,9 +697,8 @@ class BPETokenizer:
         If the bytes of a character are spread over several tokens, the character is yielded with the last of these tokens.
 
         Args:
-            continues: If True, the ids continue a text. A leading space is then kept, because encoding did not add it.
-            keep_unfinished: Whether to yield an incomplete character at the end. Its bytes are handled according to
-                ``errors``.
+            continues: Whether the ids continue a text. A leading space is then kept, because encoding did not add it.
+            keep_unfinished: Whether to yield an incomplete character at the end, according to ``errors``.
 
         >>> tokenizer = BPETokenizer.train_from_iterator(["a"], 256)
         >>> list(tokenizer.decode_stream(tokenizer.encode("aé")))
@@ -802,20 +715,13 @@ class BPETokenizer:
     # ---------------------------------------------------------------- tokens and ids
 
     def convert_tokens_to_ids(self, tokens: str | Iterable[str]) -> Any:
-        """Return the id of a vocabulary string (see `get_vocab`) or, for several strings, a list of ids. For an unknown
-        string, the id is -1.
-        """
+        """Return the id of a vocabulary string or a list of the ids of several, with -1 for an unknown string."""
         if isinstance(tokens, str):
             return self._ids_of.get(tokens, -1)
         return [self._ids_of.get(token, -1) for token in tokens]
 
     def convert_ids_to_tokens(self, ids: int | Iterable[int]) -> Any:
-        """Return the vocabulary string of an id (see `get_vocab`) or, for a list of ids, a list of strings. For an unknown
-        id, the string is empty.
-
-        Raises:
-            TypeError: an id is not a whole number.
-        """
+        """Return the vocabulary string of an id or a list of those of several, with an empty string for an unknown id."""
         if isinstance(ids, Iterable):
             return [self._tokens_of.get(operator.index(id), "") for id in ids]
         return self._tokens_of.get(operator.index(ids), "")
@@ -833,32 +739,22 @@ class BPETokenizer:
         return {id: token for token, id in self._ids_of.items()}
 
     def token_bytes(self, id: int) -> bytes:
-        """Return the bytes of a token. For a special token, these are the bytes of its text.
-
-        Raises:
-            SGPEError: the id is not in the vocabulary.
-        """
+        """Return the bytes of a token, for a special token those of its text."""
         return next(self._codec.pieces([id]))
 
     def get_pattern(self) -> str:
-        """Return the regex that splits text. If several regexes are applied in turn, return the last. If there is none,
-        return an empty string.
-        """
+        """Return the regex that splits text: the last of several, or an empty string if there is none."""
         return self.splitting.regexes[-1] if self.splitting.regexes else ""
 
     def cache_info(self) -> CacheInfo:
-        """Return the numbers of hits and misses of the word cache, and its size."""
         return self._codec.cache_info()
 
     def get_cache_stats(self) -> dict[str, float]:
-        """Return the values of `cache_info` under the tutorial's names: ``hits``, ``misses``, ``size`` (in words) and
-        ``hit_rate_pct``.
-        """
+        """Return the values of `cache_info` under the tutorial's names. ``size`` is in words."""
         info = self.cache_info()
         return {"hits": info.hits, "misses": info.misses, "size": info.words, "hit_rate_pct": round(100 * info.hit_rate, 1)}
 
     def clear_cache(self) -> None:
-        """Remove all words from the word cache."""
         self._codec.clear_cache()
 
 
@@ -904,11 +800,13 @@ def _finder(data: TokenizerData, special: frozenset[str]) -> Finder:
     return Finder(special, data.added_tokens, data.matching)
 
 
+def _added_patterns(data: TokenizerData, allowed: Iterable[str]) -> AddedPatterns | None:
+    return AddedPatterns.of((*allowed, *data.added_tokens), data.normalized_tokens, data.matching, data.normalization)
+
+
 def _reading(data: TokenizerData, codec: Codec, allowed: frozenset[str]) -> tuple[AddedPatterns | None, Restarts]:
-    """Return what encoding needs for a set of allowed special tokens: the patterns that find added tokens in a text, and the
-    positions in a text at which encoding can begin again (`Restarts`).
-    """
-    pattern = AddedPatterns.of((*allowed, *data.added_tokens), data.normalized_tokens, data.matching, data.normalization)
+    """Return the patterns of the added tokens and the restarts for a set of allowed special tokens."""
+    pattern = _added_patterns(data, allowed)
     return pattern, Restarts(codec, pattern, (*data.special_tokens, *data.added_tokens), data.matching)
 
 

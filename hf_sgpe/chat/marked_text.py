@@ -315,7 +315,6 @@ class Finder:
 
     Attributes:
         names: Texts of the special tokens.
-        longest: Length of the longest token, special or not.
 
     >>> list(Finder(["<s>"], ["a<"]).spans("<s> a<s>"))
     [(0, 3)]
@@ -329,7 +328,6 @@ class Finder:
     ) -> None:
         self.names = frozenset(special)
         names = self.names.union(others)
-        self.longest = max(map(len, names), default=0)
         self._added = any_of(names)
         self._matching = matching or {}
 
@@ -366,18 +364,15 @@ class Part(NamedTuple):
     span: tuple[int, int]
 
 
-def parts(text: Written, special: Finder, start: int = 0) -> Iterator[Part]:
+def parts(text: Written, special: Finder) -> Iterator[Part]:
     """Split ``text`` at the special tokens that the template wrote. Other special tokens stay ordinary text.
-
-    Args:
-        start: Position from which to begin: 0 or the end of a part.
 
     >>> text = by_template("<s>") + "a <s>"
     >>> [part.text for part in parts(text, Finder(["<s>"]))]
     ['', '<s>', 'a <s>']
     """
-    plain, place = str.__str__(text), start
-    for token in _template_spans(text, special, start):
+    plain, place = str.__str__(text), 0
+    for token in _template_spans(text, special):
         if (reach := special.reach(plain, *token, place)) is not None:
             yield Part(plain[place : reach[0]], False, (place, reach[0]))
             yield Part(plain[slice(*token)], True, reach)
@@ -390,6 +385,6 @@ def is_plain(text: Written, special: Finder) -> bool:
     return list(special.spans(text)) == list(_template_spans(text, special))
 
 
-def _template_spans(text: Written, special: Finder, start: int = 0) -> Iterator[tuple[int, int]]:
-    for run in _BY_TEMPLATE.finditer(marks_of(text), start):
+def _template_spans(text: Written, special: Finder) -> Iterator[tuple[int, int]]:
+    for run in _BY_TEMPLATE.finditer(marks_of(text)):
         yield from special.spans(text, *run.span())

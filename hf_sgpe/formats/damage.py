@@ -26,15 +26,12 @@ _MORE_TEMPLATES = "additional_chat_templates/*.jinja"
 
 
 def check_loaded(tokenizer: PreTrainedTokenizerFast, *, gapless: bool) -> None:
-    """Check that a loaded tokenizer can be used.
+    """Check the ids, the maximum length, the names of the inputs and the template of a loaded tokenizer. The backend can
+    raise any error.
 
     Args:
         gapless: Whether to refuse ids with gaps. The ids in files of this package have no gaps, but some versions of the
             backend turn a repeated id into a gap.
-
-    Raises:
-        SGPEError: the ids, the maximum length or the names of the model's inputs are invalid.
-        BaseException: the template is damaged. The backend can raise any error.
     """
     checked_length(tokenizer.model_max_length)
     if not isinstance(names := tokenizer.model_input_names, (list, tuple)):
@@ -49,17 +46,12 @@ def check_loaded(tokenizer: PreTrainedTokenizerFast, *, gapless: bool) -> None:
 
 
 def damage_of(tokenizer_file: Path, error: BaseException, *, gapless: bool = False) -> SGPEError | None:
-    """Return the error that prevents transformers from loading a ``tokenizer.json`` with the other files in its folder.
+    """Return an error that names the damaged file of a folder that transformers cannot load, or None if it loads.
 
-    The damaged file is found by trial: first with the ``tokenizer.json`` alone, then with the ``tokenizer.json`` and one
-    other file at a time.
+    The file is found by trial: first with the ``tokenizer.json`` alone, then with one other file at a time.
 
     Args:
-        error: The error that transformers raised. It is used for the message if no single file is damaged.
-        gapless: See `check_loaded`.
-
-    Returns:
-        An error that names the file, or None if the tokenizer loads.
+        error: The error that transformers raised, for the message if no single file is damaged.
     """
     folder = tokenizer_file.parent
     # If two tokens have the same id, the backend keeps one of them at random, so loading may succeed.
@@ -92,7 +84,7 @@ def _repeated_ids(tokenizer_file: Path) -> BaseException | None:
 
 
 def _failure(tokenizer_file: Path, also: Iterable[Path], gapless: bool) -> BaseException | None:
-    """Return the error that transformers raises for a folder with only these files, or None if there is no error."""
+    """Return the error that transformers raises for a folder with only these files, or None."""
     with TemporaryDirectory() as temporary:
         shutil.copyfile(tokenizer_file, Path(temporary) / TOKENIZER_FILE)
         for file in also:

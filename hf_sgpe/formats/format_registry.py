@@ -37,8 +37,6 @@ class Format:
         read_options: Names of the keyword arguments of ``read``. They pass information that is not in the file.
         write_options: Names of the keyword arguments of ``write``. The argument ``model`` is the folder of a model that is
             written together with the tokenizer.
-        recognises: Function that returns whether a file with another ending has this format. None if only the ending
-            decides.
     """
 
     name: str
@@ -48,7 +46,6 @@ class Format:
     write: Callable[..., Written] | None = None
     read_options: tuple[str, ...] = ()
     write_options: tuple[str, ...] = ()
-    recognises: Callable[[Path], bool] | None = None
 
 
 FORMATS: dict[str, Format] = {}
@@ -56,28 +53,27 @@ FORMATS: dict[str, Format] = {}
 
 
 def add_format(form: Format) -> None:
-    """Add a format to ``hf-sgpe export``.
-
-    Raises:
-        SGPEError: a format of the same name exists.
-    """
+    """Add a format to ``hf-sgpe export``."""
     if form.name in FORMATS:
         raise SGPEError(f"a format {form.name!r} already exists: choose another name")
     FORMATS[form.name] = form
 
 
 def format_of(source: str | os.PathLike[str]) -> Format:
-    """Return the format of a file, folder or Hub repository. The ending of the name decides. If no format has this ending,
-    the content of the file decides. If no format matches the content either, the result is ``folder``.
+    """Return the format of a file, folder or Hub repository, ``folder`` if it is unknown.
 
     >>> format_of("my.tiktoken").name, format_of("user/name").name
     ('tiktoken', 'folder')
     """
+    from hf_sgpe.formats import tiktoken
+
     name = os.fspath(source)
-    forms = [form for form in FORMATS.values() if form.ending and name.endswith(form.ending)]
-    if not forms and Path(source).is_file():
-        forms = [form for form in FORMATS.values() if form.recognises and form.recognises(Path(source))]
-    return forms[0] if forms else FORMATS["folder"]
+    for form in FORMATS.values():
+        if form.ending and name.endswith(form.ending):
+            return form
+    # Llama 3's tokenizer.model
+    has_ranks = Path(source).is_file() and tiktoken.holds_ranks(Path(source))
+    return FORMATS["tiktoken" if has_ranks else "folder"]
 
 
 # ---------------------------------------------------------------- the formats; their modules are imported when needed
@@ -100,12 +96,6 @@ def _read_tiktoken(source: str, **options: Any) -> TokenizerData:
     from hf_sgpe.formats import tiktoken
 
     return tiktoken.read(source, **options)
-
-
-def _holds_ranks(path: Path) -> bool:
-    from hf_sgpe.formats import tiktoken
-
-    return tiktoken.holds_ranks(path)
 
 
 def _write_tiktoken(tokenizer: TokenizerData, out: Path) -> Written:
@@ -200,7 +190,6 @@ for _form in (
         _read_tiktoken,
         _write_tiktoken,
         read_options=("pattern", "special_tokens"),
-        recognises=_holds_ranks,  # Llama 3's tokenizer.model
     ),
     Format(
         "gguf",

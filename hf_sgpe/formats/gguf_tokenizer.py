@@ -17,8 +17,8 @@ TOKENIZER_KEY = "tokenizer.huggingface.json"
 SETTINGS_KEY = "hf_sgpe.tokenizer_config"
 TOKENS_KEY = "tokenizer.ggml.tokens"
 TEMPLATE_KEY = "tokenizer.chat_template"
-KIND_KEY = "tokenizer.ggml.model"
-"""Metadata keys of a tokenizer in a GGUF file. `hf_sgpe.weights.gguf` adds the first two for this package."""
+_KIND_KEY = "tokenizer.ggml.model"
+# Metadata keys of a tokenizer in a GGUF file. `hf_sgpe.weights.gguf` adds the first two for this package.
 
 # The reader of the package gguf makes arrays for each string. For 150,000 tokens and 150,000 merges, it takes 8 s and 510
 # MB. This reader takes 0.25 s and 40 MB. Value types by number: first the types of a fixed size, then strings and arrays.
@@ -32,12 +32,10 @@ def read_tokenizer(path: Path) -> TokenizerData:
     `hf_sgpe.weights.gguf.write` do, or a tokenizer of the kind ``llama`` (the value of ``tokenizer.ggml.model``).
 
     Raises:
-        SGPEError: the file is damaged, is not a GGUF file, or contains neither of the two.
         NotByteLevelError: no ``tokenizer.json`` could produce the ids that the scores in the file produce.
-        NotInstalledError: the file contains no ``tokenizer.json``, and sentencepiece or protobuf is not installed.
     """
-    values = metadata(path, TOKENIZER_KEY, SETTINGS_KEY, TEMPLATE_KEY, KIND_KEY)
-    if TOKENIZER_KEY not in values and values.get(KIND_KEY) == "llama":
+    values = metadata(path, TOKENIZER_KEY, SETTINGS_KEY, TEMPLATE_KEY, _KIND_KEY)
+    if TOKENIZER_KEY not in values and values.get(_KIND_KEY) == "llama":
         return _of_scores(path, values.get(TEMPLATE_KEY))
     if TOKENIZER_KEY not in values:
         raise SGPEError(f"{path}: the GGUF file contains no tokenizer.json: also name the model's tokenizer")
@@ -49,9 +47,7 @@ def read_tokenizer(path: Path) -> TokenizerData:
 
 
 def _of_scores(path: Path, chat_template: str | None) -> TokenizerData:
-    """Return the tokenizer of a GGUF file whose ``tokenizer.ggml.model`` is ``llama``. Such a file contains the tokens and
-    the scores of a SentencePiece model.
-    """
+    """Return the tokenizer of a file of the kind ``llama``: the tokens and the scores of a SentencePiece model."""
     prefix = "tokenizer.ggml."
     lists = ("tokens", "scores", "token_type")
     flags = ("add_space_prefix", "add_bos_token", "add_eos_token")
@@ -81,14 +77,7 @@ def _of_scores(path: Path, chat_template: str | None) -> TokenizerData:
 
 
 def check_tokenizer(path: Path, tokenizer: TokenizerData, name: str = "") -> None:
-    """Check that each id of a tokenizer belongs to the same token as in a GGUF file. The file may come from any program.
-
-    Args:
-        name: Name of the tokenizer for the error message.
-
-    Raises:
-        SGPEError: the tokens differ, or the file is damaged.
-    """
+    """Check that each id of a tokenizer belongs to the same token as in a GGUF file, which may come from any program."""
     tokens = metadata(path, TOKENS_KEY).get(TOKENS_KEY, [])
     for token, id in tokenizer.get_vocab().items():
         # llama.cpp's converter writes Gemma's added tokens of spaces with spaces.
@@ -100,11 +89,7 @@ def check_tokenizer(path: Path, tokenizer: TokenizerData, name: str = "") -> Non
 
 
 def metadata(path: Path, *names: str) -> dict[str, Any]:
-    """Return the metadata of a GGUF file as a dict, with only the entries called ``names``. Missing entries are left out.
-
-    Raises:
-        SGPEError: the file is damaged or not a GGUF file.
-    """
+    """Return the entries ``names`` of the metadata of a GGUF file, without those that are missing."""
     values = {}
     try:
         with path.open("rb") as file:

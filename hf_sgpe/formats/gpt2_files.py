@@ -42,17 +42,10 @@ def read(
     """Read a tokenizer from a ``vocab.json`` and a ``merges.txt``.
 
     Args:
-        vocab: File with a JSON object that maps vocabulary strings to ids.
-        merges: File with one merge on each line, with a space between the two parts of the merge. A first line ``#version…``
-            is ignored.
         pattern: Name of one of `SPLIT_PATTERNS`, or a regex.
         special_tokens: The tokens of the vocabulary that are special tokens; or a dict from special tokens to their ids,
             which need not be in the vocabulary.
         ignore_merges: Whether a word that is in the vocabulary becomes a single token without merges, as in Llama 3.
-
-    Raises:
-        SGPEError: a file is damaged, or the files contradict each other. The message names the file and the place in it.
-        FileNotFoundError: there is no such file.
     """
     ids = read_json(vocab)
     pairs = [(string_to_bytes(left), string_to_bytes(right)) for left, right in _merges(merges)]
@@ -75,18 +68,15 @@ def read(
     )
 
 
-def translated(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Translate the files of GPT-2's format in a folder. Return the contents of an equivalent ``tokenizer.json`` and of an
-    equivalent ``tokenizer_config.json``.
+def translated(merges: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Translate a ``merges.txt`` and the other files of GPT-2's format in its folder. Return the contents of an equivalent
+    ``tokenizer.json`` and of an equivalent ``tokenizer_config.json``.
 
     The result has the same added tokens as in transformers. They come from ``tokenizer_config.json``. If that file has no
     added tokens, they come from ``added_tokens.json`` and ``special_tokens_map.json``. The special tokens of the tokenizer's
     class are added, too.
-
-    Raises:
-        SGPEError: a file is damaged, or the split pattern of the tokenizer's class is unknown.
     """
-    merges = folder / MERGES_FILE
+    folder = merges.parent
     vocab = read_json(folder / VOCAB_FILE)
     name = class_name_of(folder) or ("GPT2Tokenizer" if _is_of_gpt2(vocab) else None)
     kind = CLASSES.get(name or "")
@@ -111,14 +101,12 @@ def translated(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _is_of_gpt2(vocab: Mapping[str, int]) -> bool:
-    """Return whether a vocabulary without settings is that of GPT-2, judging by the size and the last token of the
-    vocabulary.
-    """
+    """Return whether a vocabulary has the size and the last token of GPT-2's."""
     return len(vocab) == 50_257 and vocab.get("<|endoftext|>") == 50_256
 
 
 def _merges(path: Path) -> list[tuple[str, str]]:
-    """Return the merges of a ``merges.txt`` as pairs of tokens, spelled as in the file."""
+    """Return the merges of a file as pairs of vocabulary strings."""
     pairs = []
     for number, line in enumerate(read_utf8(path).split("\n"), 1):
         if not line or (number == 1 and line.startswith("#version")):
@@ -133,9 +121,7 @@ def _merges(path: Path) -> list[tuple[str, str]]:
 def _added_tokens(
     settings: Mapping[str, Any], added_ids: Mapping[str, int], vocab: Mapping[str, int]
 ) -> list[dict[str, Any]]:
-    """Return the entry ``added_tokens`` of the equivalent ``tokenizer.json``, sorted by id. Special tokens for which the
-    files give no id get their id from `model_vocab.loaded_id`.
-    """
+    """Return the entry ``added_tokens`` of the equivalent ``tokenizer.json``, sorted by id."""
     roles = [*_ROLES, *(name for name in settings if name.endswith("_token") and name not in _ROLES)]
     extra = settings.get("extra_special_tokens") or settings.get("additional_special_tokens") or []
     values = [settings.get(role) for role in roles] + list(extra.values() if isinstance(extra, Mapping) else extra)
@@ -160,7 +146,6 @@ def _added_tokens(
 
 
 def _pre_tokenizer(kind: TokenizerClass, add_prefix_space: bool) -> dict[str, Any]:
-    """Return the entry ``pre_tokenizer`` of a ``tokenizer.json`` for a tokenizer class."""
     if kind.pattern == "gpt2":
         return {**BYTE_LEVEL, "add_prefix_space": add_prefix_space, "trim_offsets": True, "use_regex": True}
     pattern = {"Regex": SPLIT_PATTERNS[kind.pattern]}
@@ -170,7 +155,6 @@ def _pre_tokenizer(kind: TokenizerClass, add_prefix_space: bool) -> dict[str, An
 
 
 def _post_processor(kind: TokenizerClass, settings: Mapping[str, Any], ids: Mapping[str, int]) -> dict[str, Any]:
-    """Return the entry ``post_processor`` of a ``tokenizer.json`` for a tokenizer class with these settings."""
     texts = {
         role: value["content"] if isinstance(value, Mapping) else value
         for role, value in settings.items()

@@ -28,18 +28,14 @@ _SPACE_DIFFERS = {
 
 
 def record_of(data: TokenizerData) -> PreTokenizer:
-    """Return a record of the text for which llama.cpp returns different ids than this tokenizer. The record is a
-    `PreTokenizer` without regexes.
-    """
+    """Return a record, without regexes, of the text for which llama.cpp returns different ids than this tokenizer."""
     tokens = {token.decode() for token in data.vocab}
     differs = text_differs(data.normalization) or _differs(data, tokens)
     return PreTokenizer(KIND, (), differs=differs, rarely=_rarely(data, tokens))
 
 
 def text_differs(normalization: Normalization) -> str:
-    """Return a description of the text that llama.cpp and this normalization change differently. If there is no such text,
-    return an empty string.
-    """
+    """Return a description of the text that llama.cpp and this normalization change differently, or an empty string."""
     if normalization.steps:
         return f"text that the normalizer {normalization.normalizers[0]['type']} changes"
     return _SPACE_DIFFERS.get(normalization.scheme, "")
@@ -54,19 +50,15 @@ def scores(data: TokenizerData) -> dict[int, float]:
 
 
 def is_ordinary(data: TokenizerData, text: str) -> bool:
-    """Return whether an added token must be written as an ordinary token for llama.cpp. This applies to added tokens that
-    contain U+2581 and have the spelling of an ordinary token.
+    """Return whether an added token must be an ordinary token for llama.cpp: it has U+2581 and an ordinary token's spelling.
 
-    The reason: llama.cpp searches text for added tokens before it replaces spaces by U+2581, and it decodes added tokens to
-    their exact spelling.
+    llama.cpp searches text for added tokens before it replaces spaces by U+2581, and decodes them to their exact spelling.
     """
     return SPACE_MARK in text and data.spelled_by(text) in data.vocab
 
 
 def _differs(data: TokenizerData, tokens: Set[str]) -> str:
-    """Return a description of ordinary text for which llama.cpp returns different ids. If there is no such text, return an
-    empty string.
-    """
+    """Return a description of ordinary text for which llama.cpp returns different ids, or an empty string."""
     if not data.byte_tokens:
         return "characters without a token"
     if data.ignore_merges:
@@ -90,9 +82,7 @@ def _differs(data: TokenizerData, tokens: Set[str]) -> str:
 
 
 def _rarely(data: TokenizerData, tokens: Set[str]) -> str:
-    """Return a description of rare text for which llama.cpp returns different ids. If there is no such text, return an empty
-    string.
-    """
+    """Return a description of rare text for which llama.cpp returns different ids, or an empty string."""
     names = [
         *map(byte_token, range(256)),
         *(text for text in data.special_tokens if data.spelled_by(text) not in data.vocab),
@@ -104,7 +94,7 @@ def _rarely(data: TokenizerData, tokens: Set[str]) -> str:
 
 
 def _splits(text: str, tokens: Set[str]) -> Iterator[tuple[str, str]]:
-    """Yield each pair of symbols into which a text can be split. A symbol is a token or a single character."""
+    """Yield each pair of symbols (tokens or single characters) into which a text can be split."""
     last = len(text) - 1
     for place in range(1, len(text)):
         left, right = text[:place], text[place:]
@@ -113,9 +103,7 @@ def _splits(text: str, tokens: Set[str]) -> Iterator[tuple[str, str]]:
 
 
 def _token_with_two_ranks(merges: _Pairs) -> str:
-    """Find a token that several merges form, such that a merge for another token comes between them and this can change ids.
-    If there is no such token, return an empty string.
-    """
+    """Return a token that several merges form, with another merge between them that can change ids, or an empty string."""
     ranks: dict[str, list[int]] = {}
     for rank, (left, right) in enumerate(merges):
         ranks.setdefault(left + right, []).append(rank)
@@ -125,11 +113,10 @@ def _token_with_two_ranks(merges: _Pairs) -> str:
 
 
 def _grows_from_left(character: str, merges: _Pairs, ranks: Mapping[str, list[int]]) -> bool:
-    """Return whether merges build each run of a character from the left, one character at a time, before all other merges
-    that involve the character.
+    """Return whether merges build each run of a character from the left, before all other merges with the character.
 
-    If so, the order of the remaining merges that form such runs never matters. In Gemma, these remaining merges are
-    scattered among the merges for runs of other characters.
+    If so, the order of the remaining merges that form such runs never matters. In Gemma, these are scattered among the
+    merges for runs of other characters.
     """
     runs = {token: places for token, places in ranks.items() if not token.strip(character)}
     lengths = range(2, len(runs) + 2)

@@ -45,13 +45,12 @@ class PreTokenizer:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names of the pre-tokenizer. The first name is written to files."""
+        """All names. The first is written to files."""
         return (self.name, *self.also.split())
 
 
 def of_patterns(patterns: str | Sequence[str]) -> list[PreTokenizer]:
-    """Return the records of all pre-tokenizers whose regexes are these patterns. Pre-tokenizers that split ordinary text
-    exactly like the patterns come first.
+    """Return the records with these patterns. Those that split ordinary text exactly like the patterns come first.
 
     >>> [record.name for record in of_patterns("o200k")]
     ['granite-embed-multi-97m', 'gpt-4o']
@@ -64,7 +63,7 @@ def of_patterns(patterns: str | Sequence[str]) -> list[PreTokenizer]:
 
 
 def called(name: str) -> PreTokenizer | None:
-    """Return the record whose `PreTokenizer.names` contain this name, or None if llama.cpp has no such name."""
+    """Return the record with this name, or None if llama.cpp has no such name."""
     return next((record for record in PRE_TOKENIZERS if name in record.names), None)
 
 
@@ -96,8 +95,7 @@ _DIGITS = re.compile(r"\[\\p\{N\}((?:[^\x00-\x7f]-?)+)\]")
 
 
 def plain(regex: str) -> str:
-    r"""Return an equivalent regex in a uniform spelling. If two regexes have the same uniform spelling, they split every
-    text in the same way.
+    r"""Return an equivalent regex in a uniform spelling.
 
     >>> plain(r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}")
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}"

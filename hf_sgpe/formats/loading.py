@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from hf_sgpe import kernels
 from hf_sgpe.corpora.text_files import kind_of
@@ -26,15 +26,14 @@ from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 # Files that complete a vocabulary that is not in a tokenizer.json.
 _COMPANIONS = (gpt2_files.VOCAB_FILE, gpt2_files.ADDED_FILE, gpt2_files.ROLES_FILE, CONFIG_FILE, MODEL_FILE)
 
+_Contents = tuple[dict[str, Any], dict[str, Any] | None]
+
 
 def load(path_or_repo: str | os.PathLike[str], *, revision: str | None = None, **hub_options: Any) -> TokenizerData:
     """Read a tokenizer from a folder, a repository on the Hub, or the file that contains its vocabulary.
 
     Args:
         hub_options: The arguments ``token`` and ``cache_dir`` of `find`.
-
-    Raises:
-        SGPEError: the tokenizer cannot be found, is damaged, or is not BPE.
     """
     kernels.is_native()  # raises the error for a wrong HF_SGPE_KERNEL before the file is read
     return read(find(path_or_repo, revision=revision, **hub_options))
@@ -50,22 +49,15 @@ def find(
     also: Iterable[str] = (CONFIG_FILE, CHAT_TEMPLATE_FILE),
     also_in: str = "",
 ) -> Path:
-    """Find a tokenizer, and return the local path of the file that contains its vocabulary. From a Hub repository, the file
-    is downloaded. If ``path_or_repo`` is a file, its path is returned.
+    """Return the local path of the file that contains a tokenizer's vocabulary. It is downloaded from a Hub repository.
 
-    Otherwise, the file is ``tokenizer.json`` or, if there is none, a vocabulary in one of the other formats
+    The file is ``path_or_repo`` itself, its ``tokenizer.json``, or a vocabulary in one of the other formats
     (`hf_sgpe.files.folder_contents.vocabulary_file`).
 
     Args:
         path_or_repo: File, folder, ``user/name`` or ``user/name@revision``.
-        revision: Branch, tag or commit of a repository.
-        subfolder: Subfolder of the folder or the repository.
-        token: See huggingface_hub.
         also: Names of other files to download from a repository.
         also_in: Name of a folder to download from the repository as well.
-
-    Raises:
-        SGPEError: there is no tokenizer.
     """
     path = Path(path_or_repo)
     if not str(path_or_repo):
@@ -116,48 +108,39 @@ def find(
 
 
 def read(path: Path) -> TokenizerData:
-    """Read a tokenizer from the file that `find` returned, and from its other files in the same folder.
-
-    Raises:
-        SGPEError: the file is damaged or not a BPE tokenizer.
-        FileNotFoundError: there is no such file.
-    """
+    """Read a tokenizer from the file that `find` returned, and from its other files in the same folder."""
     if path.suffix.lower() == ".gguf":
         return gguf_tokenizer.read_tokenizer(path)
     return tokenizer_json.from_contents(path, *contents_of(path))
 
 
-def contents_of(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Return the content of a tokenizer's ``tokenizer.json`` and of its ``tokenizer_config.json``.
-
-    If the tokenizer is in another format, it is translated, and the first object is the content of an equivalent
-    ``tokenizer.json``.
-
-    Returns:
-        Two JSON objects. The second object is None if there are no settings next to the ``tokenizer.json``.
-
-    Raises:
-        SGPEError: the file is damaged, or its format needs information that is not in the folder.
-        FileNotFoundError: there is no such file.
+def contents_of(path: Path) -> _Contents:
+    """Return the content of a tokenizer's ``tokenizer.json``, translated if its format is another, and of its
+    ``tokenizer_config.json``, or None if there is no such file.
     """
     if kind_of(path) and not is_translated(path):
         raise SGPEError(f"{path}: text, not a tokenizer: give the folder of a tokenizer, or its tokenizer.json")
-    return _reader_of(path).contents(path)
+    return _reader_of(path)(path)
 
 
 def is_translated(path: Path) -> bool:
-    """Return whether a file must be translated, because it is not a ``tokenizer.json``."""
-    return _reader_of(path).contents is not tokenizer_json.json_contents
+    """Return whether a file is in another format than ``tokenizer.json``."""
+    return _reader_of(path) is not tokenizer_json.json_contents
+
+
+def _reader_of(path: Path) -> Callable[[Path], _Contents]:
+    if path.name == gpt2_files.MERGES_FILE:
+        return gpt2_files.translated
+    if tekken.is_one(path):
+        return lambda path: _of_data(path, tekken.read(path))
+    if is_sentencepiece(path):
+        return _of_sentencepiece
+    return _of_ranks if path.suffix in (".tiktoken", ".model") else tokenizer_json.json_contents
 
 
 def is_sentencepiece(path: Path) -> bool:
-    """Return whether a file is SentencePiece's ``tokenizer.model``. Llama 3 has a file with the same name that contains
-    tiktoken's ranks instead.
-    """
+    """Return whether a file is SentencePiece's. Llama 3's ``tokenizer.model`` contains tiktoken's ranks instead."""
     return path.suffix == ".model" and not tiktoken.holds_ranks(path)
-
-
-_Contents = tuple[dict[str, Any], dict[str, Any] | None]
 
 
 def _of_sentencepiece(path: Path) -> _Contents:
@@ -185,25 +168,3 @@ def _of_ranks(path: Path) -> _Contents:
     special = {token: max(ranks.values()) + 1 + number for number, token in enumerate(kind.special_tokens)}
     splitting = Splitting("bpe", pattern=kind.pattern, normalization=kind.normalization)
     return _of_data(path, tiktoken.of_ranks(ranks, splitting=splitting, special_tokens=special, roles=kind.roles))
-
-
-class _Reader(NamedTuple):
-    """A reader of one format: a function that recognises the files of this format, and a function that returns their
-    contents as `contents_of` does.
-    """
-
-    recognises: Callable[[Path], bool]
-    contents: Callable[[Path], _Contents]
-
-
-_READERS = (
-    _Reader(lambda path: path.name == gpt2_files.MERGES_FILE, lambda path: gpt2_files.translated(path.parent)),
-    _Reader(tekken.is_one, lambda path: _of_data(path, tekken.read(path))),
-    _Reader(is_sentencepiece, _of_sentencepiece),
-    _Reader(lambda path: path.suffix in (".tiktoken", ".model"), _of_ranks),
-    _Reader(lambda path: True, tokenizer_json.json_contents),
-)
-
-
-def _reader_of(path: Path) -> _Reader:
-    return next(reader for reader in _READERS if reader.recognises(path))

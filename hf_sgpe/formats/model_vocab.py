@@ -9,18 +9,17 @@ the bytes that a spelling in ``added_tokens`` means, the spelling is also an ord
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import chain
 from typing import Any
 
 from hf_sgpe.errors import NotByteLevelError, SGPEError
-from hf_sgpe.formats import sentencepiece_json
 from hf_sgpe.kernels import tokenizers_library
 from hf_sgpe.splitting.normalization import Normalization, prepare
-from hf_sgpe.vocabulary.added_patterns import EXACTLY, Matching
-from hf_sgpe.vocabulary.byte_strings import BYTES_OF_TEXT, bytes_spelled, is_text, string_to_bytes, string_to_text
+from hf_sgpe.vocabulary.added_patterns import Matching
+from hf_sgpe.vocabulary.byte_strings import BYTES_OF_TEXT, bytes_spelled, is_text, string_to_text
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 
@@ -37,11 +36,7 @@ def also_ordinary(
     The model uses a text as an ordinary token if the text spells a single byte, a part of a merge, or the result of a merge.
     With ``ignore_merges``, the model also uses a text that spells a word other than the text itself.
 
-    Args:
-        texts: Texts of added tokens in ``model.vocab``.
-        ignore_merges: Whether a word that is in the vocabulary becomes a single token without merges.
-        by_characters: Whether merges join characters. If they do, single characters are ordinary tokens in place of single
-            bytes.
+    If merges join characters (``by_characters``), single characters are ordinary tokens in place of single bytes.
 
     >>> also_ordinary(["ß", "ø", "Fuß", "Ġthe", "the"], [(b" ", b"the")])
     {'ß': b'\\xdf', 'Ġthe': b' the', 'the': b'the'}
@@ -60,9 +55,7 @@ def also_ordinary(
 
 
 def left_out(data: TokenizerData) -> list[str]:
-    """Return the texts of the added tokens that cannot be in ``model.vocab``, because the model would also give their ids to
-    other text.
-    """
+    """Return the added tokens that cannot be in ``model.vocab``, because the model would give their ids to other text."""
     texts = [*data.special_tokens, *data.added_tokens]
     ordinary = also_ordinary(texts, data.merges, ignore_merges=data.ignore_merges, by_characters=data.by_characters)
     return [text for text, token in ordinary.items() if token not in data.vocab]
@@ -71,9 +64,6 @@ def left_out(data: TokenizerData) -> list[str]:
 def vocab_of(data: TokenizerData) -> dict[str, int]:
     """Return ``model.vocab``, a dict from spellings to ids. Added tokens are included if possible, because added tokens that
     are not in it get new ids when the file is loaded.
-
-    Raises:
-        SGPEError: an added token is spelled like an ordinary token, and loading would change its id.
     """
     vocab, added = data.get_vocab(), data.added_ids
     outside = left_out(data)
@@ -91,63 +81,42 @@ def vocab_of(data: TokenizerData) -> dict[str, int]:
     return vocab
 
 
-def read(
-    content: Mapping[str, Any], normalization: Normalization, *, by_characters: bool, has_bytes: bool
-) -> dict[str, Any]:
-    """Read the model and the added tokens of a ``tokenizer.json``. Return them as keyword arguments for `TokenizerData`.
+def added_names(content: Mapping[str, Any]) -> set[str]:
+    """Return the texts of the added tokens in a ``tokenizer.json``."""
+    return {token["content"] for token in content.get("added_tokens") or ()}
+
+
+def merges_of(
+    model: Mapping[str, Any], tokens: Mapping[str, bytes], spell: Callable[[str], bytes]
+) -> list[tuple[bytes, bytes]]:
+    """Return the merges of a model as pairs of tokens.
 
     Args:
-        has_bytes: Whether strings such as ``<0x0A>`` are tokens for single bytes.
-
-    Raises:
-        NotByteLevelError: `TokenizerData` cannot reproduce the tokens exactly.
-        SGPEError: an added token would not keep its id from the file.
+        tokens: Tokens, keyed by vocabulary string.
+        spell: Function that returns the token of any other vocabulary string.
     """
-    model, vocab = content["model"], content["model"]["vocab"]
-    added = _added_tokens(content, normalization)
-    names = {token["content"] for token in content.get("added_tokens") or ()}
-    unmade: dict[str, int] = {}
-    if by_characters:
-        spelled, spell = sentencepiece_json.tokens_of(vocab.keys() - names, has_bytes=has_bytes), string_to_text
-    else:
-        spellings = {token: bytes_spelled(token) for token in vocab if token not in names}
-        spelled, spell = {token: bytes_ for token, bytes_ in spellings.items() if bytes_ is not None}, string_to_bytes
-        unmade = {token: vocab[token] for token, bytes_ in spellings.items() if bytes_ is None}
 
-    def part(token: str) -> bytes:
-        return spelled[token] if token in spelled else spell(token)
+    def part(text: str) -> bytes:
+        return tokens[text] if text in tokens else spell(text)
 
     merges = (merge.split(" ", 1) if isinstance(merge, str) else merge for merge in model["merges"])
-    pairs = [(part(left), part(right)) for left, right in merges]
-    ignore_merges = bool(model.get("ignore_merges"))
-    spelled |= also_ordinary(names & vocab.keys(), pairs, ignore_merges=ignore_merges, by_characters=by_characters)
-    if by_characters and ignore_merges:
-        sentencepiece_json.check_whole_words(spelled.values(), pairs)
-    if normalization.scheme == "metaspace-prefix" and (both := added["normalized_tokens"] & spelled.keys()):
-        raise NotByteLevelError(
-            f"its added token {min(both)!r} is matched in normalized text, but merges also make this token"
-        )
-    return {
-        "vocab": {token: vocab[name] for name, token in spelled.items()},
-        "merges": pairs,
-        "unmade_tokens": unmade,
-        "ignore_merges": ignore_merges,
-        **added,
-    }
+    return [(part(left), part(right)) for left, right in merges]
 
 
-def _added_tokens(content: Mapping[str, Any], normalization: Normalization) -> dict[str, Any]:
-    """Return the added tokens and their matching rules as arguments for `TokenizerData`."""
+def added_tokens_of(content: Mapping[str, Any], normalization: Normalization) -> dict[str, Any]:
+    """Return the added tokens of a ``tokenizer.json`` and their matching rules as arguments for `TokenizerData`.
+
+    Raises:
+        NotByteLevelError: normalization changes an added token.
+    """
     vocab = content["model"]["vocab"]
     name_of: dict[int, str] = {}
-    tokens: dict[str, tuple[int, bool, bool, Matching]] = {}
+    tokens: dict[str, Mapping[str, Any]] = {}
+    # A Metaspace changes a token as it changes the text in which the token is matched.
+    matched = replace(normalization, scheme="none") if normalization.is_metaspace else normalization
     for token in content.get("added_tokens") or ():
         name, id = token["content"], token["id"]
-        is_normalized = bool(token.get("normalized"))
-        # A Metaspace changes a token as it changes the text in which the token is matched.
-        matched = replace(normalization, scheme="none") if normalization.is_metaspace else normalization
-        is_changed = prepare(name, matched) != name
-        if is_normalized and is_changed:
+        if token.get("normalized") and prepare(name, matched) != name:
             raise NotByteLevelError(f"its added token {name!r} changes under normalization")
         loaded = loaded_id(name, vocab, name_of)
         if id != loaded:
@@ -155,12 +124,12 @@ def _added_tokens(content: Mapping[str, Any], normalization: Normalization) -> d
         if _knows_the_later_only():
             tokens.pop(name_of.get(id, name), None)
         name_of[id] = name
-        tokens[name] = id, bool(token.get("special")), is_normalized, Matching.of(token)
+        tokens[name] = token
     return {
-        "special_tokens": {name: id for name, (id, is_special, _, _) in tokens.items() if is_special},
-        "added_tokens": {name: id for name, (id, is_special, _, _) in tokens.items() if not is_special},
-        "normalized_tokens": frozenset(name for name, (_, _, is_normalized, _) in tokens.items() if is_normalized),
-        "matching": {name: matching for name, (_, _, _, matching) in tokens.items() if matching != EXACTLY},
+        "special_tokens": {name: token["id"] for name, token in tokens.items() if token.get("special")},
+        "added_tokens": {name: token["id"] for name, token in tokens.items() if not token.get("special")},
+        "normalized_tokens": frozenset(name for name, token in tokens.items() if token.get("normalized")),
+        "matching": {name: Matching.of(token) for name, token in tokens.items()},
     }
 
 

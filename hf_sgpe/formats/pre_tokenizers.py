@@ -19,9 +19,7 @@ BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": Fa
 
 
 def pre_tokenizer_of(splitting: Splitting) -> dict[str, Any]:
-    """Return an entry ``pre_tokenizer`` for a ``tokenizer.json``. This entry splits text into the same words as
-    ``splitting``.
-    """
+    """Return the entry ``pre_tokenizer`` of a ``tokenizer.json`` that splits text into the same words as ``splitting``."""
     splits: list[dict[str, Any]] = []
     for step, pattern in enumerate(splitting.regexes):
         # OpenVINO fuses two Splits with the same options into a single Split that splits words differently.
@@ -72,7 +70,7 @@ _DIGIT_BYTES = frozenset(byte for byte in range(256) if bytes_to_string(bytes([b
 
 
 def _joins_digits(merges: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Return whether any merge joins a byte that is spelled as a digit with a byte that is not."""
+    """Return whether a merge joins a byte that is spelled as a digit with a byte that is not."""
     return any((left[-1] in _DIGIT_BYTES) != (right[0] in _DIGIT_BYTES) for left, right in merges)
 
 
@@ -83,9 +81,7 @@ def _parts(pre_tokenizer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _regex(part: Mapping[str, Any]) -> str:
-    """Translate a pre-tokenizer into a regex. The pre-tokenizer splits a text into the matches of the regex and the text
-    between the matches.
-    """
+    """Return the regex of a pre-tokenizer that splits a text into the matches and the text between them."""
     if part["type"] == "Digits":
         return _class("Digits", r"\p{N}") + ("" if part.get("individual_digits") else "+")
     if part["type"] == "Punctuation":
@@ -114,12 +110,9 @@ def punctuation() -> str:
 
 @cache
 def _class(kind: str, nearly: str) -> str:
-    """Return the regex class of the characters at which a pre-tokenizer splits.
+    """Return the regex class of the characters at which ``Digits`` or ``Punctuation`` splits.
 
-    Args:
-        kind: ``Digits`` or ``Punctuation``.
-        nearly: A regex class with nearly the same characters. If the result contains all these characters, the result is
-            written as this class with additions.
+    ``nearly`` is a class with nearly the same characters. If the result has all of them, it is this class with additions.
     """
     points = set(map(ord, tokenizers_library.split_at(kind, every_character(), nearly)))
     subset = members(nearly)

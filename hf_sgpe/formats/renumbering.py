@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -22,8 +21,8 @@ def ids_in(config: Mapping[str, Any]) -> Iterator[int]:
 
 
 def moved_config(config: Mapping[str, Any], ids: Mapping[int, int]) -> dict[str, Any]:
-    """Return a configuration, such as the content of ``generation_config.json``, with new token ids. ``ids`` is a dict from
-    old to new ids. Token ids that it lacks are removed.
+    """Return a configuration, such as a ``generation_config.json``, with new token ids, keyed by old ids in ``ids``. Token
+    ids that are not there are removed.
 
     >>> moved_config({"eos_token_id": [5, 9], "pad_token_id": 9, "top_k": 5}, {5: 3})
     {'eos_token_id': [3], 'pad_token_id': None, 'top_k': 5}
@@ -38,7 +37,7 @@ def moved_config(config: Mapping[str, Any], ids: Mapping[int, int]) -> dict[str,
 
 
 def moved_field(name: str, value: Any, ids: Mapping[int, int]) -> Any:
-    """Return the value of a field of a configuration with new token ids. A value without token ids is returned unchanged.
+    """Return the value of a field of a configuration with new token ids.
 
     A word with an id that ``ids`` lacks can no longer be generated, so the whole word is removed.
 
@@ -61,23 +60,14 @@ def moved_field(name: str, value: Any, ids: Mapping[int, int]) -> Any:
 
 
 def _moved_words(words: list[Any], ids: Mapping[int, int]) -> list[Any] | None:
-    """Return a word, or nested lists of words, with new token ids. A word is a list of ids. If no word is left, return
-    None.
-    """
+    """Return a word (a list of ids), or nested lists of words, with new token ids; None if no word is left."""
     if any(isinstance(part, int) for part in words):
         return [ids[id] for id in words] if all(id in ids for id in words) else None
     return [moved for part in words if (moved := _moved_words(part, ids))] or None
 
 
-def moved_config_text(text: str, ids: Mapping[int, int]) -> str:
-    """Return the JSON text of a configuration with new token ids (see `moved_config`)."""
-    return json.dumps(moved_config(json.loads(text), ids), ensure_ascii=False, indent=2) + "\n"
-
-
 def moved_content(content: Mapping[str, Any], ids: Mapping[int, int]) -> dict[str, Any]:
-    """Return the content of a ``tokenizer.json`` with new token ids everywhere except in the model. ``ids`` is a dict from
-    old to new ids.
-    """
+    """Return the content of a ``tokenizer.json`` with new token ids everywhere except in the model."""
     moved = dict(content)
     moved["added_tokens"] = [{**token, "id": ids[token["id"]]} for token in content.get("added_tokens") or ()]
     moved["post_processor"] = _moved_template(content.get("post_processor"), ids)
@@ -87,7 +77,6 @@ def moved_content(content: Mapping[str, Any], ids: Mapping[int, int]) -> dict[st
 
 
 def _moved_template(part: Any, ids: Mapping[int, int]) -> Any:
-    """Return the entry ``post_processor`` of a ``tokenizer.json`` with new token ids."""
     if not isinstance(part, Mapping):
         return part
     moved = dict(part)
@@ -104,11 +93,7 @@ def _moved_template(part: Any, ids: Mapping[int, int]) -> Any:
 
 
 def moved_settings(settings: Mapping[str, Any], ids: Mapping[int, int]) -> dict[str, Any]:
-    """Return the content of a ``tokenizer_config.json`` with new token ids. ``ids`` is a dict from old to new ids.
-
-    Raises:
-        SGPEError: the settings contain a token that the tokenizer does not have.
-    """
+    """Return the content of a ``tokenizer_config.json`` with new token ids."""
     moved = moved_config(settings, ids)
     if isinstance(tokens := settings.get("added_tokens_decoder"), Mapping):
         for id, token in tokens.items():

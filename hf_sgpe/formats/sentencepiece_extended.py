@@ -27,9 +27,7 @@ class _Piece(NamedTuple):
 
 
 def extended(base: bytes, path: Path, tokenizer: TokenizerData) -> bytes:
-    """Return the content of a ``tokenizer.model`` for an extended tokenizer.
-
-    With this file, SentencePiece returns the same ids as the extended tokenizer.
+    """Return a ``tokenizer.model`` with which SentencePiece returns the same ids as an extended tokenizer.
 
     New tokens become normal pieces, new special tokens become control pieces, and other new added tokens become user-defined
     pieces. A new token may have the id of an old piece that was reserved for such use. In this case, the new token replaces
@@ -44,14 +42,10 @@ def extended(base: bytes, path: Path, tokenizer: TokenizerData) -> bytes:
     dummy prefix only before the first part of the text. Third, SentencePiece reads U+2581 as a space, even next to spaces.
 
     Args:
-        base: Content of the base tokenizer's ``tokenizer.model``.
-        path: Path of the base tokenizer's file, for error messages.
+        base: The base tokenizer's ``tokenizer.model``.
+        path: Path of that file, for error messages.
         tokenizer: The extended tokenizer. Its merges must contain every pair of tokens that joins to a token (see
             `hf_sgpe.bpe.closed_pairs.closed`).
-
-    Raises:
-        SGPEError: SentencePiece would not return the same ids, or two ids would need pieces with the same text.
-        NotInstalledError: sentencepiece or protobuf is not installed.
     """
     model = parsed(base, path)
     pieces = _pieces(model, tokenizer)
@@ -65,13 +59,8 @@ def extended(base: bytes, path: Path, tokenizer: TokenizerData) -> bytes:
 
 
 def renumbered(base: bytes, path: Path, ids: Mapping[int, int]) -> bytes:
-    """Return the content of a ``tokenizer.model`` that keeps only the pieces in ``ids``, in their old order.
-
-    Args:
-        base: Content of the old ``tokenizer.model``.
-        path: Path of the old file, for error messages.
-        ids: Dict from the old ids of the kept pieces to their new ids. The new ids must start at 0, have no gaps, and be in
-            the same order as the old ids.
+    """Return a ``tokenizer.model`` with only the pieces in ``ids``. The new ids there must have no gaps, and be in the order
+    of the old ids.
     """
     model = parsed(base, path)
     old = [_Piece(piece.piece, piece.type, piece.score) for piece in model.pieces]
@@ -93,10 +82,8 @@ def _pieces(model: Any, tokenizer: TokenizerData) -> list[_Piece]:
 
 
 def _piece(before: _Piece | None, after: _Piece | None) -> _Piece | None:
-    """Return the piece of one id in the new file.
-
-    ``before`` is the id's piece in the base tokenizer, and ``after`` is the piece for the id's token in the extended
-    tokenizer. Return None if the id has neither of them, or if the extended tokenizer has removed an ordinary token.
+    """Return the piece of one id in the new file, given that in the base tokenizer and that for the token of the extended
+    tokenizer. Return None if there is neither of them, or if an ordinary token was removed.
     """
     if before is None or before.kind in (BYTE, UNKNOWN):
         return before or after
@@ -109,7 +96,7 @@ def _piece(before: _Piece | None, after: _Piece | None) -> _Piece | None:
 
 
 def _name_of_none(id: int, taken: set[str]) -> str:
-    """Return a placeholder text for an id without a token. The placeholder is not in ``taken``, the texts of all pieces."""
+    """Return a placeholder for an id without a token that is not in ``taken``, the texts of all pieces."""
     name = f"<no_token_{id}>"
     while name in taken:
         name += ">"
@@ -117,11 +104,6 @@ def _name_of_none(id: int, taken: set[str]) -> str:
 
 
 def _check_texts(pieces: Sequence[_Piece]) -> None:
-    """Check that no two pieces have the same text.
-
-    Raises:
-        SGPEError: two pieces have the same text.
-    """
     ids: dict[str, int] = {}
     for id, piece in enumerate(pieces):
         if (first := ids.setdefault(piece.text, id)) != id:
@@ -132,11 +114,8 @@ def _check_texts(pieces: Sequence[_Piece]) -> None:
 
 
 def _joined(pieces: Sequence[_Piece], merges: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Return the merges that SentencePiece applies. These are all merges except those that make or contain user-defined
-    pieces, because SentencePiece finds user-defined pieces before merging.
-
-    Raises:
-        SGPEError: SentencePiece would also apply merges that are not in ``merges``.
+    """Return the merges without those that make or contain user-defined pieces, which SentencePiece finds before merging.
+    Check that SentencePiece would apply no others.
     """
     normal = {string_to_text(piece.text) for piece in pieces if piece.kind == NORMAL}
     found = {string_to_text(piece.text) for piece in pieces if piece.kind == USER_DEFINED}
@@ -148,8 +127,8 @@ def _joined(pieces: Sequence[_Piece], merges: Sequence[tuple[bytes, bytes]]) -> 
 
 
 def _scored(pieces: Sequence[_Piece], merges: Sequence[tuple[bytes, bytes]]) -> list[_Piece]:
-    """Return the pieces with the new scores 0, -1, -2 and so on for all normal pieces. Pieces produced by merges come first,
-    in the order of the merges. The other normal pieces follow, in the order of their old scores.
+    """Return the pieces with the scores 0, -1, -2 and so on for all normal pieces: first those that merges make, in their
+    order, then the others, in the order of their old scores.
     """
     made = dict.fromkeys(map(text_to_string, in_order(merges)))
     rest = sorted(

@@ -1,11 +1,11 @@
-"""The normalizer, pre-tokenizer and decoder of a ``tokenizer.json`` converted from SentencePiece.
+"""Reading and writing a ``tokenizer.json`` converted from SentencePiece.
 
 Llama 2, Mistral 7B and Gemma have such files. In these tokenizers, merges join characters instead of bytes, and spaces are
 written as U+2581. A character without a token is encoded as the tokens of its bytes. If the vocabulary has no byte tokens,
 the character becomes the unknown token.
 
-Converters have written these rules in several forms. `parts_in` reads all of these forms, and `as_content` writes one of
-them.
+Converters have written these rules in several forms of the normalizer, pre-tokenizer and decoder. `read` reads all of these
+forms, and `as_content` writes one of them.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from typing import Any, NamedTuple
 
 from hf_sgpe.bpe.merging import merge_words
 from hf_sgpe.errors import NotByteLevelError, SGPEError
+from hf_sgpe.formats import model_vocab
 from hf_sgpe.kernels import sentencepiece_library
 from hf_sgpe.splitting.normalization import Normalization
+from hf_sgpe.splitting.splitting import BEFORE_SPACES, Splitting
 from hf_sgpe.vocabulary.byte_strings import SPACE_MARK, byte_token, string_to_text
 from hf_sgpe.vocabulary.neighbours import is_character
 from hf_sgpe.vocabulary.tokenizer_data import Unknown
@@ -39,10 +41,9 @@ class Parts(NamedTuple):
     """The rules that a ``tokenizer.json`` expresses by its normalizer, pre-tokenizer and decoder.
 
     Attributes:
-        normalization: The normalization, whose scheme is one of `hf_sgpe.splitting.normalization.METASPACES`.
+        normalization: Its scheme is one of `hf_sgpe.splitting.normalization.METASPACES`.
         cuts_at_spaces: Whether each space begins a word.
-        stripping: The spaces that decoding removes from the beginning of a text, one of
-            `hf_sgpe.vocabulary.tokenizer_data.STRIPPINGS`.
+        stripping: One of `hf_sgpe.vocabulary.tokenizer_data.STRIPPINGS`.
         has_bytes: Whether the decoder joins byte tokens into characters.
     """
 
@@ -53,19 +54,14 @@ class Parts(NamedTuple):
 
 
 def is_one(content: Mapping[str, Any]) -> bool:
-    """Return whether a ``tokenizer.json`` with this content has a BPE model that joins characters, as in SentencePiece."""
+    """Return whether the merges of a ``tokenizer.json`` join characters, as in SentencePiece."""
     model = content["model"]
     around = [content.get(name) for name in ("normalizer", "pre_tokenizer", "decoder")]
     marks = model.get("byte_fallback") or SPACE_MARK in json.dumps(around, ensure_ascii=False)
     return model.get("type", "BPE") == "BPE" and bool(marks)
 
 
-def parts_in(content: Mapping[str, Any]) -> Parts:
-    """Return the rules that the normalizer, pre-tokenizer and decoder of a ``tokenizer.json`` express.
-
-    Raises:
-        NotByteLevelError: no SentencePiece model has this pre-tokenizer or this decoder.
-    """
+def _rules_in(content: Mapping[str, Any]) -> Parts:
     normalizers = _members(content.get("normalizer"), "normalizers")
     pre_tokenizers = _members(content.get("pre_tokenizer"), "pretokenizers")
     cuts_at_spaces = False
@@ -81,8 +77,8 @@ def parts_in(content: Mapping[str, Any]) -> Parts:
 
 
 def _of_metaspace(pre_tokenizers: list[Mapping[str, Any]]) -> tuple[str, bool]:
-    """Return two results: the normalization that the only pre-tokenizer, a ``Metaspace``, performs, and whether it splits
-    text at spaces. A ``Metaspace`` replaces spaces and may put a space before the text.
+    """Return the scheme of the normalization that the only pre-tokenizer, a ``Metaspace``, performs, and whether it splits
+    text at spaces.
     """
     if len(pre_tokenizers) != 1 or pre_tokenizers[0]["type"] != "Metaspace":
         raise NotByteLevelError(f"its pre-tokenizer {_names(pre_tokenizers)} is not one that SentencePiece models have")
@@ -98,7 +94,7 @@ def _scheme(metaspace: Mapping[str, Any]) -> str:
 
 
 def _of_decoders(decoders: list[Mapping[str, Any]], scheme: str) -> tuple[str, bool]:
-    """Return which spaces the decoders remove (see `Parts`), and whether the decoders join byte tokens into characters."""
+    """Return the ``stripping`` and ``has_bytes`` of `Parts`."""
     if len(decoders) == 1 and decoders[0]["type"] == "Metaspace" and decoders[0].get("replacement") == SPACE_MARK:
         return "none" if _scheme(decoders[0]) == "never" else "all", False
     for stripping, has_bytes in (("none", True), ("one", True), ("none", False), ("one", False)):
@@ -124,7 +120,7 @@ def _names(parts: Iterable[Mapping[str, Any]]) -> str:
 
 
 def as_content(parts: Parts) -> dict[str, Any]:
-    """Return the normalizer, pre-tokenizer and decoder that express these rules in a ``tokenizer.json``."""
+    """Return the normalizer, pre-tokenizer and decoder that express these rules."""
     scheme, steps = parts.normalization.scheme, parts.normalization.normalizers
     metaspace: dict[str, Any] | None = None
     if scheme in ("metaspace", "metaspace-prefix") and not parts.cuts_at_spaces:
@@ -163,38 +159,48 @@ def check_writable(content: Mapping[str, Any]) -> None:
         )
 
 
-def parts_of_model(model: Mapping[str, Any], rules: Parts) -> dict[str, Any]:
-    """Return the arguments for `TokenizerData` that apply only to tokenizers whose merges join characters.
-
-    Args:
-        model: The entry ``model`` of the ``tokenizer.json``.
-        rules: The rules of the normalizer, pre-tokenizer and decoder, from `parts_in`.
+def read(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments for `TokenizerData` that the content of a ``tokenizer.json`` contains, except the template.
 
     Raises:
-        SGPEError: the model and the decoder disagree on byte tokens, a byte token is missing, or the unknown token is not in
-            the vocabulary.
+        NotByteLevelError: `TokenizerData` cannot reproduce the tokenizer exactly.
     """
-    byte_tokens = byte_tokens_in(model["vocab"]) if model.get("byte_fallback") else ()
-    if bool(byte_tokens) != rules.has_bytes and byte_tokens_in(model["vocab"]):
+    model, vocab = content["model"], content["model"]["vocab"]
+    rules = _rules_in(content)
+    byte_tokens = _byte_tokens_in(vocab) if model.get("byte_fallback") else ()
+    if bool(byte_tokens) != rules.has_bytes and _byte_tokens_in(vocab):
         raise NotByteLevelError("its model and its decoder disagree on whether byte tokens are joined into characters")
-    name = None if byte_tokens else model.get("unk_token")
-    if name is not None and name not in model["vocab"]:
-        raise SGPEError(f"its unk_token {name!r} is not in its vocabulary")
+    unknown = None if byte_tokens else model.get("unk_token")
+    if unknown is not None and unknown not in vocab:
+        raise SGPEError(f"its unk_token {unknown!r} is not in its vocabulary")
+    added = model_vocab.added_tokens_of(content, rules.normalization)
+    names = model_vocab.added_names(content)
+    tokens = _tokens_of(vocab.keys() - names, has_bytes=bool(byte_tokens))
+    merges = model_vocab.merges_of(model, tokens, string_to_text)
+    ignore_merges = model.get("ignore_merges", False)
+    tokens |= model_vocab.also_ordinary(names & vocab.keys(), merges, ignore_merges=ignore_merges, by_characters=True)
+    if ignore_merges:
+        _check_whole_words(tokens.values(), merges)
+    if rules.normalization.scheme == "metaspace-prefix" and (both := added["normalized_tokens"] & tokens.keys()):
+        raise NotByteLevelError(
+            f"its added token {min(both)!r} is matched in normalized text, but merges also make this token"
+        )
+    regexes = [BEFORE_SPACES] if rules.cuts_at_spaces else []
     return {
+        "vocab": {token: vocab[text] for text, token in tokens.items()},
+        "merges": merges,
         "byte_tokens": byte_tokens,
-        "unknown": None if name is None else Unknown(name, bool(model.get("fuse_unk"))),
+        "unknown": None if unknown is None else Unknown(unknown, bool(model.get("fuse_unk"))),
         "stripping": rules.stripping,
+        "ignore_merges": ignore_merges,
+        **added,
+        "splitting": Splitting.from_regexes(regexes, rules.normalization, added["special_tokens"]),
     }
 
 
-def check_whole_words(tokens: Iterable[bytes], merges: Sequence[tuple[bytes, bytes]]) -> None:
-    """Check that merges produce every token.
-
-    If they do, the setting ``ignore_merges``, which looks up whole words in the vocabulary before merging, has no effect.
-
-    Raises:
-        NotByteLevelError: the merges do not produce one of the tokens. Such a token can only be found as a whole word, but
-            this package cuts text into parts smaller than words.
+def _check_whole_words(tokens: Iterable[bytes], merges: Sequence[tuple[bytes, bytes]]) -> None:
+    """Check that merges produce every token, so that the setting ``ignore_merges`` has no effect. A token that is only found
+    as a whole word is refused, because this package cuts text into parts smaller than words.
     """
     numbers = {token: 256 + place for place, token in enumerate(tokens)}
     words = [token for token in numbers if not is_character(token)]
@@ -206,15 +212,11 @@ def check_whole_words(tokens: Iterable[bytes], merges: Sequence[tuple[bytes, byt
             raise NotByteLevelError(f"its model has ignore_merges, and its merges do not make the token {word.decode()!r}")
 
 
-def byte_tokens_in(vocab: Mapping[str, int]) -> tuple[int, ...]:
+def _byte_tokens_in(vocab: Mapping[str, int]) -> tuple[int, ...]:
     """Return the ids of the 256 byte tokens, or an empty tuple if the vocabulary has no byte tokens.
 
     If only some bytes lack a byte token, each of these gets the id of its ASCII character. This is correct because the byte
     occurs in no other character. An example is the tab in Gemma 1 and 2.
-
-    Raises:
-        NotByteLevelError: a byte has neither a byte token nor an ASCII character with a token, so some characters could not
-            be encoded.
     """
     names = {byte: byte_token(byte) for byte in range(256)}
     if vocab.keys().isdisjoint(names.values()):
@@ -225,16 +227,8 @@ def byte_tokens_in(vocab: Mapping[str, int]) -> tuple[int, ...]:
     return tuple(vocab[name] for name in names.values())
 
 
-def tokens_of(texts: set[str], *, has_bytes: bool) -> dict[str, bytes]:
-    """Return a dict from vocabulary strings to the bytes of their tokens. Tokens for single bytes are left out.
-
-    Args:
-        texts: The vocabulary strings.
-        has_bytes: Whether strings such as ``<0x0A>`` are tokens for single bytes.
-
-    Raises:
-        NotByteLevelError: two strings are the same token, because one contains a space where the other contains U+2581.
-    """
+def _tokens_of(texts: set[str], *, has_bytes: bool) -> dict[str, bytes]:
+    """Return the tokens of vocabulary strings, without those for single bytes (with ``has_bytes``)."""
     names = texts.difference(map(byte_token, range(256))) if has_bytes else texts
     spelled = {name: string_to_text(name) for name in names}
     if len(set(spelled.values())) < len(spelled):

@@ -38,6 +38,7 @@ from hf_sgpe.formats import sentencepiece_json
 from hf_sgpe.kernels import sentencepiece_library
 from hf_sgpe.splitting.normalization import Normalization
 from hf_sgpe.vocabulary.byte_strings import SPACE_MARK
+from hf_sgpe.vocabulary.special_tokens import Template
 
 logger = logging.getLogger(__name__)
 
@@ -51,15 +52,7 @@ _PACKAGES = ("sentencepiece", "protobuf")
 
 
 def parsed(data: bytes, path: Path) -> Any:
-    """Return the ``ModelProto`` in the bytes of a ``tokenizer.model``, after checking that SentencePiece can load it.
-
-    Args:
-        path: The file, for error messages.
-
-    Raises:
-        SGPEError: the file is damaged, or the type of its model is not BPE.
-        NotInstalledError: sentencepiece or protobuf is not installed.
-    """
+    """Return the ``ModelProto`` of a ``tokenizer.model`` that SentencePiece can load. ``path`` is for error messages."""
     library = optional("sentencepiece", _NEED, *_PACKAGES, extra="sentencepiece")
     definition = optional("sentencepiece.sentencepiece_model_pb2", _NEED, *_PACKAGES, extra="sentencepiece")
     errors = optional("google.protobuf.message", _NEED, *_PACKAGES, extra="sentencepiece")
@@ -95,15 +88,7 @@ def _conversion(path: Path) -> str:
 
 
 def of_pieces(pieces: Iterable[tuple[str, float, int]], *, has_prefix: bool) -> bytes:
-    """Return the content of a ``tokenizer.model`` with the given pieces. All other settings are those of Llama 2.
-
-    Args:
-        pieces: Text, score and type of each piece.
-        has_prefix: Whether SentencePiece puts a space before each text.
-
-    Raises:
-        NotInstalledError: sentencepiece or protobuf is not installed.
-    """
+    """Return a ``tokenizer.model`` with pieces (text, score, type). All other settings are those of Llama 2."""
     definition = optional("sentencepiece.sentencepiece_model_pb2", _NEED, *_PACKAGES, extra="sentencepiece")
     model = definition.ModelProto()
     for text, score, kind in pieces:
@@ -118,30 +103,27 @@ def of_pieces(pieces: Iterable[tuple[str, float, int]], *, has_prefix: bool) -> 
 
 
 def to_tokenizer_json(data: bytes, path: Path, settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the content of a ``tokenizer.json`` that encodes text to the same ids as SentencePiece does with this file.
+    """Return a ``tokenizer.json`` that encodes text to the same ids as SentencePiece does with this ``tokenizer.model``.
 
     Args:
-        data: Content of the ``tokenizer.model``.
-        path: The file, for error messages.
         settings: Content of the ``tokenizer_config.json`` in the same folder. It determines which special tokens are put
             before and after a text. With ``legacy: false``, the dummy prefix comes only before the first part of a text, and
             only if this part does not begin with a space.
 
     Raises:
-        SGPEError: the file is damaged.
         NotByteLevelError: no ``tokenizer.json`` would return the same ids. The message names the part of the model that
             prevents it.
-        NotInstalledError: sentencepiece or protobuf is not installed.
     """
-    model = parsed(data, path)
+    model, settings = parsed(data, path), settings or {}
     try:
-        content = _content(model, settings or {})
+        content = _content(model, settings)
     except NotByteLevelError as error:
         raise NotByteLevelError(f"{path}: {error}. Use the tokenizer of transformers instead: {_conversion(path)}") from None
     except SGPEError as error:
         raise type(error)(f"{path}: {error}") from None
     found = [token["content"] for token in content["added_tokens"] if not token["special"]]
-    if found and _has_prefix(model, settings or {}) and not (settings or {}).get("added_tokens_decoder"):
+    puts_spaces = _has_prefix(model, settings) and settings.get("legacy") is not False
+    if found and puts_spaces and not settings.get("added_tokens_decoder"):
         logger.warning(
             "%s: after the user-defined piece %r, this tokenizer puts a space before the next word, as the legacy "
             "tokenizers of transformers do. SentencePiece itself and transformers 5 without settings do not",
@@ -152,10 +134,9 @@ def to_tokenizer_json(data: bytes, path: Path, settings: Mapping[str, Any] | Non
 
 
 def _has_prefix(model: Any, settings: Mapping[str, Any]) -> bool:
-    """Return whether a space is put before each part of a text between added tokens."""
+    """Return whether a space is put before a text."""
     prefix = settings.get("add_prefix_space")
-    prefix = model.normalizer_spec.add_dummy_prefix if prefix is None else bool(prefix)
-    return prefix and settings.get("legacy") is not False
+    return bool(model.normalizer_spec.add_dummy_prefix if prefix is None else prefix)
 
 
 def _content(model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -165,9 +146,9 @@ def _content(model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
         raise NotByteLevelError(f"two of its pieces have the text {Counter(names).most_common(1)[0][0]!r}")
     _check_normalizer(model)
     vocab = {piece: id for id, piece in enumerate(names)}
-    prefix = settings.get("add_prefix_space")
-    prefix = model.normalizer_spec.add_dummy_prefix if prefix is None else bool(prefix)
-    normalization = "metaspace-first" if settings.get("legacy") is False else "metaspace-prefix"
+    scheme = "metaspace"
+    if prefix := _has_prefix(model, settings):
+        scheme = "metaspace-first" if settings.get("legacy") is False else "metaspace-prefix"
     runs, found = _user_defined(
         [piece for piece, kind in zip(names, kinds, strict=True) if kind == USER_DEFINED],
         can_grow=SPACE_MARK in vocab,
@@ -185,8 +166,8 @@ def _content(model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
         "truncation": None,
         "padding": None,
         "added_tokens": list((added | _more_added(settings, names)).values()),
-        **_around(model, normalization if prefix else "metaspace"),
-        "post_processor": _template(model, vocab, settings),
+        **_around(model, scheme),
+        "post_processor": _post_processor(model, vocab, settings),
         "model": {
             "type": "BPE",
             "dropout": None,
@@ -208,12 +189,7 @@ def _added_token(id: int, text: str, **flags: bool) -> dict[str, Any]:
 
 
 def _more_added(settings: Mapping[str, Any], names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return all added tokens that the settings list, as entries of a ``tokenizer.json`` keyed by text. Some of them are
-    also pieces of the model.
-
-    Raises:
-        SGPEError: for the id of a piece, the settings contain another text than the model.
-    """
+    """Return all added tokens of the settings as entries of a ``tokenizer.json``, keyed by text. Some are also pieces."""
     more: dict[str, dict[str, Any]] = {}
     for key, token in sorted((settings.get("added_tokens_decoder") or {}).items(), key=lambda item: int(item[0])):
         id, text = int(key), token["content"]
@@ -228,11 +204,7 @@ def _more_added(settings: Mapping[str, Any], names: Sequence[str]) -> dict[str, 
 
 
 def _check_normalizer(model: Any) -> None:
-    """Check that decoding does not change characters, and that the model writes spaces as U+2581 before words.
-
-    Raises:
-        NotByteLevelError: hf_sgpe does not support one of the model's settings.
-    """
+    """Check that decoding does not change characters, and that the model writes spaces as U+2581 before words."""
     spec = model.normalizer_spec
     if model.denormalizer_spec.precompiled_charsmap:
         raise NotByteLevelError("its decoder changes characters, but hf_sgpe supports no such decoder")
@@ -249,15 +221,11 @@ def _check_normalizer(model: Any) -> None:
 def _user_defined(
     pieces: Sequence[str], *, can_grow: bool, with_prefix: bool, removes_spaces: bool, changes_characters: bool
 ) -> tuple[list[str], dict[str, bool]]:
-    """Return two results that divide the user-defined pieces. The first lists the runs of U+2581 that merges can make. The
-    second maps each other piece to a flag. The flag is True if the piece is searched in normalized text, and False if it is
-    searched in the original text.
+    """Return the runs of U+2581 among the user-defined pieces that merges can make, and the other pieces, each with a flag:
+    whether it is searched in normalized text.
 
     A piece with a space is in neither result. SentencePiece never finds such a piece, because SentencePiece replaces the
     spaces of a text before the search.
-
-    Raises:
-        NotByteLevelError: no ``tokenizer.json`` would find the pieces at the same positions of a text as SentencePiece.
     """
     pieces = [piece for piece in pieces if " " not in piece]
     marked = [piece for piece in pieces if SPACE_MARK in piece]
@@ -284,20 +252,14 @@ def _user_defined(
 
 
 def _growing(runs: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield the merges that make runs of U+2581, ordered from the longest run to the shortest. In text, a run then grows
-    from the left.
-    """
+    """Yield the merges that make runs of U+2581, the longest run first. In text, a run then grows from the left."""
     parts = {SPACE_MARK, *runs}
     for run in reversed(runs):
         yield from pairs_of(run, parts)
 
 
 def _merges(model: Any, vocab: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    """Yield all pairs of pieces that join to a normal piece, in the order in which SentencePiece merges them.
-
-    Raises:
-        NotByteLevelError: no list of merges gives the same result as SentencePiece.
-    """
+    """Yield all pairs of pieces that join to a normal piece, in the order in which SentencePiece merges them."""
     kinds = {piece.piece: piece.type for piece in model.pieces}
     normal = {piece.piece: piece.score for piece in model.pieces if piece.type == NORMAL}
     frozen = {piece for piece, kind in kinds.items() if kind == USER_DEFINED}
@@ -325,14 +287,10 @@ def _merges(model: Any, vocab: Mapping[str, int]) -> Iterator[tuple[str, str]]:
 
 
 def _check_equals(equal: list[str], ordered: list[str]) -> None:
-    """Check that pieces with equal scores are runs of a single character, whose order a list of merges can express.
+    """Check that the pieces with one score are runs of a character, which no other of the ``ordered`` pieces contains.
 
-    For example, the runs of spaces in Mistral's files have equal scores. ``equal`` contains the pieces with the same score,
-    and ``ordered`` contains all pieces that merges make.
-
-    Raises:
-        NotByteLevelError: one of the pieces is no such run, or another piece contains the repeated character. Among equal
-            scores, SentencePiece merges the leftmost piece of the text first, which no list of merges can express.
+    Among equal scores, SentencePiece merges the leftmost piece of the text first, which no list of merges can express. The
+    runs of spaces in Mistral's files have equal scores.
     """
     if len(equal) == 1:
         return
@@ -348,9 +306,7 @@ def _check_equals(equal: list[str], ordered: list[str]) -> None:
 
 
 def _around(model: Any, scheme: str) -> dict[str, Any]:
-    """Return the normalizer, pre-tokenizer and decoder of the ``tokenizer.json``. They remove extra spaces if the model
-    does. The decoder decodes byte tokens if the model has byte tokens.
-    """
+    """Return the normalizer, pre-tokenizer and decoder of the ``tokenizer.json``."""
     table = model.normalizer_spec.precompiled_charsmap
     # Of the normalizers of a tokenizer.json, Precompiled and NFKC differ from SentencePiece's table, so neither is exact.
     steps: list[Mapping[str, Any]] = [sentencepiece_library.normalizer(table)] if table else []
@@ -368,40 +324,28 @@ def _around(model: Any, scheme: str) -> dict[str, Any]:
     return sentencepiece_json.as_content(parts)
 
 
-def _template(model: Any, vocab: Mapping[str, int], settings: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the post-processor that adds the BOS and EOS tokens that the settings require. Return None if they require
-    neither.
+def _post_processor(model: Any, vocab: Mapping[str, int], settings: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the post-processor that adds the BOS and EOS tokens that the settings require, or None if they require neither.
 
     The classes of Llama and Gemma put a BOS token before a text unless ``add_bos_token`` is false.
     """
-    is_known = str(settings.get("tokenizer_class", "")).startswith(("Llama", "CodeLlama", "Gemma"))
-    around = {
-        role: _named(settings.get(f"{role}_token")) or getattr(model.trainer_spec, f"{role}_piece")
-        for role, default in (("bos", is_known), ("eos", False))
-        if settings.get(f"add_{role}_token", default)
-    }
-    if not around:
-        return None
-    for role, token in around.items():
+    puts_bos = str(settings.get("tokenizer_class", "")).startswith(("Llama", "CodeLlama", "Gemma"))
+    around: dict[str, list[str]] = {"bos": [], "eos": []}
+    for role, default in (("bos", puts_bos), ("eos", False)):
+        if not settings.get(f"add_{role}_token", default):
+            continue
+        token = _named(settings.get(f"{role}_token")) or getattr(model.trainer_spec, f"{role}_piece")
         if token not in vocab:
             raise SGPEError(
                 f"its tokenizer_config.json requires the {role} token {token!r}, but this token is not one of its pieces"
             )
-
-    def part(text: str, kind: int) -> list[dict[str, Any]]:
-        items = [{"Sequence": {"id": text, "type_id": kind}}]
-        named = {role: [{"SpecialToken": {"id": token, "type_id": kind}}] for role, token in around.items()}
-        return [*named.get("bos", ()), *items, *named.get("eos", ())]
-
-    return {
-        "type": "TemplateProcessing",
-        "single": part("A", 0),
-        "pair": [*part("A", 0), *part("B", 1)],
-        "special_tokens": {token: {"id": token, "ids": [vocab[token]], "tokens": [token]} for token in around.values()},
-    }
+        around[role] = [token]
+    if not any(around.values()):
+        return None
+    return Template.around_each(around["bos"], around["eos"]).as_post_processor(vocab)
 
 
 def _named(token: Any) -> str | None:
-    """Return the text of a special token, which is a string or an object in the settings. Return None for other values."""
+    """Return the text of a special token in the settings, a string or an object; None for other values."""
     content = token.get("content") if isinstance(token, dict) else token
     return content if isinstance(content, str) else None

@@ -17,8 +17,6 @@ from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.vocabulary.special_tokens import Template
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
-TEKKEN_FILE = "tekken.json"
-
 # The special tokens of files before version 7. Such files do not list them (mistral_common, Tekkenizer).
 _FIRST_SPECIAL_TOKENS = (
     *("<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]"),
@@ -29,7 +27,7 @@ _ROLES = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>", "pad_to
 
 
 def is_one(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file has this format, judged only by its name, as in mistral_common.
+    """Return whether a file has this format, by its name alone, as in mistral_common.
 
     >>> is_one("tekken.json"), is_one("tekken_240911.json"), is_one("tokenizer.json")
     (True, True, False)
@@ -43,10 +41,6 @@ def read(path: Path) -> TokenizerData:
 
     Special tokens have the lowest ids. As in mistral_common, tokens beyond the file's ``default_vocab_size`` are left out.
     Each id that is reserved for a special token but unused gets a token with a name such as ``<SPECIAL_20>``.
-
-    Raises:
-        SGPEError: the file is damaged.
-        FileNotFoundError: there is no such file.
     """
     content = read_json(path)
     try:
@@ -56,7 +50,7 @@ def read(path: Path) -> TokenizerData:
         ranks = {base64.b64decode(entry["token_bytes"], validate=True): rank for rank, entry in enumerate(entries)}
         pattern = config["pattern"]
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
-        raise SGPEError(f"{path}: damaged or not a {TEKKEN_FILE} ({type(error).__name__}: {error})") from None
+        raise SGPEError(f"{path}: damaged or not a tekken.json ({type(error).__name__}: {error})") from None
     if len(ranks) < len(entries):
         raise SGPEError(f"{path}: damaged: a token occurs twice in its vocabulary")
     roles = {role: token for role, token in _ROLES.items() if token in special}
@@ -71,9 +65,7 @@ def read(path: Path) -> TokenizerData:
 
 
 def _special_tokens(content: Mapping[str, Any], number: int) -> dict[str, int]:
-    """Return the ids from 0 to ``number`` - 1, keyed by the texts of their special tokens. Unused ids get a placeholder
-    text.
-    """
+    """Return the ids below ``number``, keyed by special token. Unused ids get a placeholder."""
     listed = content.get("special_tokens")
     if listed is None:
         named = dict(enumerate(_FIRST_SPECIAL_TOKENS))

@@ -34,12 +34,7 @@ if TYPE_CHECKING:
 
 
 def write(tokenizer: TokenizerData, path: str | os.PathLike[str]) -> None:
-    """Write the tokens and their ids to a ``.tiktoken`` file, in ascending order of ids. Special tokens and added tokens are
-    left out.
-
-    Raises:
-        SGPEError: tiktoken would return other tokens, or the ids are not in the order of the merges.
-    """
+    """Write the tokens and their ids to a ``.tiktoken`` file, in the order of ids, without special and added tokens."""
     one_pattern(tokenizer.splitting)  # for its errors
     ranks = _ranks(tokenizer)
     if ranks != tokenizer.vocab:
@@ -55,16 +50,10 @@ def write(tokenizer: TokenizerData, path: str | os.PathLike[str]) -> None:
 def read(
     path: str | os.PathLike[str], *, pattern: str = "cl100k", special_tokens: Mapping[str, int] | None = None
 ) -> TokenizerData:
-    """Return the tokenizer in a ``.tiktoken`` file. The file contains neither the split pattern nor the special tokens, so
-    both are arguments.
+    """Return the tokenizer in a ``.tiktoken`` file, which contains neither the split pattern nor the special tokens.
 
     Args:
         pattern: Name of one of `SPLIT_PATTERNS`, or a regex.
-        special_tokens: Ids of special tokens, keyed by text.
-
-    Raises:
-        SGPEError: the file is damaged (the message names the line), or its tokens do not form a valid tokenizer.
-        FileNotFoundError: there is no such file.
     """
     path = Path(path)
     ranks = read_ranks(path)
@@ -75,12 +64,7 @@ def read(
 
 
 def read_ranks(path: Path) -> dict[bytes, int]:
-    """Return the ranks in a ``.tiktoken`` file, keyed by token.
-
-    Raises:
-        SGPEError: the file is damaged. The message names the line.
-        FileNotFoundError: there is no such file.
-    """
+    """Return the ranks in a ``.tiktoken`` file, keyed by token."""
     ranks: dict[bytes, int] = {}
     lines: dict[bytes, int] = {}
     for number, line in enumerate(read_data(path).splitlines(), 1):
@@ -99,13 +83,8 @@ def read_ranks(path: Path) -> dict[bytes, int]:
 
 
 def of_ranks(ranks: Mapping[bytes, int], *, first_id: int = 0, **parts: Any) -> TokenizerData:
-    """Return a tokenizer that encodes every text to the same tokens as tiktoken does with these ranks.
-
-    Args:
-        first_id: Id of the token with rank 0. The id of each other token is ``first_id`` plus its rank.
-
-    Raises:
-        SGPEError: the ranks and ``parts``, the other arguments of `TokenizerData`, do not form a valid tokenizer.
+    """Return a tokenizer that encodes every text to the same tokens as tiktoken does with these ranks. The id of a token is
+    ``first_id`` plus its rank, and ``parts`` are the other arguments of `TokenizerData`.
     """
     merges, unreachable = _merges(ranks)
     vocab = {token: rank + first_id for token, rank in ranks.items()}
@@ -113,20 +92,13 @@ def of_ranks(ranks: Mapping[bytes, int], *, first_id: int = 0, **parts: Any) -> 
 
 
 def holds_ranks(path: Path) -> bool:
-    """Return whether a file has the format of ``.tiktoken`` files, like Llama 3's ``tokenizer.model``. Only its first line
-    is checked.
-    """
+    """Return whether the first line of a file is that of a ``.tiktoken`` file, like Llama 3's ``tokenizer.model``."""
     with path.open("rb") as opened:
         return re.match(rb"[A-Za-z0-9+/]+=* [0-9]+\r?\n", opened.read(1024)) is not None
 
 
 def to_tiktoken(tokenizer: TokenizerData, name: str = "hf_sgpe") -> Encoding:
-    """Return an ``Encoding`` of the ``tiktoken`` package that returns the same ids as the tokenizer. The encoding does not
-    normalize text, so its input must be normalized already.
-
-    Raises:
-        SGPEError: tiktoken is not installed, or would return other ids.
-    """
+    """Return an ``Encoding`` of the ``tiktoken`` package with the same ids for text that is already normalized."""
     tiktoken = optional("tiktoken", "to_tiktoken needs tiktoken", extra="tiktoken")
     if tokenizer.matching:
         raise SGPEError(
@@ -155,9 +127,6 @@ def one_pattern(splitting: Splitting) -> str:
     where the splitting's own pattern matches nothing.
 
     For the recipe ``hybrid``, each word of the scripts is a separate match, and no other match extends into it.
-
-    Raises:
-        SGPEError: the splitting has several steps, or no pattern.
     """
     if not splitting.regexes:
         raise SGPEError("this tokenizer merges characters across the whole text, but tiktoken splits text and merges bytes")
@@ -179,9 +148,7 @@ _MATCHES_SOME_CHARACTER = re.compile(r"\[(?:\\.|[^\]\\])+\]|\\p\{\w+\}|\\[sS]| "
 
 
 def _ranks(tokenizer: TokenizerData) -> dict[bytes, int]:
-    """Return the rank of each token, keyed by token. A token that is merged earlier has a lower rank, as tiktoken requires.
-    In most tokenizers, the rank of a token is its id.
-    """
+    """Return the ranks in the order of the merges, as tiktoken requires. In most tokenizers, they are the ids."""
     vocab, merges = tokenizer.vocab, tokenizer.merges
     made: dict[bytes, int] = {}
     several: set[bytes] = set()
@@ -197,8 +164,8 @@ def _ranks(tokenizer: TokenizerData) -> dict[bytes, int]:
 
 
 def _last_merge(token: bytes, rank_of: Mapping[tuple[bytes, bytes], int], otherwise: int) -> int:
-    """Return the rank of the merge that makes a token in text, for a token that several merges can make. This is the last
-    merge if all merges are applied to the token's bytes. If these merges do not make the token, return ``otherwise``.
+    """Return the rank of that of several merges which makes a token in text: the last one if all merges are applied to the
+    token's bytes. If they do not make the token, return ``otherwise``.
     """
     pieces = [token[place : place + 1] for place in range(len(token))]
     last: float = otherwise
@@ -232,8 +199,7 @@ def _check(tokenizer: TokenizerData, ranks: Mapping[bytes, int]) -> None:
 
 
 def _merges(ranks: Mapping[bytes, int]) -> tuple[list[tuple[bytes, bytes]], list[bytes]]:
-    """Return a list of merges that gives the same tokens as tiktoken with these ranks. Also return the tokens that these
-    merges cannot make.
+    """Return merges that give the same tokens as tiktoken with these ranks, and the tokens that they cannot make.
 
     For each token, all merges of lower rank are applied to its bytes. If two tokens remain, the list contains only the merge
     of these two. This is enough, because in longer text the token is made from the same two tokens or not at all. For each
@@ -272,8 +238,6 @@ def _renumbered(encoding: Encoding, tokenizer: TokenizerData, ranks: Mapping[byt
     ids |= {encoding._special_tokens[token]: id for token, id in specials.items()}
 
     class Renumbered(Encoding):  # type: ignore[misc]
-        """A tiktoken ``Encoding`` for a tokenizer whose ids are not in the order of its merges."""
-
         def __init__(self) -> None:
             super().__init__(
                 encoding.name,

@@ -18,10 +18,7 @@ class TokenizerClass:
     """The properties of a tokenizer that are defined by the code of its class in transformers, not by its files.
 
     Attributes:
-        pattern: Name of the split pattern.
-        normalization: ``none`` or ``nfc``.
-        roles: Special tokens, keyed by role. As in ``tokenizer_config.json``, a special token is a string, or an object with
-            flags.
+        roles: Special tokens (strings or objects with flags), keyed by role.
         puts_around: Whether encoding puts the ``cls_token`` before a text and the ``sep_token`` after it, as in RoBERTa.
         special_tokens: Special tokens that get the ids after the last token of the vocabulary file. The tokens in ``roles``
             need not be repeated here.
@@ -77,11 +74,9 @@ _OF_MODELS = {
 
 
 def class_name_of(folder: Path) -> str | None:
-    """Return the name of the class in transformers for the tokenizer in a folder, without a trailing ``Fast``. Return None
-    if the folder's settings do not determine a class.
+    """Return the name of the class in transformers for the tokenizer in a folder, without a trailing ``Fast``, or None.
 
-    If neither ``tokenizer_config.json`` nor ``config.json`` names the class, the model type in ``config.json`` determines
-    it, as in transformers.
+    If the settings do not name the class, the model type in ``config.json`` determines it, as in transformers.
     """
     model = optional_json(folder / MODEL_FILE)
     name = optional_json(folder / CONFIG_FILE).get("tokenizer_class") or model.get("tokenizer_class")

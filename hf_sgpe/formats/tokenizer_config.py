@@ -34,8 +34,6 @@ def for_every_loader(
     """Return the content of a ``tokenizer_config.json`` that every loader understands in the same way.
 
     Args:
-        settings: Content of the ``tokenizer_config.json`` of any tokenizer that has a ``tokenizer.json``.
-        chat_template: Jinja source of the chat template file, or None if there is no chat template.
         with_auto_map: Whether the settings name `AUTO_CLASS_FILE`. They do in any case if the given settings name it.
 
     >>> settings = for_every_loader({"tokenizer_class": "TokenizersBackend", "extra_special_tokens": ["<|x|>"]})
@@ -70,16 +68,12 @@ def config_files(
     model_type: str | None = None,
     auto_class: bool = False,
 ) -> dict[str, str]:
-    """Return a dict from file names to file contents: ``tokenizer_config.json``, and the Python file that it names, if it
-    names one.
+    """Return the texts of ``tokenizer_config.json`` and of the Python file that it may name, keyed by file name.
 
     Args:
-        settings: See `for_every_loader`.
-        chat_template: See `for_every_loader`.
-        own_class: Name of the tokenizer class of this package to write; no Python file is needed then. None means the class
-            that every loader knows.
-        model_type: Model type in the ``config.json`` of the same folder, or None if it is unknown. The types in `OVERRULED`
-            need the Python file.
+        own_class: Name of the tokenizer class of this package, which needs no Python file. None means the class that every
+            loader knows.
+        model_type: Model type in the ``config.json`` of the same folder. The types in `OVERRULED` need the Python file.
         auto_class: Whether to write the Python file for any model type.
     """
     content = for_every_loader(settings, chat_template, with_auto_map=auto_class or model_type in OVERRULED)

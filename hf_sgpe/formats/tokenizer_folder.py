@@ -50,21 +50,15 @@ class TokenizerFolder:
 
     Attributes:
         name: The path or the Hub repository, as the user wrote it.
-        content: Content of ``tokenizer.json``. If there is no such file, this content is translated from the tokenizer's
-            format.
-        settings: Content of ``tokenizer_config.json``. If a role such as ``eos_token`` is missing, it is taken from
-            ``special_tokens_map.json``. If it is missing there, too, it comes from the tokenizer's class in transformers.
+        content: Content of ``tokenizer.json``, translated if the tokenizer is in another format.
+        settings: Content of ``tokenizer_config.json``. Missing roles such as ``eos_token`` come from
+            ``special_tokens_map.json`` or from the tokenizer's class in transformers.
         files: Texts of the tokenizer's other files, keyed by file name.
-        data: The tokenizer that the files describe.
-        sentencepiece: Content of SentencePiece's ``tokenizer.model``, or None if there is no such file.
-        rows: Number of embedding rows of the model. It comes from the model's ``config.json`` in the same folder, or from
-            the metadata of a trimmed tokenizer. None if there is neither.
-        model_ids: The token ids in the model's ``config.json``, such as ``image_token_id``. Some of these ids may have no
-            token.
-        model_type: Model type in the model's ``config.json``, such as ``llama``. None if there is no model.
-        row_size: Number of model parameters that one token needs, computed from the model's ``config.json``. These are the
-            parameters in the token's row of the embedding. If the output table is not tied to the embedding, the token's row
-            of the output table is counted, too. None if there is no model.
+        sentencepiece: Content of SentencePiece's ``tokenizer.model``, if there is one.
+        rows: Number of embedding rows of the model, from its ``config.json`` or the metadata of a trimmed tokenizer.
+        model_ids: The token ids in the model's ``config.json``, such as ``image_token_id``. Some may have no token.
+        row_size: Number of model parameters of one token: its row of the embedding and, if the tables are not tied, of the
+            output table. None if there is no model, as for ``model_type``.
     """
 
     name: str
@@ -80,11 +74,7 @@ class TokenizerFolder:
 
     @classmethod
     def read(cls, path_or_repo: str | os.PathLike[str], *, revision: str | None = None) -> TokenizerFolder:
-        """Read a tokenizer from a folder, from the vocabulary file in a folder, or from a repository on the Hub.
-
-        Raises:
-            SGPEError: the tokenizer is missing, damaged or not BPE, or a ``tokenizer.json`` cannot express its normalizer.
-        """
+        """Read a tokenizer from a folder, from the vocabulary file in a folder, or from a repository on the Hub."""
         also = (CONFIG_FILE, *_KEPT, ROLES_FILE, MODEL_FILE, sentencepiece_model.MODEL_FILE)
         path = loading.find(path_or_repo, revision=revision, also=also, also_in=MORE_TEMPLATES)
         if path.suffix != ".json" and not loading.is_translated(path):
@@ -116,7 +106,7 @@ class TokenizerFolder:
 
     @classmethod
     def of(cls, data: TokenizerData) -> TokenizerFolder:
-        """Return the files that saving ``data`` would write. The attribute ``name`` comes from the tokenizer's metadata."""
+        """Return the files that saving ``data`` would write."""
         templates = {f"{MORE_TEMPLATES}/{name}.jinja": text for name, text in data.more_templates.items()}
         if data.chat_template is not None:
             templates[CHAT_TEMPLATE_FILE] = data.chat_template
@@ -131,9 +121,7 @@ class TokenizerFolder:
         )
 
     def with_vocabulary_of(self, data: TokenizerData) -> TokenizerFolder:
-        """Return a copy of this folder with the vocabulary, merges and split pattern of ``data``. ``data`` is an extended or
-        trimmed version of this folder's tokenizer.
-        """
+        """Return a copy with the vocabulary, merges and split pattern of an extended or trimmed tokenizer."""
         model = {
             **self.content["model"],
             "vocab": model_vocab.vocab_of(data),
@@ -151,30 +139,22 @@ class TokenizerFolder:
     def trimmed(
         self, scripts: Iterable[str], *, ids: str = KEEP, use: Sequence[int] | None = None
     ) -> tuple[TokenizerFolder, Trimming]:
-        """Return a copy of this folder without the tokens of some scripts, or without the tokens that a corpus does not
-        need. Also return a description of what was removed.
-
-        For the arguments, see `hf_sgpe.vocabulary.trimming.trimmed`.
-
-        Raises:
-            SGPEError: `trimmed` raises an error; or ids would change, but ``config.json`` names an id that has no token.
-        """
+        """Return a copy of the trimmed tokenizer (see `hf_sgpe.vocabulary.trimming.trimmed`), and what was removed."""
         trimming = trimmed(self.data, scripts, ids=ids, rows=self.rows, model_ids=self.model_ids, use=use)
         if ids == KEEP:
             return replace(self.with_vocabulary_of(trimming.tokenizer), rows=rows_in(trimming.tokenizer.metadata)), trimming
         return self._with_ids(trimming.ids).with_vocabulary_of(trimming.tokenizer), trimming
 
     def _with_ids(self, ids: Mapping[int, int]) -> TokenizerFolder:
-        """Return a copy of this folder with new ids in all files, but with the old ``data``. ``ids`` is a dict from old ids
-        to new ids.
-        """
+        """Return a copy with new ids, keyed by old ids in ``ids``, in all files, but with the old ``data``."""
         taken = self.data.ids
         for id in sorted(self.model_ids):
             if id >= 0 and id not in taken:
                 raise SGPEError(f"{self.name}: config.json names the id {id}, but this id has no token: use --ids keep")
         files = dict(self.files)
         if _GENERATION in files:
-            files[_GENERATION] = renumbering.moved_config_text(files[_GENERATION], ids)
+            moved = renumbering.moved_config(json.loads(files[_GENERATION]), ids)
+            files[_GENERATION] = json.dumps(moved, ensure_ascii=False, indent=2) + "\n"
         return replace(
             self,
             content=renumbering.moved_content(self.content, ids),
@@ -186,9 +166,8 @@ class TokenizerFolder:
         )
 
     def _sentencepiece_by(self, change: Callable[[bytes, Path, Any], bytes], new: Any) -> bytes | None:
-        """Return the content of ``tokenizer.model`` after a change of `hf_sgpe.formats.sentencepiece_extended` to the data
-        or the ids in ``new``. Return None if this folder has no ``tokenizer.model``, if sentencepiece is not installed, or
-        if SentencePiece could not return the same ids with the new file.
+        """Return ``tokenizer.model`` after a change of `hf_sgpe.formats.sentencepiece_extended`. Return None if there is no
+        such file, or if SentencePiece could not return the same ids with the new one.
         """
         if self.sentencepiece is None:
             return None
@@ -218,10 +197,9 @@ class TokenizerFolder:
 
 
 def _of_its_class(folder: Path, settings: Mapping[str, Any], data: TokenizerData) -> dict[str, Any]:
-    """Return the settings that come from the tokenizer's class in transformers, such as GPT-2's end-of-text token.
+    """Return the settings of the tokenizer's class in transformers, such as GPT-2's end-of-text token, if it can load it.
 
-    An extended tokenizer is not an instance of this class, so its files must contain these settings. If transformers cannot
-    load the tokenizer, return an empty dict.
+    An extended tokenizer is not an instance of this class, so its files must contain these settings.
     """
     name = settings.get("tokenizer_class")
     if name in _WITHOUT_DEFAULTS:
@@ -242,7 +220,6 @@ def _of_its_class(folder: Path, settings: Mapping[str, Any], data: TokenizerData
 
 
 def _without_tokens(settings: Mapping[str, Any], gone: Collection[str]) -> dict[str, Any]:
-    """Return the settings without the added tokens in ``gone``."""
     if not gone:
         return dict(settings)
     kept = dict(settings)
@@ -256,15 +233,12 @@ def _without_tokens(settings: Mapping[str, Any], gone: Collection[str]) -> dict[
 
 
 def model_rows(config: Mapping[str, Any]) -> int | None:
-    """Return the number of rows of a model's embedding, given the content of the model's ``config.json``. Return None if
-    this content has no such number.
-    """
+    """Return the number of rows of a model's embedding in its ``config.json``, or None."""
     sizes = [part.get("vocab_size") for part in (config, config.get("text_config") or {}) if isinstance(part, Mapping)]
     return next((size for size in sizes if isinstance(size, int)), None)
 
 
 def _row_size(config: Mapping[str, Any]) -> int | None:
-    """Return the number of model parameters that one token needs (see `TokenizerFolder`), or None if it is unknown."""
     for part in (config.get("text_config") or {}, config):
         width = part.get("hidden_size", part.get("n_embd"))
         if isinstance(width, int):

@@ -27,8 +27,9 @@ from hf_sgpe.formats.tokenizer_classes import MODEL_FILE
 from hf_sgpe.formats.tokenizer_config import AUTO_CLASS_FILE, CONFIG_FILE, config_files, for_every_loader
 from hf_sgpe.splitting.normalization import NFC, NONE, Normalization
 from hf_sgpe.splitting.patterns import PATTERNS
-from hf_sgpe.splitting.splitting import BEFORE_SPACES, Splitting
+from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.vocabulary.added_patterns import EXACTLY
+from hf_sgpe.vocabulary.byte_strings import bytes_spelled, string_to_bytes
 from hf_sgpe.vocabulary.special_tokens import Template
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
@@ -47,23 +48,29 @@ _TRANSLATED = (
 
 
 def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
-    """Return the content of the ``tokenizer.json`` for a tokenizer."""
+    """Return the content of a tokenizer's ``tokenizer.json``."""
     added = sorted(tokenizer.added_ids.items(), key=lambda item: item[1])
     if len({id for _, id in added}) < len(added):
         raise SGPEError("two added tokens have the same id, and a tokenizer.json can contain only one of them")
-    by_characters, unknown = tokenizer.by_characters, tokenizer.unknown
-    if by_characters:
-        cuts, has_bytes = tokenizer.splitting.cuts_at_spaces, bool(tokenizer.byte_tokens)
-        rules = sentencepiece_json.Parts(tokenizer.normalization, cuts, tokenizer.stripping, has_bytes)
-        parts = sentencepiece_json.as_content(rules)
+    unknown, template = tokenizer.unknown, tokenizer.template
+    if tokenizer.by_characters:
+        rules = sentencepiece_json.Parts(
+            tokenizer.normalization,
+            tokenizer.splitting.cuts_at_spaces,
+            tokenizer.stripping,
+            has_bytes=bool(tokenizer.byte_tokens),
+        )
+        parts = {**sentencepiece_json.as_content(rules), "post_processor": None}
         sentencepiece_json.check_writable(parts)
     else:
         parts = {
             "normalizer": {"type": "NFC"} if tokenizer.normalization == NFC else None,
             "pre_tokenizer": pre_tokenizer_of(tokenizer.splitting),
             "decoder": dict(BYTE_LEVEL),
+            "post_processor": dict(BYTE_LEVEL),
         }
-    template = tokenizer.template
+    if template:
+        parts["post_processor"] = template.as_post_processor(tokenizer.added_ids)
     return {
         "version": "1.0",
         "truncation": None,
@@ -79,18 +86,13 @@ def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
             for token, id in added
         ],
         **parts,
-        "post_processor": template.as_post_processor(tokenizer.added_ids)
-        if template
-        else None
-        if by_characters
-        else dict(BYTE_LEVEL),
         "model": {
             "type": "BPE",
             "dropout": None,
             "unk_token": unknown.token if unknown else None,
             "continuing_subword_prefix": None,
             "end_of_word_suffix": None,
-            "fuse_unk": unknown.is_fused if unknown else by_characters,
+            "fuse_unk": unknown.is_fused if unknown else tokenizer.by_characters,
             "byte_fallback": bool(tokenizer.byte_tokens),
             "ignore_merges": tokenizer.ignore_merges,
             "vocab": model_vocab.vocab_of(tokenizer),
@@ -100,7 +102,7 @@ def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
 
 
 def config(tokenizer: TokenizerData) -> dict[str, Any]:
-    """Return the content of the ``tokenizer_config.json`` for a tokenizer. An `SGPETokenizerFast` has the same settings."""
+    """Return the content of a tokenizer's ``tokenizer_config.json``. An `SGPETokenizerFast` has the same settings."""
     return for_every_loader(_settings(tokenizer), tokenizer.chat_template)
 
 
@@ -119,18 +121,8 @@ def _settings(tokenizer: TokenizerData) -> dict[str, Any]:
 def check_folder(
     directory: str | os.PathLike[str], *, with_chat_template: bool = False, with_sentencepiece: bool = False
 ) -> None:
-    """Check that a tokenizer can be written into ``directory``, and that no other file there changes how the tokenizer is
-    loaded.
-
-    Args:
-        with_chat_template: Whether the tokenizer has a chat template. If it does, an existing chat template file will be
-            replaced; otherwise, such a file is an error.
-        with_sentencepiece: Whether the tokenizer has a ``tokenizer.model``, in the same sense.
-
-    Raises:
-        SGPEError: the name of the folder is empty; or the folder contains files of another tokenizer, and loaders would mix
-            these files with the new tokenizer.
-        OSError: the folder is not writable, or contains a subfolder with the name of one of the files.
+    """Check that a tokenizer can be written into a folder, and that no other file there changes how it is loaded. Existing
+    files are only replaced if the tokenizer has such a file (``with_chat_template``, ``with_sentencepiece``).
     """
     if not os.fspath(directory):
         raise SGPEError("the name of the output folder is empty: give a folder")
@@ -146,12 +138,7 @@ def check_folder(
 
 
 def write(tokenizer: TokenizerData, directory: Path, *, model_type: str | None = None, auto_class: bool = False) -> None:
-    """Write all files of a tokenizer into an existing folder.
-
-    Args:
-        model_type: See `hf_sgpe.formats.tokenizer_config.config_files`.
-        auto_class: See `hf_sgpe.formats.tokenizer_config.config_files`.
-    """
+    """Write all files of a tokenizer into an existing folder (see `hf_sgpe.formats.tokenizer_config.config_files`)."""
     settings, template = _settings(tokenizer), tokenizer.chat_template
     texts = {
         TOKENIZER_FILE: json.dumps(to_dict(tokenizer), ensure_ascii=False, indent=2) + "\n",
@@ -169,12 +156,8 @@ def save(tokenizer: TokenizerData, directory: str | os.PathLike[str], *, auto_cl
     """Save a tokenizer as a folder that ``AutoTokenizer`` can load. If saving fails, nothing is written.
 
     Args:
-        auto_class: Whether to write a Python file as well. With ``trust_remote_code=True``, ``AutoTokenizer`` runs this file
-            and returns this package's class.
-
-    Raises:
-        SGPEError: the folder contains files of another tokenizer, and loaders would mix them with the new tokenizer.
-        OSError: the folder cannot be written.
+        auto_class: Whether to write a Python file with which ``AutoTokenizer`` returns this package's class if
+            ``trust_remote_code=True``.
     """
     check_folder(directory, with_chat_template=tokenizer.chat_template is not None)
     model_type = optional_json(Path(directory) / MODEL_FILE).get("model_type")
@@ -186,19 +169,13 @@ def save(tokenizer: TokenizerData, directory: str | os.PathLike[str], *, auto_cl
 
 
 def read(path: Path) -> TokenizerData:
-    """Read a ``tokenizer.json`` together with the ``tokenizer_config.json`` and the chat template in the same folder.
-
-    Raises:
-        SGPEError: the file is damaged, or describes a tokenizer that cannot be read exactly.
-        FileNotFoundError: there is no such file.
-    """
+    """Read a ``tokenizer.json`` together with the ``tokenizer_config.json`` and the chat template in the same folder."""
     return from_contents(path, *json_contents(path))
 
 
 def json_contents(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Return the content of a ``tokenizer.json`` and the content of the ``tokenizer_config.json`` in the same folder. The
-    second result is None if there is no ``tokenizer_config.json``. If the tutorial wrote the ``tokenizer.json``, its content
-    is made valid (`hf_sgpe.formats.tutorial_files`).
+    """Return the content of a ``tokenizer.json`` and of the ``tokenizer_config.json`` in its folder, or None without one.
+    The content of the tutorial's files is made valid (`hf_sgpe.formats.tutorial_files`).
     """
     content, config = read_json(path), path.with_name(CONFIG_FILE)
     content = tutorial_files.translated(content, path) if tutorial_files.is_one(content) else content
@@ -206,9 +183,7 @@ def json_contents(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
 
 
 def from_contents(path: Path, content: Mapping[str, Any], settings: Mapping[str, Any] | None) -> TokenizerData:
-    """Return the tokenizer at ``path``, given the result of `json_contents`. The chat template in the same folder is read,
-    too.
-    """
+    """Return the tokenizer at ``path``, given the result of `json_contents`. Chat templates in its folder are read, too."""
     template = path.with_name(CHAT_TEMPLATE_FILE)
     parts: dict[str, Any] = {"chat_template": read_utf8(template)} if template.exists() else {}
     if more := {file.stem: read_utf8(file) for file in sorted(path.with_name(MORE_TEMPLATES).glob("*.jinja"))}:
@@ -223,15 +198,8 @@ def from_content(
     settings_path: Path | None = None,
     **parts: Any,
 ) -> TokenizerData:
-    """Return the tokenizer that files describe, given their parsed contents. Error messages name the faulty file.
-
-    Args:
-        content: Content of the ``tokenizer.json`` at ``path``.
-        settings: Content of the ``tokenizer_config.json`` at ``settings_path``; None if there is no such file.
-        parts: Arguments of `TokenizerData` that replace the arguments from the files.
-
-    Raises:
-        SGPEError: a file is damaged, or describes a tokenizer that cannot be read exactly.
+    """Return the tokenizer of a ``tokenizer.json`` and of a ``tokenizer_config.json``. The paths are for error messages, and
+    ``parts`` are arguments of `TokenizerData` that replace those from the files.
     """
     if "merges" in content and "model" not in content:
         raise SGPEError(f"{path} is an SGPE vocabulary: convert it first with hf-sgpe export")
@@ -245,9 +213,7 @@ def from_content(
 
 @contextmanager
 def errors_name(path: Path) -> Iterator[None]:
-    """Turn errors that the ``with`` block raises about a file's content into an `SGPEError` whose message begins with
-    ``path``.
-    """
+    """Turn errors about a file's content into an `SGPEError` whose message begins with ``path``."""
     try:
         yield
     except SGPEError as error:
@@ -259,10 +225,8 @@ def errors_name(path: Path) -> Iterator[None]:
 def _parts_of_settings(
     settings: Mapping[str, Any], special_tokens: Mapping[str, int], splitting: Splitting, path: Path
 ) -> dict[str, Any]:
-    """Return the arguments for `TokenizerData` that a ``tokenizer_config.json`` contains. ``path`` is only for error
-    messages.
-    """
-    metadata = checked_metadata(settings.get("sgpe", {}), str(path))
+    """Return the arguments for `TokenizerData` that a ``tokenizer_config.json`` contains."""
+    metadata = _checked_metadata(settings.get("sgpe", {}), str(path))
     # Several names can mean the same pattern. Keep the name that was used in training.
     name = metadata.get("training", {}).get("pattern")
     if isinstance(name, str) and name in PATTERNS:
@@ -272,13 +236,14 @@ def _parts_of_settings(
         length = checked_length(settings.get("model_max_length"))
     except SGPEError as error:
         raise SGPEError(f"{path}: {error}") from None
+    chat_template, more_templates = _chat_templates(settings.get("chat_template"))
     return {
         "metadata": metadata,
         "splitting": splitting,
         "roles": dict(roles_in(settings, special_tokens)),
         "model_max_length": length,
-        "chat_template": _default_template(settings.get("chat_template")),
-        "more_templates": _named_templates(settings.get("chat_template")),
+        "chat_template": chat_template,
+        "more_templates": more_templates,
         "settings": {
             name: value for name, value in settings.items() if name not in _TRANSLATED and not _is_role(name, value)
         },
@@ -291,42 +256,30 @@ def _is_role(name: str, value: Any) -> bool:
 
 
 def roles_in(settings: Mapping[str, Any], special_tokens: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    """Yield the role and the text of each special token in the settings of a tokenizer. In the settings, a special token is
-    a string or an object.
-    """
+    """Yield the role and the text of each special token in settings, where it is a string or an object."""
     for role, token in settings.items():
         content = token.get("content") if isinstance(token, dict) else token
         if role.endswith("_token") and isinstance(content, str) and content in special_tokens:
             yield role, content
 
 
-def _default_template(templates: Any) -> str | None:
-    """Return the default chat template of a setting ``chat_template``, or None if there is none."""
-    return templates if isinstance(templates, str) else _templates(templates).get("default")
+def _chat_templates(templates: Any) -> tuple[str | None, dict[str, str]]:
+    """Return the default chat template of a setting ``chat_template``, and its other chat templates, keyed by name.
 
-
-def _named_templates(templates: Any) -> dict[str, str]:
-    """Return the other chat templates of a setting ``chat_template``, keyed by name."""
-    return {name: text for name, text in _templates(templates).items() if name != "default"}
-
-
-def _templates(templates: Any) -> dict[str, str]:
-    """Return the named chat templates of a setting ``chat_template``. The setting is a dict from names to templates or, in
-    older files, a list of objects with a name and a template. If it is anything else, return an empty dict.
+    The setting is the default template, a dict from names to templates or, in older files, a list of objects with a name and
+    a template.
     """
+    if isinstance(templates, str):
+        return templates, {}
     if isinstance(templates, list):
         templates = {one.get("name"): one.get("template") for one in templates if isinstance(one, dict)}
     named = templates.items() if isinstance(templates, dict) else ()
-    return {name: text for name, text in named if isinstance(name, str) and isinstance(text, str)}
+    texts = {name: text for name, text in named if isinstance(name, str) and isinstance(text, str)}
+    return texts.pop("default", None), texts
 
 
 def checked_length(length: Any) -> int | None:
-    """Return the maximum number of ids that a model accepts, or None if there is no limit. Files written by transformers
-    express "no limit" as 10 ** 30.
-
-    Raises:
-        SGPEError: ``length`` is not a whole number of at least 0.
-    """
+    """Return the maximum number of ids that a model accepts, or None for no limit, which transformers writes as 10 ** 30."""
     if length is None or (isinstance(length, (int, float)) and length > 10**20):
         return None
     if type(length) is not int or length < 0:
@@ -334,30 +287,24 @@ def checked_length(length: Any) -> int | None:
     return length
 
 
-def checked_metadata(metadata: Any, where: str) -> dict[str, Any]:
-    """Return the metadata that `config` stored under ``sgpe``.
-
-    Raises:
-        SGPEError: the metadata is damaged.
-    """
+def _checked_metadata(metadata: Any, where: str) -> dict[str, Any]:
     if not isinstance(metadata, dict) or not isinstance(metadata.get("training", {}), dict):
         raise SGPEError(f"{where}: the entry 'sgpe' is damaged: remove it, or train again")
     return metadata
 
 
 def from_transformers(tokenizer: PreTrainedTokenizerFast) -> TokenizerData:
-    """Convert a transformers tokenizer in its current state. The result has the same special token roles and chat template.
+    """Convert a transformers tokenizer in its current state, with its special token roles and chat template.
 
     Raises:
         NotByteLevelError: the tokenizer cannot be read exactly.
-        SGPEError: `TokenizerData` does not support some of the added tokens.
     """
     parts = _parts_of(json.loads(tokenizer.backend_tokenizer.to_str()))
     return TokenizerData(
         **parts,
         roles=dict(roles_in(tokenizer.special_tokens_map, parts["special_tokens"])),
-        metadata=checked_metadata(tokenizer.init_kwargs.get("sgpe", {}), str(tokenizer.name_or_path)),
-        chat_template=_default_template(tokenizer.chat_template),
+        metadata=_checked_metadata(tokenizer.init_kwargs.get("sgpe", {}), str(tokenizer.name_or_path)),
+        chat_template=_chat_templates(tokenizer.chat_template)[0],
         model_max_length=checked_length(tokenizer.model_max_length),
     )
 
@@ -367,7 +314,6 @@ def from_dict(content: Mapping[str, Any]) -> TokenizerData:
 
     Raises:
         NotByteLevelError: the tokenizer has a part that `TokenizerData` cannot reproduce exactly.
-        SGPEError: parts of the tokenizer contradict each other.
     """
     return TokenizerData(**_parts_of(content))
 
@@ -382,27 +328,33 @@ def _parts_of(content: Mapping[str, Any]) -> dict[str, Any]:
     for option in ("continuing_subword_prefix", "end_of_word_suffix", "dropout"):
         if model.get(option):
             raise NotByteLevelError(f"its model uses {option}, but hf_sgpe does not support {option}")
-    by_characters = sentencepiece_json.is_one(content)
-    more: dict[str, Any] = {}
-    if by_characters:
-        rules = sentencepiece_json.parts_in(content)
-        normalization, more = rules.normalization, sentencepiece_json.parts_of_model(model, rules)
-    elif (content.get("decoder") or {}).get("type") != "ByteLevel":
+    read = sentencepiece_json.read if sentencepiece_json.is_one(content) else _read_byte_level
+    parts = read(content)
+    added = {**parts["special_tokens"], **parts["added_tokens"]}
+    return {**parts, "template": Template.of_post_processor(content.get("post_processor"), added)}
+
+
+def _read_byte_level(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `sentencepiece_json.read` returns, for a tokenizer whose merges join bytes."""
+    if (content.get("decoder") or {}).get("type") != "ByteLevel":
         raise NotByteLevelError("its decoder is not ByteLevel, and its model has no byte tokens (byte_fallback)")
-    else:
-        normalization = _normalization(content.get("normalizer"))
-    has_bytes = bool(more.get("byte_tokens"))
-    tokens = model_vocab.read(content, normalization, by_characters=by_characters, has_bytes=has_bytes)
-    if by_characters:
-        regexes = [BEFORE_SPACES] if rules.cuts_at_spaces else []
-    else:
-        regexes = regexes_of(content["pre_tokenizer"], tokens["merges"])
-    added = {**tokens["special_tokens"], **tokens["added_tokens"]}
+    model, vocab = content["model"], content["model"]["vocab"]
+    normalization = _normalization(content.get("normalizer"))
+    added = model_vocab.added_tokens_of(content, normalization)
+    names = model_vocab.added_names(content)
+    spelled = {text: bytes_spelled(text) for text in vocab if text not in names}
+    tokens = {text: token for text, token in spelled.items() if token is not None}
+    merges = model_vocab.merges_of(model, tokens, string_to_bytes)
+    ignore_merges = model.get("ignore_merges", False)
+    tokens |= model_vocab.also_ordinary(names & vocab.keys(), merges, ignore_merges=ignore_merges)
+    regexes = regexes_of(content["pre_tokenizer"], merges)
     return {
-        **tokens,
-        **more,
-        "splitting": Splitting.from_regexes(regexes, normalization, tokens["special_tokens"]),
-        "template": Template.of_post_processor(content.get("post_processor"), added),
+        "vocab": {token: vocab[text] for text, token in tokens.items()},
+        "merges": merges,
+        "unmade_tokens": {text: vocab[text] for text, token in spelled.items() if token is None},
+        "ignore_merges": ignore_merges,
+        **added,
+        "splitting": Splitting.from_regexes(regexes, normalization, added["special_tokens"]),
     }
 
 

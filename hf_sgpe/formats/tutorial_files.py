@@ -22,12 +22,7 @@ def is_one(content: Mapping[str, Any]) -> bool:
 
 
 def translated(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """Return the content of a valid ``tokenizer.json`` with the same ids as the tutorial's ``encode``.
-
-    Raises:
-        SGPEError: a special token has the id of an ordinary token. The tutorial allows this, although the shared id is then
-            always decoded to the special token. The message names both tokens and ``path``.
-    """
+    """Return the content of a valid ``tokenizer.json`` with the same ids as the tutorial's ``encode``."""
     special = {token["id"]: token["content"] for token in content.get("added_tokens") or ()}
     template = bos_eos_template_of(roles_of(special.values()))  # its encode(text, add_special_tokens=True)
     for name, id in content["model"]["vocab"].items():

@@ -35,16 +35,14 @@ class Matching:
 
     @classmethod
     def of(cls, flags: Mapping[str, object]) -> Matching:
-        """Read the rules from an entry of ``added_tokens`` in ``tokenizer.json``. A missing field counts as False."""
+        """Read the rules of an entry ``added_tokens`` in a ``tokenizer.json``. A missing field counts as False."""
         return cls(*(bool(flags.get(name)) for name in ("lstrip", "rstrip", "single_word")))
 
     def reach(self, text: str, start: int, stop: int, after: int) -> tuple[int, int] | None:
-        """Return the start and the stop of a match, including white space as the rules demand. If a character next to the
-        token prevents the match, return None.
+        """Return the start and the stop of a match with its white space, or None if a neighbouring character prevents it.
 
         Args:
-            start: Start of the token's own text.
-            stop: Stop of the token's own text.
+            start: Start of the token's own text; ``stop`` is its end.
             after: Stop of the preceding match, including its white space.
         """
         if self.single_word and any(map(is_word, text[max(start - 1, 0) : start] + text[stop : stop + 1])):
@@ -65,9 +63,7 @@ EXACTLY = Matching()
 
 
 class Found(NamedTuple):
-    """A match of the added token ``name`` in a text, from ``start`` to ``stop``, including any white space that belongs to
-    it.
-    """
+    """A match of the added token ``name``. ``start`` and ``stop`` include the white space that belongs to it."""
 
     start: int
     stop: int
@@ -79,8 +75,7 @@ class AddedPattern:
     """A pattern that finds added tokens.
 
     Args:
-        pattern: Regex that matches the texts of the tokens.
-        matching: The matching rules, keyed by token. A token without rules matches its own text, anywhere.
+        matching: The rules, keyed by token. A token without rules matches its own text, anywhere.
         names: The original texts of the tokens that are matched in normalized text, keyed by normalized text.
     """
 
@@ -89,7 +84,7 @@ class AddedPattern:
     names: Mapping[str, str] = field(default_factory=dict)
 
     def find(self, text: str) -> Iterator[Found]:
-        """Yield the matches of the tokens in a text, in order.
+        """Yield the matches in order.
 
         If the rule ``single_word`` prevents a match, no other token that begins inside that text matches either, as in
         ``tokenizers``. If two matches could include the same white space, the first match gets it.
@@ -127,9 +122,8 @@ class AddedPatterns(NamedTuple):
         ``normalized`` are searched for in normalized text, after all others.
 
         Args:
-            matching: The matching rules, keyed by token. A token without rules matches its own text, anywhere.
-            normalization: The normalization of the tokenizer, which is also applied to the tokens in ``normalized``. With
-                ``metaspace-prefix``, such a token matches only after a space, as in old files of Llama 2.
+            normalization: It is also applied to the tokens in ``normalized``. With ``metaspace-prefix``, such a token
+                matches only after a space, as in old files of Llama 2.
         """
         if not names:
             return None

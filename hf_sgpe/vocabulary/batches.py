@@ -12,12 +12,7 @@ Padding = bool | Literal["longest", "max_length"]
 
 
 class EncodingResult(list[int]):
-    """The encoding of one text in a batch: a list of ids with additional attributes.
-
-    Attributes:
-        attention_mask: 1 for each id of the text, and 0 for padding.
-        tokens: The vocabulary strings of the ids.
-    """
+    """The encoding of one text in a batch: its ids, with its attention mask (0 for padding) and its vocabulary strings."""
 
     def __init__(self, ids: Sequence[int], attention_mask: list[int], tokens: list[str]) -> None:
         super().__init__(ids)
@@ -31,9 +26,7 @@ class EncodingResult(list[int]):
 
 
 def results(batch: dict[str, Any], tokens_of: Callable[[list[int]], list[str]]) -> list[EncodingResult]:
-    """Return the rows of a batch from `make_batch` as `EncodingResult` objects. ``tokens_of`` converts ids to vocabulary
-    strings.
-    """
+    """Return the rows of a batch from `make_batch`. ``tokens_of`` converts ids to vocabulary strings."""
     pairs = zip(batch["input_ids"], batch["attention_mask"], strict=True)
     return [EncodingResult(ids, mask, tokens_of(ids)) for ids, mask in pairs]
 
@@ -47,21 +40,15 @@ def make_batch(
     max_length: int | None = None,
     return_tensors: str | None = None,
 ) -> dict[str, Any]:
-    """Return a dict with ``input_ids`` and ``attention_mask`` (1 for an id of the row, 0 for padding). Both have one entry
-    for each row.
+    """Return the ``input_ids`` and the ``attention_mask`` (0 for padding) of several rows.
 
     Args:
         pad_id: The id that fills short rows on the right. If None, 0 is used; the model ignores padding because of
             ``attention_mask``.
         padding: True or ``"longest"`` pads to the length of the longest row, and ``"max_length"`` pads to the length
             ``max_length``. Longer rows are not cut. False does not pad.
-        truncation: Whether to cut rows after ``max_length`` ids.
-        return_tensors: ``"np"`` for int64 arrays, or ``"pt"`` for torch tensors, with the shape (rows, length). None for
+        return_tensors: ``"np"`` for int64 arrays, ``"pt"`` for torch tensors, both of shape (rows, length), or None for
             lists.
-
-    Raises:
-        SGPEError: ``max_length`` is needed but missing or negative, another argument has an unknown value, or tensors are
-            requested for rows of different lengths.
 
     >>> make_batch([[1, 2], [3]], pad_id=9, padding=True)
     {'input_ids': [[1, 2], [3, 9]], 'attention_mask': [[1, 1], [1, 0]]}

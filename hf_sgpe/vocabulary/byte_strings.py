@@ -15,7 +15,7 @@ BYTES_OF_TEXT = frozenset(range(0xF5)) - {0xC0, 0xC1}
 
 
 def bytes_to_string(token: bytes) -> str:
-    """Convert a token's bytes to its vocabulary string in GPT-2's alphabet.
+    """Convert a token to its vocabulary string in GPT-2's alphabet.
 
     >>> bytes_to_string(b" hi\\n")
     'ĠhiĊ'
@@ -24,7 +24,7 @@ def bytes_to_string(token: bytes) -> str:
 
 
 def string_to_bytes(token: str) -> bytes:
-    """Convert a vocabulary string in GPT-2's alphabet to the token's bytes. This is the inverse of `bytes_to_string`.
+    """Convert a vocabulary string in GPT-2's alphabet to the token, the inverse of `bytes_to_string`.
 
     Raises:
         NotByteLevelError: a character does not represent a byte.
@@ -68,11 +68,7 @@ def bytes_spelled(text: str) -> bytes | None:
 
 
 def is_text(token: bytes) -> bool:
-    """Return whether the bytes of a token are valid UTF-8, without parts of characters.
-
-    >>> is_text("ක".encode()), is_text("ක".encode()[:2])
-    (True, False)
-    """
+    """Return whether a token is valid UTF-8, without parts of characters."""
     try:
         token.decode()
     except UnicodeDecodeError:
@@ -85,24 +81,15 @@ SPACE_MARK = "\u2581"
 
 
 def text_to_string(token: bytes) -> str:
-    """Convert a token (UTF-8) to its SentencePiece vocabulary string.
-
-    >>> text_to_string(" ක".encode())
-    '▁ක'
-    """
+    """Convert a token (UTF-8) to its SentencePiece vocabulary string."""
     return token.decode().replace(" ", SPACE_MARK)
 
 
 def string_to_text(token: str) -> bytes:
-    """Convert a SentencePiece vocabulary string to the token (UTF-8). This is the inverse of `text_to_string`."""
+    """Convert a SentencePiece vocabulary string to the token (UTF-8), the inverse of `text_to_string`."""
     return token.replace(SPACE_MARK, " ").encode()
 
 
 def byte_token(byte: int) -> str:
-    """Return the SentencePiece vocabulary string of the token for a single byte, such as ``<0x0A>``. Such tokens encode the
-    bytes of characters that have no token of their own.
-
-    >>> byte_token(10)
-    '<0x0A>'
-    """
+    """Return the SentencePiece vocabulary string of the token for a single byte, such as ``<0x0A>``."""
     return f"<0x{byte:02X}>"

@@ -44,9 +44,7 @@ _NO_ID = -1
 
 
 class CacheInfo(NamedTuple):
-    """The state of the word cache: how many look-ups were hits and misses, the number of cached words, the size of the cache
-    in bytes, and its maximum size in bytes.
-    """
+    """The state of the word cache: how many look-ups were hits and misses, and the number and the size of cached words."""
 
     hits: int
     misses: int
@@ -90,14 +88,12 @@ class Codec:
 
     @cached_property
     def encodes_natively(self) -> bool:
-        """True if native kernels encode whole texts. A codec without native kernels has False."""
+        """Whether native kernels encode whole texts."""
         return False
 
     @cached_property
     def neighbours(self) -> Neighbours:
-        """The pairs of characters between which text is not cut into words, because a token contains them side by side. Used
-        only if merges join characters.
-        """
+        """The pairs of characters between which text is not cut, if merges join characters."""
         is_fused = self.unknown is not None and self.unknown[1]
         return Neighbours(self.vocab, cuts_at_spaces=self._cuts_at_spaces, keeps_unknown=is_fused)
 
@@ -112,9 +108,8 @@ class Codec:
         """Return the ids of ``text``.
 
         Args:
-            added: Patterns of the added tokens to recognise. If None, all text is encoded as ordinary text.
-            continues: Whether the text continues an earlier text. If so, no space is put before it, even if the
-                normalization usually puts one there.
+            added: Patterns of the added tokens to recognise. If None, all text is ordinary text.
+            continues: Whether the text continues an earlier text. If so, no space is put before it.
         """
         normalization = self._normalization_of(continues)
         if added is None:
@@ -134,19 +129,11 @@ class Codec:
         return self.normalization.inside if continues else self.normalization
 
     def words(self, text: str, *, continues: bool = False) -> list[str]:
-        """Normalize a text without added tokens and split it into words, the parts that are encoded separately.
-
-        Args:
-            continues: As for `encode`.
-        """
+        """Normalize a text without added tokens and split it into the words that are encoded separately."""
         return self._cut(self._prepare(text, self._normalization_of(continues)))
 
-    def encode_words(self, words: Iterable[str]) -> list[int]:
-        """Encode words that the method `words` returned. Return all ids in one list."""
-        return self._words(words)
-
     def encode_normalized(self, text: str) -> list[int]:
-        """Encode a text that is already normalized. Added tokens are not recognised."""
+        """Encode a normalized text without recognising added tokens."""
         return self._ordinary(text, METASPACE if self.by_characters else NONE)
 
     def _around(
@@ -156,11 +143,8 @@ class Codec:
         between: Callable[[str, Normalization], list[int]],
         normalizations: tuple[Normalization, Normalization],
     ) -> list[int]:
-        """Encode a text: the added tokens that ``added`` finds in it, and the parts between them.
-
-        Args:
-            between: Function that encodes a part between matches. It gets the part and the normalization to apply.
-            normalizations: Two normalizations: for the part before the first match, and for all later parts.
+        """Encode the added tokens that ``added`` finds in a text, and the parts between them with the function ``between``.
+        The two normalizations are for the part before the first match, and for all later parts.
         """
         normalization, after = normalizations
         ids: list[int] = []
@@ -173,7 +157,7 @@ class Codec:
         return ids + between(text[position:], normalization) if position < len(text) else ids
 
     def encode_to_numpy(self, text: str, added: AddedPatterns | None = None) -> NDArray[np.int32]:
-        """Encode a text as `encode` does, but return a one-dimensional int32 array."""
+        """Return the ids of `encode` as a one-dimensional int32 array."""
         import numpy as np
 
         return np.array(self.encode(text, added), dtype=np.int32)
@@ -187,7 +171,7 @@ class Codec:
     def encode_batch_to_numpy(
         self, texts: Sequence[str], added: AddedPatterns | None = None, threads: int | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Encode several texts. Return one array with all ids, and for each text the index at which its ids end."""
+        """Return one array with the ids of all texts, and for each text the index at which its ids end."""
         import numpy as np
 
         rows = [self.encode_to_numpy(text, added) for text in texts]
@@ -196,19 +180,18 @@ class Codec:
 
     def _ordinary(self, text: str, normalization: Normalization) -> list[int]:
         kernels.note_slow_use(len(text))
-        return self._words(self._cut(self._prepare(text, normalization)))
+        return self.encode_words(self._cut(self._prepare(text, normalization)))
 
     def _prepare(self, text: str, normalization: Normalization) -> str:
-        """Return a text as it is before it is split into words: normalized, and without the characters that encoding leaves
-        out.
-        """
+        """Return a normalized text without the characters that encoding leaves out."""
         prepared = prepare(text, normalization)
         return self._unknown_characters.without(prepared) if self._unknown_characters else prepared
 
     def _cut(self, text: str) -> list[str]:
         return self.neighbours.cut(text) if self.by_characters else self.pre_tokenizer.split(text)
 
-    def _words(self, words: Iterable[str]) -> list[int]:
+    def encode_words(self, words: Iterable[str]) -> list[int]:
+        """Encode words that the method `words` returned. Return all ids in one list."""
         ids: list[int] = []
         for word in words:
             cached = self._memory.get(word)
@@ -245,7 +228,6 @@ class Codec:
         """Decode ids to bytes. The space that encoding put before the text is removed.
 
         Raises:
-            SGPEError: an id is not in the vocabulary.
             TypeError: an id is not a whole number.
         """
         return b"".join(self.pieces_of_text(ids, skip_special_tokens))
@@ -268,11 +250,10 @@ class Codec:
                 yield piece
 
     def offsets(self, ids: NDArray[np.int32], text: str) -> NDArray[np.int32]:
-        """Return the range of characters that each id covers. ``ids`` must be the encoding of the normalized ``text``.
+        """Return the range of characters that each id covers, as an array of shape (number of ids, 2): the index of the
+        first character, and the index after the last character. ``ids`` must be the encoding of the normalized ``text``.
 
-        Returns:
-            An array of shape (number of ids, 2): the index of the first character, and the index after the last character.
-            If a token begins or ends inside a character, its range includes the whole character.
+        If a token begins or ends inside a character, its range includes the whole character.
         """
         import numpy as np
 
@@ -288,17 +269,15 @@ class Codec:
     # ---------------------------------------------------------------- the cache of words
 
     def cache_info(self) -> CacheInfo:
-        """Return the hits, the misses and the size of the word cache."""
         return CacheInfo(self._hits, self._misses, len(self._memory), self._memory_bytes, MEMORY_BYTES)
 
     def clear_cache(self) -> None:
-        """Empty the cache of words."""
         self._memory = {}
         self._memory_bytes = self._hits = self._misses = 0
 
 
 class NativeCodec(Codec):
-    """A codec that encodes and decodes with the native kernels.
+    """A codec with native kernels.
 
     If the kernels can also split text into words (``encodes_natively``), they receive whole texts. Otherwise, Python splits
     the texts, and the kernels receive the words.
@@ -313,18 +292,21 @@ class NativeCodec(Codec):
 
         vocab = self.vocab
         merges = [(vocab[left], vocab[right], vocab[left + right]) for left, right in self.merges]
-        wholes = list(vocab.items()) if self.ignore_merges else []
+        characters = [(token, id) for token, id in vocab.items() if is_character(token)] if self.by_characters else []
+        prefix = 0
+        # Text that is changed first has its spaces already.
+        if self.puts_space and self.encodes_natively:
+            prefix = METASPACES.index(self.normalization.scheme)
         return _native.Encoder(
             self.byte_ids,
             merges,
-            wholes,
+            list(vocab.items()) if self.ignore_merges else [],
             self.neighbours.native if self.by_characters else self.pre_tokenizer.scanner,
             [token.encode() for token in self.added_tokens if token not in self._found_by_kernels],
             MEMORY_BYTES,
-            characters=[(token, id) for token, id in vocab.items() if is_character(token)] if self.by_characters else [],
+            characters=characters,
             added_tokens=[(token.encode(), id) for token, id in self._found_by_kernels.items()],
-            # Text that is changed first has its spaces already.
-            prefix=METASPACES.index(self.normalization.scheme) if self.puts_space and self.encodes_natively else 0,
+            prefix=prefix,
             unknown=self.unknown,
         )
 
@@ -337,7 +319,6 @@ class NativeCodec(Codec):
 
     @cached_property
     def encodes_natively(self) -> bool:
-        """True if the kernels encode whole texts, not only words."""
         return not self.is_changed_first if self.by_characters else self.pre_tokenizer.scanner is not None
 
     @cached_property
@@ -345,13 +326,11 @@ class NativeCodec(Codec):
         return self.normalization.scheme == "nfc"
 
     def encode(self, text: str, added: AddedPatterns | None = None, *, continues: bool = False) -> list[int]:
-        """Return the ids of ``text``; see `Codec.encode`."""
         scans = self.encodes_natively and not (continues and self.puts_space)
         ids = self._encoder.encode(text, self._nfc, added is not None) if scans else None
         return super().encode(text, added, continues=continues) if ids is None else ids
 
     def encode_to_numpy(self, text: str, added: AddedPatterns | None = None) -> NDArray[np.int32]:
-        """Encode a text as `encode` does, but return a one-dimensional int32 array."""
         ids = self._encoder.encode_to_numpy(text, self._nfc, added is not None) if self.encodes_natively else None
         return self._uncommon_rows([text], added)[0] if ids is None else ids
 
@@ -367,9 +346,6 @@ class NativeCodec(Codec):
     def encode_batch_to_numpy(
         self, texts: Sequence[str], added: AddedPatterns | None = None, threads: int | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Encode several texts. Return one array with all ids, and for each text the index at which its ids end. For
-        ``threads``, see `encode_batch`.
-        """
         if not self.encodes_natively:
             return super().encode_batch_to_numpy(texts, added)
         ids, ends, left_out = self._encoder.encode_batch_to_numpy(
@@ -397,7 +373,8 @@ class NativeCodec(Codec):
 
     def _ordinary(self, text: str, normalization: Normalization) -> list[int]:
         # If the encoder encodes whole texts of characters, it would put a further space before this text.
-        if self.encodes_natively if self.by_characters else not self.encodes_natively:
+        can_encode = self.encodes_natively != self.by_characters
+        if not can_encode:
             return super()._ordinary(text, normalization)
         ids = self._encoder.encode(self._prepare(text, normalization), False, False)
         assert ids is not None
@@ -406,11 +383,10 @@ class NativeCodec(Codec):
     def _cut(self, text: str) -> list[str]:
         return self.neighbours.native.split(text) if self.by_characters else super()._cut(text)
 
-    def _words(self, words: Iterable[str]) -> list[int]:
+    def encode_words(self, words: Iterable[str]) -> list[int]:
         return self._encoder.encode_words(words)
 
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = False) -> bytes:
-        """Return the bytes of ``ids``; see `Codec.decode`."""
         if isinstance(ids, Iterator) or ids is None:
             ids = list(ids)
         decoded = self._decoder.decode(ids, skip_special_tokens)
@@ -422,26 +398,22 @@ class NativeCodec(Codec):
         return decoded.removeprefix(b" ") if self.stripping == "one" else decoded
 
     def offsets(self, ids: NDArray[np.int32], text: str) -> NDArray[np.int32]:
-        """Return the range of characters that each id covers in ``text``; see `Codec.offsets`."""
         if self._unknown_characters:
             return self._unknown_characters.offsets(ids, text, self.bytes_of.__getitem__)
         return self._decoder.offsets(ids, text).reshape(-1, 2)
 
     def cache_info(self) -> CacheInfo:
-        """Return the hits, the misses and the size of the word caches, added up over all threads."""
+        """Return the sums over the word caches of all threads."""
         hits, misses, words, size = self._encoder.memory_info()
         return CacheInfo(hits, misses, words, size, MEMORY_BYTES)
 
     def clear_cache(self) -> None:
-        """Empty the cache of words."""
         if "_encoder" in self.__dict__:
             self._encoder.forget()
 
 
 def make_codec(data: TokenizerData) -> Codec:
-    """Return a codec for a tokenizer: a `NativeCodec` if the native kernels are in use and can hold all ids and merges,
-    otherwise a `Codec`.
-    """
+    """Return a `NativeCodec` if the native kernels are in use and can hold all ids and merges, otherwise a `Codec`."""
     has_room = max(*data.ids, len(data.merges)) < _MOST_IDS
     return NativeCodec(data) if kernels.is_native() and has_room else Codec(data)
 
@@ -453,9 +425,7 @@ def _threads(texts: Sequence[str], threads: int | None) -> int:
 
 
 def available_cores() -> int:
-    """Return the number of cores that this process may use. If the environment variable ``TOKENIZERS_PARALLELISM`` is off,
-    return 1.
-    """
+    """Return the number of cores that this process may use, or 1 if ``TOKENIZERS_PARALLELISM`` is off."""
     if os.environ.get("TOKENIZERS_PARALLELISM", "").lower() in ("off", "false", "f", "no", "n", "0"):
         return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

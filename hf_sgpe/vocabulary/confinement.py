@@ -14,8 +14,7 @@ _CONTINUATION = range(0x80, 0xC0)
 
 
 class Confinement:
-    """A set of characters to which byte strings can be confined: `holds` checks whether a byte string occurs only in text
-    that contains at least one of the characters.
+    """A set of characters. `holds` checks whether a byte string occurs only in text with at least one of them.
 
     BPE applies a merge only in text that contains the joined bytes of its two tokens. So if these bytes are confined to the
     characters of a script, the merge cannot change the tokens of any text without these characters. This is true for a merge
@@ -35,13 +34,11 @@ class Confinement:
 
     @classmethod
     def to_scripts(cls, scripts: Iterable[str]) -> Confinement:
-        """Return a confinement to all characters that identify the given scripts."""
+        """Return the confinement to all characters that identify the scripts."""
         return cls(ord(character) for name in resolve_scripts(scripts) for character in resolve_script(name).characters())
 
     def holds(self, part: bytes) -> bool:
-        """Return whether every UTF-8 text that contains the bytes ``part`` also contains one of the characters. The time
-        grows linearly with ``len(part)``.
-        """
+        """Return whether every UTF-8 text with the bytes ``part`` has one of the characters, in linear time."""
         try:
             return not self._characters.isdisjoint(part.decode())
         except UnicodeDecodeError:
@@ -55,9 +52,7 @@ class Confinement:
         return [pair for pair in dict.fromkeys(reversed(merges)) if not self.holds(pair[0] + pair[1])]
 
     def _holds_part(self, part: bytes) -> bool:
-        """Return the result of `holds` for bytes that are not valid UTF-8, such as bytes that begin or end inside a
-        character.
-        """
+        """Return the result of `holds` for bytes that begin or end inside a character, or are no UTF-8."""
         start = next((place for place, byte in enumerate(part) if byte not in _CONTINUATION), len(part))
         if start == len(part):
             return not self._is_inside_another(part)
@@ -88,22 +83,26 @@ class Confinement:
 
     def _find_end(self, end: bytes) -> bool:
         """Return whether a character outside the set ends with these bytes and has at least one more byte before them."""
-        for length in (2, 3, 4):
-            if (missing := length - len(end)) > 0:
-                leads = (byte for byte in range(0xC2, 0xF5) if _length(byte) == length)
-                rests = product(_CONTINUATION, repeat=missing - 1)
-                if any(self._is_another(bytes([lead, *rest]) + end) for lead, rest in product(leads, rests)):
-                    return True
+        for length in range(len(end) + 1, 5):
+            leads = [byte for byte in range(0xC2, 0xF5) if _length(byte) == length]
+            rests = product(_CONTINUATION, repeat=length - len(end) - 1)
+            if any(self._is_another(bytes([lead, *rest]) + end) for lead, rest in product(leads, rests)):
+                return True
         return False
 
     def _find_inside(self, part: bytes) -> bool:
-        return self._find_end(part) or (
-            len(part) < 3 and any(self._is_inside_another(part + bytes([byte])) for byte in _CONTINUATION)
-        )
+        """Return whether a character outside the set has these bytes after its first byte."""
+        if self._find_end(part):
+            return True
+        return len(part) < 3 and any(self._is_inside_another(part + bytes([byte])) for byte in _CONTINUATION)
 
 
 def _length(lead: int) -> int:
-    """Return how many bytes a UTF-8 character has if its first byte is ``lead``. If no character begins with this byte,
-    return 0.
-    """
-    return 1 if lead < 0x80 else 0 if not 0xC2 <= lead <= 0xF4 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+    """Return how many bytes a UTF-8 character has if its first byte is ``lead``, or 0 if no character begins with it."""
+    if lead < 0x80:
+        return 1
+    if not 0xC2 <= lead <= 0xF4:
+        return 0
+    if lead < 0xE0:
+        return 2
+    return 3 if lead < 0xF0 else 4

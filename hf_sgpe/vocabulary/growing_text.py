@@ -45,16 +45,9 @@ _FIRST_TOKENS = 8
 class Restarts:
     """A finder of restarts: the positions in a text at which encoding can begin again.
 
-    Args:
-        codec: The codec of the tokenizer.
-        added: Patterns of the added tokens to recognise; None if no added tokens are recognised.
-        tokens: Texts of the added tokens.
-        matching: The matching rules, keyed by token. A token without rules matches its own text, anywhere.
-
     Attributes:
         exist: Whether any text can have a restart.
         longest: Length of the longest added token, in characters.
-        margin: The number of characters after a position that must be known to decide whether it is a restart.
     """
 
     def __init__(
@@ -64,7 +57,6 @@ class Restarts:
         self._added = added
         names = tokens if added else ()
         self.longest = max(map(len, names), default=0)
-        self.margin = max(self.longest, 2)
         if codec.by_characters:
             rules = added.first.matching.values() if added else ()
             # Such a token looks back across any restart.
@@ -101,11 +93,6 @@ class GrowingText:
     returns for the whole text.
 
     Use `hf_sgpe.tokenizer.BPETokenizer.growing_text` to make one. Only one thread may use it at a time.
-
-    Args:
-        codec: The codec of the tokenizer.
-        added: Patterns of the added tokens to recognise; None if no added tokens are recognised.
-        restarts: The positions at which encoding can begin again.
     """
 
     def __init__(self, codec: Codec, added: AddedPatterns | None, restarts: Restarts) -> None:
@@ -120,11 +107,7 @@ class GrowingText:
         self._words = _Words(codec)
 
     def append(self, text: str) -> None:
-        """Append a text. The text is encoded later, when ids are read.
-
-        Raises:
-            TypeError: ``text`` is not a string.
-        """
+        """Append a text. It is encoded later, when ids are read."""
         if not isinstance(text, str):
             raise TypeError(f"append needs a str, not {type(text).__name__}")
         if text:
@@ -132,7 +115,6 @@ class GrowingText:
 
     @property
     def text(self) -> str:
-        """The whole text."""
         return "".join([*self._settled, self._rest, *self._new])
 
     @property
@@ -148,7 +130,6 @@ class GrowingText:
         return len(self._ids)
 
     def __len__(self) -> int:
-        """Return the number of ids."""
         self._encode()
         return len(self._ids) + len(self._rest_ids)
 
@@ -173,16 +154,13 @@ class GrowingText:
         self._rest, self._rest_ids, self._new = rest, rest_ids, []
 
     def _has_added(self, text: str) -> bool:
-        """Return whether a text may contain added tokens."""
         if self._added is None:
             return False
         return self._added.then is not None or any(True for _ in self._added.first.find(text))
 
 
 class _Words:
-    """A cache of the words of a growing rest, with their ids. Each call compares the new words with the cached words, and
-    encodes only the words that changed.
-    """
+    """A cache of the words of a growing rest, with their ids. Each call encodes only the words that changed."""
 
     def __init__(self, codec: Codec) -> None:
         self._codec = codec
@@ -192,11 +170,8 @@ class _Words:
         self._least = 0
 
     def encode(self, rest: str, is_inside: bool) -> list[int] | None:
-        """Return the ids of a rest. If all words of the rest are short, return None: encoding the rest as a whole is then as
-        fast.
-
-        Args:
-            is_inside: Whether there is text before the rest.
+        """Return the ids of a rest, or None if all its words are short: encoding the whole rest is then as fast.
+        ``is_inside`` says whether there is text before the rest.
         """
         if len(rest) < self._least:
             return None
@@ -227,8 +202,8 @@ class _Words:
         return self._codec.encode_words([word])
 
     def _continued(self, word: str, beginning: str, ids: list[int]) -> list[int] | None:
-        """Return the ids of ``word``, given the ``ids`` of its beginning. The module's docstring explains why most of them
-        stay the same. If most of the beginning would have to be encoded again, return None.
+        """Return the ids of ``word``, given the ``ids`` of its beginning, most of which stay the same (see the module). If
+        most of the beginning would have to be encoded again, return None.
         """
         count = _FIRST_TOKENS
         while 2 * count < len(ids):

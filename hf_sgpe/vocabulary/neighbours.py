@@ -53,7 +53,7 @@ class Neighbours:
         return frozenset(chr(left) + chr(right) for left, right in self.pairs)
 
     def cut(self, text: str) -> list[str]:
-        """Cut a text between all characters that are not neighbours in any token, and return the parts."""
+        """Cut a text between all characters that are not neighbours in any token."""
         parts, start = [], 0
         for place, (left, right) in enumerate(pairwise(text), 1):
             if self._are_apart(left, right):
@@ -62,9 +62,7 @@ class Neighbours:
         return [*parts, text[start:]] if text else []
 
     def last_cut(self, text: str) -> int:
-        """Return the last position at which a text can be cut, or 0 if there is none. The text may have U+2581 instead of
-        spaces.
-        """
+        """Return the last position at which a text can be cut, or 0. The text may have U+2581 instead of spaces."""
         text = text.replace(SPACE_MARK, " ")
         return next((place for place in range(len(text) - 1, 0, -1) if self._are_apart(*text[place - 1 : place + 1])), 0)
 
@@ -82,9 +80,5 @@ class Neighbours:
 
 
 def is_character(token: bytes) -> bool:
-    """Return whether a token (UTF-8) is a single character.
-
-    >>> is_character("ක".encode()), is_character(b"ab")
-    (True, False)
-    """
+    """Return whether a token (UTF-8) is a single character."""
     return len(token) < 5 and len(token.decode()) == 1

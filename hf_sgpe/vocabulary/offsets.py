@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 
 def encode_with_offsets(codec: Codec, text: str, added: AddedPatterns | None) -> tuple[list[int], list[tuple[int, int]]]:
-    """Encode ``text``. Return the ids and, for each id, the index of its first character and the index after its last
-    character.
-    """
+    """Return the ids of ``text`` and, for each id, the index of its first character and the index after its last."""
     ids: list[int] = []
     offsets: list[tuple[int, int]] = []
     position = 0
@@ -52,9 +50,8 @@ def _encode_part(
 def _encode_around(
     codec: Codec, text: str, added: AddedPattern, normalization: Normalization
 ) -> tuple[list[int], NDArray[np.int32]]:
-    """Return the ids and offsets of a text in which added tokens are matched after normalization. This is needed if such
-    tokens include white space around them, or if a space is put before each part between them. ``normalization`` is applied
-    to these parts.
+    """Return the ids and offsets of a normalized text with added tokens, if these include white space around them, or if a
+    space is put before each part between them. ``normalization`` is applied to these parts.
     """
     ids: list[int] = []
     places = [np.zeros((0, 2), np.int32)]
@@ -73,9 +70,7 @@ def _encode_around(
 
 
 def _in_origin(places: NDArray[np.int32], origins: tuple[NDArray[np.int32], NDArray[np.int32]] | None) -> NDArray[np.int32]:
-    """Convert ranges in a normalized text to ranges in the original text. ``origins`` is the alignment that `aligned`
-    returned.
-    """
+    """Convert ranges in a normalized text to ranges in the original text, by the result of `aligned`."""
     if origins is None:
         return places
     first, last = places.T

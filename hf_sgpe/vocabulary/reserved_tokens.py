@@ -18,7 +18,7 @@ _FORM = re.compile(rf"<{_WORDS}>|<\|{_WORDS}\|>|\[{_WORDS}\]", re.IGNORECASE)
 
 
 def is_reserved(text: str) -> bool:
-    """Return whether a token is a reserved token, judging by its name.
+    """Return whether a name is that of a reserved token.
 
     >>> [is_reserved(text) for text in ("<unused12>", "<|reserved_special_token_5|>", "[unused1]", "<unk>", "<extra_id_0>")]
     [True, True, True, False, False]
@@ -27,13 +27,10 @@ def is_reserved(text: str) -> bool:
 
 
 def reserved_ids(tokenizer: TokenizerData, *, used: Container[int] = ()) -> dict[str, int]:
-    """Return the ids of a tokenizer's unused reserved tokens, keyed by name, in the order of the ids.
+    """Return the ids of the unused reserved tokens, keyed by name, in the order of the ids.
 
     A reserved token counts as used if its id is in ``used``, if it has a role, if the template or the chat template contains
     it, or if another token has the same id. Fine-tuned models often use a few reserved tokens.
-
-    Args:
-        used: Ids that a model uses, such as the ids in its configuration.
     """
     added = tokenizer.added_ids
     named = {*tokenizer.roles.values(), *(tokenizer.template.special_tokens() if tokenizer.template else ())}
@@ -47,9 +44,7 @@ def reserved_ids(tokenizer: TokenizerData, *, used: Container[int] = ()) -> dict
 
 
 def with_reserved(tokenizer: TokenizerData, before: TokenizerData, names: Collection[str]) -> TokenizerData:
-    """Return ``tokenizer`` with the reserved tokens ``names``, as they were in ``before``. This is the inverse of
-    `without_reserved`.
-    """
+    """Return ``tokenizer`` with the reserved tokens as they were in ``before``, the inverse of `without_reserved`."""
 
     kept_names = frozenset(names)  # Gemma has six thousand
 
@@ -67,11 +62,7 @@ def with_reserved(tokenizer: TokenizerData, before: TokenizerData, names: Collec
 
 
 def without_reserved(tokenizer: TokenizerData, names: Collection[str]) -> TokenizerData:
-    """Return a tokenizer without the reserved tokens ``names``. Their ids become free, and all other tokens keep their ids.
-
-    Afterwards, the name of a removed token is encoded as ordinary text. The ids of other text do not change, because added
-    tokens match only as a whole.
-    """
+    """Return a tokenizer without some reserved tokens. Their ids become free, and all other tokens keep their ids."""
     if not names:
         return tokenizer
     ids = {name: tokenizer.added_ids[name] for name in names}

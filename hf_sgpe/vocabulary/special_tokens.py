@@ -44,8 +44,7 @@ _ROLES_BY_TEMPLATE = {
 
 
 def roles_of(special_tokens: Iterable[str]) -> dict[str, str]:
-    """Infer the roles of special tokens from their spellings, as is usual in transformers. Return a dict from roles to
-    tokens. If several tokens suggest the same role, the first of them gets it.
+    """Return the roles that the spellings of special tokens suggest, with their tokens. Of several tokens, the first counts.
 
     >>> roles_of(["<s>", "[PAD]", "<|x|>"])
     {'bos_token': '<s>', 'pad_token': '[PAD]'}
@@ -58,20 +57,15 @@ def roles_of(special_tokens: Iterable[str]) -> dict[str, str]:
 
 
 def roles_of_template(chat_template: str | None) -> dict[str, str]:
-    """Return a dict from roles to special tokens for the name of a chat template, such as ``chatml``. For any other string,
-    return an empty dict.
-
-    >>> roles_of_template("chatml")
-    {'eos_token': '<|im_end|>'}
-    """
+    """Return the special tokens of a named chat template such as ``chatml``, keyed by role; none for other strings."""
     return dict(_ROLES_BY_TEMPLATE.get(chat_template or "", {}))
 
 
 def trained_roles(
     special_tokens: Iterable[str], chat_template: str | None = None, given: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Return a dict from roles to special tokens for a new tokenizer. The token of a role is taken from ``given``. If it is
-    not there, it is taken from the chat template, and then from the spellings of the tokens.
+    """Return the special tokens of a new tokenizer, keyed by role: those ``given``, then those of the chat template, then
+    those that spellings suggest.
 
     If there is no padding token, the end-of-text token is also the padding token. It is preferred to the token that ends
     turns in a chat: many collators exclude the padding token from the loss, but a model must learn to end a turn.
@@ -102,16 +96,15 @@ class Template:
 
     @classmethod
     def around(cls, prefix: Sequence[str], suffix: Sequence[str]) -> Template:
-        """Return a template like BERT's, with ``prefix`` once at the start and ``suffix`` after each text."""
+        """Return a template like BERT's: ``prefix`` once at the start, ``suffix`` after each text."""
         first = tuple((name, 0) for name in (*prefix, "$A", *suffix))
         return cls(first, first + tuple((name, 1) for name in ("$B", *suffix)))
 
     @classmethod
-    def as_roberta(cls, first: str, last: str) -> Template:
-        """Return a template like RoBERTa's, with two special tokens between the texts of a pair. All tokens have the same
-        token type id.
+    def _as_roberta(cls, first: str, last: str) -> Template:
+        """Return a template with two special tokens between the texts of a pair, and a single token type id.
 
-        >>> Template.as_roberta("<s>", "</s>").pair
+        >>> Template._as_roberta("<s>", "</s>").pair
         (('<s>', 0), ('$A', 0), ('</s>', 0), ('</s>', 0), ('$B', 0), ('</s>', 0))
         """
         single = ((first, 0), ("$A", 0), (last, 0))
@@ -119,7 +112,7 @@ class Template:
 
     @classmethod
     def around_each(cls, prefix: Sequence[str], suffix: Sequence[str]) -> Template:
-        """Return a template like Llama 3's, with ``prefix`` before each text and ``suffix`` after each text.
+        """Return a template like Llama 3's: ``prefix`` before each text, ``suffix`` after each text.
 
         >>> Template.around_each(["<s>"], []).pair
         (('<s>', 0), ('$A', 0), ('<s>', 1), ('$B', 1))
@@ -130,13 +123,11 @@ class Template:
         return cls(first, first + second)
 
     def begins_with(self, token: str | None) -> bool:
-        """Return whether the template puts ``token`` at the start of a single text."""
+        """Return whether ``token`` is at the start of a single text."""
         return self.single[0][0] == token
 
     def as_post_processor(self, ids: Mapping[str, int]) -> dict[str, Any]:
-        """Return the template as a post-processor for ``tokenizer.json``. ``ids`` maps each special token in the template to
-        its id.
-        """
+        """Return a post-processor for ``tokenizer.json``, with the ids of the special tokens in ``ids``."""
 
         def piece(name: str, type_id: int) -> dict[str, Any]:
             if name in ("$A", "$B"):
@@ -152,12 +143,11 @@ class Template:
 
     @classmethod
     def of_post_processor(cls, content: Mapping[str, Any] | None, ids: Mapping[str, int]) -> Template | None:
-        """Read the template from the post-processor of a ``tokenizer.json``. If it puts nothing around a text, return None.
+        """Read the post-processor of a ``tokenizer.json``. If it puts nothing around a text, return None.
 
         Raises:
             NotByteLevelError: the post-processor is not a single template, or the template does not contain each text once,
                 in order.
-            SGPEError: a special token has a different id in the template than in ``ids``.
         """
         if content is None:
             return None
@@ -177,7 +167,7 @@ class Template:
                 if ids.get(name) != id:
                     raise SGPEError(f"{name!r} has another id in its template than in its vocabulary")
             is_roberta = part["type"] == "RobertaProcessing"
-            return cls.as_roberta(first[0], last[0]) if is_roberta else cls.around([first[0]], [last[0]])
+            return cls._as_roberta(first[0], last[0]) if is_roberta else cls.around([first[0]], [last[0]])
 
         def named(item: Mapping[str, Any]) -> tuple[str, int]:
             ((kind, piece),) = item.items()
@@ -196,11 +186,11 @@ class Template:
         return None if template == cls.around([], []) else template
 
     def special_tokens(self) -> list[str]:
-        """Return the special tokens in the template in order, without duplicates."""
+        """Return the special tokens in order, without duplicates."""
         return list(dict.fromkeys(name for name, _ in self.single + self.pair if name not in ("$A", "$B")))
 
     def renamed(self, names: Mapping[str, str]) -> Template:
-        """Return a copy with renamed special tokens. ``names`` maps old names to new names."""
+        """Return a copy with other special tokens. ``names`` maps old tokens to new tokens."""
         single, pair = (
             tuple((names.get(name, name), type_id) for name, type_id in part) for part in (self.single, self.pair)
         )
@@ -208,20 +198,14 @@ class Template:
 
 
 def bos_eos_template(roles: Mapping[str, str], *, add_bos_token: bool, add_eos_token: bool) -> Template | None:
-    """Return a template that puts BOS before each text if ``add_bos_token`` is set, and EOS after each text if
-    ``add_eos_token`` is set.
-
-    Returns:
-        A template, or None if neither is set.
-    """
+    """Return a template that puts BOS before each text, EOS after each text, or both; None if neither is set."""
     prefix = [roles["bos_token"]] if add_bos_token else []
     suffix = [roles["eos_token"]] if add_eos_token else []
     return Template.around_each(prefix, suffix) if prefix or suffix else None
 
 
 def bos_eos_template_of(roles: Mapping[str, str]) -> Template | None:
-    """Return the template that puts BOS before each text and EOS after each text. A token missing from ``roles`` is left
-    out. If both are missing, return None.
+    """Return the template that puts BOS and EOS around each text, without those that ``roles`` lacks; None without both.
 
     >>> bos_eos_template_of({"bos_token": "<s>", "pad_token": "<pad>"}).single
     (('<s>', 0), ('$A', 0))
@@ -230,8 +214,7 @@ def bos_eos_template_of(roles: Mapping[str, str]) -> Template | None:
 
 
 def bos_eos_settings(template: Template | None, roles: Mapping[str, str]) -> dict[str, bool] | None:
-    """Return the values of ``add_bos_token`` and ``add_eos_token`` for which `bos_eos_template` returns ``template``. If
-    there are none, as for a template with ``[CLS]``, return None.
+    """Return the settings for which `bos_eos_template` returns ``template``, or None, as for a template with ``[CLS]``.
 
     >>> bos_eos_settings(Template.around_each(["<s>"], []), {"bos_token": "<s>"})
     {'add_bos_token': True, 'add_eos_token': False}
@@ -245,19 +228,12 @@ def bos_eos_settings(template: Template | None, roles: Mapping[str, str]) -> dic
 
 
 def cls_sep_template(special_tokens: Collection[str]) -> Template | None:
-    """Return the template that section 5 of the SGPE document defines, with ``[CLS]`` and ``[SEP]``. If one of these special
-    tokens is missing, return None.
-    """
+    """Return the template of section 5 of the SGPE document, or None without ``[CLS]`` or ``[SEP]``."""
     return Template.around(["[CLS]"], ["[SEP]"]) if {"[CLS]", "[SEP]"} <= set(special_tokens) else None
 
 
 def check_special_tokens(tokens: Iterable[object], normalization: str) -> None:
-    """Check that the special tokens of a new tokenizer can be distinguished from its ordinary tokens.
-
-    Raises:
-        SGPEError: a special token is not valid (see `check_special_texts`), cannot be distinguished from an ordinary token,
-            or has a character that NFC composes.
-    """
+    """Check that the special tokens of a new tokenizer can be distinguished from its ordinary tokens."""
     for token in check_special_texts(tokens):
         if (ordinary := _ordinary_token(token)) is not None:
             raise SGPEError(
@@ -270,11 +246,7 @@ def check_special_tokens(tokens: Iterable[object], normalization: str) -> None:
 
 
 def check_special_texts(tokens: Iterable[object]) -> list[str]:
-    """Check that the special tokens are valid and distinct strings, and return them as a list.
-
-    Raises:
-        SGPEError: a token is not a string, is empty, has a lone surrogate, or occurs twice.
-    """
+    """Check that special tokens are distinct strings with text and without lone surrogates, and return them as a list."""
     texts: list[str] = []
     for token in tokens:
         if not isinstance(token, str):
@@ -290,9 +262,7 @@ def check_special_texts(tokens: Iterable[object]) -> list[str]:
 
 
 def _ordinary_token(special: str) -> bytes | None:
-    """Return the ordinary token that ``tokenizer.json`` would spell like this special token, if it is a single byte or a
-    token that training may learn. Otherwise, return None.
-    """
+    """Return the single byte, or the token that training may learn, that ``tokenizer.json`` spells like a special token."""
     spelled = bytes_spelled(special)
     if spelled is None or len(spelled) == 1:
         return spelled
@@ -304,9 +274,7 @@ def _ordinary_token(special: str) -> bytes | None:
 
 @functools.lru_cache(256)
 def any_of(names: frozenset[str]) -> re.Pattern[str]:
-    """Return a pattern that matches special tokens in text. It finds the leftmost match, and the longest of several matches
-    at the same position.
-    """
+    """Return a pattern that finds the leftmost of the names in a text, and the longest of several at the same position."""
     if not names:
         return re.compile("(?!)")  # never matches
     return re.compile(_longest_first(sorted(names)))

@@ -32,9 +32,7 @@ _TEXT_ROLES = ("bos_token", "eos_token", "pad_token", "unk_token")
 
 
 def _role(name: str) -> tuple[Any, Any]:
-    """Return two properties: the special token of a role, and the id of this token. Both are None if no token has the
-    role.
-    """
+    """Return two properties, the special token of a role and its id. Both are None if no token has the role."""
     token = property(lambda self: self.roles.get(name), doc=f"The {name.replace('_', ' ')}, or None.")
     id = property(lambda self: self.special_tokens.get(self.roles.get(name)), doc=f"Id of the {name}, or None.")
     return token, id
@@ -99,9 +97,6 @@ class TokenizerData:
         more_templates: Jinja sources of other chat templates, keyed by name.
         settings: Other settings of ``tokenizer_config.json``, such as ``padding_side``. Saving keeps them.
         model_max_length: The maximum number of ids that the model accepts. This is the default length for truncation.
-
-    Raises:
-        SGPEError: the parts are not a valid tokenizer. The message names the first error.
     """
 
     vocab: Mapping[bytes, int]
@@ -205,9 +200,7 @@ class TokenizerData:
             raise SGPEError(f"model_max_length must be a whole number of at least 0, not {length!r}")
 
     def _may_share(self, one: bytes | str, other: bytes | str) -> bool:
-        """Return whether two tokens may share an id. Two special tokens may, and an added token may share an id with the
-        ordinary token of the same text.
-        """
+        """Return whether two tokens may share an id: two special tokens, or an added and an ordinary token of one text."""
         if isinstance(one, bytes) and isinstance(other, str):
             return one == self.bytes_of_added(other)
         return one in self.special_tokens and other in self.special_tokens
@@ -219,7 +212,7 @@ class TokenizerData:
 
     @property
     def added_ids(self) -> dict[str, int]:
-        """Ids of the special tokens and the other added tokens, keyed by text."""
+        """Ids of the special and the other added tokens, keyed by text."""
         return {**self.special_tokens, **self.added_tokens}
 
     @property
@@ -242,9 +235,7 @@ class TokenizerData:
 
     @property
     def named_bytes(self) -> dict[str, int]:
-        """Ids of ``byte_tokens``, keyed by vocabulary string, such as ``<0x0A>``. A byte with the same id as its ASCII
-        character is left out.
-        """
+        """Ids of ``byte_tokens``, keyed by vocabulary string, without those that are ids of ASCII characters."""
         ids = enumerate(self.byte_tokens)
         return {byte_token(byte): id for byte, id in ids if self.vocab.get(bytes([byte])) != id}
 
@@ -262,7 +253,7 @@ class TokenizerData:
         return len(self.vocab) + len(self.named_bytes) + len(self.unmade_tokens) + own
 
     def bytes_by_id(self) -> dict[int, bytes]:
-        """Return the bytes to which each id decodes, keyed by id. Added and special tokens are included."""
+        """Return the bytes to which each id decodes, keyed by id."""
         bytes_of = {id: bytes([byte]) for byte, id in enumerate(self.byte_tokens)}
         bytes_of |= {id: text.encode() for text, id in self.unmade_tokens.items()}
         bytes_of |= {id: token for token, id in self.vocab.items()}
@@ -287,14 +278,8 @@ class TokenizerData:
         return 1 + max(*self.vocab.values(), *self.byte_tokens, *self.added_tokens.values(), *others, *special)
 
     def with_special_tokens(self, special_tokens: Sequence[str] | Mapping[str, int]) -> TokenizerData:
-        """Return the tokenizer with additional special tokens, and with the roles that their spellings suggest.
-
-        Args:
-            special_tokens: Dict from texts to ids, or a list of texts, which get the next free ids. Existing special tokens
-                keep their ids.
-
-        Raises:
-            SGPEError: an id is in use, or a text cannot be a special token.
+        """Return the tokenizer with additional special tokens, and with the roles that their spellings suggest. In a list,
+        new tokens get the next free ids.
         """
         new = [token for token in special_tokens if token not in self.special_tokens]
         free = max(self.get_vocab().values()) + 1
@@ -309,9 +294,7 @@ class TokenizerData:
         return replace(self, special_tokens=special, roles={**roles_of(new), **self.roles})
 
     def inside_text(self) -> TokenizerData:
-        """Return a variant of the tokenizer that puts no space before a text. Use it to encode parts inside a normalized
-        text.
-        """
+        """Return a variant that puts no space before a text, to encode parts inside a normalized text."""
         if not self.by_characters:
             return self
         return replace(self, splitting=replace(self.splitting, normalization=METASPACE))
@@ -334,11 +317,10 @@ class TokenizerData:
         return dict(sorted(tokens.items(), key=lambda item: item[1]))
 
     def string_of(self, token: bytes) -> str:
-        """Return the vocabulary string of an ordinary token."""
         return text_to_string(token) if self.by_characters else bytes_to_string(token)
 
     def spelled_by(self, text: str) -> bytes | None:
-        """Return the bytes of the ordinary token with this vocabulary string, or None if no token can have this string."""
+        """Return the ordinary token with this vocabulary string, or None if no token can have this string."""
         if not self.by_characters:
             return bytes_spelled(text)
         return None if " " in text else string_to_text(text)
@@ -348,5 +330,5 @@ class TokenizerData:
         return (text.replace(SPACE_MARK, " ") if self.by_characters else text).encode()
 
     def get_mergeable_ranks(self) -> list[tuple[bytes, int]]:
-        """Return a pair (token, id) for each token in ``vocab``, in the order of ids."""
+        """Return the pairs of ``vocab`` in the order of ids."""
         return sorted(self.vocab.items(), key=lambda item: item[1])

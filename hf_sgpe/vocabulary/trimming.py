@@ -40,15 +40,12 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class Trimming:
-    """The result of trimming: the tokenizer before and after, and what was dropped.
+    """The result of trimming: the tokenizer before (``base``) and after, and what was dropped.
 
     Attributes:
-        base: The tokenizer before trimming.
-        tokenizer: The trimmed tokenizer.
         scripts: Names of the dropped scripts.
         ids: The new id of each kept token, keyed by old id.
-        dropped: Number of dropped tokens, keyed by script, in descending order. The key for tokens that are only parts of
-            characters is `PARTS`.
+        dropped: Number of dropped tokens, keyed by script or `PARTS`, in descending order.
         unused: Number of tokens that were dropped because a corpus does not need them.
     """
 
@@ -59,15 +56,8 @@ class Trimming:
     dropped: Mapping[str, int]
     unused: int = 0
 
-    @property
-    def moves_ids(self) -> bool:
-        """True if the id of any token changes."""
-        return any(old != new for old, new in self.ids.items())
-
     def runs_of_ids(self) -> list[list[int]]:
-        """Return the old ids with their new ids, as a list of runs of consecutive old ids. Each run has three numbers: the
-        first old id, the last old id, and the new id of the first.
-        """
+        """Return the runs of consecutive old ids, each as its first id, its last id, and the new id of the first."""
         return [[first, last, self.ids[first]] for first, last in runs(self.ids)]
 
 
@@ -87,7 +77,6 @@ def trimmed(
     remaining tokens, down to bytes.
 
     Args:
-        base: The tokenizer.
         scripts: Names of the scripts to drop, such as the result of `scripts_except`.
         ids: ``keep`` for the old ids, or ``compact`` for new ids without gaps.
         rows: Number of rows of the tokenizer's model; None for the number that the tokenizer needs. With ``ids="keep"``, the
@@ -95,10 +84,6 @@ def trimmed(
         model_ids: Ids that the model uses, such as the ids in its configuration. With ``ids="keep"``, they are saved, so
             that an extension does not reuse them.
         use: Number of occurrences of each id in a corpus (`hf_sgpe.evaluation.token_use`); None without a corpus.
-
-    Raises:
-        SGPEError: a script is unknown, the tokenizer joins characters and has no byte tokens, nothing would be dropped, or
-            the tokens of other text would change.
     """
     if ids not in IDS:
         raise SGPEError(f"unknown value of ids {ids!r}: choose from {', '.join(IDS)}")
@@ -149,7 +134,7 @@ def scripts_except(kept: Iterable[str]) -> tuple[str, ...]:
 
 
 def confined_to(scripts: Iterable[str], normalization: Normalization = NONE) -> Confinement:
-    """Return a confinement to the characters of the given scripts.
+    """Return the confinement to the characters of some scripts.
 
     An unassigned character that several scripts share is included only if all of them are given. With the normalization
     ``nfc``, a character is left out if NFC composes it from characters outside these scripts (U+1FC1).
@@ -179,14 +164,8 @@ def check_trimmed(
     scripts, and needs no tokens in ``unused``.
 
     Args:
-        base: The tokenizer before trimming.
-        tokenizer: The trimmed tokenizer.
-        scripts: Names of the dropped scripts.
         ids: The new id of each kept token, keyed by old id.
         unused: Dropped tokens that are not confined to the scripts.
-
-    Raises:
-        SGPEError: the tokenizers differ in other text. The message names the first difference.
     """
     confinement = confined_to(scripts, base.normalization)
     parts = (
@@ -231,27 +210,23 @@ def check_trimmed(
 
 
 def keeps_old_ids(metadata: Any) -> bool:
-    """Return whether the metadata belongs to a tokenizer that kept its ids when it was last trimmed."""
+    """Return whether the metadata is of a tokenizer that kept its ids when it was last trimmed."""
     notes: Sequence[Any] = (metadata.get("trimmed") or ()) if isinstance(metadata, Mapping) else ()
     return bool(notes) and notes[-1]["ids"] == KEEP
 
 
 def rows_in(metadata: Mapping[str, Any]) -> int | None:
-    """Return the number of rows in the model, as recorded for a tokenizer that kept its ids when it was last trimmed. For
-    any other tokenizer, return None.
-    """
+    """Return the recorded number of rows of the model for a tokenizer that `keeps_old_ids`, otherwise None."""
     return int(metadata["trimmed"][-1]["rows"]) if keeps_old_ids(metadata) else None
 
 
 def model_ids_in(metadata: Mapping[str, Any]) -> list[int]:
-    """Return the ids that the model uses, as recorded for a trimmed tokenizer. Without a record, return an empty list."""
+    """Return the recorded ids that the model of a trimmed tokenizer uses."""
     return list((metadata.get("trimmed") or [{}])[-1].get("model_ids", ()))
 
 
 def _metadata(base: TokenizerData, note: Mapping[str, Any], moved: Mapping[int, int]) -> dict[str, Any]:
-    """Return the metadata of a trimmed tokenizer. In the records of earlier extensions, dropped ids are left out, and the
-    other ids are renumbered.
-    """
+    """Return the metadata of a trimmed tokenizer, with new ids in the records of earlier extensions."""
     notes = {"trimmed": [*base.metadata.get("trimmed", ()), note]}
     if extensions := base.metadata.get("extensions"):
         notes["extensions"] = [{**one, "new_ids": _moved_runs(one.get("new_ids", ()), moved)} for one in extensions]
@@ -263,9 +238,7 @@ def _moved_runs(ranges: Iterable[Iterable[int]], moved: Mapping[int, int]) -> li
 
 
 def _by_script(tokens: Set[bytes], scripts: Iterable[str]) -> dict[str, int]:
-    """Return the number of tokens of each script, keyed by script. A token counts for the script of its first character that
-    belongs to one of the scripts. A token without such a character counts for `PARTS`.
-    """
+    """Count the tokens by the script of their first character that belongs to one of the scripts, otherwise by `PARTS`."""
     script_of = {character: name for name in scripts for character in resolve_script(name).characters()}
     counts = Counter(next(_scripts_of(token, script_of), PARTS) for token in tokens)
     return dict(counts.most_common())

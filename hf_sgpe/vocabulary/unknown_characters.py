@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 
 
 class UnknownCharacters:
-    """The characters for which a tokenizer has no token. They are encoded as the unknown token, or left out.
-
-    Args:
-        data: The tokenizer.
-    """
+    """The characters for which a tokenizer has no token. They are encoded as the unknown token, or left out."""
 
     def __init__(self, data: TokenizerData) -> None:
         self._known = frozenset(token.decode() for token in data.vocab if is_character(token))
@@ -45,11 +41,8 @@ class UnknownCharacters:
         return text.translate(self._kept) if self._are_left_out else text
 
     def offsets(self, ids: NDArray[np.int32], text: str, bytes_of: Callable[[int], bytes]) -> NDArray[np.int32]:
-        """Return the range of characters that each id covers in a normalized text, as an array of shape (number of ids, 2):
-        the index of the first character, and the index after the last character.
-
-        Args:
-            bytes_of: Function that returns the bytes of an id's token.
+        """Return the ranges of characters in a normalized text (see `hf_sgpe.vocabulary.codec.Codec.offsets`).
+        ``bytes_of`` returns the bytes of an id.
         """
         known = self._known
         kept = [place for place, character in enumerate(text) if not self._are_left_out or character in known]
