@@ -69,10 +69,6 @@ class CorpusOptions:
         Args:
             counts: Files of word counts to add to the corpus.
             weight: Values of --weight, such as ``si*=2.5``.
-
-        Raises:
-            SGPEError: there are dataset options but no dataset, or weights but no files. Errors of `find_files` and
-                `read_dataset` are not caught.
         """
         from trainers import Corpus, find_files, read_dataset
 

@@ -29,9 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluateOptions(TokenizerFirst):
-    """The tokenizers, and the text to measure them on."""
-
+class _EvaluateOptions(TokenizerFirst):
     files: list[str] = arguments("Held-out text: files, folders or globs of .txt, .jsonl or .parquet.")
     baseline: list[str] = baseline_option()
     model: list[str] = option_list(
@@ -51,7 +49,7 @@ class EvaluateOptions(TokenizerFirst):
 
 
 @command(epilog="Example: hf-sgpe evaluate my-tokenizer si.txt en.txt --baseline llama3=llama3-hf")
-def evaluate(given: EvaluateOptions, as_json: Json = False) -> None:
+def evaluate(given: _EvaluateOptions, as_json: Json = False) -> None:
     """Measure tokenizers side by side: tokens per word, bytes per token, and how many syllables, letters and clusters are
     cut. --json adds more measures.
 

@@ -121,9 +121,6 @@ def _given(form: Format, kind: str, options: dict[str, Any]) -> dict[str, Any]:
 
     Args:
         kind: ``read_options`` or ``write_options``: the attribute of ``form`` that lists the options of the format.
-
-    Raises:
-        SGPEError: the format does not have one of these options.
     """
     given = {name: value for name, value in options.items() if value is not None}
     for name in given:

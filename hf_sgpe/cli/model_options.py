@@ -57,9 +57,6 @@ class ModelOptions:
 def read_chat_template(name: str, option: str = "--chat-template") -> str:
     """Return the chat template that an option names: ``name`` itself if it is a built-in template, otherwise the content of
     the file ``name``.
-
-    Raises:
-        SGPEError: the file does not exist, or does not contain a valid template. The message names ``option``.
     """
     from hf_sgpe.chat.templates import SPECIAL_TOKENS, check_template
 

@@ -38,9 +38,6 @@ class TokenizerFirst:
 
         Returns:
             The first tokenizer, the other arguments, and any further tokenizers that were given with ``--tokenizer``.
-
-        Raises:
-            SGPEError: there is no tokenizer.
         """
         if self.tokenizers:
             return self.tokenizers[0], rest if self.tokenizer is None else [self.tokenizer, *rest], self.tokenizers[1:]
@@ -52,9 +49,6 @@ class TokenizerFirst:
 def named_tokenizers(first: Iterable[str], given: Iterable[str]) -> dict[str, str]:
     """Return a dict from names to tokenizers. The tokenizers in ``first`` come first, and their names are their paths. The
     values of ``--baseline``, such as ``llama3=llama3-hf``, follow.
-
-    Raises:
-        SGPEError: a name or a tokenizer is empty, or a name occurs twice.
     """
     tokenizers = {name: name for name in first}
     for text in given:

@@ -33,9 +33,6 @@ class Learned(NamedTuple):
 def check_counts(counts: WordCounts, config: TrainingConfig) -> None:
     """Check that there are words to learn from, and that these words were split with the configuration's settings. Warn
     about each frequent script whose syllables will be cut because the configuration does not name the script.
-
-    Raises:
-        SGPEError: there are no words, or the text was split into words in a different way.
     """
     if setting := counts.splitting.difference(config.splitting):
         has, wants = (splitting.to_dict()[setting] for splitting in (counts.splitting, config.splitting))
@@ -67,9 +64,6 @@ def warn_of_absent(scripts: Collection[str], present: Iterable[str | None]) -> N
 def assemble(learned: Learned, config: TrainingConfig, digest: str) -> TokenizerData:
     """Return a tokenizer with the learned tokens and the special tokens. Special tokens get the ids that the configuration
     sets. The learned tokens get the remaining ids in order.
-
-    Raises:
-        SGPEError: the id of a special token is too great for the finished tokenizer, because too few tokens were learned.
     """
     tokens, merges = learned
     specials = config.special_tokens

@@ -29,11 +29,6 @@ def learn_tokenizer(
             must be the counts of all languages together.
         observer: Callbacks for each step.
 
-    Raises:
-        SGPEError: there are no words; the text was split into words for a different configuration; the vocabulary is too
-            small for the chosen units (the message contains the smallest possible size); or ``languages`` are given for the
-            recipe ``sgpe``.
-
     Source of Parity-aware BPE: Foroutan et al. 2025, "Parity-Aware Byte-Pair Encoding" (the base variant).
     """
     check_counts(counts, config)

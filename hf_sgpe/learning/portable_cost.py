@@ -23,12 +23,12 @@ from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.splitting.syllables import LinguisTrie
 
-MOST_TOKENS = 0.005
+_MOST_TOKENS = 0.005
 """A limit for two costs: the share of additional tokens, and the share of words that NFC changes. ``portable`` is the
 default recipe if neither is above this limit.
 """
 
-MOST_CUTS = 0.001
+_MOST_CUTS = 0.001
 """A limit for the share of syllables that the pattern cuts. ``portable`` is the default recipe if the share is not above
 this limit.
 """
@@ -56,8 +56,8 @@ class SplitCost(NamedTuple):
 
     @property
     def size(self) -> float:
-        """The greatest of the three costs, each divided by its limit (`MOST_TOKENS` or `MOST_CUTS`)."""
-        return max(self.tokens / MOST_TOKENS, self.respelled / MOST_TOKENS, self.cuts / MOST_CUTS)
+        """The greatest of the three costs, each divided by its limit (`_MOST_TOKENS` or `_MOST_CUTS`)."""
+        return max(self.tokens / _MOST_TOKENS, self.respelled / _MOST_TOKENS, self.cuts / _MOST_CUTS)
 
     @property
     def is_small(self) -> bool:

@@ -21,11 +21,11 @@ from hf_sgpe.vocabulary.codec import make_codec
 
 logger = logging.getLogger(__name__)
 
-OnMerges = Callable[[Merges, int, int], None]
+_OnMerges = Callable[[Merges, int, int], None]
 
 
 def learn_sgpe(counts: WordCounts, config: TrainingConfig, *, languages: Languages, observer: Observer) -> Learned:
-    """Learn the tokens and merges of a tokenizer with the recipe ``sgpe``. For arguments and errors, see
+    """Learn the tokens and merges of a tokenizer with the recipe ``sgpe``. For the arguments, see
     `hf_sgpe.learning.learn.learn_tokenizer`.
     """
     if languages:
@@ -46,7 +46,7 @@ def learn_vocabulary(
     config: TrainingConfig,
     *,
     merged: Sequence[tuple[str, str]] = (),
-    on_merge: OnMerges | None = None,
+    on_merge: _OnMerges | None = None,
     observer: Observer = NOBODY,
 ) -> SGPEVocabulary:
     """Learn a vocabulary from counted words, as in the SGPE document.
@@ -63,9 +63,6 @@ def learn_vocabulary(
         on_merge: Function that is called at each new merge. Its arguments are all merges so far, the maximum number of
             merges, and the count of the pair that was merged.
         observer: Callbacks for each step.
-
-    Raises:
-        SGPEError: ``merged`` was not learned from these words, or has more merges than ``vocab_size`` allows.
     """
     scripts, specials = config.splitting.scripts, tuple(config.special_tokens or ())
     trie = LinguisTrie(scripts)
@@ -83,7 +80,7 @@ def learn_vocabulary(
     )
     symbols = [*boundary, *sorted(chosen.syllables.difference(boundary))]
     ids = {symbol: id for id, symbol in enumerate(symbols)}
-    runs = known_runs(observer.steps(words, "Cutting words"), times, trie, ids.keys())
+    runs = _known_runs(observer.steps(words, "Cutting words"), times, trie, ids.keys())
     num_merges = max(config.vocab_size - len(specials) - len(symbols), 0)
     if config.vocab_size < len(specials) + len(symbols):
         logger.warning(
@@ -143,13 +140,13 @@ def learn_vocabulary(
     return replace(vocabulary, vocab=_by_frequency(vocabulary, runs))
 
 
-def known_runs(
+def _known_runs(
     words: Iterable[bytes], counts: Iterable[int], trie: LinguisTrie, known: Set[str]
 ) -> Counter[tuple[str, ...]]:
     """Count the runs (sequences of known units) from which SGPE learns merges. No merge contains an unknown unit, so a run
     ends before each unknown unit, and the next run begins after it.
 
-    >>> known_runs(["කකිකක".encode()], [2], LinguisTrie(), {"ක"})
+    >>> _known_runs(["කකිකක".encode()], [2], LinguisTrie(), {"ක"})
     Counter({('ක',): 2, ('ක', 'ක'): 2})
     """
     runs: Counter[tuple[str, ...]] = Counter()

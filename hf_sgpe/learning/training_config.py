@@ -26,7 +26,7 @@ from hf_sgpe.vocabulary.special_tokens import (
 TRAINED_ROLES = ("bos_token", "eos_token", "pad_token")
 """The roles that a special token can have, which are fields of `TrainingConfig`."""
 
-SPECIAL_TOKENS_POSITIONS = ("end", "start", "after-bytes", "given")
+_SPECIAL_TOKENS_POSITIONS = ("end", "start", "after-bytes", "given")
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,6 @@ class TrainingConfig:
         weights: Dict from file names or globs to the weight of each word in these files, to balance languages whose corpora
             differ in size. If several keys match a file, the key that equals the file's path is used. If no key equals the
             path, the first matching key is used. The default weight is 1.
-
-    Raises:
-        SGPEError: a value is out of range or unknown. The message lists the known values.
 
     >>> TrainingConfig(vocab_size=1000).normalization
     'nfc'
@@ -135,7 +132,7 @@ class TrainingConfig:
         object.__setattr__(self, "weights", checked_weights(self.weights))
         _check_known("tie_break", self.tie_break, TIE_BREAKS)
         _check_known("normalization", self.normalization, NORMALIZATIONS)
-        _check_known("special_tokens_position", self.special_tokens_position, SPECIAL_TOKENS_POSITIONS)
+        _check_known("special_tokens_position", self.special_tokens_position, _SPECIAL_TOKENS_POSITIONS)
         for name in ("letter_coverage", "syllable_coverage"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, (int, float)) or not 0 <= value <= 1):

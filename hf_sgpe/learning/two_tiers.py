@@ -32,7 +32,7 @@ def learn_two_tiers(
     languages: Languages,
     observer: Observer,
 ) -> Learned:
-    """Learn the tokens and merges of both tiers. For arguments and errors, see `hf_sgpe.learning.learn.learn_tokenizer`."""
+    """Learn the tokens and merges of both tiers. For the arguments, see `hf_sgpe.learning.learn.learn_tokenizer`."""
     specials = config.special_tokens or ()
     # The counts of one language can have a finer scale than the sum of all languages, because scales are reduced to lowest
     # terms.

@@ -27,11 +27,7 @@ _SPACE_WORTH = 4
 
 
 def check_cut_cost(value: object) -> None:
-    """Check that a value can be a cut cost, which is a number of tokens.
-
-    Raises:
-        SGPEError: ``value`` is not a finite number of at least 0.
-    """
+    """Check that a value can be a cut cost, which is a number of tokens."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < inf:
         raise SGPEError(f"cut_cost must be a finite number of tokens, at least 0, not {value!r}")
 

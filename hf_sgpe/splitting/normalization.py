@@ -95,12 +95,12 @@ class Normalization:
         return self, METASPACE if self.is_metaspace else NONE
 
     @cached_property
-    def without_steps(self) -> Normalization:
+    def _without_steps(self) -> Normalization:
         """The scheme alone."""
         return replace(self, steps=())
 
     @cached_property
-    def keeps_prefix(self) -> bool:
+    def _keeps_prefix(self) -> bool:
         """True if a text becomes a single space when the steps delete all of its characters. SentencePiece does this if it
         keeps all spaces.
         """
@@ -167,7 +167,7 @@ def prepare(text: str, normalization: Normalization | str) -> str:
         for table, others in normalization.libraries:
             apply = sentencepiece_library if table else tokenizers_library
             changed = apply.normalized(changed, table or others)
-        return prepare(changed, normalization.without_steps) or (" " if text and normalization.keeps_prefix else "")
+        return prepare(changed, normalization._without_steps) or (" " if text and normalization._keeps_prefix else "")
     if normalization.is_metaspace:
         return _space_before(text, normalization) + well_formed(text).replace("\u2581", " ")
     if text.isascii():
@@ -256,9 +256,9 @@ def _aligned_to_steps(
         apply = sentencepiece_library if table else tokenizers_library
         text, starts, ends = apply.normalized_with_places(text, table or others)
         first, last = first[starts], last[ends - 1]
-    if not text and whole and normalization.keeps_prefix:
+    if not text and whole and normalization._keeps_prefix:
         return " ", (np.zeros(1, np.int32), np.full(1, len(whole), np.int32))
-    prepared, spaced = aligned(text, normalization.without_steps)
+    prepared, spaced = aligned(text, normalization._without_steps)
     if spaced is not None:
         first, last = first[spaced[0]], last[spaced[1] - 1]
     return prepared, (first, last)

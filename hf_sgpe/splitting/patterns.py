@@ -50,12 +50,7 @@ def is_name(pattern: str) -> bool:
 
 
 def add_pattern(pattern: SplitPattern) -> None:
-    """Register a pattern under its name.
-
-    Raises:
-        SGPEError: a pattern with this name exists, or the name contains characters other than letters, digits, ``-`` and
-            ``_``.
-    """
+    """Register a pattern under its name."""
     if pattern.name in PATTERNS or not is_name(pattern.name):
         raise SGPEError(
             f"a split pattern cannot be called {pattern.name!r}: the name is in use, or has characters other than letters, "
@@ -170,9 +165,6 @@ def covers_all(pattern: str) -> bool:
 
 def resolve_pattern(pattern: str) -> str:
     r"""Return the regex with the name ``pattern``, or ``pattern`` itself if it is a regex.
-
-    Raises:
-        SGPEError: ``pattern`` looks like a name (letters, digits, ``-`` and ``_``) but is not in `SPLIT_PATTERNS`.
 
     >>> resolve_pattern("bloom") == SPLIT_PATTERNS["bloom"]
     True

@@ -53,9 +53,6 @@ class RegexPreTokenizer:
         patterns: The regexes.
         scanner: The native scanner with the same splits, or None.
 
-    Raises:
-        SGPEError: a name is unknown, or a regex is not valid.
-
     >>> RegexPreTokenizer("gpt2").split("Hello, world")
     ['Hello', ',', ' world']
     """
@@ -115,11 +112,7 @@ class RegexPreTokenizer:
         pretokenized.split(lambda _, text: slices(text, self.split(str(text))))
 
     def to_native(self) -> PreTokenizer:
-        """Return a pre-tokenizer of the ``tokenizers`` library that finds the same words.
-
-        Raises:
-            SGPEError: ``tokenizers`` is not installed, or is version 1.0 or later, or cannot read a pattern.
-        """
+        """Return a pre-tokenizer of the ``tokenizers`` library that finds the same words."""
         return tokenizers_library.splitter(self.patterns)
 
 

@@ -95,9 +95,6 @@ class Splitting:
         joiners: For each script, additional characters that may follow the first character of a word, as code point ranges.
             None means the current tables.
 
-    Raises:
-        SGPEError: a value is unknown, or a pattern is not a regex.
-
     >>> Splitting(pattern="gpt2") == Splitting.from_regexes(Splitting(pattern="gpt2").regexes, "nfc", ["<|endoftext|>"])
     True
     """
@@ -172,9 +169,6 @@ class Splitting:
     ) -> Splitting:
         """Convert the regexes of a saved tokenizer to a splitting. If these are the regexes of a recipe, the splitting uses
         this recipe. Otherwise it uses a list of split patterns.
-
-        Raises:
-            SGPEError: a regex is not valid, or an argument is wrong.
         """
         rest: dict[str, Any] = {"normalization": normalization, "special_tokens": tuple(special_tokens)}
         if len(regexes) == 1 and (sgpe := _SGPE_WORDS.fullmatch(regexes[0])):
@@ -316,11 +310,7 @@ class Splitting:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Splitting:
-        """Convert the result of `to_dict` to a splitting.
-
-        Raises:
-            SGPEError: a value is missing, is unknown or has the wrong type.
-        """
+        """Convert the result of `to_dict` to a splitting."""
         try:
             names = ("recipe", "scripts", "pattern", "normalization", "special_tokens")
             recipe, scripts, pattern, normalization, special_tokens = (values[name] for name in names)
@@ -341,11 +331,7 @@ class Splitting:
 
 
 def checked_list(name: str, value: Any) -> tuple[Any, ...]:
-    """Return the list ``value`` of the setting ``name`` as a tuple.
-
-    Raises:
-        SGPEError: the value is a string, or is not iterable.
-    """
+    """Return the list ``value`` of the setting ``name`` as a tuple."""
     if isinstance(value, str):
         raise SGPEError(f"{name} must be a list, not the string {value!r}: write [{value!r}]")
     if not isinstance(value, Iterable):

@@ -35,9 +35,6 @@ class LinguisTriePreTokenizer:
         pattern: Name of one of `SPLIT_PATTERNS`, or a regex, for all other text. ``None`` means words as in the SGPE
             document.
 
-    Raises:
-        SGPEError: a script or pattern is unknown.
-
     >>> LinguisTriePreTokenizer(["sinhala"], "gpt2").split("ශ්‍රී ලංකාව, hello world")
     ['ශ්\u200dරී', ' ලංකාව', ',', ' hello', ' world']
     >>> LinguisTriePreTokenizer(["sinhala"], "gpt2").segment(" ලංකාව")

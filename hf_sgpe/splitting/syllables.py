@@ -42,9 +42,6 @@ class LinguisTrie:
             whole. Signs, joiners and accents that the document treats as orphans then stay with the character before them.
             In scripts that the document's rules do not cover, clusters always stay whole.
 
-    Raises:
-        SGPEError: a script is unknown.
-
     >>> LinguisTrie().tokenize("ශ්‍රී ලංකාව", leading_space=True)
     ['ශ්\u200dරී', ' ලං', 'කා', 'ව']
     >>> LinguisTrie(["devanagari"]).tokenize("स्त्री")
@@ -172,7 +169,7 @@ class LinguisTrie:
         'CHJCS'
         """
         script = self._script_of.get(unit[:1])
-        classes = Walk.to_syllables(script, self.whole_clusters).classes if script else {}
+        classes = Walk._to_syllables(script, self.whole_clusters).classes if script else {}
         return "".join(classes.get(character, "-") for character in unit)
 
     def script_of(self, unit: str) -> str | None:
@@ -194,7 +191,7 @@ class LinguisTrie:
 
     def _syllable_end(self, text: str, start: int) -> int:
         script = self._script_of.get(text[start])
-        return start + 1 if script is None else Walk.to_syllables(script, self.whole_clusters).end(text, start)
+        return start + 1 if script is None else Walk._to_syllables(script, self.whole_clusters).end(text, start)
 
 
 @cache
@@ -218,7 +215,7 @@ class Walk(NamedTuple):
 
     @staticmethod
     @cache
-    def to_syllables(script: Script, whole_clusters: bool) -> Walk:
+    def _to_syllables(script: Script, whole_clusters: bool) -> Walk:
         """Return the walk that finds the end of a syllable."""
         if script.document and not whole_clusters:
             return Walk(script.document, script.document_classes(), None)
@@ -257,7 +254,7 @@ def _syllables(scripts: tuple[Script, ...], whole_clusters: bool) -> Syllables:
     """
     import hf_sgpe._native as _native
 
-    walks = [Walk.to_syllables(script, whole_clusters) for script in scripts]
+    walks = [Walk._to_syllables(script, whole_clusters) for script in scripts]
     letters = sorted({letter for walk in walks for letter in walk.classes.values()})
     number = {letter: place for place, letter in enumerate(letters, 2)}
     tables = []

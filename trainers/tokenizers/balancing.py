@@ -31,10 +31,10 @@ from trainers.counting.parallel_counting import count_corpus
 
 logger = logging.getLogger(__name__)
 
-PRICE = 0.005
+_PRICE = 0.005
 """The default limit on the price of fairness. The price is the share of additional tokens in all held-out texts."""
 
-WAYS = ("weights", "merges")
+_WAYS = ("weights", "merges")
 """The ways to balance: weights for the corpora of each language, or the merges of Parity-aware BPE."""
 
 _ROUNDS = 12
@@ -129,15 +129,10 @@ def train_balanced(
         parity: Instead of ``price``, the greatest acceptable ratio between the costs of two texts. Of the trials that are
             within this ratio, the trial with the fewest tokens is chosen.
         progress: Whether to show a bar on stderr; None shows it only on a terminal.
-
-    Raises:
-        SGPEError: an argument is out of range, there are fewer than two texts, a text is empty, no corpus is in the language
-            of a text, no weights reach ``parity``, or a weight of ``config`` matches no corpus. With ``by="merges"`` also:
-            the texts are not translations of each other, or a corpus shares no word with any text.
     """
     texts = {name: lines if isinstance(lines, str) else list(lines) for name, lines in texts.items()}
     _check(texts, by, price, parity)
-    price = PRICE if price is None else price
+    price = _PRICE if price is None else price
     weighted = Corpus(tuple(map(Path, counts)), weights=config.weights)
     given = {name: float(weighted.weight_of(Path(name))) for name in counts}
     nearest, languages = _languages(counts, texts, config)
@@ -227,7 +222,7 @@ def balance_corpus(
 
     Args:
         held_out: Files of held-out text, one for each language.
-        by: As in `train_balanced`; None means ``weights``. The arguments in ``how`` and the errors are also those of
+        by: As in `train_balanced`; None means ``weights``. The arguments in ``how`` are also those of
             `train_balanced`.
     """
     texts = {str(file): list(read_lines(file, text_field=held_out.text_field)) for file in held_out.files}
@@ -238,12 +233,12 @@ def balance_corpus(
     weights = {name: weighted.weight_of((*part.files, *part.counts)[0]) for name, part in parts.items()}
     config = replace(config, weights={name: weight for name, weight in weights.items() if weight != 1})
     words = {name: count_corpus(part, config, workers=workers) for name, part in parts.items()}
-    return train_balanced(words, texts, config, by=by or WAYS[0], **how)
+    return train_balanced(words, texts, config, by=by or _WAYS[0], **how)
 
 
 def _check(texts: Mapping[str, Sequence[str]], by: str, price: float | None, parity: float | None) -> None:
-    if by not in WAYS:
-        raise SGPEError(f"unknown way to balance {by!r}: choose {' or '.join(WAYS)}")
+    if by not in _WAYS:
+        raise SGPEError(f"unknown way to balance {by!r}: choose {' or '.join(_WAYS)}")
     if len(texts) < 2:
         raise SGPEError("balancing needs held-out texts of at least two languages")
     for name, lines in texts.items():

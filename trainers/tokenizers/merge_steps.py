@@ -58,9 +58,6 @@ def merge_steps(
         pattern: How to split a string into words: a name in `SPLIT_PATTERNS`, or a regular expression.
         tie_break: One of `hf_sgpe.bpe.trainer.TIE_BREAKS`. The notebook uses ``greatest-pair-id``.
 
-    Raises:
-        SGPEError: ``pattern`` or ``tie_break`` is unknown.
-
     Source: the table in the notebook on the motivation of BPE.
 
     >>> for step in merge_steps("low low lower", 2):

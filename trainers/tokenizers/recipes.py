@@ -94,9 +94,6 @@ def choose_recipe(
             the same ids only for text in NFC.
         runs_in: Names of runtimes.
 
-    Raises:
-        SGPEError: a runtime, script or pattern is unknown; or no recipe is exact in all named runtimes.
-
     >>> choice = choose_recipe(["ශ්‍රී ලංකාව"], ["sinhala"], runs_in=["llama.cpp"])
     >>> choice.recipe, choice.pattern
     ('portable', 'bloom')
@@ -156,9 +153,6 @@ def check_recipe(
         counted: Name of the file of word counts that prescribes the recipe, if there is one. It is named in the error
             message.
         nfc: Whether the ids have to be the same only for text in NFC.
-
-    Raises:
-        SGPEError: a runtime is unknown, or does not return the same ids.
     """
     runtimes = find_runtimes(runs_in)
     if inexact(splitting, runtimes, nfc=nfc):
@@ -192,10 +186,6 @@ def find_recipe(
     """Return the recipe, the split pattern and the scripts for a corpus, as a dict of arguments for a configuration. In
     place of ``auto``, the dict contains what was chosen for the corpus. If a recipe had to be chosen or checked, the second
     value is the `RecipeChoice`; otherwise, it is None.
-
-    Raises:
-        SGPEError: as in `find_scripts` and `choose_recipe`; a named runtime does not return the same ids; or the user must
-            choose between two recipes that both fit a file of word counts.
     """
     choice: RecipeChoice | None = None
     first, counted = pattern or PATTERN, next(iter(corpus.counts), None)
@@ -231,9 +221,6 @@ def find_scripts(corpus: Corpus, scripts: Iterable[str], recipe: str, *, for_ext
     Args:
         scripts: Names of scripts. An item can also be several names separated by commas.
         for_extension: Whether an extension needs the scripts. Then an error is raised instead of returning an empty dict.
-
-    Raises:
-        SGPEError: the beginning of the corpus has no syllables or marked letters that could be kept whole.
     """
     given = [name for text in scripts for name in text.split(",")]
     named = [name for name in given if name.strip().casefold() != "auto"]
@@ -282,9 +269,6 @@ def choose_split(base: TokenizerData, config: ExtensionConfig, runs_in: Iterable
     configuration keeps only the own split.
 
     If the tokenizer normalizes to NFC, the ids have to be the same only for text in NFC.
-
-    Raises:
-        SGPEError: a runtime is unknown, or would not return the same ids. The message says what to do instead.
     """
     runtimes, nfc = find_runtimes(runs_in), base.normalization == NFC
     splitting = config.splitting_for(base)
@@ -308,9 +292,6 @@ def where_it_runs(extension: Extension, config: ExtensionConfig, runs_in: Iterab
 
     Args:
         texts: A sample of text from which the cost is estimated. It is read only if there can be a cost.
-
-    Raises:
-        SGPEError: a named runtime does not return the same ids.
     """
     asked = find_runtimes(runs_in)
     runtimes, base, data = asked or (LLAMA_CPP,), extension.base, extension.tokenizer

@@ -50,9 +50,6 @@ class SGPETrainer:
         scripts: Scripts whose syllables are used. The document covers only Sinhala.
         workers: As in `TokenizerTrainer`.
         progress: As in `TokenizerTrainer`.
-
-    Raises:
-        SGPEError: a number is too small, or a script is unknown.
     """
 
     def __init__(
@@ -101,10 +98,6 @@ class SGPETrainer:
             output_dir: Folder to which all files are written.
             text_field: Name of the field that contains the text in .jsonl and .parquet files.
             resume: True to resume from the last checkpoint in ``output_dir`` if there is one, or the path of a checkpoint.
-
-        Raises:
-            SGPEError: a file cannot be read; there are checkpoints, but ``resume`` is not set; or the checkpoints were made
-                from different text or with different settings.
         """
         folder = Path(output_dir)
         tokenizer_json.check_folder(output_dir)
@@ -189,7 +182,6 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[Merges, float]:
     then.
 
     Raises:
-        SGPEError: the file is damaged, or is not a checkpoint.
         FileNotFoundError: there is no such file.
     """
     path = Path(path)

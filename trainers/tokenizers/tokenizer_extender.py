@@ -73,11 +73,6 @@ class TokenizerExtender:
             base: The tokenizer to extend: a folder, a ``tokenizer.json``, a repository on the Hub, or a `TokenizerFolder`.
             counts: Files of word counts. The words of the new scripts must have been split as the extended tokenizer splits
                 them.
-
-        Raises:
-            SGPEError: neither text nor word counts are given; more than one of ``files``, ``iterator`` and ``text`` is
-                given; a file cannot be read; a file of counts was made with other settings; or a weight of the configuration
-                matches no file.
         """
         weights = self.config.weights
         corpus = Corpus.of(files, iterator=iterator, text=text, counts=counts, weights=weights, text_field=text_field)
@@ -88,11 +83,7 @@ class TokenizerExtender:
         return count_corpus(corpus, splitting, workers=self.workers, progress=self.progress)
 
     def learn(self, base: Base, counts: WordCounts) -> Extension:
-        """Extend a tokenizer with tokens that are learned from counted words. No files are written.
-
-        Raises:
-            SGPEError: as in `hf_sgpe.learning.extension.extending.extend_tokenizer`.
-        """
+        """Extend a tokenizer with tokens that are learned from counted words. No files are written."""
         total = None if self.config.new_tokens == AUTO else int(self.config.new_tokens)
         with learning_bars(self.progress, "Learning", total) as observer:
             return extend_tokenizer(_folder(base), counts, self.config, observer=observer)
@@ -103,9 +94,6 @@ class TokenizerExtender:
 
         Args:
             base: As in `count`, but it may also be a `BPETokenizer` or a tokenizer from transformers.
-
-        Raises:
-            SGPEError: as in `count` and `learn`.
         """
         from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
 

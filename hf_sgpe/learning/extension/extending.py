@@ -96,11 +96,6 @@ def extend_from_counts(
         used_ids: Ids that have no token, but that a model uses for something else, such as images. No new token gets one of
             these ids.
         observer: Callbacks for each step. The counts of merges are weighted, so they can only be compared with each other.
-
-    Raises:
-        SGPEError: the text has no words of the scripts; the text was split into words in a different way; ``new_tokens`` is
-            too small for the characters of the scripts; or the extended tokenizer would change the ids of other text (see
-            `check_promise`).
     """
     splitting, counted = config.splitting_for(base), config.counting_splitting(base)
     _check_counts(counts, counted)
@@ -166,10 +161,6 @@ def extend_tokenizer(
 ) -> Extension:
     """Extend the tokenizer in a folder, as `extend_from_counts` does. The model in the folder determines which ids are free
     and which are in use. The configuration determines whether free ids and the ids of reserved tokens are reused.
-
-    Raises:
-        SGPEError: `extend_from_counts` raises an error; ``reuse_ids`` is set, but there is no model in the tokenizer's
-            folder; or ``reuse_reserved`` is set, but the tokenizer has no unused reserved tokens.
     """
     data = folder.data
     reserved = reserved_ids(data, used=folder.model_ids) if config.reuse_reserved else {}

@@ -26,13 +26,7 @@ SCRIPTS: dict[str, Script] = {script.name: script for script in (*TEN, *abugidas
 
 
 def add_script(script: Script) -> None:
-    """Register a script. The new script may replace a script of the same name whose units are grapheme clusters.
-
-    Raises:
-        SGPEError: one of the script's names is in use or is not a single word; the ranges are not hexadecimal; the script
-            has no letters; a letter belongs to another script, is ASCII or is a surrogate; a grammar refers to a missing
-            state; or there are too many classes.
-    """
+    """Register a script. The new script may replace a script of the same name whose units are grapheme clusters."""
     taken = {"all": "every script", "auto": "the scripts of the text", **dict.fromkeys(_SEVERAL, "several scripts")}
     taken |= _names(other for other in every_script().values() if other.name != script.name or other.name in SCRIPTS)
     for name in (script.name, *script.also.split()):
@@ -92,9 +86,6 @@ def resolve_scripts(names: str | Iterable[str]) -> tuple[str, ...]:
     Args:
         names: Names for `resolve_script`. One item may be several names separated by commas.
 
-    Raises:
-        SGPEError: a name is unknown.
-
     >>> resolve_scripts(["tamil", "Hindi,ta", "ja"]), len(resolve_scripts("all")) > 60
     (('tamil', 'devanagari', 'han', 'hiragana', 'katakana'), True)
     """
@@ -107,9 +98,6 @@ def resolve_scripts(names: str | Iterable[str]) -> tuple[str, ...]:
 def resolve_script(name: str) -> Script:
     """Return the table of a script. The name may be the script's own name, its ISO 15924 code, a language written in the
     script, or the code of such a language. Case does not matter.
-
-    Raises:
-        SGPEError: the name is unknown.
 
     >>> resolve_script("Sinh") is resolve_script("si") is resolve_script("sinhala")
     True
