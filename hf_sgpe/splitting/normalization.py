@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    Alignment = tuple[NDArray[np.int32], NDArray[np.int32]]
+
 NORMALIZATIONS = ("none", "nfc")
 """The normalizations that training can use."""
 
@@ -48,11 +50,7 @@ class Normalization:
 
     @classmethod
     def of(cls, scheme: str, normalizers: Iterable[Mapping[str, Any]]) -> Normalization:
-        """Return the normalization that applies ``normalizers``, as in a ``tokenizer.json``, and then ``scheme``.
-
-        >>> str(Normalization.of("metaspace", [{"type": "NFKC"}]))
-        'metaspace after NFKC'
-        """
+        """Return the normalization that applies ``normalizers``, as in a ``tokenizer.json``, and then ``scheme``."""
         return cls(scheme, tuple(json.dumps(step, separators=(",", ":")) for step in normalizers))
 
     @property
@@ -96,7 +94,6 @@ class Normalization:
 
     @cached_property
     def _without_steps(self) -> Normalization:
-        """The scheme alone."""
         return replace(self, steps=())
 
     @cached_property
@@ -185,7 +182,7 @@ def prepare(text: str, normalization: Normalization | str) -> str:
     return "".join(pieces)
 
 
-def aligned(text: str, normalization: Normalization) -> tuple[str, tuple[NDArray[np.int32], NDArray[np.int32]] | None]:
+def aligned(text: str, normalization: Normalization) -> tuple[str, Alignment | None]:
     r"""Prepare a text as `prepare` does, and align it to the original text. Time is linear in the length of the text.
 
     Returns:
@@ -212,18 +209,12 @@ def aligned(text: str, normalization: Normalization) -> tuple[str, tuple[NDArray
 
         originals = _native.nfc_pieces(text)
     pieces: list[str] = []
-    firsts: list[NDArray[np.int32]] = []
-    lasts: list[NDArray[np.int32]] = []
+    spans: list[Alignment] = []
     position = 0
 
     def add(start: int, stop: int, piece: str) -> None:
         pieces.append(piece)
-        if piece == text[start:stop]:
-            firsts.append(np.arange(start, stop, dtype=np.int32))
-            lasts.append(firsts[-1] + 1)
-        else:
-            firsts.append(np.full(len(piece), start, np.int32))
-            lasts.append(np.full(len(piece), stop, np.int32))
+        spans.append(_each_itself(start, stop) if piece == text[start:stop] else _all_from(start, stop, len(piece)))
 
     for number, original in enumerate(originals):
         if number % 2 == 0:
@@ -234,8 +225,24 @@ def aligned(text: str, normalization: Normalization) -> tuple[str, tuple[NDArray
                 add(position + cluster.start(), position + cluster.end(), prepare(cluster.group(), normalization))
         position += len(original)
     if "".join(pieces) != prepared:
-        return prepared, (np.zeros(len(prepared), np.int32), np.full(len(prepared), len(text), np.int32))
+        return prepared, _all_from(0, len(text), len(prepared))
+    firsts, lasts = zip(*spans, strict=True)
     return prepared, (np.concatenate(firsts), np.concatenate(lasts))
+
+
+def _each_itself(start: int, stop: int) -> Alignment:
+    """Return the alignment of unchanged characters."""
+    import numpy as np
+
+    places = np.arange(start, stop, dtype=np.int32)
+    return places, places + 1
+
+
+def _all_from(start: int, stop: int, number: int) -> Alignment:
+    """Return the alignment of characters that were made from the same original characters."""
+    import numpy as np
+
+    return np.full(number, start, np.int32), np.full(number, stop, np.int32)
 
 
 def _space_before(text: str, normalization: Normalization) -> str:
@@ -244,37 +251,32 @@ def _space_before(text: str, normalization: Normalization) -> str:
     return " " if normalization.scheme == "metaspace-prefix" or text[0] not in " \u2581" else ""
 
 
-def _aligned_to_steps(
-    text: str, normalization: Normalization
-) -> tuple[str, tuple[NDArray[np.int32], NDArray[np.int32]] | None]:
-    import numpy as np
+def _aligned_to_steps(text: str, normalization: Normalization) -> tuple[str, Alignment | None]:
 
     whole = text
     text, origins = aligned(text, NONE)
-    first, last = origins or (places := np.arange(len(text), dtype=np.int32), places + 1)
+    first, last = origins or _each_itself(0, len(text))
     for table, others in normalization.libraries:
         apply = sentencepiece_library if table else tokenizers_library
         text, starts, ends = apply.normalized_with_places(text, table or others)
         first, last = first[starts], last[ends - 1]
     if not text and whole and normalization._keeps_prefix:
-        return " ", (np.zeros(1, np.int32), np.full(1, len(whole), np.int32))
+        return " ", _all_from(0, len(whole), 1)
     prepared, spaced = aligned(text, normalization._without_steps)
     if spaced is not None:
         first, last = first[spaced[0]], last[spaced[1] - 1]
     return prepared, (first, last)
 
 
-def _aligned_to_metaspace(
-    text: str, normalization: Normalization
-) -> tuple[str, tuple[NDArray[np.int32], NDArray[np.int32]] | None]:
+def _aligned_to_metaspace(text: str, normalization: Normalization) -> tuple[str, Alignment | None]:
     import numpy as np
 
     same, origins = aligned(text, NONE)
-    first, last = origins or (places := np.arange(len(same), dtype=np.int32), places + 1)
     space = _space_before(same, normalization)
     prepared = space + same.replace("\u2581", " ")
     if not space:
         return prepared, origins
+    first, last = origins or _each_itself(0, len(same))
     # As in the library, an added space has the span of the first character.
     return prepared, (np.insert(first, 0, first[0]), np.insert(last, 0, last[0]))
 

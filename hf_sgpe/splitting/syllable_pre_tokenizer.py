@@ -7,20 +7,15 @@ syllable in a word of a supported script, or a byte elsewhere.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer, slices, with_offsets
+from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer, WordSplitter
 from hf_sgpe.splitting.scripts.script_registry import resolve_script
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.splitting.syllables import LinguisTrie, segment_into_words
 
-if TYPE_CHECKING:
-    from tokenizers import PreTokenizedString
-    from tokenizers.pre_tokenizers import PreTokenizer
 
-
-class LinguisTriePreTokenizer:
+class LinguisTriePreTokenizer(WordSplitter):
     """A pre-tokenizer that splits text into words by script, and words into syllables.
 
     This readable implementation defines words and units. Training and encoding use the regexes in `patterns` instead, which
@@ -56,7 +51,6 @@ class LinguisTriePreTokenizer:
         }
 
     def split(self, text: str) -> list[str]:
-        """Return the words of ``text``. Their concatenation is ``text``."""
         if self._other is None:
             units = self.trie.tokenize(text, leading_space=True)
             return ["".join(word) for word in segment_into_words(units, self.scripts)]
@@ -82,18 +76,6 @@ class LinguisTriePreTokenizer:
         if self._other is None or self.trie.script_of(word):
             return self.trie.tokenize(word, leading_space=True)
         return self._other.segment(word)
-
-    def pre_tokenize_str(self, text: str) -> list[tuple[str, tuple[int, int]]]:
-        """Return the words of ``text`` with their character offsets, as ``pre_tokenize_str`` in ``tokenizers`` does."""
-        return with_offsets(self.split(text))
-
-    def pre_tokenize(self, pretokenized: PreTokenizedString) -> None:
-        """Split the text in place, for ``tokenizers.pre_tokenizers.PreTokenizer.custom``."""
-        pretokenized.split(lambda _, text: slices(text, self.split(str(text))))
-
-    def to_native(self) -> PreTokenizer:
-        """Return a pre-tokenizer of the ``tokenizers`` library that finds the same words."""
-        return RegexPreTokenizer.of(self.splitting).to_native()
 
     def _word_end(self, script: str, text: str, start: int) -> int:
         end = start + (text[start] == " ") + 1

@@ -80,7 +80,8 @@ class LinguisTrie:
                 pending_space = " " if text[position - 1] == " " else ""
                 units.extend(text[start : position - len(pending_space)])
                 continue
-            end = self._syllable_end(text, position)
+            script = self._script_of.get(text[position])
+            end = Walk._to_syllables(script, self.whole_clusters).end(text, position) if script else position + 1
             units.append(pending_space + text[position:end])
             pending_space = ""
             position = end
@@ -106,8 +107,7 @@ class LinguisTrie:
     def letters(self, unit: str) -> list[str]:
         """Return the visible letters of a unit, without its leading space.
 
-        A visible letter is what a reader sees as one sign. If a virama without a joiner is visible, the syllable has several
-        visible letters.
+        A visible letter is what a reader sees as one sign. With a visible virama, a syllable has several of them.
 
         >>> LinguisTrie().letters(" න්ද")
         ['න්', 'ද']
@@ -180,18 +180,13 @@ class LinguisTrie:
     def must_earn(self, unit: str) -> bool:
         """Return whether the characters of ``unit`` get tokens only if they are frequent.
 
-        The result is True for scripts whose units are grapheme clusters, because such a script may have thousands of
-        characters.
+        This is so in scripts whose units are grapheme clusters, because they may have thousands of characters.
 
         >>> LinguisTrie(["han", "thai"]).must_earn("字"), LinguisTrie(["han", "thai"]).must_earn("ก")
         (True, False)
         """
         script = self._script_of.get(unit.removeprefix(" ")[:1])
         return script is not None and script.by_clusters
-
-    def _syllable_end(self, text: str, start: int) -> int:
-        script = self._script_of.get(text[start])
-        return start + 1 if script is None else Walk._to_syllables(script, self.whole_clusters).end(text, start)
 
 
 @cache

@@ -59,9 +59,7 @@ def runs(points: Iterable[int]) -> Ranges:
 
 @cache
 def unicode_says() -> dict[str, dict[str, dict[str, str]]]:
-    """Return the content of unicode_scripts.json: ``abugidas``, ``others`` and ``shared``. Each of the three maps names to
-    dicts, which map class letters to ranges of characters.
-    """
+    """Return unicode_scripts.json, of which each part maps names to dicts from class letters to ranges of characters."""
     text = files("hf_sgpe.splitting.scripts").joinpath("unicode_scripts.json").read_text(encoding="utf-8")
     tables: dict[str, dict[str, dict[str, str]]] = json.loads(text)
     return tables
@@ -143,10 +141,8 @@ class Script:
     letter_classes: Mapping[str, str] = field(default_factory=dict)
     document: Grammar | None = None
 
-    def own_classes(self) -> dict[str, str]:
-        """Return a dict from the characters of the script to their class letters. Characters in `others` are not
-        included.
-        """
+    def _own_classes(self) -> dict[str, str]:
+        """Return a dict from the characters of the script, without `others`, to their class letters."""
         ranges = {
             "C": self.consonants,
             "V": self.vowels,
@@ -160,26 +156,22 @@ class Script:
         return {character: letter for letter, text in ranges.items() for character in characters_in(text)}
 
     def classes(self) -> dict[str, str]:
-        """Return a dict from characters to class letters, including `others`, joiners and the marks that all scripts
-        share.
-        """
+        """Return a dict from characters to class letters, including joiners and the marks that all scripts share."""
         classes = {c: "M" if unicodedata.category(c)[0] == "M" else "O" for c in characters_in(self.others)}
-        return {**shared_classes(), **classes, **self.own_classes()}
+        return {**shared_classes(), **classes, **self._own_classes()}
 
     def document_classes(self) -> dict[str, str]:
-        """Return a dict from characters to their class letters in the grammar of the recipe ``sgpe``, where all joiners have
-        the same class.
-        """
-        return self.own_classes() | dict.fromkeys(self.joiners, "J") if self.document else self.classes()
+        """Return a dict from characters to class letters for the recipe ``sgpe``, where all joiners have one class."""
+        return self._own_classes() | dict.fromkeys(self.joiners, "J") if self.document else self.classes()
 
     def classes_for_letters(self) -> dict[str, str]:
-        """Return a dict from characters to their class letters in the grammar of visible letters."""
+        """Return a dict from characters to class letters in the grammar of visible letters."""
         finer = {c: letter for letter, ranges in self.letter_classes.items() for c in characters_in(ranges)}
         return self.classes() | finer
 
     def letters_and_marks(self) -> frozenset[str]:
         """Return the letters and marks in words of this script. Joiners, digits and punctuation are not included."""
-        return frozenset(self.own_classes()).union(characters_in(self.others))
+        return frozenset(self._own_classes()).union(characters_in(self.others))
 
     def characters(self) -> frozenset[str]:
         """Return every character that identifies the script in a text.
