@@ -10,18 +10,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from hf_sgpe.corpora.corpus import Corpus, Files
 from hf_sgpe.corpora.measured_text import normalized, words_of
 from hf_sgpe.counts.count_files import read_info
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
-from hf_sgpe.learning.extension.extending import Extension, extend_tokenizer
+from hf_sgpe.learning.extension.extending import Extension, extend_tokenizer, number_of_tokens
 from hf_sgpe.learning.extension.extension_config import AUTO, ExtensionConfig
 from hf_sgpe.splitting.scripts.script_registry import resolve_script
 from hf_sgpe.tokenizer import BPETokenizer
-from hf_sgpe.vocabulary.codec import make_codec
 from trainers.counting.parallel_counting import count_corpus
 from trainers.tokenizers.learning_progress import learning_bars
 
@@ -141,10 +138,7 @@ def cost_of(extension: Extension, scripts: Iterable[str], texts: Iterable[str]) 
     spaced = all(table.spaced for table in tables)
     units = sum(times * (1 if spaced else len(word)) for word, times in words.items())
     running, times = [f" {word}" for word in words], list(words.values())
-    before, after = (
-        float(np.dot(np.diff(make_codec(data.inside_text()).encode_batch_to_numpy(running)[1], prepend=0), times)) / units
-        for data in (extension.base, extension.tokenizer)
-    )
+    before, after = (number_of_tokens(data, running, times) / units for data in (extension.base, extension.tokenizer))
     return Cost("word" if spaced else "character", before, after)
 
 

@@ -27,6 +27,7 @@ from hf_sgpe.learning.extension.extension_tiers import TierLearner
 from hf_sgpe.learning.extension.promise import check_promise, words_of_scripts
 from hf_sgpe.learning.extension.script_words import Words
 from hf_sgpe.learning.observer import NOBODY, Observer
+from hf_sgpe.splitting.scripts.script import runs
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.vocabulary.codec import make_codec
 from hf_sgpe.vocabulary.reserved_tokens import reserved_ids, with_reserved, without_reserved
@@ -99,7 +100,7 @@ def extend_from_counts(
     """
     splitting, counted = config.splitting_for(base), config.counting_splitting(base)
     _check_counts(counts, counted)
-    words = Words.of(counts, config)
+    words = Words.from_counts(counts, config)
     if not words.words:
         raise SGPEError(f"the text has no word in {', '.join(config.scripts)}: name other scripts, or add text in these")
     # Runtimes that know the old split by name use nothing else of the file. If a whole word is a token, some of these
@@ -107,7 +108,6 @@ def extend_from_counts(
     reach_all = splitting == base.splitting and not base.ignore_merges
     learner = CharacterTierLearner if base.by_characters else TierLearner
     tiers = learner(base, words, config, observer=observer).tiers(reach_all=reach_all)
-    merges = tiers.merges
     ids = dict(base.vocab)
     taken = base.ids
     used = set(used_ids)
@@ -115,45 +115,60 @@ def extend_from_counts(
     free = chain(first, (id for id in itertools.count(max(*taken, *first) + 1) if id not in used))
     for token in tiers.new_tokens(base.vocab):
         ids[token] = next(free)
-    if tiers.untaught >= _WARN_SHARE:
-        logger.warning(
-            "%.0f%% of the words of %s are not learned from: %s",
-            100 * tiers.untaught,
-            ", ".join(config.scripts),
-            "they contain an added token, or characters of other text that have no token"
-            if base.by_characters
-            else "some of their adjacent bytes are also adjacent in other scripts, so merging these would change other text",
-        )
-    elif config.new_tokens != AUTO and len(ids) - len(base.vocab) < int(config.new_tokens):
-        logger.warning(
-            "the text yields only %d of the %d new tokens requested: no further pair occurs %d times",
-            len(ids) - len(base.vocab),
-            config.new_tokens,
-            config.min_frequency,
-        )
-    new = sorted(id for token, id in ids.items() if token not in base.vocab)
-    note = {**config.to_dict(), "new_tokens": len(new), "new_ids": _ranges(new), "word_counts": counts.digest()}
+    new = [id for token, id in ids.items() if token not in base.vocab]
+    note = {
+        **config.to_dict(),
+        "new_tokens": len(new),
+        "new_ids": [list(run) for run in runs(new)],
+        "word_counts": counts.digest(),
+    }
     extended = replace(
         base,
         vocab=ids,
-        merges=merges,
+        merges=tiers.merges,
         splitting=splitting,
         metadata={**base.metadata, "extensions": [*base.metadata.get("extensions", ()), note]},
     )
     check_promise(base, extended, config.scripts)
     ours = set(words.words)
     times = [count for word, count in counts.items() if word in ours]
-    before, after = (_tokens_per_piece(data, words.words, times) for data in (base, extended))
+    pieces = [word.decode() for word in words.words]
+    before, after = (number_of_tokens(data, pieces, times) / sum(times) for data in (base, extended))
+    extension = Extension(base, extended, tiers.unit_tokens, (before, after))
+    _warn_of_little_effect(extension, config, tiers.untaught)
+    return extension
+
+
+def _warn_of_little_effect(extension: Extension, config: ExtensionConfig, untaught: float) -> None:
+    """Warn if many words were not learned from, tokens are missing, or no tokens are saved."""
+    base, scripts = extension.base, ", ".join(config.scripts)
+    if untaught >= _WARN_SHARE:
+        logger.warning(
+            "%.0f%% of the words of %s are not learned from: %s",
+            100 * untaught,
+            scripts,
+            "they contain an added token, or characters of other text that have no token"
+            if base.by_characters
+            else "some of their adjacent bytes are also adjacent in other scripts, so merging these would change other text",
+        )
+        return
+    if config.new_tokens != AUTO and extension.new_tokens < int(config.new_tokens):
+        logger.warning(
+            "the text yields only %d of the %d new tokens requested: no further pair occurs %d times",
+            extension.new_tokens,
+            config.new_tokens,
+            config.min_frequency,
+        )
+    before, after = extension.tokens_per_piece
     loses_text = base.by_characters and not base.byte_tokens  # it encodes unknown text in few tokens, or none
-    if after >= before and tiers.untaught < _WARN_SHARE and not loses_text:
+    if after >= before and not loses_text:
         logger.warning(
             "a piece of %s takes %.3f tokens with the new tokens and %.3f without them, so no tokens are saved. Either the "
             "base already has tokens for these scripts, or new_tokens is too small",
-            ", ".join(config.scripts),
+            scripts,
             after,
             before,
         )
-    return Extension(base, extended, tiers.unit_tokens, (before, after))
 
 
 def extend_tokenizer(
@@ -184,15 +199,10 @@ def extend_tokenizer(
     return replace(extension, base=base, tokenizer=extended)
 
 
-def _ranges(ids: Sequence[int]) -> list[list[int]]:
-    """Return the first and last id of each run of consecutive ids. ``ids`` must be sorted."""
-    runs = itertools.groupby(enumerate(ids), key=lambda numbered: numbered[1] - numbered[0])
-    return [[run[0][1], run[-1][1]] for run in (list(run) for _, run in runs)]
-
-
-def _tokens_per_piece(data: TokenizerData, words: Sequence[bytes], times: Sequence[int]) -> float:
-    ends = make_codec(data.inside_text()).encode_batch_to_numpy([word.decode() for word in words])[1]
-    return float(np.average(np.diff(ends, prepend=0), weights=times))
+def number_of_tokens(data: TokenizerData, texts: Sequence[str], times: Sequence[int]) -> float:
+    """Return the number of tokens of parts of text, each of which occurs a number of times."""
+    ends = make_codec(data.inside_text()).encode_batch_to_numpy(texts)[1]
+    return float(np.dot(np.diff(ends, prepend=0), times))
 
 
 def free_ids_of(tokenizer: TokenizerData, rows: int) -> list[int]:
@@ -204,12 +214,11 @@ def free_ids_of(tokenizer: TokenizerData, rows: int) -> list[int]:
 def _check_counts(counts: WordCounts, splitting: Splitting) -> None:
     """Check that the words of the scripts were split by ``splitting``. The splitting of all other words does not matter."""
     ours, theirs = splitting, counts.splitting
-    same = ours.recipe == theirs.recipe and ours.normalization == theirs.normalization
-    if same and ours.recipe == "hybrid":
-        same = words_of_scripts(ours) <= words_of_scripts(theirs)
-    elif same:
-        same = ours.regexes == theirs.regexes
-    if not same:
+    if ours.recipe == "hybrid":
+        is_same_split = words_of_scripts(ours) <= words_of_scripts(theirs)
+    else:
+        is_same_split = ours.regexes == theirs.regexes
+    if ours.recipe != theirs.recipe or ours.normalization != theirs.normalization or not is_same_split:
         raise SGPEError(
             f"the words were counted with {_count_options(theirs)}, but this extension needs {_count_options(ours)}: count "
             "the text again with these options of hf-sgpe count"

@@ -99,15 +99,17 @@ class TierLearner:
         wanted = inf if self.config.new_tokens == AUTO else int(self.config.new_tokens)
         while True:
             revived = self._revived(merges, self._numbered(merges), by_new_tokens=reach_all)
-            new = {left + right for left, right in (*merges, *revived)} - self.base.vocab.keys()
-            excess = len(new) - wanted
+            excess = len(self._new_tokens([*merges, *revived])) - wanted
             if excess <= 0:
                 return best._replace(merges=[*merges, *revived])
-            left = len({left + right for left, right in merges} - self.base.vocab.keys()) - int(excess)
-            if left < best.unit_tokens:
+            room = len(self._new_tokens(merges)) - int(excess)
+            if room < best.unit_tokens:
                 reach_all = False
             else:
-                merges = [*_first_new(merges, set(self.base.vocab), left)]
+                merges = [*_first_new(merges, set(self.base.vocab), room)]
+
+    def _new_tokens(self, merges: Iterable[BytesPair]) -> set[bytes]:
+        return set(map(b"".join, merges)) - self.base.vocab.keys()
 
     def _numbered(self, merges: Iterable[BytesPair]) -> dict[bytes, int]:
         """Return a dict from tokens to numbers. The tokens are all bytes, all tokens of the base tokenizer, and all results
@@ -135,29 +137,30 @@ class TierLearner:
         worth = self._worth(chosen)
         ranked = sorted(worth, key=lambda unit: (-worth[unit], unit))
 
-        def with_first(number: int) -> tuple[Tiers | None, bool]:
-            """Return the merges that include the ``number`` units with the greatest value, and whether this number is too
-            great. It is too great if the last unit saves less than the last learned token, or if there is no room for the
-            units.
-            """
+        def with_first(number: int) -> Tiers | None:
+            """Return the merges that include the ``number`` units with the greatest value, or None without room for them."""
             kept = set(ranked[:number])
-            tiers = self._with_units(ChosenUnits(kept - chosen.letters, chosen.letters & kept))
-            if tiers is None:
-                return None, True
-            return tiers, bool(number and tiers.gains) and worth[ranked[number - 1]] < tiers.gains[-1]
+            return self._with_units(ChosenUnits(kept - chosen.letters, chosen.letters & kept))
 
-        best, too_many = with_first(len(ranked))
-        if not too_many and best is not None:
+        def is_too_great(number: int, tiers: Tiers) -> bool:
+            """Return whether the last of ``number`` units saves less than the last learned token."""
+            return bool(number and tiers.gains) and worth[ranked[number - 1]] < tiers.gains[-1]
+
+        best = with_first(len(ranked))
+        if best is not None and not is_too_great(len(ranked), best):
             return best
         low, high = 0, len(ranked)
         for _ in range(_TRIALS):
             middle = (low + high) // 2
-            tiers, too_many = with_first(middle)
+            tiers = with_first(middle)
             best = tiers or best
-            low, high = (low, middle) if too_many else (middle, high)
-        best = best or with_first(low)[0]
+            if tiers is None or is_too_great(middle, tiers):
+                high = middle
+            else:
+                low = middle
+        best = best or with_first(low)
         if best is None:
-            needed = {left + right for left, right in self._unit_pairs(ChosenUnits(set(), set()))} - self.base.vocab.keys()
+            needed = self._new_tokens(self._unit_pairs(ChosenUnits(set(), set())))
             raise SGPEError(
                 f"new_tokens {self.config.new_tokens} is too small: the {len(self.characters)} characters of these scripts "
                 f"alone need about {len(needed):,} tokens"
@@ -222,7 +225,7 @@ class TierLearner:
         # existing tokens.
         signs = [sign.encode() for sign in sorted(chosen.letters & self.signs.keys()) if self._is_shared(sign)]
         revived = self._revived([*units, *rest], numbers, built=signs)
-        unit_tokens = len({left + right for left, right in (*units, *revived)} - self.base.vocab.keys())
+        unit_tokens = len(self._new_tokens([*units, *revived]))
         room = self.wanted - unit_tokens
         if room < 0:
             return None

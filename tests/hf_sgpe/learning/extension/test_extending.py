@@ -191,7 +191,7 @@ def test_fewer_tokens_of_the_same_run(base, extension):
     assert lengths[-1] == len(BPETokenizer.of(extension.tokenizer).encode(SINHALA + HINDI))
     for size in sizes:
         assert len(extension.at(size).vocab) == len(base.vocab) + size
-        check_promise(base, extension.at(size), ["si", "hi"])
+        check_promise(base.data, extension.at(size), ["si", "hi"])
 
 
 def test_the_split_is_left_alone_where_it_keeps_words_whole(base):
@@ -229,7 +229,7 @@ def test_an_extended_tokenizer_can_be_extended_again(base, extension):
     assert two.encode(SINHALA + HINDI + ENGLISH) == one.encode(SINHALA + HINDI + ENGLISH)
     more = extended(extension.tokenizer, ExtensionConfig(["sinhala"], new_tokens=10), SINHALA * 2 + "පුවත් පුවත් පුවත්")
     assert more.new_tokens > 0
-    check_promise(base, again.tokenizer, ["sinhala", "hindi", "tamil"])
+    check_promise(base.data, again.tokenizer, ["sinhala", "hindi", "tamil"])
 
 
 def test_auto_stops_where_more_would_save_little(base):
@@ -327,7 +327,7 @@ def test_a_tokenizer_that_would_change_old_text_is_refused(base, extension):
         (replace(made, ignore_merges=not base.ignore_merges), "differ in ignore merges"),
     ):
         with pytest.raises(SGPEError, match=message):
-            check_promise(base, broken, ["sinhala", "hindi"])
+            check_promise(base.data, broken, ["sinhala", "hindi"])
 
 
 @given(st.binary(min_size=1, max_size=7) | st.text(max_size=3).map(str.encode), st.integers(0, 4), st.integers(0, 4))
