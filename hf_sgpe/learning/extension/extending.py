@@ -183,7 +183,7 @@ def extend_tokenizer(
         raise SGPEError(f"{folder.name} has no unused reserved tokens: leave out reuse_reserved")
     if config.reuse_ids and folder.rows is None:
         raise SGPEError(f"{folder.name} has no config.json with the model's number of rows: leave out reuse_ids")
-    unused = free_ids_of(data, folder.rows) if config.reuse_ids and folder.rows is not None else []
+    unused = sorted(set(range(folder.rows or 0)) - data.ids) if config.reuse_ids else []
     extension = extend_from_counts(
         without_reserved(data, reserved),
         counts,
@@ -203,12 +203,6 @@ def number_of_tokens(data: TokenizerData, texts: Sequence[str], times: Sequence[
     """Return the number of tokens of parts of text, each of which occurs a number of times."""
     ends = make_codec(data.inside_text()).encode_batch_to_numpy(texts)[1]
     return float(np.dot(np.diff(ends, prepend=0), times))
-
-
-def free_ids_of(tokenizer: TokenizerData, rows: int) -> list[int]:
-    """Return the ids that have a row in the model's embedding but no token. ``rows`` is the number of these rows."""
-    taken = tokenizer.ids
-    return [id for id in range(rows) if id not in taken]
 
 
 def _check_counts(counts: WordCounts, splitting: Splitting) -> None:
