@@ -31,9 +31,7 @@ from trainers.counting.parallel_counting import count_corpus
 logger = logging.getLogger(__name__)
 
 SETTINGS_FILE = "training.json"
-"""Name of a file next to the checkpoints. It records the settings of the run. A run with different settings cannot resume
-from these checkpoints.
-"""
+"""The file next to the checkpoints that records the settings of the run. A run with others cannot resume from them."""
 
 
 class SGPETrainer:
@@ -48,8 +46,7 @@ class SGPETrainer:
         min_freq: Pairs that occur less often than this are not merged.
         checkpoint_every: Number of merges between checkpoints.
         scripts: Scripts whose syllables are used. The document covers only Sinhala.
-        workers: As in `TokenizerTrainer`.
-        progress: As in `TokenizerTrainer`.
+        workers, progress: As in `TokenizerTrainer`.
     """
 
     def __init__(
@@ -94,9 +91,7 @@ class SGPETrainer:
         uninterrupted run, even if its ``vocab_size`` is larger than that of the earlier run.
 
         Args:
-            files: As in `TokenizerTrainer.count`. (The document uses ``.jsonl``.)
-            output_dir: Folder to which all files are written.
-            text_field: Name of the field that contains the text in .jsonl and .parquet files.
+            files, text_field: As in `TokenizerTrainer.count`. (The document uses ``.jsonl``.)
             resume: True to resume from the last checkpoint in ``output_dir`` if there is one, or the path of a checkpoint.
         """
         folder = Path(output_dir)
@@ -169,7 +164,7 @@ class SGPETrainer:
 
 
 def _check_same(settings: dict[str, Any], path: Path) -> None:
-    """Check that the run to resume had the same settings. If its folder does not record them, check nothing."""
+    """Check that the run to resume had the same settings, if its folder records them."""
     for name, value in differing(settings, read_json(path)).items() if path.exists() else ():
         if name == "word_counts":
             raise SGPEError(f"{path}: the run to resume has other text: give the same text, or another folder")
@@ -178,12 +173,7 @@ def _check_same(settings: dict[str, Any], path: Path) -> None:
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> tuple[Merges, float]:
-    """Read a checkpoint (section 3.8 of the document). Return its merges, and how many seconds the training had taken until
-    then.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-    """
+    """Read a checkpoint (section 3.8 of the document). Return its merges, and the seconds that the training had taken."""
     path = Path(path)
     content = read_json(path)
     merges, elapsed = merges_in(content, path), content.get("elapsed_seconds", 0.0)

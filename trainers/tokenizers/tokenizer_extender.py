@@ -36,10 +36,7 @@ class TokenizerExtender:
     do not change.
 
     Args:
-        config: Settings of the extension.
-        workers: Number of threads that count words or, without the native kernels, of processes. None for one per core, or
-            for a single worker if the corpus is small.
-        progress: Whether to show progress on stderr; None shows it only on a terminal.
+        workers, progress: As in `TokenizerTrainer`.
 
     Example, with a tokenizer and a corpus on disk::
 
@@ -63,13 +60,9 @@ class TokenizerExtender:
         counts: Iterable[str | os.PathLike[str]] = (),
         text_field: str = "text",
     ) -> WordCounts:
-        """Count the words into which the extended tokenizer splits a corpus, and return the counts. The other arguments are
-        those of `TokenizerTrainer.count`.
-
-        Args:
-            base: The tokenizer to extend: a folder, a ``tokenizer.json``, a repository on the Hub, or a `TokenizerFolder`.
-            counts: Files of word counts. The words of the new scripts must have been split as the extended tokenizer splits
-                them.
+        """Count the words into which the extended tokenizer splits a corpus. The arguments are those of
+        `TokenizerTrainer.count`. If there are files of counts, the words of the new scripts must have been split as the
+        extended tokenizer splits them.
         """
         weights = self.config.weights
         corpus = Corpus.of(files, iterator=iterator, text=text, counts=counts, weights=weights, text_field=text_field)
@@ -87,10 +80,7 @@ class TokenizerExtender:
 
     def extend(self, base: Base | BPETokenizer | PreTrainedTokenizerFast, **corpus: Any) -> SGPETokenizerFast:
         """Count the words of a corpus, and return a tokenizer with additional tokens for these words. The arguments are
-        those of `count`.
-
-        Args:
-            base: As in `count`, but it may also be a `BPETokenizer` or a tokenizer from transformers.
+        those of `count`, but the base may also be a `BPETokenizer` or a tokenizer from transformers.
         """
         from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
 
@@ -109,10 +99,8 @@ class Cost(NamedTuple):
     """The average number of tokens for a unit of text in some scripts, before and after the extension of a tokenizer.
 
     Attributes:
-        unit: The unit of text: ``word`` (between white space), ``character`` (for scripts without spaces between words), or
-            ``piece`` (a substring that the split does not cut; this unit is used if there are only word counts and no text).
-        before: Tokens per unit with the original tokenizer.
-        after: Tokens per unit with the extended tokenizer.
+        unit: ``word`` (between white space), ``character`` (for scripts without spaces between words), or ``piece`` (a
+            substring that the split does not cut; this unit is used if there are only word counts and no text).
     """
 
     unit: str
@@ -121,14 +109,9 @@ class Cost(NamedTuple):
 
 
 def cost_of(extension: Extension, scripts: Iterable[str], texts: Iterable[str]) -> Cost:
-    """Return how many tokens a word of the given scripts has on average, before and after the extension. The two numbers are
-    comparable even if the two tokenizers split text differently.
-
-    Args:
-        scripts: Names of scripts. Only words with a letter of one of these scripts are counted. If a script has no spaces
-            between words, the cost is in tokens per character.
-        texts: Texts in which the tokens are counted. If there are none, the cost is in tokens per piece (see `Cost`), for
-            the pieces from which the extension learned.
+    """Return how many tokens a word with a letter of the scripts has on average, before and after the extension. The two
+    numbers are comparable even if the two tokenizers split text differently. Without texts, count the tokens of the pieces
+    from which the extension learned.
     """
     tables = [resolve_script(name) for name in scripts]
     letters = frozenset().union(*(table.letters_and_marks() for table in tables))
@@ -143,9 +126,7 @@ def cost_of(extension: Extension, scripts: Iterable[str], texts: Iterable[str]) 
 
 
 def extended_folder(folder: TokenizerFolder, extension: Extension) -> TokenizerFolder:
-    """Return the files of an extended tokenizer, including those of the original tokenizer that stay the same. The metadata
-    names the original tokenizer.
-    """
+    """Return the files of an extended tokenizer. The others are those of the base, which the metadata names."""
     data = extension.tokenizer
     *before, note = data.metadata["extensions"]
     extensions = [*before, {"base": _public_name(folder.name), **note}]
@@ -153,7 +134,7 @@ def extended_folder(folder: TokenizerFolder, extension: Extension) -> TokenizerF
 
 
 def _public_name(name: str) -> str:
-    """Return the name of a tokenizer for public metadata. If the name is a path, return only the name of the last folder."""
+    """Return the name of a tokenizer for public metadata. Of a path, this is only the name of the last folder."""
     path = Path(name)
     if not name or not path.exists():
         return name
