@@ -90,7 +90,7 @@ class Adaptation:
         return self.init or ("distil" if self._tokens >= _LEAST_TO_DISTIL else "mean")
 
     def check(self) -> None:
-        """Check the options, before any file is read."""
+        """Check the options before any file is read."""
         if not self.corpus:
             raise SGPEError("nothing to learn from: name files of text in the new language")
         if self.length < 2:

@@ -34,8 +34,8 @@ def learn_sgpe(counts: WordCounts, config: TrainingConfig, *, languages: Languag
 
 
 def lossless(vocabulary: SGPEVocabulary) -> Learned:
-    """Extend an SGPE vocabulary so that it encodes any text without loss, and return the tokens and merges. If the
-    configuration puts special tokens at the start, the tokens of the vocabulary keep their ids.
+    """Extend an SGPE vocabulary so that it encodes any text without loss. Its tokens keep their ids if special tokens are at
+    the start.
     """
     data = vocabulary.to_data()
     return Learned([token for token, _ in data.get_mergeable_ranks()], data.merges)
@@ -51,18 +51,14 @@ def learn_vocabulary(
 ) -> SGPEVocabulary:
     """Learn a vocabulary from counted words, as in the SGPE document.
 
-    The symbols (the tokens before any merge) are the boundary tokens in sorted order, followed by the syllables in sorted
-    order. The document does not define an order of the syllables. They are sorted so that the result does not depend on the
-    order of the text.
+    The symbols (the tokens before any merge) are the sorted boundary tokens, followed by the syllables. The document does
+    not define an order of the syllables. They are sorted so that the result does not depend on the order of the text.
 
     Args:
         config: A configuration of the recipe ``sgpe``. Its ``min_unit_frequency`` is the document's ``prune_freq``, and its
-            ``min_frequency`` is the document's ``min_freq``. Syllables that the configuration does not choose are unknown.
-            No merge contains an unknown syllable.
+            ``min_frequency`` is the document's ``min_freq``. No merge contains a syllable that it does not choose.
         merged: Merges that were learned earlier from the same words. They are applied first.
-        on_merge: Function that is called at each new merge. Its arguments are all merges so far, the maximum number of
-            merges, and the count of the pair that was merged.
-        observer: Callbacks for each step.
+        on_merge: Called at each new merge with all merges so far, their maximum number, and the count of the merged pair.
     """
     scripts, specials = config.splitting.scripts, tuple(config.special_tokens or ())
     trie = LinguisTrie(scripts)
@@ -143,8 +139,7 @@ def learn_vocabulary(
 def _known_runs(
     words: Iterable[bytes], counts: Iterable[int], trie: LinguisTrie, known: Set[str]
 ) -> Counter[tuple[str, ...]]:
-    """Count the runs (sequences of known units) from which SGPE learns merges. No merge contains an unknown unit, so a run
-    ends before each unknown unit, and the next run begins after it.
+    """Count the runs of known units from which SGPE learns merges. No merge contains an unknown unit.
 
     >>> _known_runs(["කකිකක".encode()], [2], LinguisTrie(), {"ක"})
     Counter({('ක',): 2, ('ක', 'ක'): 2})
@@ -164,10 +159,8 @@ def _known_runs(
 
 
 def _by_frequency(vocabulary: SGPEVocabulary, runs: Mapping[tuple[str, ...], int]) -> dict[str, int]:
-    """Return a dict from tokens to ids, numbered as in section 3.7 of the SGPE document: special tokens come first, and all
-    other tokens follow, from the most frequent to the least frequent.
-
-    Tokens of equal frequency keep their order. If a token occurs only as a part of longer tokens, its frequency is 0.
+    """Return a dict from tokens to ids, as in section 3.7 of the SGPE document: special tokens, then all other tokens from
+    the most frequent to the least frequent. A token that occurs only as a part of longer tokens has the frequency 0.
     """
     import numpy as np
 

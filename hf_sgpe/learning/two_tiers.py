@@ -71,11 +71,8 @@ def learn_two_tiers(
 
 
 def _unit_merges(counts: WordCounts, config: TrainingConfig, observer: Observer) -> list[Pair]:
-    """Return the merges of the first tier. They build the characters, letters and syllables that always get a token. If
-    ``cut_cost`` is set, they also build the letters and syllables whose tokens save more than other tokens would.
-
-    To compare them with other tokens, a trial run learns merges from words in which only characters are whole. The count of
-    such a merge is the number of tokens that its token would save.
+    """Return the merges of the first tier. They build the characters, letters and syllables that always get a token and, if
+    ``cut_cost`` is set, the letters and syllables whose tokens save more than other tokens would.
     """
     trie = LinguisTrie(config.unit_scripts, whole_clusters=True)
     # With a pattern, a word can have other characters before the characters of the script.

@@ -45,13 +45,10 @@ class Extension:
     """A base tokenizer, the extended tokenizer, and the effect of the extension.
 
     Attributes:
-        base: The tokenizer that was extended.
         tokenizer: The extended tokenizer.
-        unit_tokens: Number of new tokens that build letters, syllables, digits and punctuation. All other new tokens were
-            learned.
-        tokens_per_piece: Two averages: the number of tokens per piece with the base tokenizer and with the extended
-            tokenizer. A piece is a part of the text that the split pattern does not cut further: a word, a part of a word,
-            or punctuation. Only pieces that contain a character of the scripts are counted.
+        unit_tokens: Number of new tokens that build letters, syllables, digits and punctuation. All others were learned.
+        tokens_per_piece: The average number of tokens with the base and with the extended tokenizer. A piece is a part of
+            the text with a character of the scripts that the split does not cut further, such as a word.
     """
 
     base: TokenizerData
@@ -65,8 +62,8 @@ class Extension:
         return len(self.tokenizer.vocab) - len(self.base.vocab)
 
     def at(self, new_tokens: int) -> TokenizerData:
-        """Return the extended tokenizer with only the first ``new_tokens`` new tokens. The tokens of letters and syllables
-        come first and are always kept. Learned tokens follow in the order in which they were learned.
+        """Return the extended tokenizer with only the first ``new_tokens`` new tokens. Those of letters and syllables are
+        always kept. The others follow in the order in which they were learned.
         """
         old, whole = self.base.vocab, self.tokenizer
         merged = dict.fromkeys(left + right for left, right in whole.merges)
@@ -94,9 +91,8 @@ def extend_from_counts(
         counts: Words of text that was split by `ExtensionConfig.counting_splitting`. Words without a character of the
             scripts are ignored.
         free_ids: Ids that new tokens get first. All other new tokens get the ids after the highest id in use.
-        used_ids: Ids that have no token, but that a model uses for something else, such as images. No new token gets one of
-            these ids.
-        observer: Callbacks for each step. The counts of merges are weighted, so they can only be compared with each other.
+        used_ids: Ids without a token that a model uses for something else, such as images. No new token gets one of them.
+        observer: Callbacks. The counts of merges are weighted, so they can only be compared with each other.
     """
     splitting, counted = config.splitting_for(base), config.counting_splitting(base)
     _check_counts(counts, counted)
@@ -175,7 +171,7 @@ def extend_tokenizer(
     folder: TokenizerFolder, counts: WordCounts, config: ExtensionConfig, *, observer: Observer = NOBODY
 ) -> Extension:
     """Extend the tokenizer in a folder, as `extend_from_counts` does. The model in the folder determines which ids are free
-    and which are in use. The configuration determines whether free ids and the ids of reserved tokens are reused.
+    and which are in use.
     """
     data = folder.data
     reserved = reserved_ids(data, used=folder.model_ids) if config.reuse_reserved else {}
@@ -206,7 +202,7 @@ def number_of_tokens(data: TokenizerData, texts: Sequence[str], times: Sequence[
 
 
 def _check_counts(counts: WordCounts, splitting: Splitting) -> None:
-    """Check that the words of the scripts were split by ``splitting``. The splitting of all other words does not matter."""
+    """Check that the words of the scripts were split by ``splitting``. All other words do not matter."""
     ours, theirs = splitting, counts.splitting
     if ours.recipe == "hybrid":
         is_same_split = words_of_scripts(ours) <= words_of_scripts(theirs)

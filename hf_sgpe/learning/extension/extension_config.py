@@ -111,7 +111,7 @@ class ExtensionConfig:
         return {**asdict(self), "scripts": list(self.scripts)}
 
     def splitting_for(self, base: TokenizerData) -> Splitting:
-        """Return the rules by which the extended tokenizer splits text into words."""
+        """Return the splitting of the extended tokenizer."""
         before = base.splitting
         if base.by_characters:
             if self.own_split is not None:
@@ -136,10 +136,8 @@ class ExtensionConfig:
         return before
 
     def counting_splitting(self, base: TokenizerData) -> Splitting:
-        """Return the rules that split text into the words to learn from.
-
-        If the tokenizer has no split pattern, these rules split text into words of the scripts. Then no learned token
-        crosses the edge of a word.
+        """Return the splitting into the words to learn from. If the tokenizer has no split pattern, these are words of the
+        scripts, so that no learned token crosses the edge of a word.
         """
         splitting = self.splitting_for(base)
         if not base.by_characters:

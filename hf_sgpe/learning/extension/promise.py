@@ -52,5 +52,5 @@ def check_promise(base: TokenizerData, extended: TokenizerData, scripts: Iterabl
 
 
 def words_of_scripts(splitting: Splitting) -> set[tuple[str, Ranges, Ranges]]:
-    """Return the name, the letters and the joiners of each script for which a splitting has rules."""
+    """Return the name, the letters and the joiners of each script of a splitting."""
     return set(zip(splitting.scripts, splitting.script_letters, splitting.script_joiners, strict=True))

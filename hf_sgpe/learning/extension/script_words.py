@@ -28,8 +28,7 @@ class Words(NamedTuple):
     def from_counts(cls, counts: WordCounts, config: ExtensionConfig) -> Words:
         """Return the words with a character of the scripts, such as a letter, or a digit of their own.
 
-        If there are several scripts, the words of scripts with more text get less weight. A script is ignored if the text
-        contains none of its letters.
+        The words of scripts with more text get less weight. A script is ignored without any of its letters in the text.
         """
         scripts = {name: resolve_script(name) for name in config.scripts}
         script_of = {c: name for name, script in scripts.items() for c in script.characters()}
