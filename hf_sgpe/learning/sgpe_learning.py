@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 
 from hf_sgpe.bpe.merging import Pair
@@ -89,15 +89,13 @@ def learn_vocabulary(
             "before: give a larger vocab_size"
         )
 
-    def replayed() -> Iterator[Pair]:
-        for left, right in merged:
-            if left not in ids or right not in ids:
-                raise SGPEError(f"the merge of {left!r} and {right!r} was not learned from this text with these settings")
-            yield ids[left], ids[right]
-            ids[left + right] = len(symbols)
-            symbols.append(left + right)
-
-    replay = list(replayed())
+    replay: list[Pair] = []
+    for left, right in merged:
+        if left not in ids or right not in ids:
+            raise SGPEError(f"the merge of {left!r} and {right!r} was not learned from this text with these settings")
+        replay.append((ids[left], ids[right]))
+        ids[left + right] = len(symbols)
+        symbols.append(left + right)
 
     def note(id: int, pair: Pair, count: int) -> None:
         left, right = symbols[pair[0]], symbols[pair[1]]

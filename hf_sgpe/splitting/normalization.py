@@ -70,7 +70,7 @@ class Normalization:
 
     @cached_property
     def inside(self) -> Normalization:
-        """The same normalization for a part that is not at the start of its text. It puts no space before the part."""
+        """The same normalization, without a space before the text."""
         return replace(self, scheme="metaspace") if self.puts_space else self
 
     @cached_property
@@ -80,10 +80,8 @@ class Normalization:
 
     @cached_property
     def in_two(self) -> tuple[Normalization, Normalization]:
-        """The normalization as two steps, for a tokenizer that matches added tokens in normalized text. The first step is
-        applied before the tokens are matched, and the second step to the parts between the matches.
-
-        ``metaspace-always`` and ``metaspace-first`` put spaces before these parts, so they belong to the second step.
+        """The normalization as two steps, for a tokenizer that matches added tokens in normalized text: one before the
+        tokens are matched, and one for the parts between the matches, before which some schemes put spaces.
 
         >>> [step.scheme for step in Normalization("metaspace-prefix").in_two]
         ['metaspace-prefix', 'metaspace']
@@ -98,9 +96,7 @@ class Normalization:
 
     @cached_property
     def _keeps_prefix(self) -> bool:
-        """True if a text becomes a single space when the steps delete all of its characters. SentencePiece does this if it
-        keeps all spaces.
-        """
+        """True if a text becomes a single space when the steps delete all of its characters, as in SentencePiece."""
         return self.scheme == "metaspace-prefix" and all(table for table, _ in self.libraries)
 
     @cached_property
@@ -115,7 +111,7 @@ class Normalization:
         return pairs
 
     def to_json(self) -> str | list[str]:
-        """Return a JSON value from which `from_json` makes the same normalization."""
+        """Return a JSON value for `from_json`."""
         return [self.scheme, *self.steps] if self.steps else self.scheme
 
     @classmethod
@@ -145,12 +141,8 @@ def well_formed(text: str) -> str:
 
 
 def prepare(text: str, normalization: Normalization | str) -> str:
-    r"""Return a text as a tokenizer's split regexes expect it: as valid Unicode (see `well_formed`), and normalized.
-
-    NFC follows the Unicode version of the ``tokenizers`` library, which differs from Python's.
-
-    Args:
-        normalization: A normalization, or the name of its scheme.
+    r"""Return a text as a tokenizer's split regexes expect it: as valid Unicode (see `well_formed`), and normalized. NFC
+    follows the Unicode version of the ``tokenizers`` library, which differs from Python's.
 
     >>> prepare("e\u0301 \ud800", "nfc")
     'é �'
@@ -186,9 +178,9 @@ def aligned(text: str, normalization: Normalization) -> tuple[str, Alignment | N
     r"""Prepare a text as `prepare` does, and align it to the original text. Time is linear in the length of the text.
 
     Returns:
-        The prepared text and its alignment. The alignment consists of two arrays. For each character of the prepared text,
-        they contain the start and the end of the original characters from which it was made. Characters that were normalized
-        together have the same start and end. If nothing changed, the alignment is None.
+        The prepared text and its alignment, or None if nothing changed. For each character of the prepared text, two arrays
+        contain the start and the end of the original characters from which it was made. Characters that were normalized
+        together have the same start and end.
 
     >>> text, (first, last) = aligned("ae\u0301", NFC)
     >>> text, first.tolist(), last.tolist()

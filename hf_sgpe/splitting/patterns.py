@@ -22,8 +22,7 @@ class SplitPattern:
         name: Letters, digits, ``-`` and ``_``.
         regex: Regex in the common syntax of the ``regex`` package and ``tokenizers``.
         covers_all: Whether matches cover every character of every text, without gaps.
-        scanner: Name of the native scanner that splits text in the same way, or None. Without a native scanner, splitting is
-            slower.
+        scanner: Name of the native scanner that splits text in the same way, or None. Other patterns are slower.
     """
 
     name: str
@@ -45,7 +44,7 @@ SPLIT_PATTERNS: dict[str, str] = {}
 
 
 def is_name(pattern: str) -> bool:
-    """Return whether ``pattern`` looks like a name: only letters, digits, ``-`` and ``_``."""
+    """Return whether ``pattern`` has only letters, digits, ``-`` and ``_``."""
     return pattern.replace("-", "").replace("_", "").isalnum()
 
 
@@ -114,8 +113,7 @@ def patterns_of(regex: str) -> list[SplitPattern]:
 
 
 def covers_all(pattern: str) -> bool:
-    r"""Return whether a regex is known to match every character. This is the case if the regex or its last alternative is a
-    named pattern that matches every character.
+    r"""Return whether a regex, or its last alternative, is a named pattern that matches every character.
 
     >>> covers_all(rf"\d|{SPLIT_PATTERNS['gpt2']}"), covers_all(r"\d"), covers_all(SPLIT_PATTERNS["bloom"])
     (True, False, False)

@@ -108,9 +108,7 @@ class RegexPreTokenizer(WordSplitter):
         return type(self).of, (self.splitting,)
 
     def split(self, text: str) -> list[str]:
-        """Return the words of ``text``. Their concatenation is ``text``. With named patterns, time is linear in the length
-        of the text.
-        """
+        """Return the words of ``text``. Their concatenation is ``text``. With named patterns, time is linear."""
         if self.scanner is not None:
             return self.scanner.split(text)
         if self._stages is None or not engines_agree(text, self.patterns):
@@ -191,9 +189,7 @@ def _native_scanner(
 
 
 def _stages(splitting: Splitting) -> list[_Cut] | None:
-    """Return the functions that cut text in Python, to be applied one after another. If the two regex engines may cut
-    differently, return None.
-    """
+    """Return the functions that cut text in Python one after another, or None if the two regex engines may differ."""
     if splitting.recipe == "sgpe":
         return [_isolating(splitting.regexes[0])]
     if tokenizers_library.shows_its_parts() and not all(map(_reads_alike, splitting.patterns)):
@@ -218,9 +214,7 @@ def _stages(splitting: Splitting) -> list[_Cut] | None:
 
 
 def _reads_alike(pattern: str) -> bool:
-    """Return whether both regex engines are known to find the same matches of a regex. If the regex can match the empty
-    string, return False, because the engines place empty matches differently.
-    """
+    """Return whether both regex engines are known to find the same matches. They place empty matches differently."""
     is_tested = any(record.scanner for record in patterns_of(pattern))
     return bool(is_tested or _PLAIN_SYNTAX.fullmatch(pattern)) and not regex.match(pattern, "")
 
@@ -248,10 +242,7 @@ _disputed: dict[str, set[str]] = {}
 
 
 def engines_agree(text: str, patterns: tuple[str, ...]) -> bool:
-    """Return whether both regex engines put every character of ``text`` into the same character classes.
-
-    Results are cached for each character and class. The cache grows with the number of distinct characters.
-    """
+    """Return whether both regex engines put every character of ``text`` into the same classes of the patterns."""
     if text.isascii() or not tokenizers_library.shows_its_parts():
         return True
     characters = set(text)

@@ -18,8 +18,7 @@ from hf_sgpe.splitting.syllables import LinguisTrie, segment_into_words
 class LinguisTriePreTokenizer(WordSplitter):
     """A pre-tokenizer that splits text into words by script, and words into syllables.
 
-    This readable implementation defines words and units. Training and encoding use the regexes in `patterns` instead, which
-    find the same words faster. Units always come from this class.
+    Training and encoding use the regexes in `patterns` instead, which find the same words faster.
 
     With a ``pattern``, a word of a script consists of an optional space, a letter or mark of the script, and any further
     letters, marks and joiners. The pattern splits the text between these words. Without a pattern, words are those of the
@@ -68,10 +67,8 @@ class LinguisTriePreTokenizer(WordSplitter):
         return words + self._other.split(text[gap:])
 
     def segment(self, word: str) -> list[str] | list[bytes]:
-        """Return the units of a word: its syllables if the word is in one of the scripts, otherwise its bytes.
-
-        The first syllable includes the word's leading space. Without a ``pattern``, every character of another script is a
-        unit.
+        """Return the units of a word: its syllables if the word is in one of the scripts, otherwise its bytes or, without a
+        ``pattern``, its characters. The first syllable includes the word's leading space.
         """
         if self._other is None or self.trie.script_of(word):
             return self.trie.tokenize(word, leading_space=True)

@@ -58,8 +58,7 @@ class LinguisTrie:
         return type(self), ([script.name for script in self.scripts], self.whole_clusters)
 
     def tokenize(self, text: str, leading_space: bool = False) -> list[str]:
-        """Return the units of ``text`` in order: syllables and, between them, single characters. The concatenation of the
-        units is ``text``. Time is linear in the length of the text.
+        """Return the units of ``text``: syllables and, between them, single characters. Their concatenation is ``text``.
 
         Args:
             leading_space: Whether to attach a space to the unit after it. In a run of white space, only the last character
@@ -90,8 +89,7 @@ class LinguisTrie:
         return units
 
     def ends(self, text: str, leading_space: bool = False) -> NDArray[np.int64]:
-        """Return the position after each unit that `tokenize` returns, in characters. This is faster than `tokenize`,
-        because no strings are created.
+        """Return the position after each unit of `tokenize`, in characters, without creating strings.
 
         >>> LinguisTrie().ends("ලංකාව").tolist()
         [2, 4, 5]
@@ -128,8 +126,6 @@ class LinguisTrie:
         """Return a dict from the units in words to their counts. The first unit of a word includes the word's leading space.
 
         Args:
-            words: The words in UTF-8.
-            counts: Number of occurrences of each word.
             every_word: Whether also to count the characters of words that are not in the scripts.
 
         >>> LinguisTrie().count_units(["කක".encode(), b"a"], [2, 1])
@@ -146,8 +142,7 @@ class LinguisTrie:
         return dict(units)
 
     def count_scripts(self, words: Iterable[bytes], counts: Iterable[int]) -> dict[str, int]:
-        """Return a dict from the names of the scripts to the total counts of their words. A word belongs to the script of
-        its first letter. For the arguments, see `count_units`.
+        """Return the total counts of the words in each script, which is that of their first letter.
 
         >>> LinguisTrie().count_scripts(["ක".encode(), b"a"], [2, 1])
         {'sinhala': 2}
@@ -162,8 +157,7 @@ class LinguisTrie:
         return running
 
     def shape(self, unit: str) -> str:
-        """Return a string with the class letter of each character of ``unit``. The script of the first character defines the
-        classes. For a character without a class, the string contains ``-``.
+        """Return the class letter of each character of ``unit`` in the script of the first, or ``-`` without a class.
 
         >>> LinguisTrie().shape("ශ්‍රී")
         'CHJCS'
@@ -191,18 +185,12 @@ class LinguisTrie:
 
 @cache
 def script_of_characters(scripts: tuple[Script, ...]) -> Mapping[str, Script]:
-    """Return a mapping from each letter and mark to its script. No letter or mark belongs to two scripts."""
+    """Return the script of each letter and mark."""
     return {character: script for script in scripts for character in script.letters_and_marks()}
 
 
 class Walk(NamedTuple):
-    """A walk through the states of a grammar, one character at a time.
-
-    Attributes:
-        grammar: The grammar.
-        classes: Dict from characters to their class letters.
-        ends: States in which the walk may end. None means all states.
-    """
+    """A walk through the states of a grammar, one character at a time. It may end in ``ends``, or in all states."""
 
     grammar: Grammar
     classes: dict[str, str]
@@ -244,9 +232,7 @@ class Walk(NamedTuple):
 
 @cache
 def _syllables(scripts: tuple[Script, ...], whole_clusters: bool) -> Syllables:
-    """Return the tables of the scripts in the form that the native kernels need. Classes are numbered from 2. Number 1 is
-    for letters without a class.
-    """
+    """Return the tables for the native kernels. Classes are numbered from 2, and 1 is for letters without a class."""
     import hf_sgpe._native as _native
 
     walks = [Walk._to_syllables(script, whole_clusters) for script in scripts]

@@ -23,9 +23,7 @@ _ALIKE = 64  # number of code points whose UTF-8 differs only in the last byte
 
 
 def characters_in(ranges: str) -> str:
-    """Return the characters in a list of hexadecimal code points and ranges, such as ``"0915-0939 093C"``. A range includes
-    both ends.
-    """
+    """Return the characters in a list of hexadecimal code points and ranges, such as ``"0915-0939 093C"``."""
     characters: list[str] = []
     for part in ranges.split():
         first, _, last = part.partition("-")
@@ -34,7 +32,7 @@ def characters_in(ranges: str) -> str:
 
 
 def ranges_text(points: Iterable[int]) -> str:
-    """Return code points as a list of hexadecimal ranges, in the format of `characters_in`.
+    """Return code points in the format of `characters_in`.
 
     >>> ranges_text([0x915, 0x93c, 0x916])
     '0915-0916 093C'
@@ -79,7 +77,7 @@ def shared_classes() -> Mapping[str, str]:
 
 @cache
 def _of_script(name: str) -> regex.Pattern[str]:
-    """Return a regex for one character of a Unicode script. If Unicode has no such script, the regex matches nothing."""
+    """Return a regex for one character of a script. It matches nothing if Unicode has no such script."""
     try:
         return regex.compile(rf"\p{{Script={name}}}")
     except regex.error:
@@ -170,7 +168,7 @@ class Script:
         return self.classes() | finer
 
     def letters_and_marks(self) -> frozenset[str]:
-        """Return the letters and marks in words of this script. Joiners, digits and punctuation are not included."""
+        """Return the letters and marks in words of this script, without joiners, digits and punctuation."""
         return frozenset(self._own_classes()).union(characters_in(self.others))
 
     def characters(self) -> frozenset[str]:
@@ -197,9 +195,7 @@ class Script:
         return letters.union(own, elsewhere)
 
     def specimen(self) -> str:
-        """Return a space followed by one word that contains all assigned letters and marks of the script and, if the script
-        needs joiners, also the joiners.
-        """
+        """Return a space and a word of all assigned letters and marks of the script, and of the joiners that it needs."""
         assigned = sorted(c for c in self.letters_and_marks() if unicodedata.category(c) != "Cn" or not self.document)
         first = next((c for c in assigned if unicodedata.category(c)[0] == "L"), assigned[0])
         return f" {first}" + (self.joiners if self.writes_joiners else "").join(["", *assigned])

@@ -321,9 +321,7 @@ _MORE = {"myanmar": {"A": "103A"}, "tibetan": {"T": "0F0B-0F0C", "V": "0F00"}}
 
 @cache
 def abugidas() -> tuple[Script, ...]:
-    """Return the scripts covered by Unicode's IndicSyllabicCategory, except the ten scripts whose tables are written by
-    hand.
-    """
+    """Return the scripts covered by Unicode's IndicSyllabicCategory, except those of `TEN`."""
     return tuple(_script(name, classes, {}) for name, classes in unicode_says()["abugidas"].items())
 
 
