@@ -91,7 +91,10 @@ def card(given: _CardOptions, as_json: Json = False) -> None:
     name = given.name
     if name is None:
         path = Path(given.tokenizer).resolve()
-        name = split_name(given.tokenizer)[0] if not path.exists() else path.name if path.is_dir() else path.parent.name
+        if not path.exists():
+            name = split_name(given.tokenizer)[0]
+        else:
+            name = path.name if path.is_dir() else path.parent.name
     else:
         check_name(name)
     # Fail before minutes of measuring if the card cannot be written.

@@ -138,9 +138,7 @@ def _models_of(names: Mapping[str, str], first: str, given: Sequence[str]) -> di
 def _bits_per_byte(
     names: Mapping[str, str], models: Mapping[str, str], held_out: Mapping[str, HeldOut], minutes: float
 ) -> dict[tuple[str, str], float]:
-    """Return the bits per byte of each tokenizer's model on each file, keyed by (file, name of the tokenizer). All models
-    read the text that the first model reads in a number of minutes.
-    """
+    """Return the bits per byte, keyed by file and tokenizer. All models read the text that the first reads in time."""
     if not models:
         return {}
     from hf_sgpe.weights.model_loading import load_tokenizer

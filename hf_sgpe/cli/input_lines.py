@@ -12,7 +12,7 @@ from hf_sgpe.terminal.progress import somebody_watches
 
 
 def well_formed(texts: list[str]) -> list[str]:
-    """Check that the encoding of the texts was valid, and return them unchanged."""
+    """Return texts unchanged if they were in the encoding of the locale."""
     for number, text in enumerate(texts, 1):
         if normalization.well_formed(text) != text:
             raise SGPEError(f"text {number} is not in the encoding of this locale: set a UTF-8 locale, or use stdin")

@@ -68,7 +68,6 @@ class _BalanceOptions:
     )
 
     def check(self, dataset: list[str]) -> None:
-        """Check that options for balancing come with held-out text."""
         for name in ("price", "parity", "by"):
             if getattr(self, f"balance_{name}") is not None and not self.balance:
                 raise SGPEError(f"--balance-{name} needs --balance with held-out text of each language")

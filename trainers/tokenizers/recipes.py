@@ -142,7 +142,7 @@ def choose_recipe(
     return RecipeChoice("hybrid", first, runtimes, is_exact=False, portable=(best, costs[best]))
 
 
-def check_recipe(
+def _check_recipe(
     splitting: Splitting, recipe: str, runs_in: Iterable[str], *, nfc: bool = False, counted: str = ""
 ) -> RecipeChoice:
     """Check that the named runtimes return the same ids for a recipe as this package, and return it as a `RecipeChoice`.
@@ -203,7 +203,7 @@ def find_recipe(
         recipe = "hybrid"  # the trainer reports that there is no text
     elif runs_in:
         splitting = Splitting(recipe, pattern=first, normalization=normalization, **found)
-        choice = check_recipe(splitting, recipe, runs_in, nfc=normalization == "nfc", counted=str(counted or ""))
+        choice = _check_recipe(splitting, recipe, runs_in, nfc=normalization == "nfc", counted=str(counted or ""))
     return {"recipe": recipe, "pattern": first, **found}, choice
 
 

@@ -104,7 +104,7 @@ class SGPETrainer:
         before = 0.0
         start = (earlier[-1] if earlier else None) if isinstance(resume, bool) else Path(resume)
         if start:
-            merged, before = read_checkpoint(start)
+            merged, before = _read_checkpoint(start)
         settings: dict[str, Any] = {
             "prune_freq": self.config.min_unit_frequency,
             "min_freq": self.config.min_frequency,
@@ -172,7 +172,7 @@ def _check_same(settings: dict[str, Any], path: Path) -> None:
         raise SGPEError(f"{name}: the run to resume has {old} ({path}): give this value, or another folder")
 
 
-def read_checkpoint(path: str | os.PathLike[str]) -> tuple[Merges, float]:
+def _read_checkpoint(path: str | os.PathLike[str]) -> tuple[Merges, float]:
     """Read a checkpoint (section 3.8 of the document). Return its merges, and the seconds that the training had taken."""
     path = Path(path)
     content = read_json(path)
