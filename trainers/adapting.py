@@ -70,7 +70,7 @@ _TIMED_STEPS = 2
 _OF_TRAINING = (*RATES, "batch_size", "length", "parts")
 
 
-def text_options(given: Adaptation) -> TextOptions:
+def _text_options(given: Adaptation) -> TextOptions:
     """Return the options for the training text. If no held-out text is given, a hundredth of the corpus is held out."""
     names = ("corpus", "text_field", "lines", "length", "keep", "keep_share")
     return TextOptions(**{name: getattr(given, name) for name in names}, validation_share=None if given.evaluate else 0.01)
@@ -85,14 +85,10 @@ def adapt(given: Adaptation, *, show: Callable[[str], None] = print) -> dict[str
     Returns:
         The bits per byte of three models, keyed by held-out text: of the base model (``before``), of the extended model
         before training (``started``), and of the trained model (``trained``).
-
-    Raises:
-        SGPEError: an option is wrong; the base cannot be extended; the training does not fit into memory; or the folder has
-            other files, or results of a run with other settings.
     """
     require_pytorch()
     given.check()
-    text = text_options(given)
+    text = _text_options(given)
     text.check_text()
     check_corpus(text)
     out = Path(given.out)
@@ -146,7 +142,7 @@ def _run(
     show(_extend(given, base, out))
     old, new = load_tokenizer(given.base), load_tokenizer(str(out / TOKENIZER))
     # The rows are read before distillation, because the text may be too short.
-    rows = read_rows(text_options(given), new, str(out / TOKENIZER))
+    rows = read_rows(_text_options(given), new, str(out / TOKENIZER))
     if rows.validation:
         held_out["validation"] = list(map(normalized, rows.validation))
     if not given.keep:
@@ -256,9 +252,6 @@ def _before(
 def _forecast(given: Adaptation, model: PreTrainedModel, rows: TrainingRows, new_rows: list[int]) -> str:
     """Return a line about the cost of training: steps, tokens, memory and time. The time is estimated by training on the
     first rows.
-
-    Raises:
-        SGPEError: the memory is too small for the training.
     """
     import torch
 

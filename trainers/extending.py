@@ -59,6 +59,7 @@ def extend(
     **settings: Any,
 ) -> Extended:
     """Add tokens for the words of a corpus to a tokenizer, as ``hf-sgpe extend`` does, and write the extended tokenizer.
+    After an error, no file has been written.
 
     Args:
         base: The tokenizer to extend: a folder, a ``tokenizer.json``, a repository on the Hub, or a `TokenizerFolder`.
@@ -69,10 +70,6 @@ def extend(
         overwrite: Whether the files of a tokenizer in ``out`` may be replaced.
         workers: As in `TokenizerExtender`.
         **settings: Further arguments of `ExtensionConfig`, such as ``new_tokens``.
-
-    Raises:
-        SGPEError: the base cannot be extended, the corpus has no words of the scripts, or ``out`` has files of another
-            tokenizer. After an error, no file has been written.
     """
     folder = base if isinstance(base, TokenizerFolder) else TokenizerFolder.read(base)
     out, source = Path(out), Path(folder.name).resolve()

@@ -79,9 +79,6 @@ def finetune_seq2seq(args: PairFinetuning, *, show: Callable[[str], None] = prin
 def _read_pairs(paths: list[Path]) -> list[_Pair]:
     """Read pairs of texts from one file or from two files with aligned lines. Pairs with an empty source or target are left
     out.
-
-    Raises:
-        SGPEError: a file cannot be read or has no pairs. The message names the file and the line.
     """
     if not 1 <= len(paths) <= 2:
         raise SGPEError(f"give one file of pairs, or a file of sources and a file of targets, not {len(paths)} files")

@@ -57,6 +57,7 @@ def train(
     **settings: Any,
 ) -> Trained:
     """Train a tokenizer on a corpus, as ``hf-sgpe train`` does, and write it to a folder that plain AutoTokenizer loads.
+    After an error, no file has been written.
 
     Args:
         recipe: A recipe, or ``auto`` to choose one for the corpus (see `choose_recipe`).
@@ -68,10 +69,6 @@ def train(
         overwrite: Whether the files of a tokenizer in ``out`` may be replaced.
         workers: As in `TokenizerTrainer`.
         **settings: Further arguments of `TrainingConfig`, such as ``vocab_size``.
-
-    Raises:
-        SGPEError: there are no words, an argument is wrong, or ``out`` has files of another tokenizer. After an error, no
-            file has been written.
     """
     # Refuse a bad output folder before an hour of training.
     check_new_folder(out, overwrite=overwrite)

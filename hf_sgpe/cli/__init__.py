@@ -44,11 +44,11 @@ _NUMBERS = {"int": "a whole number", "integer": "a whole number", "float": "a nu
 
 
 def run_script(work: Callable[..., None], description: str | None) -> None:
-    """Run a function as a separate command-line program, with the help, options and error messages of ``hf-sgpe``.
+    """Run a function as a separate program, with the help, options and error messages of ``hf-sgpe``.
 
     Args:
         work: The function. For its form, see `with_options`.
-        description: The docstring of the script. It ends with "Example: …".
+        description: The docstring of the script, which ends with "Example: …".
     """
     text, word, example = (description or "").partition("Example: ")
     settings = app.info.context_settings

@@ -59,11 +59,7 @@ class Command(PlainHelp, TyperCommand):
 
 
 def _one_value_each(arguments: list[str], names: set[str]) -> Iterator[str]:
-    """Yield the arguments as Typer expects them: ``--x a b`` becomes ``--x a --x b`` for each option in ``names``.
-
-    Raises:
-        SGPEError: such an option has no value.
-    """
+    """Yield the arguments as Typer expects them: ``--x a b`` becomes ``--x a --x b`` for each option in ``names``."""
     option = ""
     for place, argument in enumerate(arguments):
         if argument == "--":
@@ -105,11 +101,7 @@ def _root(
 
 
 def named_numbers(given: Iterable[str], option: str, form: str, number: Callable[[str], Number]) -> dict[str, Number]:
-    """Parse the values of an option such as ``--weight si.txt=2``. Return a dict from names to numbers.
-
-    Raises:
-        SGPEError: a value does not have the form ``NAME=NUMBER``, or a name occurs twice.
-    """
+    """Parse the values of an option such as ``--weight si.txt=2``. Return a dict from names to numbers."""
     numbers: dict[str, Number] = {}
     for text in given:
         name, _, value = text.rpartition("=")

@@ -14,9 +14,7 @@ from hf_sgpe.terminal.printing import report
 
 
 @dataclass(frozen=True, kw_only=True)
-class CardOptions:
-    """The tokenizer or model that a card describes, and the measurements and metadata of the card."""
-
+class _CardOptions:
     tokenizer: str = argument(TOKENIZER_HELP)
     text: list[str] = option_list(
         "Held-out text to measure on: FILE with the language in its name, such as ntrex_si.txt, or NAME=FILE with a "
@@ -48,7 +46,7 @@ class CardOptions:
 
 
 @command(epilog="Example: hf-sgpe card my-tokenizer --eval si.txt --eval en.txt --baseline llama3=llama3-hf")
-def card(given: CardOptions, as_json: Json = False) -> None:
+def card(given: _CardOptions, as_json: Json = False) -> None:
     """Write the card of a tokenizer: README.md, index.html with the same content, and charts.
 
     If the folder contains a model, write the model's card instead: a README.md with the base model, the licence, the
@@ -93,7 +91,10 @@ def card(given: CardOptions, as_json: Json = False) -> None:
     name = given.name
     if name is None:
         path = Path(given.tokenizer).resolve()
-        name = split_name(given.tokenizer)[0] if not path.exists() else path.name if path.is_dir() else path.parent.name
+        if not path.exists():
+            name = split_name(given.tokenizer)[0]
+        else:
+            name = path.name if path.is_dir() else path.parent.name
     else:
         check_name(name)
     # Fail before minutes of measuring if the card cannot be written.

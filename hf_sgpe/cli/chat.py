@@ -14,9 +14,7 @@ from hf_sgpe.terminal.options import option
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChatOptions:
-    """The prompts, and the system prompt."""
-
+class _ChatOptions:
     prompt: str | None = option("Answer this prompt and exit.", None, "-p", after="tokenizer")
     json_lines: bool = option(
         'For scripts: read JSON lines such as {"prompt": "..."} or {"messages": [...]} from stdin. For each line, '
@@ -30,7 +28,7 @@ class ChatOptions:
 
 
 @command(epilog="Examples: hf-sgpe chat my-model, hf-sgpe chat my-model -p 'ශ්‍රී ලංකාව' --engine mlx")
-def chat(model: ModelOptions, given: ChatOptions, options: GenerationOptions) -> None:
+def chat(model: ModelOptions, given: _ChatOptions, options: GenerationOptions) -> None:
     """Chat with a model, in the terminal or from scripts. A model without a chat template continues your text.
 
     In the terminal and from a pipe, each line is a message. A line that begins with / is a command: /help lists them.

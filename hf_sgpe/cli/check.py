@@ -14,9 +14,7 @@ _LINES = 20  # of a paragraph
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckOptions:
-    """The tokenizer, and the text for testing runtimes."""
-
+class _CheckOptions:
     tokenizer: str = argument(TOKENIZER_HELP)
     text: list[str] = arguments(
         "Files of text to test on, line by line, and in paragraphs of 20 lines (default: sample lines in all scripts)."
@@ -25,7 +23,7 @@ class CheckOptions:
 
 
 @command(epilog="Example: hf-sgpe check my-tokenizer held-out.txt")
-def check(given: CheckOptions, as_json: Json = False) -> None:
+def check(given: _CheckOptions, as_json: Json = False) -> None:
     """Show which runtimes produce the same ids as a tokenizer. Installed runtimes are tested: transformers on the given
     folder, other runtimes on the tokenizer as this package saves it. For other runtimes, the known result is shown.
     """

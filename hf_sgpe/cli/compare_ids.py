@@ -13,9 +13,7 @@ from hf_sgpe.terminal.printing import print_json
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareOptions:
-    """Two tokenizers and some text."""
-
+class _CompareOptions:
     old: str = argument("The first tokenizer: a folder, a tokenizer.json or a Hub repository.")
     new: str = argument("The second tokenizer, such as an extension of the first.")
     files: list[str] = argument(CORPUS_HELP)
@@ -23,7 +21,7 @@ class CompareOptions:
 
 
 @command("compare-ids", epilog="Example: hf-sgpe compare-ids Qwen/Qwen3-0.6B-Base qwen-si en.txt de.txt")
-def compare_ids(given: CompareOptions, as_json: Json = False) -> None:
+def compare_ids(given: _CompareOptions, as_json: Json = False) -> None:
     """Count the lines for which two tokenizers produce the same ids, and show the first difference."""
     from hf_sgpe.evaluation.measurable import load
     from hf_sgpe.evaluation.same_ids import compare_ids as compare

@@ -12,9 +12,7 @@ from hf_sgpe.terminal.printing import report
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConvertOptions:
-    """The file, and the lines to convert."""
-
+class _ConvertOptions:
     file: str = argument("Text or JSON Lines: .txt or .jsonl, also with .gz, .xz, .zst or .bz2.")
     out: str = option("File to write, in the same format.", ..., "-o")
     overwrite: bool = overwrite_option()
@@ -23,7 +21,7 @@ class ConvertOptions:
 
 
 @command("convert-zawgyi", epilog="Example: hf-sgpe convert-zawgyi my.txt.xz --out my-unicode.txt.xz")
-def convert_zawgyi(given: ConvertOptions, as_json: Json = False) -> None:
+def convert_zawgyi(given: _ConvertOptions, as_json: Json = False) -> None:
     """Convert Burmese from the Zawgyi encoding to Unicode, line by line. Other lines stay unchanged.
 
     If a line is valid in both encodings, it is read in the encoding of most other lines in the file, and a warning lists it.

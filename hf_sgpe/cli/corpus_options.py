@@ -64,16 +64,7 @@ class CorpusOptions:
     workers: int | None = option(WORKERS_HELP)
 
     def read(self, counts: Iterable[Path] = (), weight: Iterable[str] = ()) -> Corpus:
-        """Find the files, open the datasets, and return both as one corpus.
-
-        Args:
-            counts: Files of word counts to add to the corpus.
-            weight: Values of --weight, such as ``si*=2.5``.
-
-        Raises:
-            SGPEError: there are dataset options but no dataset, or weights but no files. Errors of `find_files` and
-                `read_dataset` are not caught.
-        """
+        """Find the files, open the datasets, and return them with files of word counts as one corpus."""
         from trainers import Corpus, find_files, read_dataset
 
         for name, is_given in {"--streaming": self.streaming, "--split": self.split is not None}.items():

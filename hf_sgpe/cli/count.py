@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CountOptions:
-    """The output file, and the splitting of text into words."""
-
+class _CountOptions:
     out: Path = option("Parquet file to write the counts to.", ..., "-o")
     overwrite: bool = overwrite_option()
     recipe: str = option(
@@ -58,7 +56,7 @@ class CountOptions:
 
 
 @command(epilog="Example: hf-sgpe count corpora/si.txt.xz --out si.parquet --script all --memory-limit 8GB")
-def count(given: CountOptions, text: CorpusOptions, plan: TaskPlan, as_json: Json = False) -> None:
+def count(given: _CountOptions, text: CorpusOptions, plan: TaskPlan, as_json: Json = False) -> None:
     """Count the words of a corpus in bounded memory, and write the counts to a file for train --counts.
 
     Choose the recipe, scripts, pattern, normalization and special tokens that the trained tokenizer will have. Count each
@@ -111,7 +109,7 @@ def count(given: CountOptions, text: CorpusOptions, plan: TaskPlan, as_json: Jso
     report(f"{given.out}: {info.summary()}{whole}", {"out": str(given.out), **info.to_dict()}, as_json)
 
 
-def _splitting(given: CountOptions, corpus: Corpus, script: list[str]) -> Splitting:
+def _splitting(given: _CountOptions, corpus: Corpus, script: list[str]) -> Splitting:
     from hf_sgpe.chat.templates import SPECIAL_TOKENS
     from hf_sgpe.vocabulary.special_tokens import check_special_tokens
     from trainers.tokenizers.recipes import find_scripts

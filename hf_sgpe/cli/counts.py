@@ -22,9 +22,7 @@ app.add_typer(_COUNTS, name="counts")
 
 
 @dataclass(frozen=True, kw_only=True)
-class AddOptions:
-    """Files of word counts, and the output file."""
-
+class _AddOptions:
     files: list[Path] = argument("Files of word counts.")
     out: Path = option("File to write the sum to.", ..., "-o")
     overwrite: bool = overwrite_option()
@@ -36,7 +34,7 @@ class AddOptions:
 
 
 @command(group=_COUNTS, epilog="Example: hf-sgpe counts add monday.parquet tuesday.parquet --out both.parquet")
-def add(given: AddOptions, as_json: Json = False) -> None:
+def add(given: _AddOptions, as_json: Json = False) -> None:
     """Add up files of word counts into one file, using little memory. All files must have been counted with the same
     settings.
     """
@@ -49,14 +47,12 @@ def add(given: AddOptions, as_json: Json = False) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CountsInfoOptions:
-    """A file of word counts."""
-
+class _CountsInfoOptions:
     file: Path = argument("File of word counts.")
 
 
 @command(group=_COUNTS, epilog="Example: hf-sgpe counts info si.parquet")
-def info(given: CountsInfoOptions, as_json: Json = False) -> None:
+def info(given: _CountsInfoOptions, as_json: Json = False) -> None:
     """Describe a file of word counts: its words and sources, and how text was split into words."""
     from hf_sgpe.counts.count_files import read_info
 

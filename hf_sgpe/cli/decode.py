@@ -13,16 +13,14 @@ from hf_sgpe.terminal.options import SEVERAL, arguments, option, option_list
 
 
 @dataclass(frozen=True, kw_only=True)
-class DecodeOptions(TokenizerFirst):
-    """The ids to decode."""
-
+class _DecodeOptions(TokenizerFirst):
     ids: list[str] = arguments("Token ids (default: read lines from stdin).")
     older_ids: list[str] = option_list("", "--ids", hidden=True, metavar=SEVERAL)
     skip_special_tokens: bool = option("Leave special tokens out of the text.", False)
 
 
 @command(epilog="Example: echo 'hello' | hf-sgpe encode my-tokenizer | hf-sgpe decode my-tokenizer")
-def decode(given: DecodeOptions, as_json: Json = False) -> None:
+def decode(given: _DecodeOptions, as_json: Json = False) -> None:
     """Decode token ids to text.
 
     An input line contains ids separated by spaces or commas, a JSON list of ids, or a JSON object with "ids". With --json,

@@ -16,9 +16,7 @@ from hf_sgpe.terminal.printing import report
 
 
 @dataclass(frozen=True, kw_only=True)
-class EncodeOptions(TokenizerFirst):
-    """The texts, and the form of the output."""
-
+class _EncodeOptions(TokenizerFirst):
     text: list[str] = arguments("Texts (default: read lines from stdin).")
     older_text: str | None = option("", None, "--text", hidden=True)
     file: Path | None = option("Encode this UTF-8 file as one text.")
@@ -39,7 +37,7 @@ class EncodeOptions(TokenizerFirst):
 
 
 @command(epilog="Example: echo 'ශ්‍රී ලංකාව' | hf-sgpe encode my-tokenizer")
-def encode(given: EncodeOptions, as_json: Json = False) -> None:
+def encode(given: _EncodeOptions, as_json: Json = False) -> None:
     """Encode text to token ids. For each line of text, print a line of ids or, with --json, a line with the text, the ids
     and the tokens.
 
@@ -74,11 +72,7 @@ def encode(given: EncodeOptions, as_json: Json = False) -> None:
 
 
 def _text_of(file: Path) -> str:
-    """Read a UTF-8 file without changing its line ends.
-
-    Raises:
-        SGPEError: the file is not UTF-8 text.
-    """
+    """Read a UTF-8 file without changing its line ends."""
     content = file.read_bytes()
     if reason := why_not_text(content):
         raise SGPEError(f"{file}: {reason}")

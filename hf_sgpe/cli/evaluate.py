@@ -29,9 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluateOptions(TokenizerFirst):
-    """The tokenizers, and the text to measure them on."""
-
+class _EvaluateOptions(TokenizerFirst):
     files: list[str] = arguments("Held-out text: files, folders or globs of .txt, .jsonl or .parquet.")
     baseline: list[str] = baseline_option()
     model: list[str] = option_list(
@@ -51,7 +49,7 @@ class EvaluateOptions(TokenizerFirst):
 
 
 @command(epilog="Example: hf-sgpe evaluate my-tokenizer si.txt en.txt --baseline llama3=llama3-hf")
-def evaluate(given: EvaluateOptions, as_json: Json = False) -> None:
+def evaluate(given: _EvaluateOptions, as_json: Json = False) -> None:
     """Measure tokenizers side by side: tokens per word, bytes per token, and how many syllables, letters and clusters are
     cut. --json adds more measures.
 
@@ -140,9 +138,7 @@ def _models_of(names: Mapping[str, str], first: str, given: Sequence[str]) -> di
 def _bits_per_byte(
     names: Mapping[str, str], models: Mapping[str, str], held_out: Mapping[str, HeldOut], minutes: float
 ) -> dict[tuple[str, str], float]:
-    """Return the bits per byte of each tokenizer's model on each file, keyed by (file, name of the tokenizer). All models
-    read the text that the first model reads in a number of minutes.
-    """
+    """Return the bits per byte, keyed by file and tokenizer. All models read the text that the first reads in time."""
     if not models:
         return {}
     from hf_sgpe.weights.model_loading import load_tokenizer

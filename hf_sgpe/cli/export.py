@@ -117,14 +117,7 @@ def export(given: ExportOptions, as_json: Json = False) -> None:
 
 
 def _given(form: Format, kind: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options that have a value.
-
-    Args:
-        kind: ``read_options`` or ``write_options``: the attribute of ``form`` that lists the options of the format.
-
-    Raises:
-        SGPEError: the format does not have one of these options.
-    """
+    """Return the options that have a value, all of which the format must list in its attribute ``kind``."""
     given = {name: value for name, value in options.items() if value is not None}
     for name in given:
         if name not in getattr(form, kind):

@@ -28,9 +28,7 @@ _UNITS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExtendOptions:
-    """The tokenizer, the scripts to add, and the output folder."""
-
+class _ExtendOptions:
     base: str = argument(TOKENIZER_HELP)
     out: str = option("Folder to write the extended tokenizer to.", ..., "-o")
     overwrite: bool = overwrite_option()
@@ -53,7 +51,7 @@ class ExtendOptions:
     )
 
 
-EXTENSION = options_of(
+_EXTENSION = options_of(
     ExtensionConfig,
     "new_tokens own_split letter_coverage syllable_coverage cut_cost least_saving balance min_frequency weights reuse_ids "
     "reuse_reserved",
@@ -64,7 +62,9 @@ EXTENSION = options_of(
 
 
 @command(epilog="Example: hf-sgpe extend Qwen/Qwen3-0.6B-Base si.txt.xz --script si --new-tokens 16000 --out qwen-si")
-def extend(given: ExtendOptions, settings: Annotated[Given, EXTENSION], text: CorpusOptions, as_json: Json = False) -> None:
+def extend(
+    given: _ExtendOptions, settings: Annotated[Given, _EXTENSION], text: CorpusOptions, as_json: Json = False
+) -> None:
     """Add tokens for a language to the tokenizer of an existing model. Old tokens keep their ids, and text in other scripts
     is still encoded to the same ids.
 
@@ -121,7 +121,7 @@ def _curve_files(out: str) -> tuple[Path, Path]:
     return Path(out) / "extension.json", Path(out) / "extension.svg"
 
 
-def _facts(given: ExtendOptions, result: Extended) -> dict[str, Any]:
+def _facts(given: _ExtendOptions, result: Extended) -> dict[str, Any]:
     data, cost = result.extension.tokenizer, result.cost
     return {
         "out": given.out,
@@ -142,7 +142,7 @@ def _is_own_split(result: Extended) -> bool:
     return result.extension.tokenizer.splitting.regexes != result.base.data.splitting.regexes
 
 
-def _summary(given: ExtendOptions, result: Extended) -> str:
+def _summary(given: _ExtendOptions, result: Extended) -> str:
     extension, data, cost = result.extension, result.extension.tokenizer, result.cost
     scripts = names_of(result.config.scripts)
     if _is_own_split(result):

@@ -23,14 +23,12 @@ _MOST_SHOWN, _SHOWN = 12, 6
 
 
 @dataclass(frozen=True, kw_only=True)
-class InfoOptions(TokenizerFirst):
-    """The tokenizer, and a sample text."""
-
+class _InfoOptions(TokenizerFirst):
     sample_text: str | None = option("Also show the tokens of this text, and whether decoding the tokens restores the text.")
 
 
 @command(epilog="Example: hf-sgpe info my-tokenizer")
-def info(given: InfoOptions, as_json: Json = False) -> None:
+def info(given: _InfoOptions, as_json: Json = False) -> None:
     """Describe a tokenizer: vocabulary, splitting and training. Without a tokenizer, show versions and scripts."""
     names = [*([] if given.tokenizer is None else [given.tokenizer]), *given.tokenizers]
     if len(names) > 1:

@@ -12,11 +12,7 @@ from hf_sgpe.terminal.progress import somebody_watches
 
 
 def well_formed(texts: list[str]) -> list[str]:
-    """Check that the encoding of the texts was valid, and return them unchanged.
-
-    Raises:
-        SGPEError: a text is not in the encoding of the locale.
-    """
+    """Return texts unchanged if they were in the encoding of the locale."""
     for number, text in enumerate(texts, 1):
         if normalization.well_formed(text) != text:
             raise SGPEError(f"text {number} is not in the encoding of this locale: set a UTF-8 locale, or use stdin")
@@ -24,11 +20,7 @@ def well_formed(texts: list[str]) -> list[str]:
 
 
 def stdin_lines() -> Iterator[str]:
-    """Yield the lines of stdin.
-
-    Raises:
-        SGPEError: there is no stdin, or a line is not UTF-8.
-    """
+    """Yield the lines of stdin."""
     if sys.stdin is None:
         raise SGPEError("stdin is closed: pass the input as arguments")
     if sys.stdin.isatty() and somebody_watches():

@@ -42,7 +42,6 @@ class ModelOptions:
     )
 
     def load(self) -> TextGenerator:
-        """Load the model and its tokenizer. The engine raises an error for an option that it does not support."""
         from hf_sgpe.generation import TextGenerator
 
         names = ("device", "n_ctx", "n_gpu_layers", "keep_prefixes")
@@ -50,17 +49,11 @@ class ModelOptions:
         return TextGenerator.load(self.model, self.engine, tokenizer=self.tokenizer, exact=self.exact, **settings)
 
     def read_template(self) -> str | None:
-        """Return the chat template of ``--template``, if any."""
         return self.template and read_chat_template(self.template, "--template")
 
 
 def read_chat_template(name: str, option: str = "--chat-template") -> str:
-    """Return the chat template that an option names: ``name`` itself if it is a built-in template, otherwise the content of
-    the file ``name``.
-
-    Raises:
-        SGPEError: the file does not exist, or does not contain a valid template. The message names ``option``.
-    """
+    """Return the chat template that an option names: a built-in template's name, or the content of a file."""
     from hf_sgpe.chat.templates import SPECIAL_TOKENS, check_template
 
     if name in SPECIAL_TOKENS:

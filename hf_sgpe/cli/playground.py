@@ -13,9 +13,7 @@ from hf_sgpe.terminal.printing import report
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlaygroundOptions:
-    """The tokenizers and texts of a page."""
-
+class _PlaygroundOptions:
     tokenizer: str = argument(TOKENIZER_HELP)
     out: str = option("Folder to write the page to.", ..., "-o")
     baseline: list[str] = baseline_option()
@@ -25,7 +23,7 @@ class PlaygroundOptions:
 
 
 @command(epilog="Example: hf-sgpe playground my-tokenizer --baseline llama3=llama3-hf --out site")
-def playground(given: PlaygroundOptions, as_json: Json = False) -> None:
+def playground(given: _PlaygroundOptions, as_json: Json = False) -> None:
     """Write a web page that shows the tokens of typed text in several tokenizers side by side.
 
     The page is a folder of static files without external dependencies. Any web server or a static Space on the Hub can serve

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PushOptions:
-    """The folder, the repository and the commit of an upload."""
-
+class _PushOptions:
     folder: str = argument("Folder with a tokenizer, or a model and its tokenizer.")
     repository: str = argument("Repository on the Hub, user/name; it is created if it does not exist.")
     private: bool = option("If the repository is created, make it private.", False)
@@ -44,7 +42,7 @@ class PushOptions:
 
 
 @command(epilog="Example: hf-sgpe push my-tokenizer user/name --dry-run")
-def push(given: PushOptions, as_json: Json = False) -> None:
+def push(given: _PushOptions, as_json: Json = False) -> None:
     """Upload a tokenizer, or a model with its tokenizer, to the Hugging Face Hub in one commit, with card and charts."""
     import warnings
     from shlex import quote

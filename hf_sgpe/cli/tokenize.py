@@ -24,9 +24,7 @@ _FORMATS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class TokenizeOptions:
-    """The text, and the format of the files of ids."""
-
+class _TokenizeOptions:
     corpus: list[str] = arguments(CORPUS_HELP)
     tokenizer: str = option(TOKENIZER_HELP, ..., "-t")
     out: str = option("Folder to write shards and manifest.json to.", ..., "-o")
@@ -50,7 +48,7 @@ class TokenizeOptions:
 
 
 @command(epilog="Example: hf-sgpe tokenize corpora/si.jsonl.xz --tokenizer my-tokenizer --out tokens")
-def tokenize(given: TokenizeOptions, as_json: Json = False) -> None:
+def tokenize(given: _TokenizeOptions, as_json: Json = False) -> None:
     """Encode a corpus to files of token ids for training a model, on all cores and in bounded memory.
 
     A document is a text file, a line of .jsonl or a row of .parquet. The ids are the same as from hf-sgpe encode: special

@@ -26,22 +26,13 @@ baseline_option = partial(option_list, "Another tokenizer to compare with: TOKEN
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerFirst:
-    """The arguments of a command whose first argument is the tokenizer. The tutorial writes it as the option
-    ``--tokenizer``.
-    """
+    """A command whose first argument is the tokenizer. The tutorial writes it as the option ``--tokenizer``."""
 
     tokenizer: str | None = argument(TOKENIZER_HELP, None)
     tokenizers: list[str] = option_list("", "--tokenizer", "-t", hidden=True)
 
     def tokenizer_and_rest(self, rest: list[str]) -> tuple[str, list[str], list[str]]:
-        """Separate the tokenizer from the other arguments, ``rest``.
-
-        Returns:
-            The first tokenizer, the other arguments, and any further tokenizers that were given with ``--tokenizer``.
-
-        Raises:
-            SGPEError: there is no tokenizer.
-        """
+        """Return the first tokenizer, the other arguments, and further tokenizers that were given with ``--tokenizer``."""
         if self.tokenizers:
             return self.tokenizers[0], rest if self.tokenizer is None else [self.tokenizer, *rest], self.tokenizers[1:]
         if self.tokenizer is None:
@@ -50,11 +41,8 @@ class TokenizerFirst:
 
 
 def named_tokenizers(first: Iterable[str], given: Iterable[str]) -> dict[str, str]:
-    """Return a dict from names to tokenizers. The tokenizers in ``first`` come first, and their names are their paths. The
-    values of ``--baseline``, such as ``llama3=llama3-hf``, follow.
-
-    Raises:
-        SGPEError: a name or a tokenizer is empty, or a name occurs twice.
+    """Return the tokenizers ``first``, named by their paths, and the values of ``--baseline``, such as ``llama3=llama3-hf``,
+    keyed by name.
     """
     tokenizers = {name: name for name in first}
     for text in given:

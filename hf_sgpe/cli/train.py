@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainOptions:
-    """The output folder and the splitting of text into words."""
-
+class _TrainOptions:
     out: str = option("Folder to write the tokenizer to.", ..., "-o")
     overwrite: bool = overwrite_option()
     recipe: str = option(
@@ -51,9 +49,7 @@ class TrainOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BalanceOptions:
-    """Options that balance a tokenizer, so that all languages need similar numbers of tokens."""
-
+class _BalanceOptions:
     balance: list[str] = option_list(
         "Held-out text of each language, ideally translations of the same text. Training chooses weights such that "
         "all languages need similar numbers of tokens. The option takes all names up to the next option.",
@@ -72,11 +68,6 @@ class BalanceOptions:
     )
 
     def check(self, dataset: list[str]) -> None:
-        """Check that options for balancing come with held-out text.
-
-        Raises:
-            SGPEError: an option such as --balance-price has no --balance, or --balance is used with a dataset.
-        """
         for name in ("price", "parity", "by"):
             if getattr(self, f"balance_{name}") is not None and not self.balance:
                 raise SGPEError(f"--balance-{name} needs --balance with held-out text of each language")
@@ -87,7 +78,7 @@ class BalanceOptions:
             )
 
 
-TRAINING = options_of(
+_TRAINING = options_of(
     TrainingConfig,
     "vocab_size min_frequency cut_cost letter_coverage syllable_coverage min_unit_frequency tie_break normalization "
     "special_tokens special_tokens_position chat_template bos_token eos_token pad_token add_bos_token add_eos_token "
@@ -108,9 +99,9 @@ TRAINING = options_of(
 
 @command(epilog="Example: hf-sgpe train corpora/si.txt.xz corpora/en.jsonl --out my-tokenizer --vocab-size 32000")
 def train(
-    given: TrainOptions,
-    settings: Annotated[Given, TRAINING],
-    balance: BalanceOptions,
+    given: _TrainOptions,
+    settings: Annotated[Given, _TRAINING],
+    balance: _BalanceOptions,
     text: CorpusOptions,
     as_json: Json = False,
 ) -> None:

@@ -14,11 +14,7 @@ from hf_sgpe.terminal.printing import report
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainSGPEOptions:
-    """Options of ``hf-sgpe train-sgpe``: the training text, the output folder, and the settings that the SGPE document
-    defines.
-    """
-
+class _TrainSGPEOptions:
     corpus: list[str] = argument(CORPUS_HELP)
     out: str = option("Folder to write to.", ..., "-o")
     overwrite: bool = overwrite_option()
@@ -40,7 +36,7 @@ class TrainSGPEOptions:
 
 
 @command("train-sgpe", epilog="Example: hf-sgpe train-sgpe corpus.jsonl --out sgpe --vocab-size 32000 --prune-freq 20")
-def train_sgpe(given: TrainSGPEOptions, as_json: Json = False) -> None:
+def train_sgpe(given: _TrainSGPEOptions, as_json: Json = False) -> None:
     """Train a tokenizer with the algorithm of the SGPE document. Write vocab.json, checkpoints and a lossless
     tokenizer.json.
     """

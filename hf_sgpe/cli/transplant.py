@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TransplantOptions:
-    """Options of ``hf-sgpe transplant``: a model, its new tokenizer, and the method that initializes new embedding rows."""
+    """Options of ``hf-sgpe transplant``."""
 
     model: str = argument("The model: a folder or a Hub repository.")
     tokenizer: str = option("The new tokenizer: a folder or a Hub repository.", ..., "-t")
@@ -54,7 +54,6 @@ class TransplantOptions:
     text_field: str = text_field_option()
 
     def check(self) -> None:
-        """Check that the other options fit the initialization method that ``--init`` names."""
         for name, value, needed in (("--donor", self.donor, "omp"), ("--text", self.text, "distil")):
             if self.init == needed and not value:
                 raise SGPEError(f"--init {self.init} needs {name}")
@@ -138,7 +137,7 @@ def transplant(given: TransplantOptions, as_json: Json = False) -> None:
 
 
 def _new_row_options(given: TransplantOptions) -> dict[str, Callable[..., Any]]:
-    """Return the keyword arguments that tell `trainers.model_rows.transplanting.transplant` how to initialize new rows."""
+    """Return the arguments of `trainers.model_rows.transplanting.transplant` about the initialization of rows."""
     from hf_sgpe.weights.model_loading import load_tokenizer
     from trainers import Corpus
     from trainers.model_rows.row_starts import by_position, by_pursuit

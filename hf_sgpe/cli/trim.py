@@ -21,9 +21,7 @@ _SHOWN = 6
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrimOptions:
-    """Options of ``hf-sgpe trim``: the tokenizer, the scripts to drop or to keep, and the output folder."""
-
+class _TrimOptions:
     base: str = argument(TOKENIZER_HELP)
     out: str = option("Folder to write the trimmed tokenizer to.", ..., "-o")
     overwrite: bool = overwrite_option()
@@ -52,7 +50,7 @@ class TrimOptions:
 
 
 @command(epilog="Example: hf-sgpe trim google/gemma-3-270m --keep-script latin,devanagari --ids compact --out gemma-small")
-def trim(given: TrimOptions, as_json: Json = False) -> None:
+def trim(given: _TrimOptions, as_json: Json = False) -> None:
     """Remove the tokens of scripts that a model does not need. Text in other scripts keeps its tokens. Text in the removed
     scripts can still be encoded, but with smaller tokens or bytes. With --unused-in, also remove the tokens that a corpus
     does not need.

@@ -69,11 +69,7 @@ class Adaptation:
 
     @property
     def steps(self) -> int:
-        """The number of training steps that the budget allows.
-
-        Raises:
-            SGPEError: the budget is not a number, or is too small for one step.
-        """
+        """The number of training steps that the budget allows."""
         tokens, least = self._tokens, self.batch_size * self.length
         if tokens < least:
             raise SGPEError(f"--budget {self.budget}: give at least {least:,}, the number of tokens in one step")
@@ -94,11 +90,7 @@ class Adaptation:
         return self.init or ("distil" if self._tokens >= _LEAST_TO_DISTIL else "mean")
 
     def check(self) -> None:
-        """Check the options, before any file is read.
-
-        Raises:
-            SGPEError: an option is wrong.
-        """
+        """Check the options before any file is read."""
         if not self.corpus:
             raise SGPEError("nothing to learn from: name files of text in the new language")
         if self.length < 2:

@@ -24,18 +24,15 @@ of each other.
 
 
 class Learned(NamedTuple):
-    """The result of learning: the ordinary tokens in the order of their ids, and the merges in the order of their ranks."""
+    """The learned tokens in the order of their ids, and the merges in the order of their ranks."""
 
     tokens: Sequence[bytes]
     merges: Sequence[tuple[bytes, bytes]]
 
 
 def check_counts(counts: WordCounts, config: TrainingConfig) -> None:
-    """Check that there are words to learn from, and that these words were split with the configuration's settings. Warn
-    about each frequent script whose syllables will be cut because the configuration does not name the script.
-
-    Raises:
-        SGPEError: there are no words, or the text was split into words in a different way.
+    """Check that there are words to learn from, and that the configuration splits text into such words. Warn about frequent
+    scripts whose syllables will be cut, because the configuration does not name them.
     """
     if setting := counts.splitting.difference(config.splitting):
         has, wants = (splitting.to_dict()[setting] for splitting in (counts.splitting, config.splitting))
@@ -58,18 +55,15 @@ def check_counts(counts: WordCounts, config: TrainingConfig) -> None:
 
 
 def warn_of_absent(scripts: Collection[str], present: Iterable[str | None]) -> None:
-    """Warn about scripts that the user named but the text does not contain. If the user named all scripts, do not warn."""
+    """Warn about scripts that the user named but the text does not contain, unless the user named all scripts."""
     absent = set(scripts).difference(present)
     if absent and len(scripts) < len(SCRIPTS):
         logger.warning("the text has no word in %s", names_of(sorted(absent)))
 
 
 def assemble(learned: Learned, config: TrainingConfig, digest: str) -> TokenizerData:
-    """Return a tokenizer with the learned tokens and the special tokens. Special tokens get the ids that the configuration
-    sets. The learned tokens get the remaining ids in order.
-
-    Raises:
-        SGPEError: the id of a special token is too great for the finished tokenizer, because too few tokens were learned.
+    """Return a tokenizer with the learned tokens and the special tokens. The learned tokens get the ids, in order, that the
+    configuration does not give to special tokens.
     """
     tokens, merges = learned
     specials = config.special_tokens

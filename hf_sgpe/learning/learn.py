@@ -19,20 +19,11 @@ def learn_tokenizer(
     """Learn a tokenizer from counted words.
 
     The merges come in two tiers. The unit tier builds units, such as letters and syllables. The statistical tier then merges
-    frequent pairs of units. The recipe ``sgpe`` uses `hf_sgpe.learning.sgpe_learning.learn_vocabulary` instead.
-
-    If there are too few merges for ``config.vocab_size``, the tokenizer is smaller and a warning is logged.
+    frequent pairs of units. If there are too few merges for ``config.vocab_size``, the tokenizer is smaller.
 
     Args:
-        languages: The words of each language. If they are given, learn with Parity-aware BPE: the language with the most
-            tokens so far chooses each merge, and the merge's count is its count in this language. In this case, ``counts``
-            must be the counts of all languages together.
-        observer: Callbacks for each step.
-
-    Raises:
-        SGPEError: there are no words; the text was split into words for a different configuration; the vocabulary is too
-            small for the chosen units (the message contains the smallest possible size); or ``languages`` are given for the
-            recipe ``sgpe``.
+        languages: The words of each language, which together are ``counts``. If they are given, learn with Parity-aware BPE:
+            the language with the most tokens so far chooses each merge, and the merge's count is its count in this language.
 
     Source of Parity-aware BPE: Foroutan et al. 2025, "Parity-Aware Byte-Pair Encoding" (the base variant).
     """

@@ -20,10 +20,9 @@ class Observer:
     """The functions that learning calls to report its progress. Learning is fastest if no function is set.
 
     Attributes:
-        steps: Function that takes a collection and the name of a step, and yields the items of the collection. Learning
-            processes the items as they are yielded.
-        merged: Function that is called at each merge by frequency. It takes the number of tokens before the merge, the pair
-            of token numbers, and the pair's count in units of 1 / `WordCounts.scale`.
+        steps: Called with a collection and the name of a step. It yields the items, which learning then processes.
+        merged: Called at each merge by frequency, with the number of tokens before the merge, the pair of token numbers, and
+            the pair's count in units of 1 / `WordCounts.scale`.
     """
 
     steps: Callable[[Collection[Any], str], Iterable[Any]] = _all

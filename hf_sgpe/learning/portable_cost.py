@@ -23,30 +23,28 @@ from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.splitting.syllables import LinguisTrie
 
-MOST_TOKENS = 0.005
+_MOST_TOKENS = 0.005
 """A limit for two costs: the share of additional tokens, and the share of words that NFC changes. ``portable`` is the
 default recipe if neither is above this limit.
 """
 
-MOST_CUTS = 0.001
+_MOST_CUTS = 0.001
 """A limit for the share of syllables that the pattern cuts. ``portable`` is the default recipe if the share is not above
 this limit.
 """
 
 TRIAL_TOKENS, TRIAL_CHARACTERS = 8000, 1 << 20
-"""The number of tokens to learn when two patterns are compared, and the maximum number of characters of the text.
-"""
+"""The number of tokens to learn when two patterns are compared, and the maximum number of characters of the text."""
 
 
 class SplitCost(NamedTuple):
     """The cost of a split pattern on some text.
 
     Attributes:
-        tokens: Number of additional tokens, as a share of the tokens with ``hybrid``. Negative if the text has fewer tokens
-            than with ``hybrid``.
+        tokens: Number of additional tokens, as a share of the tokens with ``hybrid``; negative if there are fewer.
         cuts: Share of the scripts' syllables that the pattern cuts.
         respelled: Share of words that are not in NFC.
-        pieces: Average number of pieces into which the pattern cuts a word. Only words of the scripts are counted.
+        pieces: Average number of pieces into which the pattern cuts a word of the scripts.
     """
 
     tokens: float
@@ -56,12 +54,12 @@ class SplitCost(NamedTuple):
 
     @property
     def size(self) -> float:
-        """The greatest of the three costs, each divided by its limit (`MOST_TOKENS` or `MOST_CUTS`)."""
-        return max(self.tokens / MOST_TOKENS, self.respelled / MOST_TOKENS, self.cuts / MOST_CUTS)
+        """The greatest of the three costs, each divided by its limit."""
+        return max(self.tokens / _MOST_TOKENS, self.respelled / _MOST_TOKENS, self.cuts / _MOST_CUTS)
 
     @property
     def is_small(self) -> bool:
-        """True if all three costs are within their limits (see `size`)."""
+        """True if all three costs are within their limits."""
         return self.size <= 1
 
     def __str__(self) -> str:
@@ -73,11 +71,8 @@ class SplitCost(NamedTuple):
 
 
 def cost_of_one_split(counts: WordCounts, pattern: str | None = None) -> SplitCost:
-    """Return the cost of splitting all text with one pattern, estimated from word counts. Each word, and each piece into
-    which the pattern cuts a word, counts as one token.
-
-    Only words of the scripts are cut. For the effect on all other text, see `more_tokens`. Time grows with the total length
-    of the words.
+    """Return the cost of splitting all text with one pattern, estimated from word counts: each word, and each piece into
+    which the pattern cuts a word of the scripts, counts as one token. For the effect on other text, see `more_tokens`.
 
     Args:
         counts: Words counted with the recipe ``hybrid``, without normalization.
@@ -117,16 +112,13 @@ def more_tokens(texts: Sequence[str], pattern: str, instead_of: Splitting) -> fl
     0.01 means 1 % more tokens, and a negative share means fewer tokens.
 
     For each of the two splits, a plain BPE tokenizer with `TRIAL_TOKENS` tokens is learned from every second line. Then the
-    tokens of the remaining lines are counted. The share is computed twice: for all remaining lines, and for those that
-    contain words of the scripts. The greater share is returned, so that the gain of one language does not hide the loss of
-    another language.
+    tokens of the remaining lines are counted. Of the shares in all these lines and in those with words of the scripts, the
+    greater is returned, so that the gain of one language does not hide the loss of another.
 
     Args:
         texts: The texts to learn from and to measure. If they are longer than `TRIAL_CHARACTERS` in total, only the
             beginning of each text is used.
-        pattern: Name or regex of the split pattern, which splits all text. The text is not normalized.
-        instead_of: The split to compare with, of the recipe ``hybrid``. It finds words of the scripts first, and splits all
-            other text with a pattern.
+        instead_of: The split to compare with, of the recipe ``hybrid``.
     """
     total = max(sum(map(len, texts)), TRIAL_CHARACTERS)
     lines = [text[: len(text) * TRIAL_CHARACTERS // total].splitlines(keepends=True) for text in texts]

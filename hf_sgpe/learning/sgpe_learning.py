@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 
 from hf_sgpe.bpe.merging import Pair
@@ -21,11 +21,11 @@ from hf_sgpe.vocabulary.codec import make_codec
 
 logger = logging.getLogger(__name__)
 
-OnMerges = Callable[[Merges, int, int], None]
+_OnMerges = Callable[[Merges, int, int], None]
 
 
 def learn_sgpe(counts: WordCounts, config: TrainingConfig, *, languages: Languages, observer: Observer) -> Learned:
-    """Learn the tokens and merges of a tokenizer with the recipe ``sgpe``. For arguments and errors, see
+    """Learn the tokens and merges of a tokenizer with the recipe ``sgpe``. For the arguments, see
     `hf_sgpe.learning.learn.learn_tokenizer`.
     """
     if languages:
@@ -34,8 +34,8 @@ def learn_sgpe(counts: WordCounts, config: TrainingConfig, *, languages: Languag
 
 
 def lossless(vocabulary: SGPEVocabulary) -> Learned:
-    """Extend an SGPE vocabulary so that it encodes any text without loss, and return the tokens and merges. If the
-    configuration puts special tokens at the start, the tokens of the vocabulary keep their ids.
+    """Extend an SGPE vocabulary so that it encodes any text without loss. Its tokens keep their ids if special tokens are at
+    the start.
     """
     data = vocabulary.to_data()
     return Learned([token for token, _ in data.get_mergeable_ranks()], data.merges)
@@ -46,26 +46,19 @@ def learn_vocabulary(
     config: TrainingConfig,
     *,
     merged: Sequence[tuple[str, str]] = (),
-    on_merge: OnMerges | None = None,
+    on_merge: _OnMerges | None = None,
     observer: Observer = NOBODY,
 ) -> SGPEVocabulary:
     """Learn a vocabulary from counted words, as in the SGPE document.
 
-    The symbols (the tokens before any merge) are the boundary tokens in sorted order, followed by the syllables in sorted
-    order. The document does not define an order of the syllables. They are sorted so that the result does not depend on the
-    order of the text.
+    The symbols (the tokens before any merge) are the sorted boundary tokens, followed by the syllables. The document does
+    not define an order of the syllables. They are sorted so that the result does not depend on the order of the text.
 
     Args:
         config: A configuration of the recipe ``sgpe``. Its ``min_unit_frequency`` is the document's ``prune_freq``, and its
-            ``min_frequency`` is the document's ``min_freq``. Syllables that the configuration does not choose are unknown.
-            No merge contains an unknown syllable.
+            ``min_frequency`` is the document's ``min_freq``. No merge contains a syllable that it does not choose.
         merged: Merges that were learned earlier from the same words. They are applied first.
-        on_merge: Function that is called at each new merge. Its arguments are all merges so far, the maximum number of
-            merges, and the count of the pair that was merged.
-        observer: Callbacks for each step.
-
-    Raises:
-        SGPEError: ``merged`` was not learned from these words, or has more merges than ``vocab_size`` allows.
+        on_merge: Called at each new merge with all merges so far, their maximum number, and the count of the merged pair.
     """
     scripts, specials = config.splitting.scripts, tuple(config.special_tokens or ())
     trie = LinguisTrie(scripts)
@@ -83,7 +76,7 @@ def learn_vocabulary(
     )
     symbols = [*boundary, *sorted(chosen.syllables.difference(boundary))]
     ids = {symbol: id for id, symbol in enumerate(symbols)}
-    runs = known_runs(observer.steps(words, "Cutting words"), times, trie, ids.keys())
+    runs = _known_runs(observer.steps(words, "Cutting words"), times, trie, ids.keys())
     num_merges = max(config.vocab_size - len(specials) - len(symbols), 0)
     if config.vocab_size < len(specials) + len(symbols):
         logger.warning(
@@ -96,15 +89,13 @@ def learn_vocabulary(
             "before: give a larger vocab_size"
         )
 
-    def replayed() -> Iterator[Pair]:
-        for left, right in merged:
-            if left not in ids or right not in ids:
-                raise SGPEError(f"the merge of {left!r} and {right!r} was not learned from this text with these settings")
-            yield ids[left], ids[right]
-            ids[left + right] = len(symbols)
-            symbols.append(left + right)
-
-    replay = list(replayed())
+    replay: list[Pair] = []
+    for left, right in merged:
+        if left not in ids or right not in ids:
+            raise SGPEError(f"the merge of {left!r} and {right!r} was not learned from this text with these settings")
+        replay.append((ids[left], ids[right]))
+        ids[left + right] = len(symbols)
+        symbols.append(left + right)
 
     def note(id: int, pair: Pair, count: int) -> None:
         left, right = symbols[pair[0]], symbols[pair[1]]
@@ -143,13 +134,12 @@ def learn_vocabulary(
     return replace(vocabulary, vocab=_by_frequency(vocabulary, runs))
 
 
-def known_runs(
+def _known_runs(
     words: Iterable[bytes], counts: Iterable[int], trie: LinguisTrie, known: Set[str]
 ) -> Counter[tuple[str, ...]]:
-    """Count the runs (sequences of known units) from which SGPE learns merges. No merge contains an unknown unit, so a run
-    ends before each unknown unit, and the next run begins after it.
+    """Count the runs of known units from which SGPE learns merges. No merge contains an unknown unit.
 
-    >>> known_runs(["කකිකක".encode()], [2], LinguisTrie(), {"ක"})
+    >>> _known_runs(["කකිකක".encode()], [2], LinguisTrie(), {"ක"})
     Counter({('ක',): 2, ('ක', 'ක'): 2})
     """
     runs: Counter[tuple[str, ...]] = Counter()
@@ -167,10 +157,8 @@ def known_runs(
 
 
 def _by_frequency(vocabulary: SGPEVocabulary, runs: Mapping[tuple[str, ...], int]) -> dict[str, int]:
-    """Return a dict from tokens to ids, numbered as in section 3.7 of the SGPE document: special tokens come first, and all
-    other tokens follow, from the most frequent to the least frequent.
-
-    Tokens of equal frequency keep their order. If a token occurs only as a part of longer tokens, its frequency is 0.
+    """Return a dict from tokens to ids, as in section 3.7 of the SGPE document: special tokens, then all other tokens from
+    the most frequent to the least frequent. A token that occurs only as a part of longer tokens has the frequency 0.
     """
     import numpy as np
 

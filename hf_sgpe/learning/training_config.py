@@ -26,7 +26,7 @@ from hf_sgpe.vocabulary.special_tokens import (
 TRAINED_ROLES = ("bos_token", "eos_token", "pad_token")
 """The roles that a special token can have, which are fields of `TrainingConfig`."""
 
-SPECIAL_TOKENS_POSITIONS = ("end", "start", "after-bytes", "given")
+_SPECIAL_TOKENS_POSITIONS = ("end", "start", "after-bytes", "given")
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,6 @@ class TrainingConfig:
         weights: Dict from file names or globs to the weight of each word in these files, to balance languages whose corpora
             differ in size. If several keys match a file, the key that equals the file's path is used. If no key equals the
             path, the first matching key is used. The default weight is 1.
-
-    Raises:
-        SGPEError: a value is out of range or unknown. The message lists the known values.
 
     >>> TrainingConfig(vocab_size=1000).normalization
     'nfc'
@@ -135,7 +132,7 @@ class TrainingConfig:
         object.__setattr__(self, "weights", checked_weights(self.weights))
         _check_known("tie_break", self.tie_break, TIE_BREAKS)
         _check_known("normalization", self.normalization, NORMALIZATIONS)
-        _check_known("special_tokens_position", self.special_tokens_position, SPECIAL_TOKENS_POSITIONS)
+        _check_known("special_tokens_position", self.special_tokens_position, _SPECIAL_TOKENS_POSITIONS)
         for name in ("letter_coverage", "syllable_coverage"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, (int, float)) or not 0 <= value <= 1):
@@ -165,9 +162,7 @@ class TrainingConfig:
         _ = self.splitting  # raises the errors of a wrong split
 
     def _choose_by(self) -> None:
-        """Set the defaults of ``cut_cost`` and of the two coverages. Which of them are set depends on the values that were
-        given.
-        """
+        """Set the defaults of ``cut_cost`` and of the two coverages, which depend on the values that were given."""
         if self.recipe == "sgpe" and self.cut_cost is not None:
             raise SGPEError(
                 "the recipe sgpe has no cut_cost, because it chooses syllables by coverage or min_unit_frequency: "
@@ -203,7 +198,7 @@ class TrainingConfig:
         return {role: token for role in TRAINED_ROLES if (token := getattr(self, role)) is not None}
 
     def _check_added(self) -> None:
-        """Check that ``add_bos_token`` and ``add_eos_token``, if they are True, have the special tokens that they need."""
+        """Check that ``add_bos_token`` and ``add_eos_token`` have the special tokens that they need."""
         for name, verb in {"add_bos_token": "begins", "add_eos_token": "ends"}.items():
             value, role = getattr(self, name), name.removeprefix("add_")
             if not isinstance(value, bool):
@@ -245,13 +240,13 @@ class TrainingConfig:
         return Splitting(self.recipe, self.scripts, self.pattern, self.normalization, tuple(self.special_tokens or ()))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict from the names of all fields to plain JSON values."""
+        """Return all fields as plain JSON values."""
         values = {setting.name: getattr(self, setting.name) for setting in fields(self)}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TrainingConfig:
-        """Return the configuration that a dict from `to_dict` describes. Unknown keys are ignored."""
+        """Read the result of `to_dict`. Unknown keys are ignored."""
         names = {setting.name for setting in fields(cls)}
         return cls(**{name: value for name, value in values.items() if name in names})
 

@@ -32,7 +32,7 @@ def learn_two_tiers(
     languages: Languages,
     observer: Observer,
 ) -> Learned:
-    """Learn the tokens and merges of both tiers. For arguments and errors, see `hf_sgpe.learning.learn.learn_tokenizer`."""
+    """Learn the tokens and merges of both tiers. For the arguments, see `hf_sgpe.learning.learn.learn_tokenizer`."""
     specials = config.special_tokens or ()
     # The counts of one language can have a finer scale than the sum of all languages, because scales are reduced to lowest
     # terms.
@@ -71,17 +71,13 @@ def learn_two_tiers(
 
 
 def _unit_merges(counts: WordCounts, config: TrainingConfig, observer: Observer) -> list[Pair]:
-    """Return the merges of the first tier. They build the characters, letters and syllables that always get a token. If
-    ``cut_cost`` is set, they also build the letters and syllables whose tokens save more than other tokens would.
-
-    To compare them with other tokens, a trial run learns merges from words in which only characters are whole. The count of
-    such a merge is the number of tokens that its token would save.
+    """Return the merges of the first tier. They build the characters, letters and syllables that always get a token and, if
+    ``cut_cost`` is set, the letters and syllables whose tokens save more than other tokens would.
     """
-    words, times = counts.words(), counts.values()
     trie = LinguisTrie(config.unit_scripts, whole_clusters=True)
     # With a pattern, a word can have other characters before the characters of the script.
     mixed = set(config.unit_scripts) != set(config.splitting.scripts)
-    units = trie.count_units(observer.steps(words, "Finding units"), times, every_word=mixed)
+    units = trie.count_units(observer.steps(counts.words(), "Finding units"), counts.values(), every_word=mixed)
     if mixed:
         joiners = {joiner for script in trie.scripts for joiner in script.joiners}
         units = {unit: count for unit, count in units.items() if trie.script_of(unit) or unit in joiners}
@@ -96,21 +92,20 @@ def _unit_merges(counts: WordCounts, config: TrainingConfig, observer: Observer)
     )
     # An upper limit: with a huge vocab_size, learning could continue until each word is one token.
     taken = len(BYTES) + len(config.special_tokens or ())
-    most = min(config.vocab_size - taken, int(words.lengths().sum()))
+    most = min(config.vocab_size - taken, int(counts.words().lengths().sum()))
 
     def tier(*groups: Iterable[str]) -> list[Pair]:
-        syllables, letters = promised.syllables.union(*groups), promised.letters
-        return build_unit_tier(
-            unit.encode() for unit in order_units(ChosenUnits(syllables, letters), trie, characters=characters)
-        )
+        chosen = ChosenUnits(promised.syllables.union(*groups), promised.letters)
+        return build_unit_tier(unit.encode() for unit in order_units(chosen, trie, characters=characters))
 
     least = tier()
     if len(least) > most:
-        few = config.letter_coverage is config.syllable_coverage is config.min_unit_frequency is None
+        what, remedy = "chosen units", ", or let fewer letters and syllables get a token"
+        if config.letter_coverage is config.syllable_coverage is config.min_unit_frequency is None:
+            what, remedy = "characters", ""
         raise SGPEError(
-            f"vocab_size {config.vocab_size} is too small for the {len(least):,} tokens that the "
-            f"{'characters' if few else 'chosen units'} of these scripts need: give at least "
-            f"{len(least) + taken}" + (", or let fewer letters and syllables get a token" if not few else "")
+            f"vocab_size {config.vocab_size} is too small for the {len(least):,} tokens that the {what} of these scripts "
+            f"need: give at least {len(least) + taken}{remedy}"
         )
     if config.cut_cost is None or not units:
         return least
@@ -118,24 +113,23 @@ def _unit_merges(counts: WordCounts, config: TrainingConfig, observer: Observer)
     worth |= dict.fromkeys(promised.syllables | promised.letters, inf)
     alone = build_unit_tier(character.encode() for character in sorted(characters))
     room = most - len(alone)
-    gains = _gains(words, times, alone, room, config, counts.scale, observer, without=worth)
+    gains = _gains(counts, alone, room, config, observer, without=worth)
 
     def with_best(number: int) -> list[Pair]:
         return tier(most_valuable(worth, gains, number))
 
     chosen = with_best(room)
     if len(chosen) > most:  # the parts of the chosen units also need room in the vocabulary
-        chosen = with_best(bisect_right(range(room), most, key=lambda number: len(with_best(number))) - 1)
+        number = bisect_right(range(room), most, key=lambda number: len(with_best(number))) - 1
+        chosen = with_best(number)
     return chosen
 
 
 def _gains(
-    words: Sequence[bytes],
-    times: Sequence[int],
+    counts: WordCounts,
     characters: Sequence[Pair],
     most: int,
     config: TrainingConfig,
-    scale: int,
     observer: Observer,
     *,
     without: Collection[str],
@@ -145,21 +139,21 @@ def _gains(
     """
     vocabulary = spell_tokens(BYTES, characters)
     steps = iter(observer.steps(range(most), "Weighing units"))
-    counts: list[int] = []
+    saved: list[int] = []
 
     def note(id: int, pair: Pair, count: int) -> None:
         next(steps, None)
-        counts.append(count)
+        saved.append(count)
 
     learned = learn_merges(
-        merge_words(words, characters),
-        times,
+        merge_words(counts.words(), characters),
+        counts.values(),
         vocabulary=vocabulary,
         num_merges=most,
         tie_break=config.tie_break,
-        min_frequency=config.min_frequency * scale,
+        min_frequency=config.min_frequency * counts.scale,
         on_merge=note,
     )
     tokens = spell_tokens(vocabulary, learned)[len(vocabulary) :]
     units = {unit.encode() for unit in without}
-    return [count for token, count in zip(tokens, counts, strict=True) if token not in units]
+    return [count for token, count in zip(tokens, saved, strict=True) if token not in units]

@@ -27,11 +27,7 @@ _SPACE_WORTH = 4
 
 
 def check_cut_cost(value: object) -> None:
-    """Check that a value can be a cut cost, which is a number of tokens.
-
-    Raises:
-        SGPEError: ``value`` is not a finite number of at least 0.
-    """
+    """Check that a value can be a cut cost."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < inf:
         raise SGPEError(f"cut_cost must be a finite number of tokens, at least 0, not {value!r}")
 
@@ -51,8 +47,7 @@ def choose_units(
 
     Args:
         units: Dict from syllables to counts. A syllable at the beginning of a word includes the word's leading space. Units
-            that do not begin with a letter of the trie's scripts are always chosen. (In SGPE, these units are single
-            characters.)
+            that do not begin with a letter of the trie's scripts are always chosen.
         letter_coverage: Share (0 to 1) of a script's letters in the text that the chosen letters must make up.
         syllable_coverage: The same for syllables.
         min_unit_frequency: If it is given, units that occur at least this often are chosen, and both shares are ignored.
@@ -76,15 +71,15 @@ def choose_units(
 
 
 def worth_of_units(units: Mapping[str, int], trie: LinguisTrie, cut_cost: float) -> dict[str, float]:
-    """Return a dict from letters and syllables to the number of tokens that the text saves if this unit gets its own token.
-    The cost of the cuts that the token avoids is included.
+    """Return a dict from letters and syllables to the number of tokens that the text saves if this unit gets its own token,
+    with the cost of the cuts that the token avoids.
 
     Without its own token, a letter becomes at least two tokens, and a syllable becomes its letters. Two kinds of units are
     left out: characters that always have a token, and units that do not begin with a letter of the trie's scripts.
 
     Args:
         units: Dict from syllables to counts. A syllable at the beginning of a word includes the word's leading space.
-        cut_cost: Cost of a cut inside a letter or syllable, in tokens. It is added to the number of tokens of the parts.
+        cut_cost: Cost of a cut inside a letter or syllable, in tokens.
 
     >>> worth_of_units({"කා": 3, " න්ද": 2}, LinguisTrie(), cut_cost=1)
     {'කා': 6, 'න්': 4, 'න්ද': 4, ' න්ද': 4}
@@ -115,11 +110,10 @@ def worth_of_units(units: Mapping[str, int], trie: LinguisTrie, cut_cost: float)
 
 
 def most_valuable(worth: Mapping[str, float], gains: Iterable[float], room: int) -> set[str]:
-    """Return the units that get into the vocabulary if units and learned tokens compete for ``room`` entries. The entries go
-    to those that save the most tokens. The time is O(n log n).
+    """Return the units that get into the vocabulary if units and learned tokens compete for ``room`` entries.
 
     Args:
-        worth: Dict from units to the number of tokens that each unit saves.
+        worth: The number of tokens that each unit saves.
         gains: The number of tokens that each learned token saves.
 
     >>> sorted(most_valuable({"a": 9, "b": 2, "c": 5}, [7, 6, 1], room=3)), sorted(most_valuable({"a": 1}, [], room=3))
@@ -134,9 +128,7 @@ def most_valuable(worth: Mapping[str, float], gains: Iterable[float], room: int)
 
 def cover(counts: Mapping[str, int], coverage: float, min_frequency: int | None = None) -> list[str]:
     """Return the most frequent keys, until their counts make up the share ``coverage`` of the total. If ``min_frequency`` is
-    given, return all keys with at least this count instead.
-
-    The keys are sorted from the most frequent to the least frequent. Keys with the same count are in code point order.
+    given, return all keys with at least this count instead. Keys with the same count are in code point order.
 
     >>> cover({"a": 1, "b": 2, "c": 3}, 0.5), cover({"a": 1, "b": 2, "c": 3}, 0, 2)
     (['c'], ['c', 'b'])

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    Alignment = tuple[NDArray[np.int32], NDArray[np.int32]]
+
 NORMALIZATIONS = ("none", "nfc")
 """The normalizations that training can use."""
 
@@ -48,11 +50,7 @@ class Normalization:
 
     @classmethod
     def of(cls, scheme: str, normalizers: Iterable[Mapping[str, Any]]) -> Normalization:
-        """Return the normalization that applies ``normalizers``, as in a ``tokenizer.json``, and then ``scheme``.
-
-        >>> str(Normalization.of("metaspace", [{"type": "NFKC"}]))
-        'metaspace after NFKC'
-        """
+        """Return the normalization that applies ``normalizers``, as in a ``tokenizer.json``, and then ``scheme``."""
         return cls(scheme, tuple(json.dumps(step, separators=(",", ":")) for step in normalizers))
 
     @property
@@ -72,7 +70,7 @@ class Normalization:
 
     @cached_property
     def inside(self) -> Normalization:
-        """The same normalization for a part that is not at the start of its text. It puts no space before the part."""
+        """The same normalization, without a space before the text."""
         return replace(self, scheme="metaspace") if self.puts_space else self
 
     @cached_property
@@ -82,10 +80,8 @@ class Normalization:
 
     @cached_property
     def in_two(self) -> tuple[Normalization, Normalization]:
-        """The normalization as two steps, for a tokenizer that matches added tokens in normalized text. The first step is
-        applied before the tokens are matched, and the second step to the parts between the matches.
-
-        ``metaspace-always`` and ``metaspace-first`` put spaces before these parts, so they belong to the second step.
+        """The normalization as two steps, for a tokenizer that matches added tokens in normalized text: one before the
+        tokens are matched, and one for the parts between the matches, before which some schemes put spaces.
 
         >>> [step.scheme for step in Normalization("metaspace-prefix").in_two]
         ['metaspace-prefix', 'metaspace']
@@ -95,15 +91,12 @@ class Normalization:
         return self, METASPACE if self.is_metaspace else NONE
 
     @cached_property
-    def without_steps(self) -> Normalization:
-        """The scheme alone."""
+    def _without_steps(self) -> Normalization:
         return replace(self, steps=())
 
     @cached_property
-    def keeps_prefix(self) -> bool:
-        """True if a text becomes a single space when the steps delete all of its characters. SentencePiece does this if it
-        keeps all spaces.
-        """
+    def _keeps_prefix(self) -> bool:
+        """True if a text becomes a single space when the steps delete all of its characters, as in SentencePiece."""
         return self.scheme == "metaspace-prefix" and all(table for table, _ in self.libraries)
 
     @cached_property
@@ -118,7 +111,7 @@ class Normalization:
         return pairs
 
     def to_json(self) -> str | list[str]:
-        """Return a JSON value from which `from_json` makes the same normalization."""
+        """Return a JSON value for `from_json`."""
         return [self.scheme, *self.steps] if self.steps else self.scheme
 
     @classmethod
@@ -148,12 +141,8 @@ def well_formed(text: str) -> str:
 
 
 def prepare(text: str, normalization: Normalization | str) -> str:
-    r"""Return a text as a tokenizer's split regexes expect it: as valid Unicode (see `well_formed`), and normalized.
-
-    NFC follows the Unicode version of the ``tokenizers`` library, which differs from Python's.
-
-    Args:
-        normalization: A normalization, or the name of its scheme.
+    r"""Return a text as a tokenizer's split regexes expect it: as valid Unicode (see `well_formed`), and normalized. NFC
+    follows the Unicode version of the ``tokenizers`` library, which differs from Python's.
 
     >>> prepare("e\u0301 \ud800", "nfc")
     'é �'
@@ -167,7 +156,7 @@ def prepare(text: str, normalization: Normalization | str) -> str:
         for table, others in normalization.libraries:
             apply = sentencepiece_library if table else tokenizers_library
             changed = apply.normalized(changed, table or others)
-        return prepare(changed, normalization.without_steps) or (" " if text and normalization.keeps_prefix else "")
+        return prepare(changed, normalization._without_steps) or (" " if text and normalization._keeps_prefix else "")
     if normalization.is_metaspace:
         return _space_before(text, normalization) + well_formed(text).replace("\u2581", " ")
     if text.isascii():
@@ -185,13 +174,13 @@ def prepare(text: str, normalization: Normalization | str) -> str:
     return "".join(pieces)
 
 
-def aligned(text: str, normalization: Normalization) -> tuple[str, tuple[NDArray[np.int32], NDArray[np.int32]] | None]:
+def aligned(text: str, normalization: Normalization) -> tuple[str, Alignment | None]:
     r"""Prepare a text as `prepare` does, and align it to the original text. Time is linear in the length of the text.
 
     Returns:
-        The prepared text and its alignment. The alignment consists of two arrays. For each character of the prepared text,
-        they contain the start and the end of the original characters from which it was made. Characters that were normalized
-        together have the same start and end. If nothing changed, the alignment is None.
+        The prepared text and its alignment, or None if nothing changed. For each character of the prepared text, two arrays
+        contain the start and the end of the original characters from which it was made. Characters that were normalized
+        together have the same start and end.
 
     >>> text, (first, last) = aligned("ae\u0301", NFC)
     >>> text, first.tolist(), last.tolist()
@@ -212,18 +201,12 @@ def aligned(text: str, normalization: Normalization) -> tuple[str, tuple[NDArray
 
         originals = _native.nfc_pieces(text)
     pieces: list[str] = []
-    firsts: list[NDArray[np.int32]] = []
-    lasts: list[NDArray[np.int32]] = []
+    spans: list[Alignment] = []
     position = 0
 
     def add(start: int, stop: int, piece: str) -> None:
         pieces.append(piece)
-        if piece == text[start:stop]:
-            firsts.append(np.arange(start, stop, dtype=np.int32))
-            lasts.append(firsts[-1] + 1)
-        else:
-            firsts.append(np.full(len(piece), start, np.int32))
-            lasts.append(np.full(len(piece), stop, np.int32))
+        spans.append(_each_itself(start, stop) if piece == text[start:stop] else _all_from(start, stop, len(piece)))
 
     for number, original in enumerate(originals):
         if number % 2 == 0:
@@ -234,8 +217,24 @@ def aligned(text: str, normalization: Normalization) -> tuple[str, tuple[NDArray
                 add(position + cluster.start(), position + cluster.end(), prepare(cluster.group(), normalization))
         position += len(original)
     if "".join(pieces) != prepared:
-        return prepared, (np.zeros(len(prepared), np.int32), np.full(len(prepared), len(text), np.int32))
+        return prepared, _all_from(0, len(text), len(prepared))
+    firsts, lasts = zip(*spans, strict=True)
     return prepared, (np.concatenate(firsts), np.concatenate(lasts))
+
+
+def _each_itself(start: int, stop: int) -> Alignment:
+    """Return the alignment of unchanged characters."""
+    import numpy as np
+
+    places = np.arange(start, stop, dtype=np.int32)
+    return places, places + 1
+
+
+def _all_from(start: int, stop: int, number: int) -> Alignment:
+    """Return the alignment of characters that were made from the same original characters."""
+    import numpy as np
+
+    return np.full(number, start, np.int32), np.full(number, stop, np.int32)
 
 
 def _space_before(text: str, normalization: Normalization) -> str:
@@ -244,37 +243,32 @@ def _space_before(text: str, normalization: Normalization) -> str:
     return " " if normalization.scheme == "metaspace-prefix" or text[0] not in " \u2581" else ""
 
 
-def _aligned_to_steps(
-    text: str, normalization: Normalization
-) -> tuple[str, tuple[NDArray[np.int32], NDArray[np.int32]] | None]:
-    import numpy as np
+def _aligned_to_steps(text: str, normalization: Normalization) -> tuple[str, Alignment | None]:
 
     whole = text
     text, origins = aligned(text, NONE)
-    first, last = origins or (places := np.arange(len(text), dtype=np.int32), places + 1)
+    first, last = origins or _each_itself(0, len(text))
     for table, others in normalization.libraries:
         apply = sentencepiece_library if table else tokenizers_library
         text, starts, ends = apply.normalized_with_places(text, table or others)
         first, last = first[starts], last[ends - 1]
-    if not text and whole and normalization.keeps_prefix:
-        return " ", (np.zeros(1, np.int32), np.full(1, len(whole), np.int32))
-    prepared, spaced = aligned(text, normalization.without_steps)
+    if not text and whole and normalization._keeps_prefix:
+        return " ", _all_from(0, len(whole), 1)
+    prepared, spaced = aligned(text, normalization._without_steps)
     if spaced is not None:
         first, last = first[spaced[0]], last[spaced[1] - 1]
     return prepared, (first, last)
 
 
-def _aligned_to_metaspace(
-    text: str, normalization: Normalization
-) -> tuple[str, tuple[NDArray[np.int32], NDArray[np.int32]] | None]:
+def _aligned_to_metaspace(text: str, normalization: Normalization) -> tuple[str, Alignment | None]:
     import numpy as np
 
     same, origins = aligned(text, NONE)
-    first, last = origins or (places := np.arange(len(same), dtype=np.int32), places + 1)
     space = _space_before(same, normalization)
     prepared = space + same.replace("\u2581", " ")
     if not space:
         return prepared, origins
+    first, last = origins or _each_itself(0, len(same))
     # As in the library, an added space has the span of the first character.
     return prepared, (np.insert(first, 0, first[0]), np.insert(last, 0, last[0]))
 

@@ -22,8 +22,7 @@ class SplitPattern:
         name: Letters, digits, ``-`` and ``_``.
         regex: Regex in the common syntax of the ``regex`` package and ``tokenizers``.
         covers_all: Whether matches cover every character of every text, without gaps.
-        scanner: Name of the native scanner that splits text in the same way, or None. Without a native scanner, splitting is
-            slower.
+        scanner: Name of the native scanner that splits text in the same way, or None. Other patterns are slower.
     """
 
     name: str
@@ -45,17 +44,12 @@ SPLIT_PATTERNS: dict[str, str] = {}
 
 
 def is_name(pattern: str) -> bool:
-    """Return whether ``pattern`` looks like a name: only letters, digits, ``-`` and ``_``."""
+    """Return whether ``pattern`` has only letters, digits, ``-`` and ``_``."""
     return pattern.replace("-", "").replace("_", "").isalnum()
 
 
 def add_pattern(pattern: SplitPattern) -> None:
-    """Register a pattern under its name.
-
-    Raises:
-        SGPEError: a pattern with this name exists, or the name contains characters other than letters, digits, ``-`` and
-            ``_``.
-    """
+    """Register a pattern under its name."""
     if pattern.name in PATTERNS or not is_name(pattern.name):
         raise SGPEError(
             f"a split pattern cannot be called {pattern.name!r}: the name is in use, or has characters other than letters, "
@@ -68,74 +62,45 @@ def add_pattern(pattern: SplitPattern) -> None:
 _CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _REST = r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
 _SPACES = r"\s*[\r\n]+|\s+(?!\S)|\s+"
+_CL100K = rf"{_CONTRACTIONS}|{_REST}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{_SPACES}"
 
-for _pattern in (
-    SplitPattern(
-        "gpt2",  # openai/gpt-2, encoder.py
-        r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
-        covers_all=True,
-        scanner="gpt2",
-    ),
-    SplitPattern(
-        "cl100k",  # openai/tiktoken, tiktoken_ext/openai_public.py, as first published
-        rf"{_CONTRACTIONS}|{_REST}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{_SPACES}",
-        covers_all=True,
-        scanner="cl100k",
-    ),
-    SplitPattern(
-        "o200k",  # openai/tiktoken, tiktoken_ext/openai_public.py
+# Each pattern has a native scanner of the same name, and all but BLOOM's cover all text.
+for _name, _regex in {
+    # openai/gpt-2, encoder.py
+    "gpt2": r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+    # openai/tiktoken, tiktoken_ext/openai_public.py, as first published
+    "cl100k": _CL100K,
+    # openai/tiktoken, tiktoken_ext/openai_public.py
+    "o200k": (
         r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
         r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
-        r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
-        covers_all=True,
-        scanner="o200k",
+        r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
     ),
-    SplitPattern(
-        "llama3",  # meta-llama/llama-models, llama3/tokenizer.py: the same as cl100k
-        rf"{_CONTRACTIONS}|{_REST}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{_SPACES}",
-        covers_all=True,
-        scanner="llama3",
+    # meta-llama/llama-models, llama3/tokenizer.py
+    "llama3": _CL100K,
+    # Qwen/Qwen2, tokenizer.json: every digit is a word of its own
+    "qwen2": rf"{_CONTRACTIONS}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{_SPACES}",
+    # Qwen/Qwen3.5, tokenizer.json: the regex of Qwen2 with combining marks among the letters
+    "qwen35": (
+        rf"{_CONTRACTIONS}|[^\r\n\p{{L}}\p{{N}}]?[\p{{L}}\p{{M}}]+|\p{{N}}| ?[^\s\p{{L}}\p{{M}}\p{{N}}]+[\r\n]*|{_SPACES}"
     ),
-    SplitPattern(
-        "qwen2",  # Qwen/Qwen2, tokenizer.json: every digit is a word of its own
-        rf"{_CONTRACTIONS}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{_SPACES}",
-        covers_all=True,
-        scanner="qwen2",
-    ),
-    SplitPattern(
-        "qwen35",  # Qwen/Qwen3.5, tokenizer.json: the regex of Qwen2 with combining marks among the letters
-        rf"{_CONTRACTIONS}|[^\r\n\p{{L}}\p{{N}}]?[\p{{L}}\p{{M}}]+|\p{{N}}| ?[^\s\p{{L}}\p{{M}}\p{{N}}]+[\r\n]*|{_SPACES}",
-        covers_all=True,
-        scanner="qwen35",
-    ),
-    SplitPattern(
-        "tekken",  # mistralai/Mistral-Nemo-Base-2407, tekken.json: o200k without contractions, and digit by digit
+    # mistralai/Mistral-Nemo-Base-2407, tekken.json: o200k without contractions, and digit by digit
+    "tekken": (
         r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
         r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
-        r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
-        covers_all=True,
-        scanner="tekken",
+        r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
     ),
-    SplitPattern(
-        "bloom",  # bigscience/bloom, tokenizer.json: keeps combining marks and joiners inside words
-        r" ?[^(\s|.,!?…。，、।۔،)]+",
-        scanner="bloom",
-    ),
-    SplitPattern(
-        "cl100k-any-space",  # cl100k with any white space before punctuation; tutorials show it as GPT-2's or Llama 3's
-        rf"{_CONTRACTIONS}|{_REST}|\s?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{_SPACES}",
-        covers_all=True,
-        scanner="cl100k-any-space",
-    ),
-    SplitPattern(
-        "cl100k-typographic",  # the previous regex, and contractions with U+2019
+    # bigscience/bloom, tokenizer.json: keeps combining marks and joiners inside words
+    "bloom": r" ?[^(\s|.,!?…。，、।۔،)]+",
+    # cl100k with any white space before punctuation; tutorials show it as GPT-2's or Llama 3's
+    "cl100k-any-space": rf"{_CONTRACTIONS}|{_REST}|\s?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{_SPACES}",
+    # the previous regex, and contractions with U+2019
+    "cl100k-typographic": (
         r"(?i:'s|'t|'re|'ve|'m|'ll|'d|\u2019s|\u2019t|\u2019re|\u2019ve|\u2019m|\u2019ll|\u2019d)"
-        rf"|{_REST}|\s?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{_SPACES}",
-        covers_all=True,
-        scanner="cl100k-typographic",
+        rf"|{_REST}|\s?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{_SPACES}"
     ),
-):
-    add_pattern(_pattern)
+}.items():
+    add_pattern(SplitPattern(_name, _regex, covers_all=_name != "bloom", scanner=_name))
 
 
 def patterns_of(regex: str) -> list[SplitPattern]:
@@ -148,8 +113,7 @@ def patterns_of(regex: str) -> list[SplitPattern]:
 
 
 def covers_all(pattern: str) -> bool:
-    r"""Return whether a regex is known to match every character. This is the case if the regex or its last alternative is a
-    named pattern that matches every character.
+    r"""Return whether a regex, or its last alternative, is a named pattern that matches every character.
 
     >>> covers_all(rf"\d|{SPLIT_PATTERNS['gpt2']}"), covers_all(r"\d"), covers_all(SPLIT_PATTERNS["bloom"])
     (True, False, False)
@@ -170,9 +134,6 @@ def covers_all(pattern: str) -> bool:
 
 def resolve_pattern(pattern: str) -> str:
     r"""Return the regex with the name ``pattern``, or ``pattern`` itself if it is a regex.
-
-    Raises:
-        SGPEError: ``pattern`` looks like a name (letters, digits, ``-`` and ``_``) but is not in `SPLIT_PATTERNS`.
 
     >>> resolve_pattern("bloom") == SPLIT_PATTERNS["bloom"]
     True

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 import regex
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from hf_sgpe._native import Scanner
 
-Cut = Callable[[str], list[str]]
+_Cut = Callable[[str], list[str]]
 
 _MOST_STEPS = 8  # the native scanner has one bit of a byte for each pattern
 
@@ -38,7 +38,37 @@ _PROPERTY = regex.compile(r"\\[pP]\{\w+\}|\\[sS]")
 _PLAIN_SYNTAX = regex.compile(r"(?:(?: |\[\^?(?:[^\[\]\\&]|\\[tnr])+\]|\(\?:|\)|\|)[?*+]?)+")
 
 
-class RegexPreTokenizer:
+class WordSplitter:
+    """The base of pre-tokenizers: splitting in the forms that the ``tokenizers`` library needs.
+
+    Attributes:
+        splitting: The splitting into words.
+        patterns: Its regexes.
+    """
+
+    splitting: Splitting
+    patterns: tuple[str, ...]
+
+    def split(self, text: str) -> list[str]:
+        """Return the words of ``text``. Their concatenation is ``text``."""
+        raise NotImplementedError
+
+    def pre_tokenize_str(self, text: str) -> list[tuple[str, tuple[int, int]]]:
+        """Return the words of ``text`` with their character offsets, as ``pre_tokenize_str`` in ``tokenizers`` does."""
+        words = self.split(text)
+        ends = accumulate(map(len, words))
+        return [(word, (end - len(word), end)) for word, end in zip(words, ends, strict=True)]
+
+    def pre_tokenize(self, pretokenized: PreTokenizedString) -> None:
+        """Split the text in place, for ``tokenizers.pre_tokenizers.PreTokenizer.custom``."""
+        pretokenized.split(lambda _, text: _slices(text, self.split(str(text))))
+
+    def to_native(self) -> PreTokenizer:
+        """Return a pre-tokenizer of the ``tokenizers`` library that finds the same words."""
+        return tokenizers_library.splitter(self.patterns)
+
+
+class RegexPreTokenizer(WordSplitter):
     r"""A pre-tokenizer that splits text at the matches of one or more patterns. Each pattern splits the pieces that the
     previous pattern produced.
 
@@ -49,12 +79,7 @@ class RegexPreTokenizer:
         patterns: Names of `SPLIT_PATTERNS`, or regexes.
 
     Attributes:
-        splitting: The splitting that consists of these patterns.
-        patterns: The regexes.
         scanner: The native scanner with the same splits, or None.
-
-    Raises:
-        SGPEError: a name is unknown, or a regex is not valid.
 
     >>> RegexPreTokenizer("gpt2").split("Hello, world")
     ['Hello', ',', ' world']
@@ -83,14 +108,12 @@ class RegexPreTokenizer:
         return type(self).of, (self.splitting,)
 
     def split(self, text: str) -> list[str]:
-        """Return the words of ``text``. Their concatenation is ``text``. With named patterns, time is linear in the length
-        of the text.
-        """
+        """Return the words of ``text``. Their concatenation is ``text``. With named patterns, time is linear."""
         if self.scanner is not None:
             return self.scanner.split(text)
         if self._stages is None or not engines_agree(text, self.patterns):
             return self._split_by_backend(text)
-        return in_turn(self._stages, text) if text else []
+        return _in_turn(self._stages, text) if text else []
 
     def _split_by_backend(self, text: str) -> list[str]:
         assert self._backend is not None  # without the library there is only one engine
@@ -106,50 +129,20 @@ class RegexPreTokenizer:
         """Return the units of a word: its individual bytes."""
         return [bytes([byte]) for byte in word.encode()]
 
-    def pre_tokenize_str(self, text: str) -> list[tuple[str, tuple[int, int]]]:
-        """Return the words of ``text`` with their character offsets, as ``pre_tokenize_str`` in ``tokenizers`` does."""
-        return with_offsets(self.split(text))
 
-    def pre_tokenize(self, pretokenized: PreTokenizedString) -> None:
-        """Split the text in place, for ``tokenizers.pre_tokenizers.PreTokenizer.custom``."""
-        pretokenized.split(lambda _, text: slices(text, self.split(str(text))))
-
-    def to_native(self) -> PreTokenizer:
-        """Return a pre-tokenizer of the ``tokenizers`` library that finds the same words.
-
-        Raises:
-            SGPEError: ``tokenizers`` is not installed, or is version 1.0 or later, or cannot read a pattern.
-        """
-        return tokenizers_library.splitter(self.patterns)
-
-
-def in_turn(stages: Iterable[Cut], text: str) -> list[str]:
-    """Cut a text in several stages, and return the pieces. Each stage cuts the pieces that the previous stage produced."""
+def _in_turn(stages: Iterable[_Cut], text: str) -> list[str]:
+    """Return the pieces of a text after several stages. Each stage cuts the pieces of the previous stage."""
     words = [text]
     for stage in stages:
         words = [piece for word in words for piece in stage(word)]
     return words
 
 
-def with_offsets(words: list[str]) -> list[tuple[str, tuple[int, int]]]:
-    """Return each word with its start and end in characters.
-
-    >>> with_offsets(["a", " bc"])
-    [('a', (0, 1)), (' bc', (1, 4))]
-    """
-    placed, start = [], 0
-    for word in words:
-        placed.append((word, (start, start + len(word))))
-        start += len(word)
-    return placed
-
-
-def slices(text: NormalizedString, words: list[str]) -> list[NormalizedString]:
+def _slices(text: NormalizedString, words: list[str]) -> list[NormalizedString]:
     """Cut a string of the ``tokenizers`` library into ``words``. Each word stays aligned to the original text.
 
-    The time for a slice grows with the length of the string from which it is cut. So the string is halved repeatedly until
-    each part is one word. This takes O(n log n) time. Cutting one word after another from the whole string would take
-    quadratic time.
+    The time for a slice grows with the length of the string from which it is cut. So the string is halved repeatedly, in
+    O(n log n) time. Cutting one word after another would take quadratic time.
     """
     if len(words) < 2:
         return [text] if words else []
@@ -158,7 +151,7 @@ def slices(text: NormalizedString, words: list[str]) -> list[NormalizedString]:
     left, right = text[:cut], text[cut : cut + sum(map(len, words[middle:]))]
     assert left is not None
     assert right is not None
-    return slices(left, words[:middle]) + slices(right, words[middle:])
+    return _slices(left, words[:middle]) + _slices(right, words[middle:])
 
 
 def _scanner(splitting: Splitting) -> Scanner | None:
@@ -195,10 +188,8 @@ def _native_scanner(
         raise SGPEError(str(error)) from None
 
 
-def _stages(splitting: Splitting) -> list[Cut] | None:
-    """Return the functions that cut text in Python, to be applied one after another. If the two regex engines may cut
-    differently, return None.
-    """
+def _stages(splitting: Splitting) -> list[_Cut] | None:
+    """Return the functions that cut text in Python one after another, or None if the two regex engines may differ."""
     if splitting.recipe == "sgpe":
         return [_isolating(splitting.regexes[0])]
     if tokenizers_library.shows_its_parts() and not all(map(_reads_alike, splitting.patterns)):
@@ -210,22 +201,25 @@ def _stages(splitting: Splitting) -> list[Cut] | None:
         words, between = regex.compile(f"({splitting.words_regex})"), stages
 
         def cut(text: str) -> list[str]:
-            pieces = enumerate(words.split(text))
-            return [word for place, piece in pieces if piece for word in ([piece] if place % 2 else in_turn(between, piece))]
+            pieces: list[str] = []
+            for place, piece in enumerate(words.split(text)):
+                if place % 2:  # a match
+                    pieces.append(piece)
+                elif piece:
+                    pieces += _in_turn(between, piece)
+            return pieces
 
         return [cut]
     return stages
 
 
 def _reads_alike(pattern: str) -> bool:
-    """Return whether both regex engines are known to find the same matches of a regex. If the regex can match the empty
-    string, return False, because the engines place empty matches differently.
-    """
+    """Return whether both regex engines are known to find the same matches. They place empty matches differently."""
     is_tested = any(record.scanner for record in patterns_of(pattern))
     return bool(is_tested or _PLAIN_SYNTAX.fullmatch(pattern)) and not regex.match(pattern, "")
 
 
-def _isolating(pattern: str) -> Cut:
+def _isolating(pattern: str) -> _Cut:
     """Return a function that cuts a text into the matches of a regex and the text between the matches."""
     compiled = regex.compile(pattern)
 
@@ -248,10 +242,7 @@ _disputed: dict[str, set[str]] = {}
 
 
 def engines_agree(text: str, patterns: tuple[str, ...]) -> bool:
-    """Return whether both regex engines put every character of ``text`` into the same character classes.
-
-    Results are cached for each character and class. The cache grows with the number of distinct characters.
-    """
+    """Return whether both regex engines put every character of ``text`` into the same classes of the patterns."""
     if text.isascii() or not tokenizers_library.shows_its_parts():
         return True
     characters = set(text)

@@ -72,8 +72,7 @@ class HasSplitting(Protocol):
     """An object that has a splitting: a `Splitting`, a `TrainingConfig`, word counts or a tokenizer."""
 
     @property
-    def splitting(self) -> Splitting:
-        """The splitting."""
+    def splitting(self) -> Splitting: ...
 
 
 @dataclass(frozen=True)
@@ -94,9 +93,6 @@ class Splitting:
             saved with older script tables. None means the current tables.
         joiners: For each script, additional characters that may follow the first character of a word, as code point ranges.
             None means the current tables.
-
-    Raises:
-        SGPEError: a value is unknown, or a pattern is not a regex.
 
     >>> Splitting(pattern="gpt2") == Splitting.from_regexes(Splitting(pattern="gpt2").regexes, "nfc", ["<|endoftext|>"])
     True
@@ -172,9 +168,6 @@ class Splitting:
     ) -> Splitting:
         """Convert the regexes of a saved tokenizer to a splitting. If these are the regexes of a recipe, the splitting uses
         this recipe. Otherwise it uses a list of split patterns.
-
-        Raises:
-            SGPEError: a regex is not valid, or an argument is wrong.
         """
         rest: dict[str, Any] = {"normalization": normalization, "special_tokens": tuple(special_tokens)}
         if len(regexes) == 1 and (sgpe := _SGPE_WORDS.fullmatch(regexes[0])):
@@ -207,12 +200,12 @@ class Splitting:
 
     @property
     def splitting(self) -> Splitting:
-        """The splitting itself, so that a splitting is a `HasSplitting`."""
+        """The splitting itself, which makes this a `HasSplitting`."""
         return self
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """The regexes for text outside words of the scripts, applied one after another."""
+        """The regexes for text outside words of the scripts."""
         names = (self.pattern,) if isinstance(self.pattern, str) else self.pattern
         return tuple(resolve_pattern(name) for name in names) if RECIPES[self.recipe].uses_pattern else ()
 
@@ -225,9 +218,8 @@ class Splitting:
     def script_joiners(self) -> tuple[Ranges, ...]:
         """For each script, the additional characters that may follow the first character of a word, as code point ranges.
 
-        These are joiners. ``hybrid`` adds more characters to some scripts. If a script has no spaces between words, U+200B
-        is added, because some writers put it between words. If a script has no separate grammar for the recipe ``sgpe``, the
-        marks that all scripts share are added.
+        These are joiners and, in ``hybrid``, U+200B for scripts without spaces between words, because some writers put it
+        between words, and the marks that all scripts share for scripts without a grammar for the recipe ``sgpe``.
         """
         return self._joiners() if self.joiners is None else self.joiners
 
@@ -243,9 +235,7 @@ class Splitting:
 
     @cached_property
     def words_regex(self) -> str:
-        """The regex that matches words of the scripts in ``hybrid``. Joiners are literal, because some runtimes misread
-        escapes.
-        """
+        """The regex of words in ``hybrid``. Joiners are literal, because some runtimes misread escapes."""
         joiner_classes = map(_character_class, self.script_joiners)
         letter_classes = map(_character_class, self.script_letters)
         classes = zip(letter_classes, joiner_classes, strict=True)
@@ -289,9 +279,8 @@ class Splitting:
     def allows_cuts(self) -> bool:
         """True if a text can be cut at the safe cuts of `hf_sgpe.splitting.streams` without changing its ids.
 
-        For ``sgpe``, this is always True. For other recipes, two conditions must hold. The last pattern must be one of the
-        package's own. Each earlier pattern must match runs of a character class without `CUT_MARKS`, space and line end, so
-        that no match contains both characters around a cut.
+        The last pattern must be one of the package's own. Each earlier pattern must match runs of a character class without
+        `CUT_MARKS`, space and line end, so that no match contains both characters around a cut.
         """
         if self.recipe == "sgpe":
             return True
@@ -302,9 +291,7 @@ class Splitting:
         return all(found is not None and found[0].isdisjoint(map(ord, (*CUT_MARKS, " ", "\n"))) for found in classes)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the settings as a dict of plain JSON values. The regexes are included, because they distinguish counts made
-        with different versions of the script tables.
-        """
+        """Return the settings as plain JSON values, with the regexes, because script tables have versions."""
         return {
             "recipe": self.recipe,
             "scripts": list(self.scripts),
@@ -316,11 +303,7 @@ class Splitting:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Splitting:
-        """Convert the result of `to_dict` to a splitting.
-
-        Raises:
-            SGPEError: a value is missing, is unknown or has the wrong type.
-        """
+        """Read the result of `to_dict`."""
         try:
             names = ("recipe", "scripts", "pattern", "normalization", "special_tokens")
             recipe, scripts, pattern, normalization, special_tokens = (values[name] for name in names)
@@ -341,11 +324,7 @@ class Splitting:
 
 
 def checked_list(name: str, value: Any) -> tuple[Any, ...]:
-    """Return the list ``value`` of the setting ``name`` as a tuple.
-
-    Raises:
-        SGPEError: the value is a string, or is not iterable.
-    """
+    """Return the value of a setting as a tuple."""
     if isinstance(value, str):
         raise SGPEError(f"{name} must be a list, not the string {value!r}: write [{value!r}]")
     if not isinstance(value, Iterable):
@@ -354,10 +333,7 @@ def checked_list(name: str, value: Any) -> tuple[Any, ...]:
 
 
 def _letters(recipe: str, scripts: tuple[str, ...]) -> tuple[Ranges, ...]:
-    """Return the characters that words of each script may contain, from the current script tables.
-
-    In ``sgpe``, these are all characters of the script's block. In other recipes, they are the script's letters and marks.
-    """
+    """Return the characters of each script's words: its block in ``sgpe``, and its letters and marks in other recipes."""
     tables = map(resolve_script, scripts)
     return tuple((script.block,) if recipe == "sgpe" else _letters_and_marks(script) for script in tables)
 
@@ -379,9 +355,7 @@ def _named(pattern: str) -> str:
 
 
 def _script_of(recipe: str, letters: Ranges) -> str:
-    """Return the name of the script to which most of the letters belong in the current tables. If no letter belongs to a
-    script, return an empty string.
-    """
+    """Return the name of the script to which most of the letters belong, or an empty string."""
 
     def shared(ranges: Ranges) -> int:
         return sum(max(min(b, d) - max(a, c) + 1, 0) for a, b in letters for c, d in ranges)
@@ -414,16 +388,14 @@ _FEW_SCRIPTS = 10
 
 
 def _letters_and_joiners(words: str) -> tuple[tuple[Ranges, ...], tuple[Ranges, ...]]:
-    """Return the letters and joiners of each script that a regex from `Splitting.words_regex` contains. For any other regex,
-    both results are empty.
-    """
+    """Return the letters and joiners of each script in a regex from `Splitting.words_regex`; nothing for other regexes."""
     match = _WORDS.fullmatch(words)
     letters, inside = (list(map(_points, match.captures(group) if match else ())) for group in ("letters", "inside"))
     return tuple(map(runs, letters)), tuple(runs(all_ - first) for first, all_ in zip(letters, inside, strict=True))
 
 
 def _points(text: str) -> set[int]:
-    """Return the code points in a regex class. ``text`` is the text between the brackets and has no escapes."""
+    """Return the code points in a regex class from the text between its brackets, which has no escapes."""
     points: set[int] = set()
     for part in regex.findall(".-.|.", text, flags=regex.DOTALL):
         points.update(range(ord(part[0]), ord(part[-1]) + 1))

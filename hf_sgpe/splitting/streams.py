@@ -51,12 +51,12 @@ def last_cut(text: str, start: int = 0) -> int:
 def cut_stream(chunks: Iterable[str], special_tokens: Iterable[str] = (), *, longest: int | None = None) -> Iterator[str]:
     r"""Regroup the chunks of a stream into texts that end at safe cuts. The concatenation of all texts stays the same.
 
-    Text is held until a safe cut follows. So memory is proportional to the longest stretch without a safe cut, not to the
-    length of the stream. If a special token contains a safe cut, the whole stream is held and yielded as one text.
+    Memory is proportional to the longest stretch without a safe cut. If a special token contains a safe cut, the whole
+    stream is one text.
 
     Args:
         longest: Maximum length of a yielded text, in characters. A longer stretch without a safe cut is cut at multiples of
-            this length. No chunk may be longer than this maximum. None means no maximum.
+            this length. No chunk may be longer.
 
     >>> list(cut_stream(["The qui", "ck brown fo", "x"]))
     ['The', ' quick brown', ' fox']
@@ -105,8 +105,7 @@ def cut_between(
 
     Args:
         last_cut: Function that returns the last position at which a text can be cut, or 0 if there is none.
-        find: Function that yields the start, stop and text of each added token in a text. Added tokens are not cut. None
-            means that there are no added tokens.
+        find: Function that yields the start, stop and text of each added token in a text, if there are any.
         longest: Length of the longest added token, in characters.
     """
     held, least = "", longest
@@ -136,8 +135,8 @@ def _whole_lengths(size: int, longest: int) -> int:
 def whole_letters(pieces: Iterable[str], scripts: Iterable[str] = ("all",)) -> Iterator[str]:
     """Regroup the pieces of a stream so that no piece ends inside a letter. The concatenation of all pieces stays the same.
 
-    The grammar of a script defines its letters. A letter is yielded as soon as the next character cannot belong to it. The
-    time for each character does not depend on the length of the letter.
+    A letter is yielded as soon as the next character cannot belong to it. The time for a character does not depend on the
+    length of the letter.
 
     Args:
         scripts: Scripts whose letters are kept whole. A character that is in none of these scripts is yielded at once.
@@ -158,7 +157,7 @@ def whole_letters(pieces: Iterable[str], scripts: Iterable[str] = ("all",)) -> I
 
 
 class _Letter:
-    """An incomplete letter, to which characters are added one by one. `held` contains its characters so far."""
+    """An incomplete letter, to which characters are added one by one."""
 
     def __init__(self, scripts: Iterable[str]) -> None:
         self._script_of = script_of_characters(tuple(map(resolve_script, resolve_scripts(scripts))))

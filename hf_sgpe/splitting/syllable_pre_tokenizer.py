@@ -7,24 +7,18 @@ syllable in a word of a supported script, or a byte elsewhere.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer, slices, with_offsets
+from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer, WordSplitter
 from hf_sgpe.splitting.scripts.script_registry import resolve_script
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.splitting.syllables import LinguisTrie, segment_into_words
 
-if TYPE_CHECKING:
-    from tokenizers import PreTokenizedString
-    from tokenizers.pre_tokenizers import PreTokenizer
 
-
-class LinguisTriePreTokenizer:
+class LinguisTriePreTokenizer(WordSplitter):
     """A pre-tokenizer that splits text into words by script, and words into syllables.
 
-    This readable implementation defines words and units. Training and encoding use the regexes in `patterns` instead, which
-    find the same words faster. Units always come from this class.
+    Training and encoding use the regexes in `patterns` instead, which find the same words faster.
 
     With a ``pattern``, a word of a script consists of an optional space, a letter or mark of the script, and any further
     letters, marks and joiners. The pattern splits the text between these words. Without a pattern, words are those of the
@@ -34,9 +28,6 @@ class LinguisTriePreTokenizer:
         scripts: Names of the scripts whose words are kept whole.
         pattern: Name of one of `SPLIT_PATTERNS`, or a regex, for all other text. ``None`` means words as in the SGPE
             document.
-
-    Raises:
-        SGPEError: a script or pattern is unknown.
 
     >>> LinguisTriePreTokenizer(["sinhala"], "gpt2").split("ශ්‍රී ලංකාව, hello world")
     ['ශ්\u200dරී', ' ලංකාව', ',', ' hello', ' world']
@@ -59,7 +50,6 @@ class LinguisTriePreTokenizer:
         }
 
     def split(self, text: str) -> list[str]:
-        """Return the words of ``text``. Their concatenation is ``text``."""
         if self._other is None:
             units = self.trie.tokenize(text, leading_space=True)
             return ["".join(word) for word in segment_into_words(units, self.scripts)]
@@ -77,26 +67,12 @@ class LinguisTriePreTokenizer:
         return words + self._other.split(text[gap:])
 
     def segment(self, word: str) -> list[str] | list[bytes]:
-        """Return the units of a word: its syllables if the word is in one of the scripts, otherwise its bytes.
-
-        The first syllable includes the word's leading space. Without a ``pattern``, every character of another script is a
-        unit.
+        """Return the units of a word: its syllables if the word is in one of the scripts, otherwise its bytes or, without a
+        ``pattern``, its characters. The first syllable includes the word's leading space.
         """
         if self._other is None or self.trie.script_of(word):
             return self.trie.tokenize(word, leading_space=True)
         return self._other.segment(word)
-
-    def pre_tokenize_str(self, text: str) -> list[tuple[str, tuple[int, int]]]:
-        """Return the words of ``text`` with their character offsets, as ``pre_tokenize_str`` in ``tokenizers`` does."""
-        return with_offsets(self.split(text))
-
-    def pre_tokenize(self, pretokenized: PreTokenizedString) -> None:
-        """Split the text in place, for ``tokenizers.pre_tokenizers.PreTokenizer.custom``."""
-        pretokenized.split(lambda _, text: slices(text, self.split(str(text))))
-
-    def to_native(self) -> PreTokenizer:
-        """Return a pre-tokenizer of the ``tokenizers`` library that finds the same words."""
-        return RegexPreTokenizer.of(self.splitting).to_native()
 
     def _word_end(self, script: str, text: str, start: int) -> int:
         end = start + (text[start] == " ") + 1

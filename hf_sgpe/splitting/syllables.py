@@ -42,9 +42,6 @@ class LinguisTrie:
             whole. Signs, joiners and accents that the document treats as orphans then stay with the character before them.
             In scripts that the document's rules do not cover, clusters always stay whole.
 
-    Raises:
-        SGPEError: a script is unknown.
-
     >>> LinguisTrie().tokenize("ශ්‍රී ලංකාව", leading_space=True)
     ['ශ්\u200dරී', ' ලං', 'කා', 'ව']
     >>> LinguisTrie(["devanagari"]).tokenize("स्त्री")
@@ -61,8 +58,7 @@ class LinguisTrie:
         return type(self), ([script.name for script in self.scripts], self.whole_clusters)
 
     def tokenize(self, text: str, leading_space: bool = False) -> list[str]:
-        """Return the units of ``text`` in order: syllables and, between them, single characters. The concatenation of the
-        units is ``text``. Time is linear in the length of the text.
+        """Return the units of ``text``: syllables and, between them, single characters. Their concatenation is ``text``.
 
         Args:
             leading_space: Whether to attach a space to the unit after it. In a run of white space, only the last character
@@ -83,7 +79,8 @@ class LinguisTrie:
                 pending_space = " " if text[position - 1] == " " else ""
                 units.extend(text[start : position - len(pending_space)])
                 continue
-            end = self._syllable_end(text, position)
+            script = self._script_of.get(text[position])
+            end = Walk._to_syllables(script, self.whole_clusters).end(text, position) if script else position + 1
             units.append(pending_space + text[position:end])
             pending_space = ""
             position = end
@@ -92,8 +89,7 @@ class LinguisTrie:
         return units
 
     def ends(self, text: str, leading_space: bool = False) -> NDArray[np.int64]:
-        """Return the position after each unit that `tokenize` returns, in characters. This is faster than `tokenize`,
-        because no strings are created.
+        """Return the position after each unit of `tokenize`, in characters, without creating strings.
 
         >>> LinguisTrie().ends("ලංකාව").tolist()
         [2, 4, 5]
@@ -109,8 +105,7 @@ class LinguisTrie:
     def letters(self, unit: str) -> list[str]:
         """Return the visible letters of a unit, without its leading space.
 
-        A visible letter is what a reader sees as one sign. If a virama without a joiner is visible, the syllable has several
-        visible letters.
+        A visible letter is what a reader sees as one sign. With a visible virama, a syllable has several of them.
 
         >>> LinguisTrie().letters(" න්ද")
         ['න්', 'ද']
@@ -131,8 +126,6 @@ class LinguisTrie:
         """Return a dict from the units in words to their counts. The first unit of a word includes the word's leading space.
 
         Args:
-            words: The words in UTF-8.
-            counts: Number of occurrences of each word.
             every_word: Whether also to count the characters of words that are not in the scripts.
 
         >>> LinguisTrie().count_units(["කක".encode(), b"a"], [2, 1])
@@ -149,8 +142,7 @@ class LinguisTrie:
         return dict(units)
 
     def count_scripts(self, words: Iterable[bytes], counts: Iterable[int]) -> dict[str, int]:
-        """Return a dict from the names of the scripts to the total counts of their words. A word belongs to the script of
-        its first letter. For the arguments, see `count_units`.
+        """Return the total counts of the words in each script, which is that of their first letter.
 
         >>> LinguisTrie().count_scripts(["ක".encode(), b"a"], [2, 1])
         {'sinhala': 2}
@@ -165,14 +157,13 @@ class LinguisTrie:
         return running
 
     def shape(self, unit: str) -> str:
-        """Return a string with the class letter of each character of ``unit``. The script of the first character defines the
-        classes. For a character without a class, the string contains ``-``.
+        """Return the class letter of each character of ``unit`` in the script of the first, or ``-`` without a class.
 
         >>> LinguisTrie().shape("ශ්‍රී")
         'CHJCS'
         """
         script = self._script_of.get(unit[:1])
-        classes = Walk.to_syllables(script, self.whole_clusters).classes if script else {}
+        classes = Walk._to_syllables(script, self.whole_clusters).classes if script else {}
         return "".join(classes.get(character, "-") for character in unit)
 
     def script_of(self, unit: str) -> str | None:
@@ -183,8 +174,7 @@ class LinguisTrie:
     def must_earn(self, unit: str) -> bool:
         """Return whether the characters of ``unit`` get tokens only if they are frequent.
 
-        The result is True for scripts whose units are grapheme clusters, because such a script may have thousands of
-        characters.
+        This is so in scripts whose units are grapheme clusters, because they may have thousands of characters.
 
         >>> LinguisTrie(["han", "thai"]).must_earn("字"), LinguisTrie(["han", "thai"]).must_earn("ก")
         (True, False)
@@ -192,25 +182,15 @@ class LinguisTrie:
         script = self._script_of.get(unit.removeprefix(" ")[:1])
         return script is not None and script.by_clusters
 
-    def _syllable_end(self, text: str, start: int) -> int:
-        script = self._script_of.get(text[start])
-        return start + 1 if script is None else Walk.to_syllables(script, self.whole_clusters).end(text, start)
-
 
 @cache
 def script_of_characters(scripts: tuple[Script, ...]) -> Mapping[str, Script]:
-    """Return a mapping from each letter and mark to its script. No letter or mark belongs to two scripts."""
+    """Return the script of each letter and mark."""
     return {character: script for script in scripts for character in script.letters_and_marks()}
 
 
 class Walk(NamedTuple):
-    """A walk through the states of a grammar, one character at a time.
-
-    Attributes:
-        grammar: The grammar.
-        classes: Dict from characters to their class letters.
-        ends: States in which the walk may end. None means all states.
-    """
+    """A walk through the states of a grammar, one character at a time. It may end in ``ends``, or in all states."""
 
     grammar: Grammar
     classes: dict[str, str]
@@ -218,7 +198,7 @@ class Walk(NamedTuple):
 
     @staticmethod
     @cache
-    def to_syllables(script: Script, whole_clusters: bool) -> Walk:
+    def _to_syllables(script: Script, whole_clusters: bool) -> Walk:
         """Return the walk that finds the end of a syllable."""
         if script.document and not whole_clusters:
             return Walk(script.document, script.document_classes(), None)
@@ -252,12 +232,10 @@ class Walk(NamedTuple):
 
 @cache
 def _syllables(scripts: tuple[Script, ...], whole_clusters: bool) -> Syllables:
-    """Return the tables of the scripts in the form that the native kernels need. Classes are numbered from 2. Number 1 is
-    for letters without a class.
-    """
+    """Return the tables for the native kernels. Classes are numbered from 2, and 1 is for letters without a class."""
     import hf_sgpe._native as _native
 
-    walks = [Walk.to_syllables(script, whole_clusters) for script in scripts]
+    walks = [Walk._to_syllables(script, whole_clusters) for script in scripts]
     letters = sorted({letter for walk in walks for letter in walk.classes.values()})
     number = {letter: place for place, letter in enumerate(letters, 2)}
     tables = []

@@ -72,8 +72,7 @@ _IN_ORDER_OF_UNICODE = regex.compile(r"\u1031[\u102B\u102C\u1037\u1038\u104A\u10
 
 
 def encoding_of(text: str) -> Literal["zawgyi", "unicode"] | None:
-    """Return the encoding of a Burmese text. Some sequences of characters occur in only one of the two encodings. Return the
-    encoding with more of its sequences in the text.
+    """Return the encoding of a Burmese text: the one with more of the sequences that occur only in it.
 
     If the numbers are equal, return None: the text either has no Burmese, or is valid in both encodings. In the second case,
     use the surrounding text to decide.
@@ -203,10 +202,8 @@ _DRAWN_AS_TWO = regex.compile("|".join(_ONE_LETTER))
 
 
 def to_unicode(text: str) -> str:
-    """Convert text from Zawgyi to Unicode. The encoding of the text is not checked; to check it, use `is_zawgyi`.
-
-    The visible text stays the same. Differences that nobody can see are removed: if a letter has the same sign twice, only
-    one is kept.
+    """Convert text from Zawgyi to Unicode, without checking its encoding (see `is_zawgyi`). The visible text stays the same.
+    If a letter has the same sign twice, only one is kept.
 
     >>> to_unicode("ျမန္မာစာ ၂၀၁၉")
     'မြန်မာစာ ၂၀၁၉'

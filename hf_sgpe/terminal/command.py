@@ -23,18 +23,14 @@ class ArgumentParser(argparse.ArgumentParser):
         super().__init__(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
 
     def error(self, message: str) -> NoReturn:
-        open_standard_streams()
+        _open_standard_streams()
         print(f"error: {message}: see --help", file=sys.stderr)
         sys.exit(2)
 
 
 def exit_code(work: Callable[[], int | None]) -> int:
-    """Run a command, and return the exit code. An `SGPEError` or `OSError` is printed as one line.
-
-    Args:
-        work: The command. It returns the exit code; None means 0.
-    """
-    open_standard_streams()
+    """Run a command, and return its exit code. An `SGPEError` or `OSError` is printed as one line."""
+    _open_standard_streams()
     quiet_libraries()
     try:
         code = work() or 0
@@ -59,11 +55,9 @@ def exit_code(work: Callable[[], int | None]) -> int:
     return code
 
 
-def open_standard_streams() -> None:
-    """Make output UTF-8 with ``\\n`` on every system, and open closed streams on the null device.
-
-    If a standard stream stayed closed, the next file to be opened would get the stream's descriptor, and the output of other
-    libraries would go into that file.
+def _open_standard_streams() -> None:
+    """Make output UTF-8 with ``\\n`` on every system, and open closed streams on the null device. Otherwise, the next file to
+    be opened would get their descriptor, and the output of other libraries.
     """
     for number, mode in enumerate((os.O_RDONLY, os.O_WRONLY, os.O_WRONLY)):
         try:
@@ -94,7 +88,7 @@ def _flush(stream: IO[str] | None) -> None:
 
 
 def _discard_unwritten_output() -> None:
-    """Redirect broken output streams to the null device, so that Python's flush at exit does not fail."""
+    """Redirect broken output streams to the null device, so that the flush at exit does not fail."""
     for stream in (sys.stdout, sys.stderr):
         try:
             _flush(stream)

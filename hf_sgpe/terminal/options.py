@@ -24,8 +24,8 @@ SEVERAL = "FILE..."
 
 
 class Given(dict[str, Any]):
-    """A dict from the fields of a dataclass to the values of their options, for a command that sets the remaining fields
-    itself: ``Annotated[Given, kind]``. A field whose option has neither a value nor a default is missing.
+    """The values of a dataclass's options, keyed by field, for a command that sets other fields itself:
+    ``Annotated[Given, kind]``. A field whose option has neither a value nor a default is missing.
     """
 
 
@@ -33,10 +33,9 @@ def as_option(help: str, *names: str, **how: Any) -> dict[str, Any]:
     """Return metadata that turns a dataclass field into an option.
 
     Args:
-        help: Description for ``--help``.
-        *names: Names of the option. If there is no long name, one is made from the name of the field and put first.
-        **how: ``type`` and ``default``, if they differ from those of the field; ``choices``, the allowed values; ``after``,
-            the field whose option precedes this option in ``--help``; and other arguments of `typer.Option`.
+        *names: Names of the option. Without a long name, one is made from the name of the field and put first.
+        **how: ``type`` and ``default``, if they differ from those of the field; ``choices``; ``after``, the field whose
+            option precedes this one in ``--help``; and other arguments of `typer.Option`.
     """
     return {"help": help, "names": names, **how}
 
@@ -67,7 +66,7 @@ def options_of(config: type, names: str, **how: Mapping[str, Any]) -> type:
 
     Args:
         names: Names of the fields, separated by spaces, in the order of ``--help``.
-        **how: For a field: further arguments of `as_option`. ``names`` are the names of the option.
+        **how: Further arguments of `as_option`, keyed by field.
     """
     described = re.findall(
         r"^    (\w+): (.*(?:\n        .*)*)", (getdoc(config) or "").partition("Args:\n")[2], re.MULTILINE
@@ -78,7 +77,7 @@ def options_of(config: type, names: str, **how: Mapping[str, Any]) -> type:
     made = []
     for name in long:
         settings = dict(how.get(name, {}))
-        help = settings.pop("help", None) or with_option_names(helps[name], long)
+        help = settings.pop("help", None) or _with_option_names(helps[name], long)
         metadata = as_option(help, *settings.pop("names", ()), **settings)
         spec = field(default=specs[name].default, default_factory=specs[name].default_factory, metadata=metadata)
         made.append((name, hints[name], spec))
@@ -86,7 +85,7 @@ def options_of(config: type, names: str, **how: Mapping[str, Any]) -> type:
 
 
 def with_options(function: Callable[..., None], *others: Parameter) -> Callable[..., None]:
-    """Convert a command that takes dataclasses to a function that Typer accepts: it has a parameter for each option.
+    """Convert a command to a function that Typer accepts, with a parameter for each option.
 
     Args:
         function: The command. The annotation of each parameter is a dataclass, `Given` annotated with a dataclass, or an
@@ -121,7 +120,7 @@ def with_options(function: Callable[..., None], *others: Parameter) -> Callable[
         except SGPEError as error:
             # A folder may have the name of an option.
             names = {name: option for name, option in options.items() if name not in typed}
-            error.args = (with_option_names(str(error), names),)
+            error.args = (_with_option_names(str(error), names),)
             raise
 
     options = {spec.name: _name_of(spec) for of, _ in kinds.values() for spec in _options(of)}
@@ -136,18 +135,13 @@ def with_options(function: Callable[..., None], *others: Parameter) -> Callable[
     return run
 
 
-def with_option_names(message: str, options: Mapping[str, str]) -> str:
-    """Replace the names of fields in a message of the library by the names of their options.
+def _with_option_names(message: str, options: Mapping[str, str]) -> str:
+    """Replace the names of fields in a message of the library by the names of their options: names with an underscore
+    wherever they are words, and other names only as the subject of the message.
 
-    A name with an underscore is replaced wherever it is a word of its own. Any other name is replaced only where it is the
-    subject of the message.
-
-    Args:
-        options: Dict from the names of fields to the names of options.
-
-    >>> with_option_names("vocab_size 9 is too small", {"vocab_size": "--vocab-size"})
+    >>> _with_option_names("vocab_size 9 is too small", {"vocab_size": "--vocab-size"})
     '--vocab-size 9 is too small'
-    >>> with_option_names("seed must be from 0 to 9, not my/seed", {"seed": "--seed"})
+    >>> _with_option_names("seed must be from 0 to 9, not my/seed", {"seed": "--seed"})
     '--seed must be from 0 to 9, not my/seed'
     """
     for name, option in options.items():
@@ -159,7 +153,7 @@ def with_option_names(message: str, options: Mapping[str, str]) -> str:
 
 
 def _name_of(spec: Field[Any]) -> str:
-    """Return the long name of an option. For a positional argument, return the name of the field."""
+    """Return the long name of an option, or the field of a positional argument."""
     if spec.metadata.get("is_argument"):
         return spec.name
     names = [name for name in spec.metadata["names"] if name.startswith("--")]
@@ -196,9 +190,7 @@ def _parameter(spec: Field[Any], hint: Any) -> Parameter:
 
 
 def _type_of_each(hint: Any) -> Any:
-    """Return the type of one value of an option that takes several values, such as str for ``Sequence[str] | None``. For an
-    option with a single value, return None.
-    """
+    """Return the type of one value of an option with several values, such as str for ``Sequence[str] | None``."""
     members = get_args(hint) if isinstance(hint, UnionType) else (hint,)
     kinds = [(get_origin(member), get_args(member)) for member in members]
     return next((of[0] for kind, of in kinds if isinstance(kind, type) and issubclass(kind, Iterable)), None)

@@ -27,19 +27,12 @@ def visible(text: str) -> str:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as indented JSON."""
     print(visible(json.dumps(value, ensure_ascii=False, indent=2)))
 
 
 def report(sentence: str, facts: Mapping[str, Any], as_json: bool, *, is_asked_for: bool = False) -> None:
-    """Print the result of a command: with ``--json``, as JSON, and otherwise as a sentence. With ``--quiet``, the sentence
-    is not printed, unless the result is the purpose of the command.
-
-    Args:
-        sentence: The result for people.
-        facts: The result for programs.
-        as_json: Whether ``--json`` is on.
-        is_asked_for: Whether the result is the purpose of the command.
+    """Print the result of a command: with ``--json``, the facts, and otherwise the sentence. With ``--quiet``, it is not
+    printed, unless it is the purpose of the command (``is_asked_for``).
     """
     if as_json:
         print_json(facts)
@@ -55,14 +48,7 @@ def print_facts(facts: Sequence[tuple[str, Any]]) -> None:
 
 
 def print_table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, texts: int | None = None) -> None:
-    """Print a table.
-
-    Args:
-        titles: Titles of the columns.
-        rows: Cells of each row.
-        texts: Number of columns with text. They come first, and the remaining columns contain numbers, aligned right. None
-            means that all columns contain text.
-    """
+    """Print a table. The first ``texts`` columns, or all, contain text. The others contain numbers, aligned right."""
     from rich.console import Console
     from rich.table import Table
 
@@ -80,8 +66,8 @@ def print_table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, texts: 
 
 @contextmanager
 def steps_shown(as_json: bool) -> Iterator[Callable[[str], None]]:
-    """Yield a function that prints a line about a step at once. With ``--json`` or ``--quiet``, neither the function nor
-    another program in the block, such as transformers' Trainer, prints to stdout.
+    """Yield a function that prints a line about a step at once. With ``--json`` or ``--quiet``, nothing in the block, such
+    as transformers' Trainer, prints to stdout.
     """
     is_silent = as_json or is_quiet()
     with redirect_stdout(StringIO()) if is_silent else nullcontext():

@@ -14,7 +14,7 @@ _quiet = False
 
 
 def be_quiet(quiet: bool) -> None:
-    """Turn progress and warnings off or on. Commands use this for their option ``--quiet``. Errors are always shown."""
+    """Turn progress and warnings off or on, for ``--quiet``. Errors are always shown."""
     global _quiet
     _quiet = quiet
     logging.getLogger().setLevel(logging.ERROR if quiet else logging.WARNING)
@@ -31,17 +31,12 @@ def somebody_watches() -> bool:
 
 
 def bar_disabled(progress: bool | None) -> bool:
-    """Convert the argument ``progress`` of a function to tqdm's argument ``disable``, its opposite. If ``progress`` is None,
-    the bar is shown if `somebody_watches`.
-    """
+    """Convert an argument ``progress`` to tqdm's ``disable``. None shows the bar if `somebody_watches`."""
     return not (somebody_watches() if progress is None else progress)
 
 
 def quiet_libraries() -> None:
-    """Turn off the logging of libraries that a command imports later.
-
-    If stderr is a terminal, the Hub client still reports its retries.
-    """
+    """Turn off the logging of libraries that a command imports later. On a terminal, the Hub client reports its retries."""
     os.environ.setdefault("DATASETS_VERBOSITY", "critical")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     if not somebody_watches():

@@ -31,10 +31,10 @@ from trainers.counting.parallel_counting import count_corpus
 
 logger = logging.getLogger(__name__)
 
-PRICE = 0.005
+_PRICE = 0.005
 """The default limit on the price of fairness. The price is the share of additional tokens in all held-out texts."""
 
-WAYS = ("weights", "merges")
+_WAYS = ("weights", "merges")
 """The ways to balance: weights for the corpora of each language, or the merges of Parity-aware BPE."""
 
 _ROUNDS = 12
@@ -53,12 +53,8 @@ _LEAST_SHARE = 0.3
 
 
 class Trial(NamedTuple):
-    """One set of weights, and the cost of each held-out text with the tokenizer that was trained with these weights.
-
-    Attributes:
-        weights: Dict from the name of each corpus to the weight of its words.
-        tokens: Number of tokens of each held-out text, keyed by the name of the text.
-        costs: Cost of each held-out text, keyed by the name of the text. `gini` and `parity` compare these costs.
+    """The weight of each corpus, and the number of tokens and the cost of each held-out text with the tokenizer that was
+    trained with these weights.
     """
 
     weights: dict[str, float]
@@ -67,17 +63,17 @@ class Trial(NamedTuple):
 
     @property
     def total(self) -> int:
-        """Number of tokens of all held-out texts."""
+        """The number of tokens of all held-out texts."""
         return sum(self.tokens.values())
 
     @property
     def gini(self) -> float:
-        """Inequality of the costs as a Gini coefficient, which is 0 if all costs are equal."""
+        """The Gini coefficient of the costs, which is 0 if all costs are equal."""
         return gini(self.costs.values()) or 0.0
 
     @property
     def parity(self) -> float:
-        """Ratio of the highest cost to the lowest."""
+        """The ratio of the highest cost to the lowest."""
         return max(self.costs.values()) / min(self.costs.values())
 
 
@@ -86,10 +82,9 @@ class Balanced(NamedTuple):
 
     Attributes:
         tokenizer: The trained tokenizer. Its ``metadata`` records how it was balanced.
-        words: The weighted word counts of all corpora. The tokenizer was trained on these counts.
+        words: The weighted word counts of all corpora, from which the tokenizer learned.
         languages: Dict from the name of each held-out text to the corpora in the language of this text.
-        trials: All trials in order. The first trial has the given weights.
-        best: The chosen trial.
+        trials: All trials in order. The first has the given weights.
     """
 
     tokenizer: BPETokenizer
@@ -121,23 +116,15 @@ def train_balanced(
 
     Args:
         counts: Word counts, keyed by corpus. If a language has several corpora, their weights change together.
-        texts: Dict from the name of each held-out text to its lines. There must be one text for each language.
-        config: Settings of the tokenizer.
-        by: ``weights`` or ``merges``.
-        price: With ``by="weights"``, the greatest acceptable increase in the tokens of all texts, as a share of the tokens
-            in the first trial. None for 0.005.
-        parity: Instead of ``price``, the greatest acceptable ratio between the costs of two texts. Of the trials that are
-            within this ratio, the trial with the fewest tokens is chosen.
+        texts: The lines of one held-out text for each language, keyed by the name of the text.
+        price: The greatest acceptable increase in the tokens of all texts, as a share of those in the first trial. None for
+            0.005.
+        parity: Instead of ``price``, the greatest acceptable ratio between the costs of two texts.
         progress: Whether to show a bar on stderr; None shows it only on a terminal.
-
-    Raises:
-        SGPEError: an argument is out of range, there are fewer than two texts, a text is empty, no corpus is in the language
-            of a text, no weights reach ``parity``, or a weight of ``config`` matches no corpus. With ``by="merges"`` also:
-            the texts are not translations of each other, or a corpus shares no word with any text.
     """
     texts = {name: lines if isinstance(lines, str) else list(lines) for name, lines in texts.items()}
     _check(texts, by, price, parity)
-    price = PRICE if price is None else price
+    price = _PRICE if price is None else price
     weighted = Corpus(tuple(map(Path, counts)), weights=config.weights)
     given = {name: float(weighted.weight_of(Path(name))) for name in counts}
     nearest, languages = _languages(counts, texts, config)
@@ -163,12 +150,13 @@ def train_balanced(
             tried = _search(first, trials.with_logs, price, parity)
             best = _best(tried, price, parity)
             tokenizer = trials.train(best.weights)
-    costs = {
-        when: {"tokens": trial.total, "gini": round(trial.gini, 4)}
-        for when, trial in {"before": first, "after": best}.items()
-    }
-    data = replace(tokenizer.data, metadata={**tokenizer.metadata, "balance": {"by": by, **costs}})
+    note = {"by": by, "before": _summary(first), "after": _summary(best)}
+    data = replace(tokenizer.data, metadata={**tokenizer.metadata, "balance": note})
     return Balanced(BPETokenizer.of(data), _mixture(counts, best.weights), languages, tried, best)
+
+
+def _summary(trial: Trial) -> dict[str, float]:
+    return {"tokens": trial.total, "gini": round(trial.gini, 4)}
 
 
 class _Trials:
@@ -209,7 +197,6 @@ class _Trials:
         return self._done[key]
 
     def with_logs(self, logs: Mapping[str, float]) -> Trial:
-        """Run the trial with the weights that the search represents by ``logs``."""
         return self.with_weights(_weights(self._counts, self._languages, self._given, logs))
 
 
@@ -227,7 +214,7 @@ def balance_corpus(
 
     Args:
         held_out: Files of held-out text, one for each language.
-        by: As in `train_balanced`; None means ``weights``. The arguments in ``how`` and the errors are also those of
+        by: As in `train_balanced`; None means ``weights``. The arguments in ``how`` are also those of
             `train_balanced`.
     """
     texts = {str(file): list(read_lines(file, text_field=held_out.text_field)) for file in held_out.files}
@@ -238,12 +225,12 @@ def balance_corpus(
     weights = {name: weighted.weight_of((*part.files, *part.counts)[0]) for name, part in parts.items()}
     config = replace(config, weights={name: weight for name, weight in weights.items() if weight != 1})
     words = {name: count_corpus(part, config, workers=workers) for name, part in parts.items()}
-    return train_balanced(words, texts, config, by=by or WAYS[0], **how)
+    return train_balanced(words, texts, config, by=by or _WAYS[0], **how)
 
 
 def _check(texts: Mapping[str, Sequence[str]], by: str, price: float | None, parity: float | None) -> None:
-    if by not in WAYS:
-        raise SGPEError(f"unknown way to balance {by!r}: choose {' or '.join(WAYS)}")
+    if by not in _WAYS:
+        raise SGPEError(f"unknown way to balance {by!r}: choose {' or '.join(_WAYS)}")
     if len(texts) < 2:
         raise SGPEError("balancing needs held-out texts of at least two languages")
     for name, lines in texts.items():
@@ -271,9 +258,9 @@ def _translations(texts: Mapping[str, Sequence[str]]) -> bool:
 def _search(first: Trial, trial: Callable[[Mapping[str, float]], Trial], price: float, parity: float | None) -> list[Trial]:
     """Search for fair weights, and return all trials.
 
-    Each trial is a step towards equal costs. If the result of a step is no fairer than before, exceeds the price, or is
-    fairer than ``parity`` requires, the search goes back to the last good weights and halves the step. The search works with
-    logarithms: each weight is represented by the logarithm of its ratio to the first weight.
+    Each trial is a step towards equal costs. If a step makes the costs no fairer, exceeds the price, or is fairer than
+    ``parity`` requires, the search goes back and halves the step. A weight is represented by the logarithm of its ratio to
+    the first weight.
     """
     trials, at, step = [first], first, _FIRST_STEP
     logs = dict.fromkeys(first.costs, 0.0)
@@ -309,8 +296,8 @@ def _weights(
     given: Mapping[str, float],
     logs: Mapping[str, float],
 ) -> dict[str, float]:
-    """Return the weights of all corpora, rounded to three digits, from the logarithms of the search. To keep frequencies
-    comparable, the weights are scaled: the weighted number of words in all languages is the same as with the given weights.
+    """Return the weights of all corpora, rounded to three digits, from the logarithms of the search. They are scaled so that
+    the weighted number of words stays the same, and frequencies stay comparable.
     """
     raw = {corpus: given[corpus] * exp(logs[name]) for name, corpora in languages.items() for corpus in corpora}
     scale = sum(counts[corpus].total() * given[corpus] for corpus in raw) / sum(
@@ -322,11 +309,8 @@ def _weights(
 def _languages(
     counts: Mapping[str, WordCounts], texts: Mapping[str, Sequence[str]], config: TrainingConfig
 ) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """Return two dicts: the nearest text of each corpus, and the corpora in the language of each text.
-
-    The nearest text of a corpus is the text that shares the most words with it. Among the corpora with the same nearest
-    text, one shares the most words with this text. A corpus is considered to be in the language of the text if it shares
-    nearly as many words.
+    """Return the nearest text of each corpus, which shares the most words with it, and the corpora in the language of each
+    text. Of the corpora with the same nearest text, these share about as many words with it as the best does.
     """
     words = {name: WordCounts.from_texts(lines, config) for name, lines in texts.items()}
     needed = set(chain.from_iterable(words.values()))

@@ -15,13 +15,13 @@ from hf_sgpe.terminal.progress import bar_disabled
 
 @contextmanager
 def learning_bars(progress: bool | None, what: str, total: int | None, *, from_first: bool = False) -> Iterator[Observer]:
-    """Yield an observer for the learning of a tokenizer. The observer shows the progress of each step as a bar on stderr.
+    """Yield an observer that shows each step of learning as a bar on stderr.
 
     Args:
         progress: Whether to show bars; None shows them only on a terminal.
         what: Label of the bar that counts the merges.
-        total: Number of tokens at which the bar is full. None if this number is known only after learning.
-        from_first: Whether the bar also counts the tokens that exist before the first merge. Otherwise, it starts at 0.
+        total: Number of tokens at which this bar is full, if it is known.
+        from_first: Whether this bar also counts the tokens that exist before the first merge.
     """
     if bar_disabled(progress):
         yield NOBODY

@@ -23,10 +23,9 @@ class MergeStep:
 
     Attributes:
         id: Id of the token that the merge adds.
-        pair: The two tokens that are merged.
         count: Number of occurrences of the pair before the merge.
-        before: Dict from words to their counts, before the merge. A word is a sequence of tokens.
-        after: The same dict after the merge. Words that the merge changed come last.
+        before: The counts of the words, as sequences of tokens, before the merge.
+        after: The same after the merge. Words that the merge changed come last.
     """
 
     id: int
@@ -54,12 +53,8 @@ def merge_steps(
     Every step contains all words, so time and memory grow with the product of the number of words and the number of merges.
 
     Args:
-        words: Words with their counts, or a string to split into words.
-        pattern: How to split a string into words: a name in `SPLIT_PATTERNS`, or a regular expression.
+        words: Words with their counts, or a string that ``pattern`` splits into words.
         tie_break: One of `hf_sgpe.bpe.trainer.TIE_BREAKS`. The notebook uses ``greatest-pair-id``.
-
-    Raises:
-        SGPEError: ``pattern`` or ``tie_break`` is unknown.
 
     Source: the table in the notebook on the motivation of BPE.
 

@@ -20,6 +20,7 @@ from hf_sgpe.learning.extension.extension_config import ExtensionConfig, keeps_w
 from hf_sgpe.learning.portable_cost import SplitCost, cost_of_one_split, more_tokens
 from hf_sgpe.splitting.normalization import NFC
 from hf_sgpe.splitting.patterns import resolve_pattern
+from hf_sgpe.splitting.scripts.script import Script
 from hf_sgpe.splitting.scripts.script_registry import names_of, resolve_script, resolve_scripts, scripts_in
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.terminal.progress import somebody_watches
@@ -27,6 +28,8 @@ from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 PATTERN = "o200k"
 """The default split pattern of a new tokenizer."""
+
+_FEW_PIECES = 1.005
 
 
 @dataclass(frozen=True)
@@ -75,27 +78,20 @@ def choose_recipe(
     normalization: str | None = None,
     runs_in: Iterable[str] = (),
 ) -> RecipeChoice:
-    """Choose a recipe and a split pattern for a sample of text. If runtimes are named, the choice is exact: all of them
-    return the same ids as this package, even if texts then need many more tokens.
+    """Choose a recipe and a split pattern for a sample of text. If runtimes are named, all of them return the same ids as
+    this package, even if texts then need many more tokens.
 
     Without named runtimes, the pattern is `PATTERN` or the given pattern. The recipe is ``portable`` if llama.cpp then
     returns the same ids and the cost on ``texts`` is small (`SplitCost.is_small`); otherwise, it is ``hybrid``. Other
     patterns that keep the scripts' words whole, such as BLOOM's, do not cut numbers, quotes and brackets in the usual way.
     They are chosen only for a named runtime.
 
-    The cost of ``portable`` is mainly the share of additional tokens, compared with ``hybrid``. For `PATTERN`, this cost is
-    counted. For another pattern, a tokenizer is trained with it and compared (`more_tokens`).
-
     Args:
         texts: A sample of the text, such as `Corpus.beginning`.
         scripts: The scripts whose syllables stay whole.
         pattern: The only pattern to try. None tries `PATTERN` and, for a named runtime, all patterns that it knows.
-        normalization: Normalization of the tokenizer; None for the recipe's default. With ``nfc``, runtimes have to return
-            the same ids only for text in NFC.
-        runs_in: Names of runtimes.
-
-    Raises:
-        SGPEError: a runtime, script or pattern is unknown; or no recipe is exact in all named runtimes.
+        normalization: None for the recipe's default. With ``nfc``, runtimes have to return the same ids only for text in
+            NFC.
 
     >>> choice = choose_recipe(["ශ්‍රී ලංකාව"], ["sinhala"], runs_in=["llama.cpp"])
     >>> choice.recipe, choice.pattern
@@ -133,7 +129,7 @@ def choose_recipe(
     counts = WordCounts.from_texts(texts, replace(hybrid, normalization=normalization or "none"))
     costs: dict[str, SplitCost] = {}
     for name in patterns:
-        if name != first and not asked and not all(keeps_words(Splitting("bpe", pattern=name), table) for table in tables):
+        if name != first and not asked and not _keeps_all(name, tables):
             continue
         costs[name] = cost_of_one_split(counts, name)
         if name != first and costs[name].is_small:
@@ -146,19 +142,14 @@ def choose_recipe(
     return RecipeChoice("hybrid", first, runtimes, is_exact=False, portable=(best, costs[best]))
 
 
-def check_recipe(
+def _check_recipe(
     splitting: Splitting, recipe: str, runs_in: Iterable[str], *, nfc: bool = False, counted: str = ""
 ) -> RecipeChoice:
-    """Check that the recipe that the user chose is exact: the named runtimes return the same ids as this package. Return the
-    recipe as a `RecipeChoice`.
+    """Check that the named runtimes return the same ids for a recipe as this package, and return it as a `RecipeChoice`.
 
     Args:
-        counted: Name of the file of word counts that prescribes the recipe, if there is one. It is named in the error
-            message.
         nfc: Whether the ids have to be the same only for text in NFC.
-
-    Raises:
-        SGPEError: a runtime is unknown, or does not return the same ids.
+        counted: The file of word counts that prescribes the recipe, for the error message.
     """
     runtimes = find_runtimes(runs_in)
     if inexact(splitting, runtimes, nfc=nfc):
@@ -189,13 +180,8 @@ def find_recipe(
     normalization: str | None = None,
     runs_in: Sequence[str] = (),
 ) -> tuple[dict[str, Any], RecipeChoice | None]:
-    """Return the recipe, the split pattern and the scripts for a corpus, as a dict of arguments for a configuration. In
-    place of ``auto``, the dict contains what was chosen for the corpus. If a recipe had to be chosen or checked, the second
-    value is the `RecipeChoice`; otherwise, it is None.
-
-    Raises:
-        SGPEError: as in `find_scripts` and `choose_recipe`; a named runtime does not return the same ids; or the user must
-            choose between two recipes that both fit a file of word counts.
+    """Return the recipe, the split pattern and the scripts for a corpus as arguments for a configuration, with what was
+    chosen in place of ``auto``. Also return the choice, if a recipe had to be chosen or checked.
     """
     choice: RecipeChoice | None = None
     first, counted = pattern or PATTERN, next(iter(corpus.counts), None)
@@ -217,23 +203,16 @@ def find_recipe(
         recipe = "hybrid"  # the trainer reports that there is no text
     elif runs_in:
         splitting = Splitting(recipe, pattern=first, normalization=normalization, **found)
-        choice = check_recipe(splitting, recipe, runs_in, nfc=normalization == "nfc", counted=str(counted or ""))
+        choice = _check_recipe(splitting, recipe, runs_in, nfc=normalization == "nfc", counted=str(counted or ""))
     return {"recipe": recipe, "pattern": first, **found}, choice
 
 
 def find_scripts(corpus: Corpus, scripts: Iterable[str], recipe: str, *, for_extension: bool = False) -> dict[str, Any]:
     """Return the scripts of a corpus as arguments for a configuration: a dict with the key ``scripts``. If the recipe needs
-    no scripts (``bpe``) or there is no text, the dict is empty.
+    no scripts (``bpe``) or there is no text, the dict is empty; for an extension, this is an error.
 
-    If ``scripts`` is empty or contains ``auto``, scripts are looked up in the first file of word counts. If there is no such
-    file, they are found at the beginning of the corpus.
-
-    Args:
-        scripts: Names of scripts. An item can also be several names separated by commas.
-        for_extension: Whether an extension needs the scripts. Then an error is raised instead of returning an empty dict.
-
-    Raises:
-        SGPEError: the beginning of the corpus has no syllables or marked letters that could be kept whole.
+    If ``scripts`` is empty or contains ``auto``, scripts are taken from the first file of word counts, or found at the
+    beginning of the corpus. An item can also be several names separated by commas.
     """
     given = [name for text in scripts for name in text.split(",")]
     named = [name for name in given if name.strip().casefold() != "auto"]
@@ -277,14 +256,10 @@ def find_scripts(corpus: Corpus, scripts: Iterable[str], recipe: str, *, for_ext
 
 
 def choose_split(base: TokenizerData, config: ExtensionConfig, runs_in: Iterable[str]) -> ExtensionConfig:
-    """Return a configuration with which the named runtimes return the same ids for an extended tokenizer as this package. An
-    extension can put a new split before the tokenizer's own split. If a runtime does not support this, the returned
-    configuration keeps only the own split.
+    """Return a configuration with which the named runtimes return the same ids for an extended tokenizer as this package:
+    without a new split before the tokenizer's own, if a runtime does not support this.
 
     If the tokenizer normalizes to NFC, the ids have to be the same only for text in NFC.
-
-    Raises:
-        SGPEError: a runtime is unknown, or would not return the same ids. The message says what to do instead.
     """
     runtimes, nfc = find_runtimes(runs_in), base.normalization == NFC
     splitting = config.splitting_for(base)
@@ -303,14 +278,8 @@ def choose_split(base: TokenizerData, config: ExtensionConfig, runs_in: Iterable
 
 
 def where_it_runs(extension: Extension, config: ExtensionConfig, runs_in: Iterable[str], texts: Iterable[str]) -> str:
-    """Return sentences that say whether runtimes return the same ids for an extended tokenizer as this package. They also
-    say what this costs, or how it can be achieved. If no runtimes are named, the sentences are about llama.cpp.
-
-    Args:
-        texts: A sample of text from which the cost is estimated. It is read only if there can be a cost.
-
-    Raises:
-        SGPEError: a named runtime does not return the same ids.
+    """Return sentences that say whether the named runtimes, or llama.cpp, return the same ids for an extended tokenizer as
+    this package, and what this costs or how it can be achieved. ``texts`` are read only if there can be a cost.
     """
     asked = find_runtimes(runs_in)
     runtimes, base, data = asked or (LLAMA_CPP,), extension.base, extension.tokenizer
@@ -346,23 +315,17 @@ def where_it_runs(extension: Extension, config: ExtensionConfig, runs_in: Iterab
 
 def _instead(config: ExtensionConfig, runtimes: Iterable[str]) -> str:
     """Return advice on what to do instead if runtimes do not return the same ids for an extended tokenizer."""
-    scripts = list(map(resolve_script, config.scripts))
-    patterns = [
-        name
-        for name in portable_patterns(runtimes)
-        if all(keeps_words(Splitting("bpe", pattern=name), script) for script in scripts)
-    ]
+    patterns = [name for name in portable_patterns(runtimes) if _keeps_all(name, map(resolve_script, config.scripts))]
     other = f", or extend a tokenizer with the split of {' or '.join(patterns)}" if patterns else ""
     return f"use hf-sgpe serve, which sends ids to the model{other}"
 
 
-_FEW_PIECES = 1.005
+def _keeps_all(pattern: str, scripts: Iterable[Script]) -> bool:
+    return all(keeps_words(Splitting("bpe", pattern=pattern), script) for script in scripts)
 
 
 def _pieces_per_word(texts: Iterable[str], base: TokenizerData, scripts: Iterable[str]) -> float | None:
-    """Return the average number of pieces into which a tokenizer's split cuts a word of the given scripts. If the texts
-    contain no such words, return None.
-    """
+    """Return the average number of pieces into which a split cuts a word of the scripts, or None without words."""
     splitting = Splitting("hybrid", tuple(scripts), base.splitting.pattern, base.normalization)
     counts = WordCounts.from_texts(texts, splitting)
     return cost_of_one_split(counts).pieces if len(counts) else None

@@ -31,9 +31,7 @@ from trainers.counting.parallel_counting import count_corpus
 logger = logging.getLogger(__name__)
 
 SETTINGS_FILE = "training.json"
-"""Name of a file next to the checkpoints. It records the settings of the run. A run with different settings cannot resume
-from these checkpoints.
-"""
+"""The file next to the checkpoints that records the settings of the run. A run with others cannot resume from them."""
 
 
 class SGPETrainer:
@@ -48,11 +46,7 @@ class SGPETrainer:
         min_freq: Pairs that occur less often than this are not merged.
         checkpoint_every: Number of merges between checkpoints.
         scripts: Scripts whose syllables are used. The document covers only Sinhala.
-        workers: As in `TokenizerTrainer`.
-        progress: As in `TokenizerTrainer`.
-
-    Raises:
-        SGPEError: a number is too small, or a script is unknown.
+        workers, progress: As in `TokenizerTrainer`.
     """
 
     def __init__(
@@ -97,14 +91,8 @@ class SGPETrainer:
         uninterrupted run, even if its ``vocab_size`` is larger than that of the earlier run.
 
         Args:
-            files: As in `TokenizerTrainer.count`. (The document uses ``.jsonl``.)
-            output_dir: Folder to which all files are written.
-            text_field: Name of the field that contains the text in .jsonl and .parquet files.
+            files, text_field: As in `TokenizerTrainer.count`. (The document uses ``.jsonl``.)
             resume: True to resume from the last checkpoint in ``output_dir`` if there is one, or the path of a checkpoint.
-
-        Raises:
-            SGPEError: a file cannot be read; there are checkpoints, but ``resume`` is not set; or the checkpoints were made
-                from different text or with different settings.
         """
         folder = Path(output_dir)
         tokenizer_json.check_folder(output_dir)
@@ -116,7 +104,7 @@ class SGPETrainer:
         before = 0.0
         start = (earlier[-1] if earlier else None) if isinstance(resume, bool) else Path(resume)
         if start:
-            merged, before = read_checkpoint(start)
+            merged, before = _read_checkpoint(start)
         settings: dict[str, Any] = {
             "prune_freq": self.config.min_unit_frequency,
             "min_freq": self.config.min_frequency,
@@ -176,7 +164,7 @@ class SGPETrainer:
 
 
 def _check_same(settings: dict[str, Any], path: Path) -> None:
-    """Check that the run to resume had the same settings. If its folder does not record them, check nothing."""
+    """Check that the run to resume had the same settings, if its folder records them."""
     for name, value in differing(settings, read_json(path)).items() if path.exists() else ():
         if name == "word_counts":
             raise SGPEError(f"{path}: the run to resume has other text: give the same text, or another folder")
@@ -184,14 +172,8 @@ def _check_same(settings: dict[str, Any], path: Path) -> None:
         raise SGPEError(f"{name}: the run to resume has {old} ({path}): give this value, or another folder")
 
 
-def read_checkpoint(path: str | os.PathLike[str]) -> tuple[Merges, float]:
-    """Read a checkpoint (section 3.8 of the document). Return its merges, and how many seconds the training had taken until
-    then.
-
-    Raises:
-        SGPEError: the file is damaged, or is not a checkpoint.
-        FileNotFoundError: there is no such file.
-    """
+def _read_checkpoint(path: str | os.PathLike[str]) -> tuple[Merges, float]:
+    """Read a checkpoint (section 3.8 of the document). Return its merges, and the seconds that the training had taken."""
     path = Path(path)
     content = read_json(path)
     merges, elapsed = merges_in(content, path), content.get("elapsed_seconds", 0.0)

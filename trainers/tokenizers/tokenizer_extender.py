@@ -10,18 +10,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from hf_sgpe.corpora.corpus import Corpus, Files
 from hf_sgpe.corpora.measured_text import normalized, words_of
 from hf_sgpe.counts.count_files import read_info
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
-from hf_sgpe.learning.extension.extending import Extension, extend_tokenizer
+from hf_sgpe.learning.extension.extending import Extension, extend_tokenizer, number_of_tokens
 from hf_sgpe.learning.extension.extension_config import AUTO, ExtensionConfig
 from hf_sgpe.splitting.scripts.script_registry import resolve_script
 from hf_sgpe.tokenizer import BPETokenizer
-from hf_sgpe.vocabulary.codec import make_codec
 from trainers.counting.parallel_counting import count_corpus
 from trainers.tokenizers.learning_progress import learning_bars
 
@@ -39,10 +36,7 @@ class TokenizerExtender:
     do not change.
 
     Args:
-        config: Settings of the extension.
-        workers: Number of threads that count words or, without the native kernels, of processes. None for one per core, or
-            for a single worker if the corpus is small.
-        progress: Whether to show progress on stderr; None shows it only on a terminal.
+        workers, progress: As in `TokenizerTrainer`.
 
     Example, with a tokenizer and a corpus on disk::
 
@@ -66,18 +60,9 @@ class TokenizerExtender:
         counts: Iterable[str | os.PathLike[str]] = (),
         text_field: str = "text",
     ) -> WordCounts:
-        """Count the words into which the extended tokenizer splits a corpus, and return the counts. The other arguments are
-        those of `TokenizerTrainer.count`.
-
-        Args:
-            base: The tokenizer to extend: a folder, a ``tokenizer.json``, a repository on the Hub, or a `TokenizerFolder`.
-            counts: Files of word counts. The words of the new scripts must have been split as the extended tokenizer splits
-                them.
-
-        Raises:
-            SGPEError: neither text nor word counts are given; more than one of ``files``, ``iterator`` and ``text`` is
-                given; a file cannot be read; a file of counts was made with other settings; or a weight of the configuration
-                matches no file.
+        """Count the words into which the extended tokenizer splits a corpus. The arguments are those of
+        `TokenizerTrainer.count`. If there are files of counts, the words of the new scripts must have been split as the
+        extended tokenizer splits them.
         """
         weights = self.config.weights
         corpus = Corpus.of(files, iterator=iterator, text=text, counts=counts, weights=weights, text_field=text_field)
@@ -88,24 +73,14 @@ class TokenizerExtender:
         return count_corpus(corpus, splitting, workers=self.workers, progress=self.progress)
 
     def learn(self, base: Base, counts: WordCounts) -> Extension:
-        """Extend a tokenizer with tokens that are learned from counted words. No files are written.
-
-        Raises:
-            SGPEError: as in `hf_sgpe.learning.extension.extending.extend_tokenizer`.
-        """
+        """Extend a tokenizer with tokens that are learned from counted words. No files are written."""
         total = None if self.config.new_tokens == AUTO else int(self.config.new_tokens)
         with learning_bars(self.progress, "Learning", total) as observer:
             return extend_tokenizer(_folder(base), counts, self.config, observer=observer)
 
     def extend(self, base: Base | BPETokenizer | PreTrainedTokenizerFast, **corpus: Any) -> SGPETokenizerFast:
         """Count the words of a corpus, and return a tokenizer with additional tokens for these words. The arguments are
-        those of `count`.
-
-        Args:
-            base: As in `count`, but it may also be a `BPETokenizer` or a tokenizer from transformers.
-
-        Raises:
-            SGPEError: as in `count` and `learn`.
+        those of `count`, but the base may also be a `BPETokenizer` or a tokenizer from transformers.
         """
         from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
 
@@ -124,10 +99,8 @@ class Cost(NamedTuple):
     """The average number of tokens for a unit of text in some scripts, before and after the extension of a tokenizer.
 
     Attributes:
-        unit: The unit of text: ``word`` (between white space), ``character`` (for scripts without spaces between words), or
-            ``piece`` (a substring that the split does not cut; this unit is used if there are only word counts and no text).
-        before: Tokens per unit with the original tokenizer.
-        after: Tokens per unit with the extended tokenizer.
+        unit: ``word`` (between white space), ``character`` (for scripts without spaces between words), or ``piece`` (a
+            substring that the split does not cut; this unit is used if there are only word counts and no text).
     """
 
     unit: str
@@ -136,14 +109,9 @@ class Cost(NamedTuple):
 
 
 def cost_of(extension: Extension, scripts: Iterable[str], texts: Iterable[str]) -> Cost:
-    """Return how many tokens a word of the given scripts has on average, before and after the extension. The two numbers are
-    comparable even if the two tokenizers split text differently.
-
-    Args:
-        scripts: Names of scripts. Only words with a letter of one of these scripts are counted. If a script has no spaces
-            between words, the cost is in tokens per character.
-        texts: Texts in which the tokens are counted. If there are none, the cost is in tokens per piece (see `Cost`), for
-            the pieces from which the extension learned.
+    """Return how many tokens a word with a letter of the scripts has on average, before and after the extension. The two
+    numbers are comparable even if the two tokenizers split text differently. Without texts, count the tokens of the pieces
+    from which the extension learned.
     """
     tables = [resolve_script(name) for name in scripts]
     letters = frozenset().union(*(table.letters_and_marks() for table in tables))
@@ -153,17 +121,12 @@ def cost_of(extension: Extension, scripts: Iterable[str], texts: Iterable[str]) 
     spaced = all(table.spaced for table in tables)
     units = sum(times * (1 if spaced else len(word)) for word, times in words.items())
     running, times = [f" {word}" for word in words], list(words.values())
-    before, after = (
-        float(np.dot(np.diff(make_codec(data.inside_text()).encode_batch_to_numpy(running)[1], prepend=0), times)) / units
-        for data in (extension.base, extension.tokenizer)
-    )
+    before, after = (number_of_tokens(data, running, times) / units for data in (extension.base, extension.tokenizer))
     return Cost("word" if spaced else "character", before, after)
 
 
 def extended_folder(folder: TokenizerFolder, extension: Extension) -> TokenizerFolder:
-    """Return the files of an extended tokenizer, including those of the original tokenizer that stay the same. The metadata
-    names the original tokenizer.
-    """
+    """Return the files of an extended tokenizer. The others are those of the base, which the metadata names."""
     data = extension.tokenizer
     *before, note = data.metadata["extensions"]
     extensions = [*before, {"base": _public_name(folder.name), **note}]
@@ -171,7 +134,7 @@ def extended_folder(folder: TokenizerFolder, extension: Extension) -> TokenizerF
 
 
 def _public_name(name: str) -> str:
-    """Return the name of a tokenizer for public metadata. If the name is a path, return only the name of the last folder."""
+    """Return the name of a tokenizer for public metadata. Of a path, this is only the name of the last folder."""
     path = Path(name)
     if not name or not path.exists():
         return name

@@ -28,7 +28,6 @@ class TokenizerTrainer:
     """A trainer that counts words and trains tokenizers with a given configuration.
 
     Args:
-        config: Settings of the tokenizer.
         workers: Number of threads that count words or, without the native kernels, of processes. None for one per core, or
             for a single worker if the corpus is small.
         progress: Whether to show progress on stderr; None shows it only on a terminal.
@@ -52,31 +51,21 @@ class TokenizerTrainer:
         counts: Iterable[str | os.PathLike[str]] = (),
         text_field: str = "text",
     ) -> WordCounts:
-        """Count the words of a corpus, and return the counts. Counts of several corpora can be added up before `learn`.
+        """Count the words of a corpus. Counts of several corpora can be added up before `learn`.
 
         Args:
             files: Files, folders and globs of .txt, .jsonl and .parquet files, plain or compressed (.gz .xz .zst .bz2); or a
                 `Corpus`, which can also have datasets and its own weights.
-            iterator: An iterable of strings, instead of files.
-            text: A single string, instead of files.
+            iterator, text: Strings, or a single string, instead of files.
             counts: Files of word counts that `WordCounts.save` wrote, in addition to ``files`` or alone.
             text_field: Name of the field that contains the text in .jsonl and .parquet files.
-
-        Raises:
-            SGPEError: neither text nor word counts are given; more than one of ``files``, ``iterator`` and ``text`` is
-                given; a file cannot be read; a file of counts was made with other settings; or a weight of the configuration
-                matches no file.
         """
         weights = self.config.weights
         corpus = Corpus.of(files, iterator=iterator, text=text, counts=counts, weights=weights, text_field=text_field)
         return count_corpus(corpus, self.config, workers=self.workers, progress=self.progress)
 
     def learn(self, counts: WordCounts) -> BPETokenizer:
-        """Train a tokenizer on counted words, and return it.
-
-        Raises:
-            SGPEError: there are no words, the words do not fit the configuration, or the vocabulary is too small.
-        """
+        """Train a tokenizer on counted words."""
         total = self.config.vocab_size - len(self.config.special_tokens or ())
         with learning_bars(self.progress, "Merging", total, from_first=True) as observer:
             return train_from_counts(counts, self.config, observer=observer)
@@ -91,9 +80,6 @@ class TokenizerTrainer:
     ) -> SGPETokenizerFast:
         """Count the words of a corpus, and train a tokenizer for transformers on them. The arguments are those of `count`.
         If transformers is not installed, call `count` and `learn` instead.
-
-        Raises:
-            SGPEError: as in `count` and `learn`, or transformers is not installed.
         """
         from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
 
@@ -113,10 +99,6 @@ def train_bpe(
 
     Returns:
         The vocabulary (a dict from ids to bytes, including special tokens) and the merges in order.
-
-    Raises:
-        SGPEError: the file is empty or not UTF-8, or the vocabulary is too small for all bytes and special tokens.
-        FileNotFoundError: there is no such file.
 
     Source: the BPE algorithm document, parts 1.1 to 1.4.
     """

@@ -41,9 +41,7 @@ class CharacterTierLearner(TierLearner):
 
     @cached_property
     def _with_added_tokens(self) -> list[int]:
-        """The indices of the words that contain an added token. Encoding finds added tokens before it merges, so no merge
-        crosses their edges.
-        """
+        """The indices of the words that contain an added token. Encoding finds added tokens before it merges."""
         added = any_of(frozenset(self.base.added_tokens))
         firsts = frozenset(text[:1] for text in self.base.added_tokens)
         texts = enumerate(word.decode() for word in self.words.words)
@@ -78,9 +76,7 @@ class CharacterTierLearner(TierLearner):
         return Tiers([*units, *rest, *learned], unit_tokens, gains, untaught, tuple(characters))
 
     def _characters_and_unit_pairs(self, chosen: ChosenUnits) -> tuple[list[bytes], list[BytesPair]]:
-        """Return the characters that get a new token, and the merges that build units from characters. A unit is a letter, a
-        syllable, a digit or a punctuation mark.
-        """
+        """Return the characters that get a new token, and the merges that build units from characters."""
         plain = [character for character in sorted(self.characters) if not self._is_shared(character)]
         units = dict.fromkeys([*plain, *order_units(chosen, self.trie, characters=plain)])
         shared = set(filter(self._is_shared, set("".join(units)) - {" "}))

@@ -27,6 +27,7 @@ from hf_sgpe.learning.extension.extension_tiers import TierLearner
 from hf_sgpe.learning.extension.promise import check_promise, words_of_scripts
 from hf_sgpe.learning.extension.script_words import Words
 from hf_sgpe.learning.observer import NOBODY, Observer
+from hf_sgpe.splitting.scripts.script import runs
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.vocabulary.codec import make_codec
 from hf_sgpe.vocabulary.reserved_tokens import reserved_ids, with_reserved, without_reserved
@@ -44,13 +45,10 @@ class Extension:
     """A base tokenizer, the extended tokenizer, and the effect of the extension.
 
     Attributes:
-        base: The tokenizer that was extended.
         tokenizer: The extended tokenizer.
-        unit_tokens: Number of new tokens that build letters, syllables, digits and punctuation. All other new tokens were
-            learned.
-        tokens_per_piece: Two averages: the number of tokens per piece with the base tokenizer and with the extended
-            tokenizer. A piece is a part of the text that the split pattern does not cut further: a word, a part of a word,
-            or punctuation. Only pieces that contain a character of the scripts are counted.
+        unit_tokens: Number of new tokens that build letters, syllables, digits and punctuation. All others were learned.
+        tokens_per_piece: The average number of tokens with the base and with the extended tokenizer. A piece is a part of
+            the text with a character of the scripts that the split does not cut further, such as a word.
     """
 
     base: TokenizerData
@@ -64,8 +62,8 @@ class Extension:
         return len(self.tokenizer.vocab) - len(self.base.vocab)
 
     def at(self, new_tokens: int) -> TokenizerData:
-        """Return the extended tokenizer with only the first ``new_tokens`` new tokens. The tokens of letters and syllables
-        come first and are always kept. Learned tokens follow in the order in which they were learned.
+        """Return the extended tokenizer with only the first ``new_tokens`` new tokens. Those of letters and syllables are
+        always kept. The others follow in the order in which they were learned.
         """
         old, whole = self.base.vocab, self.tokenizer
         merged = dict.fromkeys(left + right for left, right in whole.merges)
@@ -93,18 +91,12 @@ def extend_from_counts(
         counts: Words of text that was split by `ExtensionConfig.counting_splitting`. Words without a character of the
             scripts are ignored.
         free_ids: Ids that new tokens get first. All other new tokens get the ids after the highest id in use.
-        used_ids: Ids that have no token, but that a model uses for something else, such as images. No new token gets one of
-            these ids.
-        observer: Callbacks for each step. The counts of merges are weighted, so they can only be compared with each other.
-
-    Raises:
-        SGPEError: the text has no words of the scripts; the text was split into words in a different way; ``new_tokens`` is
-            too small for the characters of the scripts; or the extended tokenizer would change the ids of other text (see
-            `check_promise`).
+        used_ids: Ids without a token that a model uses for something else, such as images. No new token gets one of them.
+        observer: Callbacks. The counts of merges are weighted, so they can only be compared with each other.
     """
     splitting, counted = config.splitting_for(base), config.counting_splitting(base)
     _check_counts(counts, counted)
-    words = Words.of(counts, config)
+    words = Words.from_counts(counts, config)
     if not words.words:
         raise SGPEError(f"the text has no word in {', '.join(config.scripts)}: name other scripts, or add text in these")
     # Runtimes that know the old split by name use nothing else of the file. If a whole word is a token, some of these
@@ -112,7 +104,6 @@ def extend_from_counts(
     reach_all = splitting == base.splitting and not base.ignore_merges
     learner = CharacterTierLearner if base.by_characters else TierLearner
     tiers = learner(base, words, config, observer=observer).tiers(reach_all=reach_all)
-    merges = tiers.merges
     ids = dict(base.vocab)
     taken = base.ids
     used = set(used_ids)
@@ -120,56 +111,67 @@ def extend_from_counts(
     free = chain(first, (id for id in itertools.count(max(*taken, *first) + 1) if id not in used))
     for token in tiers.new_tokens(base.vocab):
         ids[token] = next(free)
-    if tiers.untaught >= _WARN_SHARE:
-        logger.warning(
-            "%.0f%% of the words of %s are not learned from: %s",
-            100 * tiers.untaught,
-            ", ".join(config.scripts),
-            "they contain an added token, or characters of other text that have no token"
-            if base.by_characters
-            else "some of their adjacent bytes are also adjacent in other scripts, so merging these would change other text",
-        )
-    elif config.new_tokens != AUTO and len(ids) - len(base.vocab) < int(config.new_tokens):
-        logger.warning(
-            "the text yields only %d of the %d new tokens requested: no further pair occurs %d times",
-            len(ids) - len(base.vocab),
-            config.new_tokens,
-            config.min_frequency,
-        )
-    new = sorted(id for token, id in ids.items() if token not in base.vocab)
-    note = {**config.to_dict(), "new_tokens": len(new), "new_ids": _ranges(new), "word_counts": counts.digest()}
+    new = [id for token, id in ids.items() if token not in base.vocab]
+    note = {
+        **config.to_dict(),
+        "new_tokens": len(new),
+        "new_ids": [list(run) for run in runs(new)],
+        "word_counts": counts.digest(),
+    }
     extended = replace(
         base,
         vocab=ids,
-        merges=merges,
+        merges=tiers.merges,
         splitting=splitting,
         metadata={**base.metadata, "extensions": [*base.metadata.get("extensions", ()), note]},
     )
     check_promise(base, extended, config.scripts)
     ours = set(words.words)
     times = [count for word, count in counts.items() if word in ours]
-    before, after = (_tokens_per_piece(data, words.words, times) for data in (base, extended))
+    pieces = [word.decode() for word in words.words]
+    before, after = (number_of_tokens(data, pieces, times) / sum(times) for data in (base, extended))
+    extension = Extension(base, extended, tiers.unit_tokens, (before, after))
+    _warn_of_little_effect(extension, config, tiers.untaught)
+    return extension
+
+
+def _warn_of_little_effect(extension: Extension, config: ExtensionConfig, untaught: float) -> None:
+    """Warn if many words were not learned from, tokens are missing, or no tokens are saved."""
+    base, scripts = extension.base, ", ".join(config.scripts)
+    if untaught >= _WARN_SHARE:
+        logger.warning(
+            "%.0f%% of the words of %s are not learned from: %s",
+            100 * untaught,
+            scripts,
+            "they contain an added token, or characters of other text that have no token"
+            if base.by_characters
+            else "some of their adjacent bytes are also adjacent in other scripts, so merging these would change other text",
+        )
+        return
+    if config.new_tokens != AUTO and extension.new_tokens < int(config.new_tokens):
+        logger.warning(
+            "the text yields only %d of the %d new tokens requested: no further pair occurs %d times",
+            extension.new_tokens,
+            config.new_tokens,
+            config.min_frequency,
+        )
+    before, after = extension.tokens_per_piece
     loses_text = base.by_characters and not base.byte_tokens  # it encodes unknown text in few tokens, or none
-    if after >= before and tiers.untaught < _WARN_SHARE and not loses_text:
+    if after >= before and not loses_text:
         logger.warning(
             "a piece of %s takes %.3f tokens with the new tokens and %.3f without them, so no tokens are saved. Either the "
             "base already has tokens for these scripts, or new_tokens is too small",
-            ", ".join(config.scripts),
+            scripts,
             after,
             before,
         )
-    return Extension(base, extended, tiers.unit_tokens, (before, after))
 
 
 def extend_tokenizer(
     folder: TokenizerFolder, counts: WordCounts, config: ExtensionConfig, *, observer: Observer = NOBODY
 ) -> Extension:
     """Extend the tokenizer in a folder, as `extend_from_counts` does. The model in the folder determines which ids are free
-    and which are in use. The configuration determines whether free ids and the ids of reserved tokens are reused.
-
-    Raises:
-        SGPEError: `extend_from_counts` raises an error; ``reuse_ids`` is set, but there is no model in the tokenizer's
-            folder; or ``reuse_reserved`` is set, but the tokenizer has no unused reserved tokens.
+    and which are in use.
     """
     data = folder.data
     reserved = reserved_ids(data, used=folder.model_ids) if config.reuse_reserved else {}
@@ -177,7 +179,7 @@ def extend_tokenizer(
         raise SGPEError(f"{folder.name} has no unused reserved tokens: leave out reuse_reserved")
     if config.reuse_ids and folder.rows is None:
         raise SGPEError(f"{folder.name} has no config.json with the model's number of rows: leave out reuse_ids")
-    unused = free_ids_of(data, folder.rows) if config.reuse_ids and folder.rows is not None else []
+    unused = sorted(set(range(folder.rows or 0)) - data.ids) if config.reuse_ids else []
     extension = extend_from_counts(
         without_reserved(data, reserved),
         counts,
@@ -193,32 +195,20 @@ def extend_tokenizer(
     return replace(extension, base=base, tokenizer=extended)
 
 
-def _ranges(ids: Sequence[int]) -> list[list[int]]:
-    """Return the first and last id of each run of consecutive ids. ``ids`` must be sorted."""
-    runs = itertools.groupby(enumerate(ids), key=lambda numbered: numbered[1] - numbered[0])
-    return [[run[0][1], run[-1][1]] for run in (list(run) for _, run in runs)]
-
-
-def _tokens_per_piece(data: TokenizerData, words: Sequence[bytes], times: Sequence[int]) -> float:
-    ends = make_codec(data.inside_text()).encode_batch_to_numpy([word.decode() for word in words])[1]
-    return float(np.average(np.diff(ends, prepend=0), weights=times))
-
-
-def free_ids_of(tokenizer: TokenizerData, rows: int) -> list[int]:
-    """Return the ids that have a row in the model's embedding but no token. ``rows`` is the number of these rows."""
-    taken = tokenizer.ids
-    return [id for id in range(rows) if id not in taken]
+def number_of_tokens(data: TokenizerData, texts: Sequence[str], times: Sequence[int]) -> float:
+    """Return the number of tokens of parts of text, each of which occurs a number of times."""
+    ends = make_codec(data.inside_text()).encode_batch_to_numpy(texts)[1]
+    return float(np.dot(np.diff(ends, prepend=0), times))
 
 
 def _check_counts(counts: WordCounts, splitting: Splitting) -> None:
-    """Check that the words of the scripts were split by ``splitting``. The splitting of all other words does not matter."""
+    """Check that the words of the scripts were split by ``splitting``. All other words do not matter."""
     ours, theirs = splitting, counts.splitting
-    same = ours.recipe == theirs.recipe and ours.normalization == theirs.normalization
-    if same and ours.recipe == "hybrid":
-        same = words_of_scripts(ours) <= words_of_scripts(theirs)
-    elif same:
-        same = ours.regexes == theirs.regexes
-    if not same:
+    if ours.recipe == "hybrid":
+        is_same_split = words_of_scripts(ours) <= words_of_scripts(theirs)
+    else:
+        is_same_split = ours.regexes == theirs.regexes
+    if ours.recipe != theirs.recipe or ours.normalization != theirs.normalization or not is_same_split:
         raise SGPEError(
             f"the words were counted with {_count_options(theirs)}, but this extension needs {_count_options(ours)}: count "
             "the text again with these options of hf-sgpe count"

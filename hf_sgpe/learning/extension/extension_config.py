@@ -26,9 +26,6 @@ _COMPOSING = ("NFC", "NFKC", "Precompiled")
 def parse_new_tokens(text: str) -> int | str:
     """Return the value of ``--new-tokens``: a number, or `AUTO`.
 
-    Raises:
-        SGPEError: the value is neither a number above 0 nor `AUTO`.
-
     >>> parse_new_tokens("16000"), parse_new_tokens("auto")
     (16000, 'auto')
     """
@@ -64,9 +61,6 @@ class ExtensionConfig:
             glob that matches.
         reuse_ids: First use free ids. A free id is below vocab_size in the model's config.json, and no token has it.
         reuse_reserved: First use the ids of reserved tokens, such as unused12 in Gemma. Their names become ordinary text.
-
-    Raises:
-        SGPEError: a value is out of range or unknown. The message lists the known values.
 
     >>> ExtensionConfig(scripts=["si", "Hindi"]).scripts
     ('sinhala', 'devanagari')
@@ -117,12 +111,7 @@ class ExtensionConfig:
         return {**asdict(self), "scripts": list(self.scripts)}
 
     def splitting_for(self, base: TokenizerData) -> Splitting:
-        """Return the rules by which the extended tokenizer splits text into words.
-
-        Raises:
-            SGPEError: the tokenizer would need a new split but has the recipe sgpe; or ``own_split`` is set, but the
-                tokenizer has no split pattern.
-        """
+        """Return the splitting of the extended tokenizer."""
         before = base.splitting
         if base.by_characters:
             if self.own_split is not None:
@@ -147,10 +136,8 @@ class ExtensionConfig:
         return before
 
     def counting_splitting(self, base: TokenizerData) -> Splitting:
-        """Return the rules that split text into the words to learn from. For errors, see `splitting_for`.
-
-        If the tokenizer has no split pattern, these rules split text into words of the scripts. Then no learned token
-        crosses the edge of a word.
+        """Return the splitting into the words to learn from. If the tokenizer has no split pattern, these are words of the
+        scripts, so that no learned token crosses the edge of a word.
         """
         splitting = self.splitting_for(base)
         if not base.by_characters:

@@ -61,16 +61,12 @@ class Tiers(NamedTuple):
     characters: tuple[bytes, ...] = ()
 
     def new_tokens(self, old: Collection[bytes]) -> dict[bytes, None]:
-        """Return, as the keys of a dict, the tokens that are not among ``old``. New characters come first, and then the
-        results of merges in the order of the merges.
-        """
+        """Return, as the keys of a dict, the tokens that are not among ``old``: characters, then the results of merges."""
         return dict.fromkeys(token for token in chain(self.characters, map(b"".join, self.merges)) if token not in old)
 
 
 class TierLearner:
-    """A learner for the merges of a single extended tokenizer. For ``base``, ``config`` and ``observer``, see
-    `extend_from_counts`.
-    """
+    """A learner for the merges of one extended tokenizer. For the arguments, see `extend_from_counts`."""
 
     def __init__(self, base: TokenizerData, words: Words, config: ExtensionConfig, *, observer: Observer) -> None:
         self.base, self.words, self.config, self.observer = base, words, config, observer
@@ -99,31 +95,29 @@ class TierLearner:
         wanted = inf if self.config.new_tokens == AUTO else int(self.config.new_tokens)
         while True:
             revived = self._revived(merges, self._numbered(merges), by_new_tokens=reach_all)
-            new = {left + right for left, right in (*merges, *revived)} - self.base.vocab.keys()
-            excess = len(new) - wanted
+            excess = len(self._new_tokens([*merges, *revived])) - wanted
             if excess <= 0:
                 return best._replace(merges=[*merges, *revived])
-            left = len({left + right for left, right in merges} - self.base.vocab.keys()) - int(excess)
-            if left < best.unit_tokens:
+            room = len(self._new_tokens(merges)) - int(excess)
+            if room < best.unit_tokens:
                 reach_all = False
             else:
-                merges = [*_first_new(merges, set(self.base.vocab), left)]
+                merges = [*_first_new(merges, set(self.base.vocab), room)]
+
+    def _new_tokens(self, merges: Iterable[BytesPair]) -> set[bytes]:
+        return set(map(b"".join, merges)) - self.base.vocab.keys()
 
     def _numbered(self, merges: Iterable[BytesPair]) -> dict[bytes, int]:
-        """Return a dict from tokens to numbers. The tokens are all bytes, all tokens of the base tokenizer, and all results
-        of merges.
-        """
+        """Return a dict that numbers all bytes, all tokens of the base tokenizer, and all results of merges."""
         numbers: dict[bytes, int] = {byte: number for number, byte in enumerate(BYTES)}
         for token in chain(self.base.vocab, (left + right for left, right in merges)):
             numbers.setdefault(token, len(numbers))
         return numbers
 
     def _best_tiers(self) -> Tiers:
-        """Return the merges with the best number of units (letters and syllables). With this number, the last unit saves
-        about as many tokens as the last learned token.
-
-        With fewer units, there is room for more learned tokens, so the last learned token saves less. This is why a binary
-        search finds the number of units.
+        """Return the merges with the best number of units, where the last unit saves about as many tokens as the last
+        learned token. With fewer units, there is room for more learned tokens, so the last of them saves less. This is why a
+        binary search finds the number.
         """
         chosen = choose_units(
             self.units,
@@ -135,29 +129,30 @@ class TierLearner:
         worth = self._worth(chosen)
         ranked = sorted(worth, key=lambda unit: (-worth[unit], unit))
 
-        def with_first(number: int) -> tuple[Tiers | None, bool]:
-            """Return the merges that include the ``number`` units with the greatest value, and whether this number is too
-            great. It is too great if the last unit saves less than the last learned token, or if there is no room for the
-            units.
-            """
+        def with_first(number: int) -> Tiers | None:
+            """Return the merges that include the ``number`` units with the greatest value, or None without room for them."""
             kept = set(ranked[:number])
-            tiers = self._with_units(ChosenUnits(kept - chosen.letters, chosen.letters & kept))
-            if tiers is None:
-                return None, True
-            return tiers, bool(number and tiers.gains) and worth[ranked[number - 1]] < tiers.gains[-1]
+            return self._with_units(ChosenUnits(kept - chosen.letters, chosen.letters & kept))
 
-        best, too_many = with_first(len(ranked))
-        if not too_many and best is not None:
+        def is_too_great(number: int, tiers: Tiers) -> bool:
+            """Return whether the last of ``number`` units saves less than the last learned token."""
+            return bool(number and tiers.gains) and worth[ranked[number - 1]] < tiers.gains[-1]
+
+        best = with_first(len(ranked))
+        if best is not None and not is_too_great(len(ranked), best):
             return best
         low, high = 0, len(ranked)
         for _ in range(_TRIALS):
             middle = (low + high) // 2
-            tiers, too_many = with_first(middle)
+            tiers = with_first(middle)
             best = tiers or best
-            low, high = (low, middle) if too_many else (middle, high)
-        best = best or with_first(low)[0]
+            if tiers is None or is_too_great(middle, tiers):
+                high = middle
+            else:
+                low = middle
+        best = best or with_first(low)
         if best is None:
-            needed = {left + right for left, right in self._unit_pairs(ChosenUnits(set(), set()))} - self.base.vocab.keys()
+            needed = self._new_tokens(self._unit_pairs(ChosenUnits(set(), set())))
             raise SGPEError(
                 f"new_tokens {self.config.new_tokens} is too small: the {len(self.characters)} characters of these scripts "
                 f"alone need about {len(needed):,} tokens"
@@ -165,9 +160,7 @@ class TierLearner:
         return best
 
     def _signs(self, units: Mapping[str, int]) -> Counter[str]:
-        """Return how often each sign occurs. The signs are the scripts' own digits and punctuation. Signs that are too rare
-        to merge are left out.
-        """
+        """Return how often each of the scripts' own digits and punctuation marks occurs, without those too rare to merge."""
         own = frozenset().union(*(script.characters() - script.letters_and_marks() for script in self.trie.scripts))
         signs: Counter[str] = Counter()
         for unit, times in units.items():
@@ -192,9 +185,7 @@ class TierLearner:
         return promised - _EVERYWHERE - {" "}
 
     def _worth(self, chosen: ChosenUnits) -> dict[str, float]:
-        """Return a dict from units to the numbers of tokens that the text saves if the unit gets its own token. The cost of
-        the cuts that are avoided is added.
-        """
+        """Return the number of tokens that the text saves if a unit gets its own token, with the cost of avoided cuts."""
         letters = self.signs.copy()
         plain: Counter[str] = Counter()
         for unit, times in self.units.items():
@@ -211,9 +202,7 @@ class TierLearner:
         return {unit: inf if unit.encode() in self.base.vocab else value for unit, value in worth.items()}
 
     def _with_units(self, chosen: ChosenUnits) -> Tiers | None:
-        """Return the merges of an extended tokenizer in which exactly these units get tokens. Return None if the units need
-        more new tokens than are allowed.
-        """
+        """Return the merges with which exactly these units get tokens, or None if that needs too many new tokens."""
         units = self._unit_pairs(chosen)
         moved = set(units)
         rest = [pair for pair in self.base.merges if pair not in moved]
@@ -222,7 +211,7 @@ class TierLearner:
         # existing tokens.
         signs = [sign.encode() for sign in sorted(chosen.letters & self.signs.keys()) if self._is_shared(sign)]
         revived = self._revived([*units, *rest], numbers, built=signs)
-        unit_tokens = len({left + right for left, right in (*units, *revived)} - self.base.vocab.keys())
+        unit_tokens = len(self._new_tokens([*units, *revived]))
         room = self.wanted - unit_tokens
         if room < 0:
             return None
@@ -299,9 +288,7 @@ class TierLearner:
         return self._shared[character]
 
     def _with_shared(self) -> list[str]:
-        """Return the most frequent pairs of a character and a shared character (see `_is_shared`) that follows it. Together,
-        these pairs make up the share ``letter_coverage`` of all such pairs in the text.
-        """
+        """Return the most frequent pairs of a character and a shared character (see `_is_shared`) that follows it."""
         pairs: Counter[str] = Counter()
         for unit, times in self.units.items():
             for first, second in itertools.pairwise(unit.removeprefix(" ")):
@@ -339,9 +326,7 @@ class TierLearner:
         present: Collection[BytesPair],
         room: int,
     ) -> tuple[list[BytesPair], list[int]]:
-        """Return further merges, which make at most ``room`` new tokens. Also return the count of each merge that makes a
-        new token.
-        """
+        """Return merges that make at most ``room`` new tokens, and the count of each merge that makes a new token."""
         tried = room + room // 8
         while True:
             counts: list[int] = []
@@ -385,7 +370,7 @@ class TierLearner:
 
 
 def _tokens_in(scripts: Iterable[str], base: TokenizerData, confinement: Confinement) -> list[bytes]:
-    """Return the tokens of a tokenizer that can occur only in text of the scripts, in the order of their ids."""
+    """Return the tokens that can occur only in text of the scripts, in the order of their ids."""
     leads = {letter.encode()[:1] for name in scripts for letter in resolve_script(name).letters_and_marks()}
     tokens = (token for token, _ in base.get_mergeable_ranks() if len(token) > 1 and any(lead in token for lead in leads))
     return list(filter(confinement.holds, tokens))

@@ -20,9 +20,6 @@ def check_promise(base: TokenizerData, extended: TokenizerData, scripts: Iterabl
     Both tokenizers split such text into the same words in two cases: their splits are equal, or the new split first matches
     only words of the scripts, and leaves all other text to the old split. The words have the same tokens if the same merges
     can apply to them, in the same order.
-
-    Raises:
-        SGPEError: the tokenizers differ. The message names the first difference.
     """
     confinement = Confinement.to_scripts(scripts)
     tokens = "special_tokens added_tokens normalized_tokens matching byte_tokens unmade_tokens unknown"
@@ -55,5 +52,5 @@ def check_promise(base: TokenizerData, extended: TokenizerData, scripts: Iterabl
 
 
 def words_of_scripts(splitting: Splitting) -> set[tuple[str, Ranges, Ranges]]:
-    """Return the name, the letters and the joiners of each script for which a splitting has rules."""
+    """Return the name, the letters and the joiners of each script of a splitting."""
     return set(zip(splitting.scripts, splitting.script_letters, splitting.script_joiners, strict=True))

@@ -25,26 +25,29 @@ class Words(NamedTuple):
     parts: int  # the greatest weight of one occurrence of a word
 
     @classmethod
-    def of(cls, counts: WordCounts, config: ExtensionConfig) -> Words:
-        """Return the words that contain a character of the scripts, with their weighted counts. The scripts' own digits and
-        punctuation count as their characters.
+    def from_counts(cls, counts: WordCounts, config: ExtensionConfig) -> Words:
+        """Return the words with a character of the scripts, such as a letter, or a digit of their own.
 
-        If there are several scripts, the words of scripts with more text get less weight. A script is ignored if the text
-        contains none of its letters.
+        The words of scripts with more text get less weight. A script is ignored without any of its letters in the text.
         """
         scripts = {name: resolve_script(name) for name in config.scripts}
         script_of = {c: name for name, script in scripts.items() for c in script.characters()}
-        of_letter = {c: name for name, script in scripts.items() for c in script.letters_and_marks()}
-        character, letter = map(_any_of, (script_of.keys() | of_letter, of_letter))
+        script_of_letter = {c: name for name, script in scripts.items() for c in script.letters_and_marks()}
+        any_character, any_letter = _any_of(script_of.keys() | script_of_letter), _any_of(script_of_letter)
         words: list[tuple[bytes, int, str]] = []
         running: Counter[str] = Counter()
         for word, times in counts.items():
             text = word.decode()
-            if not (first := character.search(text)):
+            first = any_character.search(text)
+            if first is None:
                 continue
-            if match := letter.search(text, first.start()):
-                running[of_letter[match[0]]] += times
-            words.append((word, times, of_letter[match[0]] if match else script_of[first[0]]))
+            letter = any_letter.search(text, first.start())
+            if letter is None:
+                script = script_of[first[0]]
+            else:
+                script = script_of_letter[letter[0]]
+                running[script] += times
+            words.append((word, times, script))
         words = [word for word in words if word[2] in running]
         if running:
             warn_of_absent(config.scripts, running)
@@ -57,5 +60,5 @@ class Words(NamedTuple):
 
 def _any_of(characters: Iterable[str]) -> re.Pattern[str]:
     """Return a pattern that matches any of ``characters``."""
-    ranges = runs(map(ord, characters))
-    return re.compile(f"[{''.join(f'{re.escape(chr(first))}-{re.escape(chr(last))}' for first, last in ranges)}]")
+    ranges = [f"{re.escape(chr(first))}-{re.escape(chr(last))}" for first, last in runs(map(ord, characters))]
+    return re.compile(f"[{''.join(ranges)}]")

@@ -23,9 +23,7 @@ _ALIKE = 64  # number of code points whose UTF-8 differs only in the last byte
 
 
 def characters_in(ranges: str) -> str:
-    """Return the characters in a list of hexadecimal code points and ranges, such as ``"0915-0939 093C"``. A range includes
-    both ends.
-    """
+    """Return the characters in a list of hexadecimal code points and ranges, such as ``"0915-0939 093C"``."""
     characters: list[str] = []
     for part in ranges.split():
         first, _, last = part.partition("-")
@@ -34,7 +32,7 @@ def characters_in(ranges: str) -> str:
 
 
 def ranges_text(points: Iterable[int]) -> str:
-    """Return code points as a list of hexadecimal ranges, in the format of `characters_in`.
+    """Return code points in the format of `characters_in`.
 
     >>> ranges_text([0x915, 0x93c, 0x916])
     '0915-0916 093C'
@@ -59,9 +57,7 @@ def runs(points: Iterable[int]) -> Ranges:
 
 @cache
 def unicode_says() -> dict[str, dict[str, dict[str, str]]]:
-    """Return the content of unicode_scripts.json: ``abugidas``, ``others`` and ``shared``. Each of the three maps names to
-    dicts, which map class letters to ranges of characters.
-    """
+    """Return unicode_scripts.json, of which each part maps names to dicts from class letters to ranges of characters."""
     text = files("hf_sgpe.splitting.scripts").joinpath("unicode_scripts.json").read_text(encoding="utf-8")
     tables: dict[str, dict[str, dict[str, str]]] = json.loads(text)
     return tables
@@ -81,7 +77,7 @@ def shared_classes() -> Mapping[str, str]:
 
 @cache
 def _of_script(name: str) -> regex.Pattern[str]:
-    """Return a regex for one character of a Unicode script. If Unicode has no such script, the regex matches nothing."""
+    """Return a regex for one character of a script. It matches nothing if Unicode has no such script."""
     try:
         return regex.compile(rf"\p{{Script={name}}}")
     except regex.error:
@@ -143,10 +139,8 @@ class Script:
     letter_classes: Mapping[str, str] = field(default_factory=dict)
     document: Grammar | None = None
 
-    def own_classes(self) -> dict[str, str]:
-        """Return a dict from the characters of the script to their class letters. Characters in `others` are not
-        included.
-        """
+    def _own_classes(self) -> dict[str, str]:
+        """Return a dict from the characters of the script, without `others`, to their class letters."""
         ranges = {
             "C": self.consonants,
             "V": self.vowels,
@@ -160,26 +154,22 @@ class Script:
         return {character: letter for letter, text in ranges.items() for character in characters_in(text)}
 
     def classes(self) -> dict[str, str]:
-        """Return a dict from characters to class letters, including `others`, joiners and the marks that all scripts
-        share.
-        """
+        """Return a dict from characters to class letters, including joiners and the marks that all scripts share."""
         classes = {c: "M" if unicodedata.category(c)[0] == "M" else "O" for c in characters_in(self.others)}
-        return {**shared_classes(), **classes, **self.own_classes()}
+        return {**shared_classes(), **classes, **self._own_classes()}
 
     def document_classes(self) -> dict[str, str]:
-        """Return a dict from characters to their class letters in the grammar of the recipe ``sgpe``, where all joiners have
-        the same class.
-        """
-        return self.own_classes() | dict.fromkeys(self.joiners, "J") if self.document else self.classes()
+        """Return a dict from characters to class letters for the recipe ``sgpe``, where all joiners have one class."""
+        return self._own_classes() | dict.fromkeys(self.joiners, "J") if self.document else self.classes()
 
     def classes_for_letters(self) -> dict[str, str]:
-        """Return a dict from characters to their class letters in the grammar of visible letters."""
+        """Return a dict from characters to class letters in the grammar of visible letters."""
         finer = {c: letter for letter, ranges in self.letter_classes.items() for c in characters_in(ranges)}
         return self.classes() | finer
 
     def letters_and_marks(self) -> frozenset[str]:
-        """Return the letters and marks in words of this script. Joiners, digits and punctuation are not included."""
-        return frozenset(self.own_classes()).union(characters_in(self.others))
+        """Return the letters and marks in words of this script, without joiners, digits and punctuation."""
+        return frozenset(self._own_classes()).union(characters_in(self.others))
 
     def characters(self) -> frozenset[str]:
         """Return every character that identifies the script in a text.
@@ -205,9 +195,7 @@ class Script:
         return letters.union(own, elsewhere)
 
     def specimen(self) -> str:
-        """Return a space followed by one word that contains all assigned letters and marks of the script and, if the script
-        needs joiners, also the joiners.
-        """
+        """Return a space and a word of all assigned letters and marks of the script, and of the joiners that it needs."""
         assigned = sorted(c for c in self.letters_and_marks() if unicodedata.category(c) != "Cn" or not self.document)
         first = next((c for c in assigned if unicodedata.category(c)[0] == "L"), assigned[0])
         return f" {first}" + (self.joiners if self.writes_joiners else "").join(["", *assigned])

@@ -26,13 +26,7 @@ SCRIPTS: dict[str, Script] = {script.name: script for script in (*TEN, *abugidas
 
 
 def add_script(script: Script) -> None:
-    """Register a script. The new script may replace a script of the same name whose units are grapheme clusters.
-
-    Raises:
-        SGPEError: one of the script's names is in use or is not a single word; the ranges are not hexadecimal; the script
-            has no letters; a letter belongs to another script, is ASCII or is a surrogate; a grammar refers to a missing
-            state; or there are too many classes.
-    """
+    """Register a script. The new script may replace a script of the same name whose units are grapheme clusters."""
     taken = {"all": "every script", "auto": "the scripts of the text", **dict.fromkeys(_SEVERAL, "several scripts")}
     taken |= _names(other for other in every_script().values() if other.name != script.name or other.name in SCRIPTS)
     for name in (script.name, *script.also.split()):
@@ -73,8 +67,7 @@ def add_script(script: Script) -> None:
 
 
 def every_script() -> dict[str, Script]:
-    """Return the tables of all scripts of Unicode, keyed by name. For scripts that are not in `SCRIPTS`, the units are
-    grapheme clusters.
+    """Return the tables of all scripts of Unicode. The units of those that are not in `SCRIPTS` are grapheme clusters.
 
     >>> every_script()["ethiopic"].by_clusters
     True
@@ -92,9 +85,6 @@ def resolve_scripts(names: str | Iterable[str]) -> tuple[str, ...]:
     Args:
         names: Names for `resolve_script`. One item may be several names separated by commas.
 
-    Raises:
-        SGPEError: a name is unknown.
-
     >>> resolve_scripts(["tamil", "Hindi,ta", "ja"]), len(resolve_scripts("all")) > 60
     (('tamil', 'devanagari', 'han', 'hiragana', 'katakana'), True)
     """
@@ -105,11 +95,7 @@ def resolve_scripts(names: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def resolve_script(name: str) -> Script:
-    """Return the table of a script. The name may be the script's own name, its ISO 15924 code, a language written in the
-    script, or the code of such a language. Case does not matter.
-
-    Raises:
-        SGPEError: the name is unknown.
+    """Return the table of a script from its name, its ISO 15924 code, or a language or its code, in upper or lower case.
 
     >>> resolve_script("Sinh") is resolve_script("si") is resolve_script("sinhala")
     True
@@ -131,7 +117,7 @@ def resolve_script(name: str) -> Script:
 
 
 def names_of(scripts: Iterable[str]) -> str:
-    """Return a phrase with the names of the scripts or, if there are many scripts, their number.
+    """Return the names of the scripts or, if there are many, their number.
 
     >>> names_of(["thai", "khmer"]), names_of(resolve_scripts("all"))
     ('thai, khmer', '67 scripts')
@@ -141,15 +127,13 @@ def names_of(scripts: Iterable[str]) -> str:
 
 
 def scripts_in(texts: Iterable[str], share: float = 0.01, *, any_script: bool = False) -> dict[str, float]:
-    """Return a dict from the scripts in texts to their shares of all letters and marks, in descending order of the shares.
-    By default, only scripts are returned that have syllables or clusters to keep whole.
+    """Return the shares of the scripts in texts, of all letters and marks, in descending order.
 
-    A script without syllables has such clusters if at least a hundredth of its letters have a mark. Otherwise, its letters
-    are single characters, which are always whole.
+    Without ``any_script``, leave out scripts without anything to keep whole: those without syllables, in which less than a
+    hundredth of the letters have a mark.
 
     Args:
         share: Minimum share of a script.
-        any_script: Whether to return all scripts, even those that have nothing to keep whole.
 
     >>> scripts_in(["ලංකාව ab"])
     {'sinhala': 0.7142857142857143}

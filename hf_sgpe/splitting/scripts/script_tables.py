@@ -36,6 +36,12 @@ from hf_sgpe.splitting.scripts.grammars import (
 )
 from hf_sgpe.splitting.scripts.script import ZWJ, Script, characters_in, ranges_text, unicode_says
 
+
+def _brahmic(name: str, first: int, **classes: Any) -> Script:
+    """Return the table of a script of India whose block has 128 characters."""
+    return Script(name, (first, first + 0x7F), document=SGPE_BRAHMIC, **{"font": f"Noto Sans {name.title()}"} | classes)
+
+
 TEN = (
     Script(
         "sinhala",
@@ -56,11 +62,10 @@ TEN = (
         letter=SINHALA_LETTER,
         document=SGPE_SINHALA,
     ),
-    Script(
+    _brahmic(
         "devanagari",
-        (0x0900, 0x097F),
+        0x0900,
         also="Deva hi hin Hindi mr mar Marathi ne nep npi Nepali sa san Sanskrit awa bho brx doi gom hne kok ks mag mai new",
-        font="Noto Sans Devanagari",
         greeting="नमस्ते दुनिया",
         words="न|म|स्ते क्षे|त्र वि|द्या|ल|य हि|न्दी",
         consonants="0915-0939 0958-095F 0978-097F",
@@ -70,13 +75,11 @@ TEN = (
         signs="093A-093B 093E-094C 094E-094F 0955-0957 0962-0963",
         modifiers="0900-0903 0951-0954",
         others="093D 0950 0971",
-        document=SGPE_BRAHMIC,
     ),
-    Script(
+    _brahmic(
         "bengali",
-        (0x0980, 0x09FF),
+        0x0980,
         also="Beng bn ben Bangla as asm Assamese",
-        font="Noto Sans Bengali",
         greeting="বাংলা অক্ষর",
         words="বাং|লা অ|ক্ষ|র বি|শ্ব",
         consonants="0995-09A8 09AA-09B0 09B2 09B6-09B9 09CE 09DC-09DD 09DF 09F0-09F1",
@@ -86,13 +89,11 @@ TEN = (
         signs="09BE-09C4 09C7-09C8 09CB-09CC 09D7 09E2-09E3",
         modifiers="0981-0983 09FC 09FE",
         others="0980 09BD",
-        document=SGPE_BRAHMIC,
     ),
-    Script(
+    _brahmic(
         "gurmukhi",
-        (0x0A00, 0x0A7F),
+        0x0A00,
         also="Guru pa pan Punjabi",
-        font="Noto Sans Gurmukhi",
         greeting="ਸਤਿ ਸ੍ਰੀ ਅਕਾਲ",
         words="ਪੰ|ਜਾ|ਬੀ ਅੱ|ਖ|ਰ ਸ੍ਰੀ",
         consonants="0A15-0A28 0A2A-0A30 0A32-0A33 0A35-0A36 0A38-0A39 0A59-0A5C 0A5E",
@@ -106,13 +107,11 @@ TEN = (
         # Unicode 12.3: consonants with a subjoined form, including rare forms
         letter=GURMUKHI_LETTER,
         letter_classes={"c": "0A1A 0A1F 0A24 0A28 0A2F-0A30 0A35 0A39"},
-        document=SGPE_BRAHMIC,
     ),
-    Script(
+    _brahmic(
         "gujarati",
-        (0x0A80, 0x0AFF),
+        0x0A80,
         also="Gujr gu guj",
-        font="Noto Sans Gujarati",
         greeting="ગુજરાતી અક્ષર",
         words="ગુ|જ|રા|તી અ|ક્ષ|ર વિ|દ્યા",
         consonants="0A95-0AA8 0AAA-0AB0 0AB2-0AB3 0AB5-0AB9 0AF9",
@@ -122,11 +121,10 @@ TEN = (
         signs="0ABE-0AC5 0AC7-0AC9 0ACB-0ACC 0AE2-0AE3",
         modifiers="0A81-0A83 0AFA-0AFC",
         others="0ABD 0AD0",
-        document=SGPE_BRAHMIC,
     ),
-    Script(
+    _brahmic(
         "odia",
-        (0x0B00, 0x0B7F),
+        0x0B00,
         also="Orya or ori ory Oriya",
         font="Noto Sans Oriya",
         greeting="ଓଡ଼ିଆ ଅକ୍ଷର",
@@ -139,13 +137,11 @@ TEN = (
         signs="0B3E-0B44 0B47-0B48 0B4B-0B4C 0B55-0B57 0B62-0B63",
         modifiers="0B01-0B03",
         others="0B3D",
-        document=SGPE_BRAHMIC,
     ),
-    Script(
+    _brahmic(
         "tamil",
-        (0x0B80, 0x0BFF),
+        0x0B80,
         also="Taml ta tam",
-        font="Noto Sans Tamil",
         greeting="தமிழ் மொழி",
         words="த|மி|ழ் மொ|ழி ல|ட்சு|மி",
         consonants="0B95 0B99-0B9A 0B9C 0B9E-0B9F 0BA3-0BA4 0BA8-0BAA 0BAE-0BB9",
@@ -158,13 +154,11 @@ TEN = (
         letter=TAMIL_LETTER,
         letter_ends=TAMIL_LETTER_ENDS,
         letter_classes={"k": "0B95", "s": "0BB7", "z": "0BB6 0BB8", "r": "0BB0", "i": "0BC0"},
-        document=SGPE_BRAHMIC,
     ),
-    Script(
+    _brahmic(
         "telugu",
-        (0x0C00, 0x0C7F),
+        0x0C00,
         also="Telu te tel",
-        font="Noto Sans Telugu",
         greeting="తెలుగు అక్షరం",
         words="తె|లు|గు అ|క్ష|రం",
         consonants="0C15-0C28 0C2A-0C39 0C58-0C5A 0C5D",
@@ -174,13 +168,11 @@ TEN = (
         signs="0C3E-0C44 0C46-0C48 0C4A-0C4C 0C55-0C56 0C62-0C63",
         modifiers="0C00-0C04",
         others="0C3D",
-        document=SGPE_BRAHMIC,
     ),
-    Script(
+    _brahmic(
         "kannada",
-        (0x0C80, 0x0CFF),
+        0x0C80,
         also="Knda kn kan tcy Tulu",
-        font="Noto Sans Kannada",
         greeting="ಕನ್ನಡ ಅಕ್ಷರ",
         words="ಕ|ನ್ನ|ಡ ಅ|ಕ್ಷ|ರ",
         writes_joiners=True,
@@ -191,13 +183,11 @@ TEN = (
         signs="0CBE-0CC4 0CC6-0CC8 0CCA-0CCC 0CD5-0CD6 0CE2-0CE3",
         modifiers="0C80-0C83 0CF3",
         others="0CBD 0CF1-0CF2",
-        document=SGPE_BRAHMIC,
     ),
-    Script(
+    _brahmic(
         "malayalam",
-        (0x0D00, 0x0D7F),
+        0x0D00,
         also="Mlym ml mal",
-        font="Noto Sans Malayalam",
         greeting="മലയാളം ഭാഷ",
         words="മ|ല|യാ|ളം അ|ക്ഷ|രം വി|ദ്യാ",
         writes_joiners=True,
@@ -208,7 +198,6 @@ TEN = (
         modifiers="0D00-0D04",
         repha="0D4E",
         others="0D3D",
-        document=SGPE_BRAHMIC,
     ),
 )
 """The tables written by hand."""
@@ -332,9 +321,7 @@ _MORE = {"myanmar": {"A": "103A"}, "tibetan": {"T": "0F0B-0F0C", "V": "0F00"}}
 
 @cache
 def abugidas() -> tuple[Script, ...]:
-    """Return the scripts covered by Unicode's IndicSyllabicCategory, except the ten scripts whose tables are written by
-    hand.
-    """
+    """Return the scripts covered by Unicode's IndicSyllabicCategory, except those of `TEN`."""
     return tuple(_script(name, classes, {}) for name, classes in unicode_says()["abugidas"].items())
 
 

@@ -51,7 +51,7 @@ def test_a_command_that_does_not_exist(refuses):
 def test_lines_end_alike_on_every_system(monkeypatch):
     written = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="cp1252", newline="\r\n"))  # as on Windows
-    command.open_standard_streams()
+    command._open_standard_streams()
     print("ශ්‍රී")
     sys.stdout.flush()
     assert written.getvalue() == "ශ්‍රී\n".encode()

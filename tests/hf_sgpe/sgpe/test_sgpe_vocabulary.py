@@ -19,7 +19,7 @@ from hf_sgpe import (
 from hf_sgpe.learning.sgpe_learning import learn_vocabulary
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
 from trainers import read_texts
-from trainers.tokenizers.sgpe_trainer import read_checkpoint
+from trainers.tokenizers.sgpe_trainer import _read_checkpoint
 
 pytestmark = pytest.mark.kernels
 
@@ -323,4 +323,4 @@ def test_damaged_checkpoints_are_named(tmp_path, content, message):
     path = tmp_path / "checkpoint_1.json"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(SGPEError, match=message):
-        read_checkpoint(path)
+        _read_checkpoint(path)

@@ -111,6 +111,6 @@ def test_bad_patterns_are_named():
 def test_slices_keep_offsets_after_normalization():
     text = NormalizedString("e\u0301a b")
     text.nfc()
-    from hf_sgpe.splitting.regex_pre_tokenizer import slices
+    from hf_sgpe.splitting.regex_pre_tokenizer import _slices
 
-    assert [str(part) for part in slices(text, ["éa", " ", "b"])] == ["éa", " ", "b"]
+    assert [str(part) for part in _slices(text, ["éa", " ", "b"])] == ["éa", " ", "b"]

@@ -10,13 +10,13 @@ from hf_sgpe import SGPEError, TrainingConfig
 from hf_sgpe.generation import GenerationOptions
 from hf_sgpe.terminal.options import (
     Given,
+    _with_option_names,
     argument,
     arguments,
     as_option,
     option,
     option_list,
     options_of,
-    with_option_names,
     with_options,
 )
 
@@ -123,4 +123,4 @@ def test_defaults_are_those_of_the_classes_but_where_the_command_line_has_its_ow
 )
 def test_messages_have_the_names_of_options(message, changed):
     options = {"batch_size": "--batch-size", "min_count": "--few", "weights": "--weight"}
-    assert with_option_names(message, options) == (changed or message)
+    assert _with_option_names(message, options) == (changed or message)

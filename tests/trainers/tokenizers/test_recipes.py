@@ -8,7 +8,7 @@ from hf_sgpe.learning.extension.extending import extend_from_counts
 from hf_sgpe.learning.extension.extension_config import ExtensionConfig
 from hf_sgpe.splitting.splitting import Splitting
 from trainers.tokenizers import recipes
-from trainers.tokenizers.recipes import check_recipe, choose_recipe, choose_split, where_it_runs
+from trainers.tokenizers.recipes import _check_recipe, choose_recipe, choose_split, where_it_runs
 
 
 def chosen(texts, scripts=("sinhala",), **options):
@@ -73,12 +73,12 @@ def test_runtimes_that_are_asked_for_are_a_condition(sample):
 
 
 def test_a_recipe_that_was_chosen_must_fit():
-    check_recipe(Splitting("portable"), "portable", ["llama.cpp", "gigatoken"])
-    check_recipe(Splitting("portable", normalization="nfc"), "portable", ["llama.cpp"], nfc=True)
+    _check_recipe(Splitting("portable"), "portable", ["llama.cpp", "gigatoken"])
+    _check_recipe(Splitting("portable", normalization="nfc"), "portable", ["llama.cpp"], nfc=True)
     with pytest.raises(SGPEError, match=r"hybrid .* o200k .* --pattern one of gpt2, cl100k"):
-        check_recipe(Splitting(), "hybrid", ["llama.cpp"])
+        _check_recipe(Splitting(), "hybrid", ["llama.cpp"])
     with pytest.raises(SGPEError, match=r"si\.parquet: .* --recipe portable"):
-        check_recipe(Splitting(), "hybrid", ["llama.cpp"], counted="si.parquet")
+        _check_recipe(Splitting(), "hybrid", ["llama.cpp"], counted="si.parquet")
 
 
 @pytest.fixture(scope="module")
@@ -143,5 +143,5 @@ def test_a_choice_names_the_form_of_text_that_it_holds_for():
     assert choice.nfc_only
     assert "the same ids in llama.cpp, for text in NFC only" in str(choice)
     assert "NFC only" not in str(choose_recipe(["नमस्ते दुनिया"], ["devanagari"], runs_in=["llama.cpp"]))
-    chosen = check_recipe(Splitting("portable", ("devanagari",), "o200k", "nfc"), "portable", ["tiktoken"], nfc=True)
+    chosen = _check_recipe(Splitting("portable", ("devanagari",), "o200k", "nfc"), "portable", ["tiktoken"], nfc=True)
     assert "for text in NFC only" in str(chosen)

@@ -62,7 +62,7 @@ def test_digits_alone_are_no_text_in_a_script(base, caplog):
     config = ExtensionConfig(["thai", "khmer"], new_tokens=100)
     counts = WordCounts.from_texts(["ไทย ១២ ។ " * 20], config.splitting_for(base))
     with caplog.at_level(logging.WARNING):
-        words = Words.of(counts, config)
+        words = Words.from_counts(counts, config)
     assert {word.decode().strip() for word in words.words} == {"ไทย"}
     assert "the text has no word in khmer" in caplog.text
 
@@ -70,7 +70,7 @@ def test_digits_alone_are_no_text_in_a_script(base, caplog):
 def test_digits_and_punctuation_weigh_as_the_words_of_their_script(base):
     config = ExtensionConfig(["thai", "khmer"], new_tokens=100, balance=1.0)
     counts = WordCounts.from_texts([*["ไทย "] * 30, *["ខ្មែរ ។ "] * 10], config.splitting_for(base))
-    words = Words.of(counts, config)
+    words = Words.from_counts(counts, config)
     times = {word.decode().strip(): count for word, count in zip(words.words, words.times, strict=True)}
     assert times["។"] == times["ខ្មែរ"]
 
@@ -95,7 +95,7 @@ def test_a_unit_that_is_a_letter_and_a_syllable_has_the_greater_worth(base):
     """A letter of many syllables can be rare as a syllable of its own."""
     config = ExtensionConfig(["sinhala"], new_tokens=100)
     counts = WordCounts.from_texts(["කි කිරි කිති කිමි කිවි කිසි " * 50], config.counting_splitting(base.data))
-    learner = extension_tiers.TierLearner(base.data, Words.of(counts, config), config, observer=NOBODY)
+    learner = extension_tiers.TierLearner(base.data, Words.from_counts(counts, config), config, observer=NOBODY)
     as_letter, as_both = (
         learner._worth(SimpleNamespace(letters=["කි"], syllables=syllables)) for syllables in ([], ["කි", " කි"])
     )

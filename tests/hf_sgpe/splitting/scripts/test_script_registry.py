@@ -43,7 +43,7 @@ def test_no_character_belongs_to_two_scripts():
 @pytest.mark.parametrize("name", [name for name in TEN_SCRIPTS if name != "sinhala"])
 def test_tables_agree_with_unicode(name):
     script = SCRIPTS[name]
-    classes, words = script.own_classes(), script.letters_and_marks()
+    classes, words = script._own_classes(), script.letters_and_marks()
     for point in range(script.block[0], script.block[1] + 1):
         character = chr(point)
         if unicodedata.category(character) == "Cn":  # may be newer than the tables
