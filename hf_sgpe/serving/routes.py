@@ -369,8 +369,9 @@ class _Answer(Response):
 
 def _about_rule(asked: Asked) -> dict[str, str]:
     """Return the header that names the constraints of the request's rule that the answer may violate, if there are any."""
-    left_out = "; ".join(asked.left_out).encode("ascii", "backslashreplace").decode()
-    return {"X-Constraints-Left-Out": left_out[:_MOST_IN_HEADER]} if left_out else {}
+    # The names are the client's. A line end in one would begin another header, and HTTP allows no space at the end.
+    left_out = "; ".join(asked.left_out).encode("unicode_escape").decode()[:_MOST_IN_HEADER].strip()
+    return {"X-Constraints-Left-Out": left_out} if left_out else {}
 
 
 def _error_of(error: Exception) -> RequestError:
@@ -391,6 +392,8 @@ def _error_of(error: Exception) -> RequestError:
 # ---------------------------------------------------------------- responses
 
 _MOST_IN_HEADER = 1000
+"""Characters of a response header that a client can make long."""
+
 _SHORT = 1 << 15
 """Size, in bytes, below which a body is parsed in the event loop."""
 
