@@ -86,7 +86,7 @@ def _schema_of(given: Parameters) -> dict[str, Any] | None:
             "response_format.json_schema must be an object with name and schema", param="response_format.json_schema"
         )
     Parameters(described, {"name", "description", "schema", "strict"}, {}, "response_format.json_schema.")
-    schema: dict[str, Any] = well_formed_json(described["schema"], "response_format.json_schema.schema")
+    schema: dict[str, Any] = well_formed_json(described["schema"])
     return schema
 
 
@@ -102,7 +102,7 @@ def _structured(value: Any) -> tuple[Rule | None, dict[str, Any] | None, str]:
     if len(used) != 1:
         raise RequestError(f"{where} must have exactly one of {', '.join(_KINDS)}", param=where)
     (name,) = used
-    param, item = f"{where}.{name}", well_formed_json(given.get(name), f"{where}.{name}")
+    param, item = f"{where}.{name}", well_formed_json(given.get(name))
     if name == "json_object":
         return None, {"type": "object"} if given.flag(name) else None, param
     if name == "json":

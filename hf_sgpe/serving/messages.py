@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from hf_sgpe.chat.template_probes import accepts_text_arguments, fields_without_content, knows_developer
-from hf_sgpe.serving.parameters import RequestError, kind
+from hf_sgpe.serving.parameters import MOST_LEVELS, RequestError, is_too_deep, kind
 from hf_sgpe.splitting.normalization import well_formed
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
@@ -115,40 +115,28 @@ def _arguments(arguments: Any, param: str) -> Any:
     """
     record = {} if arguments is None or arguments == "" else arguments
     if isinstance(record, str):
+        too_deep = RequestError(f"{param} is nested too deeply: give JSON with at most {MOST_LEVELS} levels", param=param)
         try:
             read = json.loads(record)
         except ValueError:
             read = None
         except RecursionError:
-            raise _too_deep(param) from None
+            raise too_deep from None
+        if is_too_deep(read):
+            raise too_deep
         record = read if isinstance(read, dict) else record
     if not isinstance(record, (dict, str)):
         raise RequestError(f"{param} must be a string with the JSON of an object, not {kind(arguments)}", param=param)
-    return well_formed_json(record, param)
+    return well_formed_json(record)
 
 
-def well_formed_json(value: Any, param: str) -> Any:
-    """Return a copy of a JSON value in which lone surrogates are replaced. JSON allows lone surrogates, but UTF-8 does not.
-
-    Raises:
-        RequestError: the value of the parameter ``param`` is nested too deeply.
-    """
-    try:
-        return _well_formed(value)
-    except RecursionError:
-        raise _too_deep(param) from None
-
-
-def _too_deep(param: str) -> RequestError:
-    return RequestError(f"{param} is nested too deeply: give JSON with fewer levels", param=param)
-
-
-def _well_formed(value: Any) -> Any:
+def well_formed_json(value: Any) -> Any:
+    """Return a copy of a JSON value in which lone surrogates are replaced: JSON allows them, but UTF-8 does not."""
     if isinstance(value, str):
         return well_formed(value)
     if isinstance(value, dict):
-        return {well_formed(key): _well_formed(item) for key, item in value.items()}
-    return [_well_formed(item) for item in value] if isinstance(value, list) else value
+        return {well_formed(key): well_formed_json(item) for key, item in value.items()}
+    return [well_formed_json(item) for item in value] if isinstance(value, list) else value
 
 
 _FIELDS = ("role", "content", "name", "cache_control")  # the last one is Anthropic's, and has no effect

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 from hf_sgpe.errors import SGPEError
@@ -130,6 +131,17 @@ def kind(value: Any) -> str:
     return next((name for matches, name in kinds if matches(value)), "an object")
 
 
+def is_too_deep(value: Any) -> bool:
+    """Return whether a JSON value has more than `MOST_LEVELS` lists and objects inside one another. Python's recursive
+    functions, such as `json.dumps`, fail at about ten times as many.
+    """
+    level = [value]
+    for _ in range(MOST_LEVELS + 1):
+        nested = [item for item in level if isinstance(item, (dict, list))]
+        level = [*chain.from_iterable(item.values() if isinstance(item, dict) else item for item in nested)]
+    return bool(nested)
+
+
 def _shortened(text: str) -> str:
     """Shorten a message to at most `_MOST_SHOWN` characters, because it may quote a very long value of the request."""
     return text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "…"
@@ -140,6 +152,7 @@ def are_ids(value: Any) -> bool:
     return isinstance(value, list) and all(type(id) is int for id in value)
 
 
+MOST_LEVELS = 100
 _MOST_SHOWN = 1000
 
 _LABELS = ("user", "metadata", "safety_identifier", "prompt_cache_key")

@@ -156,4 +156,4 @@ def _tool(tool: Any, param: str) -> Tool:
         raise RequestError(f"{where}, of the tool {name!r}: {error}", param=where) from None
     function.flag("strict")
     fields = {key: value for key, value in function.record.items() if value is not None and key != "strict"}
-    return {"type": "function", "function": well_formed_json(fields, param)}
+    return {"type": "function", "function": well_formed_json(fields)}
