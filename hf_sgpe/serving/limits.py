@@ -11,6 +11,9 @@ from hf_sgpe.terminal.options import as_option
 HEADER_SECONDS = 15.0
 """Seconds for the headers of a request to arrive."""
 
+SEND_SECONDS = 60.0
+"""Seconds in which a client must take at least one byte of its response."""
+
 THREADS = 64
 """Maximum number of requests that are read at the same time."""
 

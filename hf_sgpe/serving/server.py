@@ -10,16 +10,20 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from math import inf
+from typing import Any, NamedTuple
 
 import uvicorn
 from starlette.applications import Starlette
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.serving.limits import HEADER_SECONDS, most_connections
+from hf_sgpe.serving.limits import HEADER_SECONDS, SEND_SECONDS, most_connections
 from hf_sgpe.serving.requests import Served
 
 logger = logging.getLogger(__name__)
+
+_NEWEST = 8
+"""Connections that wait for their clients and stay open, however many requests are being answered."""
 
 _SECONDS_TO_END = 5
 """Seconds from a signal until all connections are closed, also those of clients that do not read their answers."""
@@ -42,6 +46,8 @@ def bind(host: str, port: int) -> socket.socket:
         bound = socket.socket(family, socket.SOCK_STREAM)
         if os.name == "posix":  # on Windows this would let two servers share a port
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # With the megabytes of the system's own choice, a slow client would seem to take nothing for minutes.
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 18)
         bound.bind(address)
     except (OSError, UnicodeError) as error:
         if bound is not None:
@@ -106,7 +112,7 @@ class _Server(uvicorn.Server):
         self._reload = reload
         self._reloading: asyncio.Task[None] | None = None
         self._is_changed = False  # since the current reload began
-        self._idle_since: dict[Any, float] = {}
+        self._waits: dict[Any, tuple[Any, float]] = {}
         self._quiet_until = 0.0
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -119,7 +125,7 @@ class _Server(uvicorn.Server):
         self._on_start()
 
     async def on_tick(self, counter: int) -> bool:
-        self._close_idle()
+        self._close_waiting()
         return await super().on_tick(counter)
 
     def _report(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -129,16 +135,21 @@ class _Server(uvicorn.Server):
             self._quiet_until = loop.time() + 60
             logger.error("too many connections: the system allows this process no more open files (ulimit -n)")
 
-    def _close_idle(self) -> None:
-        """Close connections on which no request arrives: after a time or, if there are too many connections, at once."""
+    def _close_waiting(self) -> None:
+        """Close connections that wait for their clients: after a time or, if there are too many connections, at once."""
         now = self._loop.time()
-        idle = [each for each in self.server_state.connections if _is_idle(each)]
-        self._idle_since = {each: self._idle_since.get(each, now) for each in idle}
-        longest_first = sorted(idle, key=self._idle_since.__getitem__)
-        excess = max(len(self.server_state.connections) - most_connections(), 0)
-        for place, each in enumerate(longest_first):
-            if place < excess or now - self._idle_since[each] > HEADER_SECONDS:
-                each.transport.abort()
+        before, self._waits = self._waits, {}
+        for connection in self.server_state.connections:
+            if (awaited := _awaited(connection)) is not None:
+                known = before.get(connection)
+                self._waits[connection] = known if known is not None and known[0] == awaited else (awaited, now)
+        longest_first = sorted(self._waits, key=lambda connection: self._waits[connection][1])
+        busy = len(self.server_state.connections) - len(longest_first)
+        excess = len(longest_first) - max(most_connections() - busy, _NEWEST)
+        for place, connection in enumerate(longest_first):
+            awaited, since = self._waits[connection]
+            if place < excess or now - since > awaited.seconds:
+                connection.transport.abort()
 
     def reload(self) -> None:
         """Load changed models while the server runs. A call during a reload causes one more reload after the current one."""
@@ -173,7 +184,22 @@ class _Server(uvicorn.Server):
             self._loop.call_soon_threadsafe(self.config.app.state.models.close)
 
 
-def _is_idle(connection: Any) -> bool:
-    """Return whether no request is being answered on a connection of uvicorn. Its headers may have arrived in part."""
-    cycle = connection.cycle
-    return cycle is None or cycle.response_complete
+class _Awaited(NamedTuple):
+    """What a connection waits for its client to do. If it is equal at a later time, the client has done nothing."""
+
+    request: Any
+    unsent: int
+    seconds: float
+
+
+def _awaited(connection: Any) -> _Awaited | None:
+    """Return what a connection of uvicorn waits for: the headers or the body of a request, or that the client takes the
+    bytes of a response. While a request is being answered, return None.
+    """
+    request, unsent = connection.cycle, connection.transport.get_write_buffer_size()
+    if unsent:
+        return _Awaited(request, unsent, SEND_SECONDS)
+    if request is None or request.response_complete:
+        return _Awaited(request, 0, HEADER_SECONDS)
+    # The routes have a time limit for the body.
+    return _Awaited(request, 0, inf) if request.more_body else None

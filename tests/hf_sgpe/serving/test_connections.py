@@ -1,8 +1,10 @@
 """What clients do to a server that no library would: go away, be slow, send too much, or send no HTTP."""
 
+import contextlib
 import json
 import socket
 import time
+from unittest.mock import Mock
 
 import pytest
 from support.serving import serving, wait_until
@@ -13,7 +15,7 @@ from hf_sgpe.serving.requests import Served
 pytest.importorskip("starlette", reason="serving needs: pip install starlette uvicorn")
 pytest.importorskip("uvicorn", reason="serving needs: pip install starlette uvicorn")
 
-from hf_sgpe.serving import server
+from hf_sgpe.serving import routes, server
 
 
 @pytest.fixture
@@ -79,6 +81,73 @@ def test_silent_connections_make_room_for_requests(running, monkeypatch):
     finally:
         for connection in silent:
             connection.close()
+
+
+def test_bodies_that_arrive_slowly_make_room_for_requests(endless, monkeypatch):
+    monkeypatch.setattr(server, "most_connections", lambda: 8)
+    with serving(endless) as running, contextlib.ExitStack() as stack:
+        for _ in range(30):
+            slow = stack.enter_context(connect(running))
+            slow.sendall(request(b"{", length=400))
+        wait_until(lambda: len(running.server.server_state.connections) <= 8)
+        with connect(running) as connection:
+            connection.sendall(request({"prompt": "a", "max_tokens": 1}))
+            assert answer(connection)[0] == 200
+
+
+def test_a_new_connection_stays_open_although_too_many_are_busy(running, engine, monkeypatch):
+    monkeypatch.setattr(server, "most_connections", lambda: 1)
+    with connect(running) as first, connect(running) as second:
+        for connection in (first, second):
+            connection.sendall(request(LONG))
+        wait_until(lambda: len(running.line) == 2)
+        with connect(running) as new:
+            said = engine.said
+            wait_until(lambda: engine.said > said + 300)  # the server looks at its connections ten times in a second
+            new.sendall(request(b"{}", "/v1/nothing"))
+            assert answer(new)[0] == 404
+
+
+@pytest.fixture
+def long_response(endless):
+    """A server, and a client that has not yet read its response of some megabytes."""
+    served = Served("endless", endless.generator, None, Limits(max_body=1 << 20))
+    with serving(served) as running, socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect((running.host, running.port))
+        client.sendall(request({"prompt": "a b " * 100_000, "return_token_strs": True}, "/tokenize"))
+        wait_until(
+            lambda: any(each.cycle and each.cycle.response_complete for each in running.server.server_state.connections)
+        )
+        yield running, client
+
+
+def test_a_response_is_sent_whole_to_a_client_that_pauses(long_response, monkeypatch):
+    running, client = long_response
+    monkeypatch.setattr(server, "HEADER_SECONDS", 0.1)
+    time.sleep(1)
+    assert len(running.server.server_state.connections) == 1
+    assert answer(client)[2]["count"] > 100_000
+
+
+def test_a_client_that_takes_nothing_of_its_response_is_given_up(long_response, monkeypatch):
+    running, _ = long_response
+    monkeypatch.setattr(server, "SEND_SECONDS", 0.2)
+    wait_until(lambda: not running.server.server_state.connections)
+
+
+def test_only_the_time_since_the_last_request_counts(endless):
+    looking = server.server_of(routes.create_app(endless))
+    looking._loop = Mock()
+    connection = Mock()
+    connection.transport.get_write_buffer_size.return_value = 0
+    looking.server_state.connections = {connection}
+    for seconds, is_closed in ((0, False), (10, False), (20, False), (30, False), (50, True)):
+        if seconds < 50:
+            connection.cycle = Mock(response_complete=True)  # another request
+        looking._loop.time.return_value = seconds
+        looking._close_waiting()
+        assert connection.transport.abort.called == is_closed
 
 
 def answer(connection):
