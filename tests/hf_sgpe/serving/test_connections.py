@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import select
 import socket
 import time
 from unittest.mock import Mock
@@ -86,10 +87,11 @@ def test_silent_connections_make_room_for_requests(running, monkeypatch):
 def test_bodies_that_arrive_slowly_make_room_for_requests(endless, monkeypatch):
     monkeypatch.setattr(server, "most_connections", lambda: 8)
     with serving(endless) as running, contextlib.ExitStack() as stack:
-        for _ in range(30):
-            slow = stack.enter_context(connect(running))
-            slow.sendall(request(b"{", length=400))
-        wait_until(lambda: len(running.server.server_state.connections) <= 8)
+        slow = [stack.enter_context(connect(running)) for _ in range(30)]
+        for connection in slow:
+            connection.sendall(request(b"{", length=400))
+        wait_until(lambda: len(select.select(slow, [], [], 0)[0]) == 22)
+        assert all(is_closed(connection) for connection in select.select(slow, [], [], 0)[0])
         with connect(running) as connection:
             connection.sendall(request({"prompt": "a", "max_tokens": 1}))
             assert answer(connection)[0] == 200
