@@ -14,6 +14,12 @@ HEADER_SECONDS = 15.0
 SEND_SECONDS = 60.0
 """Seconds in which a client must take at least one byte of its response."""
 
+FREE_CHUNKS = 1000
+"""Number of chunks of a body that may have any size."""
+
+LEAST_IN_CHUNK = 64
+"""Bytes that a chunk must have on average if a body has more chunks than `FREE_CHUNKS`."""
+
 THREADS = 64
 """Maximum number of requests that are read at the same time."""
 

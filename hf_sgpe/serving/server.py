@@ -13,11 +13,13 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any, NamedTuple
 
+import h11
 import uvicorn
 from starlette.applications import Starlette
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.serving.limits import HEADER_SECONDS, SEND_SECONDS, most_connections
+from hf_sgpe.serving.limits import FREE_CHUNKS, HEADER_SECONDS, LEAST_IN_CHUNK, SEND_SECONDS, most_connections
 from hf_sgpe.serving.requests import Served
 
 logger = logging.getLogger(__name__)
@@ -97,7 +99,9 @@ def server_of(
     # Errors in requests go to the client; only errors of the server are printed.
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
     return _Server(
-        uvicorn.Config(app, log_config=None, access_log=False, server_header=False, lifespan="on"), on_start, reload
+        uvicorn.Config(app, http=_Protocol, log_config=None, access_log=False, server_header=False, lifespan="on"),
+        on_start,
+        reload,
     )
 
 
@@ -182,6 +186,35 @@ class _Server(uvicorn.Server):
         if hasattr(self.config.app.state, "models"):
             # Close the lines later: the interrupted code may hold a lock.
             self._loop.call_soon_threadsafe(self.config.app.state.models.close)
+
+
+class _Parser(h11.Connection):
+    """A parser of requests that refuses bodies in tiny chunks: each chunk takes the time of some kilobytes."""
+
+    _chunks = _bytes = 0
+
+    def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self._chunks = self._bytes = 0
+        elif isinstance(event, h11.Data):
+            self._chunks += event.chunk_start
+            self._bytes += len(event.data)
+            if self._chunks > FREE_CHUNKS and self._bytes < self._chunks * LEAST_IN_CHUNK:
+                raise h11.RemoteProtocolError("the chunks of the body are too small")
+        return event
+
+
+class _Protocol(H11Protocol):
+    def __init__(self, *settings: Any, **named_settings: Any) -> None:
+        super().__init__(*settings, **named_settings)
+        self.conn = _Parser(h11.SERVER)
+
+    def send_400_response(self, msg: str) -> None:
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:  # a response has begun or ended
+            self.transport.close()
 
 
 class _Awaited(NamedTuple):

@@ -247,6 +247,26 @@ def test_a_body_that_is_too_long_is_refused(running, given):
     assert body["error"]["message"] == "the body has more than 2,000 bytes"
 
 
+@pytest.mark.parametrize(("size", "count", "status"), [(1, 900, 200), (1, 1100, 400), (64, 1100, 200)])
+def test_a_body_of_very_many_tiny_chunks_is_refused(endless, size, count, status):
+    body = json.dumps({"prompt": "a", "max_tokens": 1}).encode().ljust(size * count)
+    chunks = (b"%x\r\n%b\r\n" % (size, body[place : place + size]) for place in range(0, len(body), size))
+    head = request(b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+    with serving(endless) as running, connect(running) as connection:
+        connection.sendall(head + b"".join(chunks) + b"0\r\n\r\n")
+        assert connection.makefile("rb").readline().split()[1] == b"%d" % status
+
+
+def test_damaged_chunks_after_a_response_are_no_error(running, caplog):
+    head = request(b"", "/v1/nothing").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+    with connect(running) as connection:
+        connection.sendall(head)
+        assert answer(connection)[0] == 404
+        connection.sendall(b"x\r\n")
+        assert is_closed(connection)
+    assert caplog.records == []
+
+
 def test_a_body_that_comes_in_parts_is_read_and_one_that_does_not_come_is_given_up(running):
     whole = request({"prompt": "a", "max_tokens": 2})
     with connect(running) as connection, connect(running) as other:
