@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from starlette.requests import ClientDisconnect, Request
 
-from hf_sgpe.serving.answers import to_json
+from hf_sgpe.serving.answers import long_json
 from hf_sgpe.serving.parameters import Parameters, RequestError, about, are_ids
 from hf_sgpe.serving.request_queue import Ticket
 from hf_sgpe.serving.requests import Served
@@ -138,14 +138,12 @@ async def answer_embeddings(request: Request, asked: AskedEmbeddings, model: Mod
 
 
 def _json_of(found: list[Embedding], asked: AskedEmbeddings, model: Model) -> bytes:
-    # Each embedding is encoded by itself: Python's JSON encoder lets no other thread run until it has finished.
     data = [
-        to_json({"object": "embedding", "index": place, "embedding": asked.written(embedding)})
+        long_json({"object": "embedding", "index": place, "embedding": asked.written(embedding)})
         for place, embedding in enumerate(found)
     ]
     usage = {"prompt_tokens": asked.tokens, "total_tokens": asked.tokens}
-    rest = to_json({"object": "list", "model": model.served.name, "usage": usage})
-    return b'{"data":[' + b",".join(data) + b"]," + rest[1:]
+    return long_json({"data": data, "object": "list", "model": model.served.name, "usage": usage})
 
 
 def _embedding_of(ids: list[int], model: Model) -> Iterator[Embedding]:

@@ -24,7 +24,7 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.generation.pieces import Piece
 from hf_sgpe.generation.structured_output import RuleError
 from hf_sgpe.serving.access import check_host, check_key, for_web_pages
-from hf_sgpe.serving.answers import DONE, ChatCompletion, Completion, event, to_json
+from hf_sgpe.serving.answers import DONE, ChatCompletion, Completion, event, long_json, to_json
 from hf_sgpe.serving.embeddings import answer_embeddings, read_embeddings
 from hf_sgpe.serving.limits import THREADS
 from hf_sgpe.serving.monitoring import CLIENT_GONE, CONTENT_TYPE, Metrics, Monitor, Observed
@@ -136,16 +136,16 @@ def create_app(
         (ids, with_spellings), model = await read_for_model(request, read_tokenize)
         generator = model.served.generator
 
-        def written() -> Response:
+        def written() -> bytes:
             spellings = generator.tokenizer.convert_ids_to_tokens(ids) if with_spellings else None
             context = generator.engine.context_length
-            return _json({"count": len(ids), "max_model_len": context, "tokens": ids, "token_strs": spellings})
+            return long_json({"count": len(ids), "max_model_len": context, "tokens": ids, "token_strs": spellings})
 
-        return await asyncio.to_thread(written)
+        return Response(await asyncio.to_thread(written), media_type="application/json")
 
     async def detokenize(request: Request) -> Response:
         text, _ = await read_for_model(request, read_detokenize)
-        return await asyncio.to_thread(_json, {"prompt": text})
+        return Response(await asyncio.to_thread(long_json, {"prompt": text}), media_type="application/json")
 
     async def list_models(request: Request) -> Response:
         return _json({"object": "list", "data": [model.card for model in _models_of(request)]})
@@ -341,7 +341,9 @@ class _Answer(Response):
         except Exception as error:
             refusal = _error_of(error)
             return _json(refusal.body, refusal.status, refusal.headers)
-        return _json(self._form.whole(answers), headers=_about_rule(self._form.asked))
+        # Thousands of log-probabilities take seconds; the thread leaves the event loop free for other requests.
+        body = await asyncio.to_thread(self._form.whole, answers)
+        return Response(body, headers=_about_rule(self._form.asked), media_type="application/json")
 
     async def _send_events(self, send: Send) -> None:
         fields = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
@@ -355,7 +357,10 @@ class _Answer(Response):
             for part in self._form.first_parts():
                 await say(event(part))
             async for number, piece in self._arriving.pieces(len(self._ticket.texts)):
-                await say(event(self._form.part(number, piece)))
+                if len(piece.tokens) > _MANY_TOKENS:  # a scored prompt
+                    await say(await asyncio.to_thread(self._long_event, number, piece))
+                else:
+                    await say(event(self._form.part(number, piece)))
             for part in self._form.last_parts():
                 await say(event(part))
         except _ClientGoneError:
@@ -365,6 +370,9 @@ class _Answer(Response):
             await say(event(_error_of(error).body), goes_on=False)
         else:
             await say(DONE, goes_on=False)
+
+    def _long_event(self, number: int, piece: Piece) -> bytes:
+        return event(self._form.part(number, piece), long_json)
 
 
 def _about_rule(asked: Asked) -> dict[str, str]:
@@ -393,6 +401,9 @@ def _error_of(error: Exception) -> RequestError:
 
 _MOST_IN_HEADER = 1000
 """Characters of a response header that a client can make long."""
+
+_MANY_TOKENS = 100
+"""Number of tokens in a piece from which its event is not built in the event loop."""
 
 _SHORT = 1 << 15
 """Size, in bytes, below which a body is parsed in the event loop."""
