@@ -169,7 +169,11 @@ def read_completion(record: Mapping[str, Any], served: Served) -> Asked:
         RequestError: the request is invalid, or has an unsupported parameter.
     """
     given = Parameters(record, {*_COMMON, *_COMPLETION}, {**_WITHOUT_EFFECT, "suffix": ("",), "best_of": (1,)})
-    asked = _asked(given, served, read_prompts(given, served), 16, ("max_tokens",), least_tokens=0)
+    prompts = _prompts_of(given)
+    _check_count(given, served, len(prompts))  # before prompts are encoded, which takes more time
+    encode = read_encoder(given, served.generator)
+    ids = [encode(well_formed(part)) if isinstance(part, str) else part for part in prompts]
+    asked = _asked(given, served, ids, 16, ("max_tokens",), least_tokens=0)
     asked = _with_rule(asked, *read_rule(given, served.generator))
     if given.get("logprobs") is not None:
         asked = replace(asked, top=given.whole_number("logprobs", 0, _MOST_TOP, least=0))
@@ -191,6 +195,7 @@ def read_chat(record: Mapping[str, Any], served: Served) -> Asked:
     given = Parameters(record, {*_COMMON, *_CHAT}, {**_WITHOUT_EFFECT, **_OF_CHATS})
     chat = _chat_of(served)
     tool_use = read_tools(given, chat.template, served.generator.tokenizer, served.response_template)
+    _check_count(given, served, 1)
     ids = read_conversation(given, served, tools=tool_use.tools if tool_use else [])
     asked = _asked(given, served, [ids], served.limits.max_new_tokens, ("max_completion_tokens", "max_tokens"))
     top = given.whole_number("top_logprobs", 0, _MOST_TOP, least=0)
@@ -246,16 +251,15 @@ def read_detokenize(record: Mapping[str, Any], served: Served) -> str:
         return served.generator.tokenizer.decode(tokens)
 
 
-def read_prompts(given: Parameters, served: Served) -> list[list[int]]:
-    """Return the token ids of each prompt in a request for a completion. The parameter ``prompt`` is a string, a list of
-    token ids, or a list of such prompts.
+def _prompts_of(given: Parameters) -> list[str | list[int]]:
+    """Return the prompts in a request for a completion. The parameter ``prompt`` is a string, a list of token ids, or a list
+    of such prompts.
     """
     prompt = given.get("prompt")
     prompts = [prompt] if isinstance(prompt, str) or (are_ids(prompt) and prompt) else prompt
     if not isinstance(prompts, list) or not prompts or not all(isinstance(part, str) or are_ids(part) for part in prompts):
         raise RequestError("prompt must be a string, token ids, or a non-empty list of either", param="prompt")
-    encode = read_encoder(given, served.generator)
-    return [encode(well_formed(part)) if isinstance(part, str) else part for part in prompts]
+    return prompts
 
 
 def read_conversation(given: Parameters, served: Served, *, tools: Sequence[Tool] = ()) -> list[int]:
@@ -287,6 +291,12 @@ def _with_rule(asked: Asked, rule: Rule | None, left_out: tuple[str, ...]) -> As
     return replace(asked, rule=rule, left_out=left_out)
 
 
+def _check_count(given: Parameters, served: Served, prompts: int) -> None:
+    answers, most = given.whole_number("n", 1) * prompts, served.limits.max_choices
+    if answers > most:
+        raise RequestError(f"n: the request asks for {answers:,} answers, and the maximum is {most:,}", param="n")
+
+
 def _asked(
     given: Parameters,
     served: Served,
@@ -308,11 +318,6 @@ def _asked(
                 param="messages" if "messages" in given.record else "prompt",
                 code="context_length_exceeded",
             )
-    n = given.whole_number("n", 1)
-    if n * len(prompts) > limits.max_choices:
-        raise RequestError(
-            f"n: the request asks for {n * len(prompts):,} answers, and the maximum is {limits.max_choices:,}", param="n"
-        )
     options = GenerationOptions(max_new_tokens=max(most, 1), temperature=1.0, top_p=1.0)
     for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "seed"):
         value = given.get(name)
@@ -325,6 +330,7 @@ def _asked(
         raise RequestError("stream_options must be an object, and needs stream: true", param="stream_options")
     settings = Parameters(settings or {}, {"include_usage"}, {"include_obfuscation": (False,)}, "stream_options.")
     options = read_stopping(given, options, served.generator)
+    n = given.whole_number("n", 1)
     return Asked(prompts, options, n, is_streamed, settings.flag("include_usage"), has_answers=most > 0)
 
 

@@ -193,6 +193,12 @@ def test_wrong_chats_are_refused_by_name(endless, record, param, message):
     assert refusal.value.body["error"]["param"] == param
 
 
+def test_prompts_are_counted_before_they_are_encoded(endless, monkeypatch):
+    monkeypatch.setattr(endless.generator, "encode", lambda text, **settings: pytest.fail("too early"))
+    with pytest.raises(RequestError, match="the request asks for 20,000 answers, and the maximum is 16"):
+        read_completion({"prompt": [""] * 20_000}, endless)
+
+
 def test_long_values_are_cut_off_in_messages(endless):
     long = "x" * 100_000
     for record in ({"temperature": long}, {"messages": [{"role": long, "content": "a"}]}, {long: 1}):
