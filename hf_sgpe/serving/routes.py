@@ -163,7 +163,15 @@ def create_app(
         request.state.observed.route = "/health"
         return _json({"status": "ok"})
 
-    return Starlette(
+    async def not_found(request: Request, error: Exception) -> Response:
+        try:
+            if not api_keys:
+                check_host(request, hosts)
+        except RequestError as refusal:
+            return await _refused(request, refusal)
+        return await _not_found(request, error)
+
+    app = Starlette(
         routes=[
             route("/v1/completions", completions),
             route("/v1/chat/completions", chat_completions),
@@ -177,13 +185,15 @@ def create_app(
         ],
         exception_handlers={
             RequestError: _refused,
-            HTTPException: _not_found,
+            HTTPException: not_found,
             ClientDisconnect: _gone,
             Exception: _failed,
         },
         middleware=[Middleware(Monitor, metrics, log), *for_web_pages(origins)],
         lifespan=lifespan,
     )
+    app.router.redirect_slashes = False  # the location would have any name that the client sends as Host
+    return app
 
 
 def _models_of(request: Request) -> Models:

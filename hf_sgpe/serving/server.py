@@ -30,6 +30,9 @@ _NEWEST = 8
 _SECONDS_TO_END = 5
 """Seconds from a signal until all connections are closed, also those of clients that do not read their answers."""
 
+_SECONDS_TO_EXIT = 10
+"""Seconds from a signal until the process ends, even if a thread still reads a request or computes a token."""
+
 
 def bind(host: str, port: int) -> socket.socket:
     """Return a socket that is bound to a port but does not listen, so that connections fail until the model is loaded.
@@ -118,6 +121,7 @@ class _Server(uvicorn.Server):
         self._is_changed = False  # since the current reload began
         self._waits: dict[Any, tuple[Any, float]] = {}
         self._quiet_until = 0.0
+        self._exit: threading.Timer | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
@@ -127,6 +131,13 @@ class _Server(uvicorn.Server):
         if self._reload is not None and hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
             self._loop.add_signal_handler(signal.SIGHUP, self.reload)
         self._on_start()
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        try:
+            super().run(sockets)
+        finally:
+            if self._exit is not None:
+                self._exit.cancel()
 
     async def on_tick(self, counter: int) -> bool:
         self._close_waiting()
@@ -172,6 +183,11 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         # The base class would wait for clients that do not read their answers, or that do not send the rest of a body.
         self._loop.call_later(_SECONDS_TO_END, self._close_connections)
+        if threading.current_thread() is threading.main_thread():  # in another thread, the process is not the server's
+            # Python and asyncio would wait for all threads.
+            self._exit = threading.Timer(_SECONDS_TO_EXIT, os._exit, (0,))
+            self._exit.daemon = True
+            self._exit.start()
         await super().shutdown(sockets)
 
     def _close_connections(self) -> None:
