@@ -36,10 +36,6 @@ class CallGrammar:
 
         Args:
             most: Maximum number of calls. Only 1 and None (no limit) are supported.
-
-        Raises:
-            SGPEError: the schemas of the functions are too large together. Each parameter of a function gets a copy of the
-                definitions of the function's schema.
         """
         written = self._written
         opening = self._sequence(written.opening, written.before)

@@ -25,9 +25,7 @@ THREADS = 64
 
 
 def most_connections() -> int:
-    """Return the maximum number of open connections: 1,000, or fewer if the process may not open as many files. A part of
-    its files remains for models and libraries.
-    """
+    """Return the maximum number of open connections, so that the process can open 64 files for models and libraries."""
     with suppress(ImportError):  # Windows has no such limit
         import resource
 
@@ -45,9 +43,6 @@ class Limits:
         max_choices: Maximum number of answers to one request. A request asks for ``n`` answers to each of its prompts.
         max_waiting: Maximum number of requests that wait while another request is answered.
         max_body: Maximum size of a request's body, in bytes.
-
-    Raises:
-        SGPEError: ``max_waiting`` is below 0, or another limit is below 1.
     """
 
     max_new_tokens: int = field(default=4096, metadata=as_option("Maximum number of tokens in an answer."))

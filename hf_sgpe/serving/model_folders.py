@@ -36,9 +36,6 @@ class ModelFolders:
         given: Paths of models, folders with several models, or repositories on the Hub.
         load: Function that takes the path and the name of a model, and returns the loaded model.
         name: Name of a single model in the API. None means the last part of each model's path.
-
-    Raises:
-        SGPEError: a model is given twice, two models have the same name, or ``name`` is given but there are several models.
     """
 
     def __init__(self, given: Sequence[str], load: Load, name: str | None = None) -> None:
@@ -49,11 +46,7 @@ class ModelFolders:
         self.found()
 
     def found(self) -> dict[str, str]:
-        """Return a dict from the names of all models to their paths.
-
-        Raises:
-            SGPEError: for the same reasons as in the constructor.
-        """
+        """Return a dict from the names of all models to their paths."""
         names = {one.path: name for name, one in self._loaded.items()}
         listed = [path for given in self._given for path in _models_in(given, names)]
         if self._name is not None and len(listed) > 1:
@@ -69,11 +62,7 @@ class ModelFolders:
         return paths
 
     def load(self) -> list[Served]:
-        """Load and return all models. If one of them cannot be loaded, free the memory of the others.
-
-        Raises:
-            SGPEError: a model cannot be loaded, or there is not enough memory for it.
-        """
+        """Load and return all models. If one of them cannot be loaded, free the memory of the others."""
         try:
             for name, path in self.found().items():
                 self._loaded[name] = self._load_one(path, name, is_more=bool(self._loaded))
@@ -154,9 +143,6 @@ def fingerprint_of(path: str) -> Fingerprint:
 def check_memory(path: str) -> None:
     """Check that there is enough memory for the weights of a model. If the system does not report its available memory, the
     check passes.
-
-    Raises:
-        SGPEError: there is not enough memory.
     """
     needed = sum(status.st_size for file, status in _files_of(os.fspath(find_model(path))) if file.suffix in _WEIGHTS)
     available = _available_memory()

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from hf_sgpe.serving.parameters import RequestError, kind
+from hf_sgpe.serving.parameters import RequestError, kind, wrong
 from hf_sgpe.serving.request_queue import Line
 from hf_sgpe.serving.requests import Served
 
@@ -57,16 +57,12 @@ class Models:
         return iter(self._current.values())
 
     def pick(self, name: Any) -> Model:
-        """Return the model that a request names. If the server has only one model, the name may be None.
-
-        Raises:
-            RequestError: the name is missing, is not a text, or is unknown.
-        """
+        """Return the model that a request names. If the server has only one model, the name may be None."""
         names = [*self._current]
         if name is None and len(names) != 1:
-            raise RequestError(f"model is missing: choose from {', '.join(map(repr, names))}", param="model")
+            raise wrong("model", f"is missing: choose from {', '.join(map(repr, names))}")
         if name is not None and not isinstance(name, str):
-            raise RequestError(f"model must be a string, not {kind(name)}", param="model")
+            raise wrong("model", f"must be a string, not {kind(name)}")
         if name is not None and name not in names:
             message = f"unknown model {name[:200]!r}: this server has {', '.join(map(repr, names))}"
             raise RequestError(message, status=404, param="model", code="model_not_found")

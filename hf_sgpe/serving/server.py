@@ -39,9 +39,6 @@ def bind(host: str, port: int) -> socket.socket:
 
     Args:
         port: Number of the port. 0 means any free port.
-
-    Raises:
-        SGPEError: there is no such host, or the port is in use or is not from 0 to 65535.
     """
     if not 0 <= port < 1 << 16:
         raise SGPEError(f"--port must be from 0 to 65535, not {port}")
