@@ -59,13 +59,8 @@ def event(value: Any, encode: Callable[[Any], bytes] = to_json) -> bytes:
 
 
 class Completion:
-    """The answer to a request for ``/v1/completions``.
-
-    Choices are numbered consecutively: all choices of the first prompt, then all choices of the second.
-
-    Args:
-        asked: The request.
-        served: The model.
+    """The answer to a request for ``/v1/completions``. Choices are numbered consecutively: all choices of the first prompt,
+    then all choices of the second.
     """
 
     prefix = "cmpl"
@@ -94,21 +89,17 @@ class Completion:
         return long_json(self._record(self.whole_object, choices, usage=self._usage()))
 
     def first_parts(self) -> Iterator[dict[str, Any]]:
-        """Yield the events that are sent before any generated piece. If choices repeat their prompts without
-        log-probabilities, these events contain the prompts. Otherwise, there are no such events.
-        """
+        """Yield the events that are sent before any generated piece: the prompts, if the choices repeat them."""
         for number in range(len(self._generated)):
             if echo := self._echo(number):
                 yield self._part(self._choice(number, self._said(echo)))
 
     def part(self, number: int, piece: Piece) -> dict[str, Any]:
-        """Return the event that sends a generated piece of the choice ``number``."""
         self._generated[number], self._reused[number] = piece.generated, piece.reused
         logprobs = self._logprobs(piece.tokens) if piece.tokens else None
         return self._part(self._choice(number, self._said_next(piece), logprobs, piece.finish_reason))
 
     def last_parts(self) -> Iterator[dict[str, Any]]:
-        """Yield the events that are sent after all choices: the numbers of tokens, if the request asks for them."""
         if self.asked.has_usage:
             yield self._record(self.part_object, [], usage=self._usage())
 
@@ -145,9 +136,7 @@ class Completion:
         }
 
     def _named(self, scored: tuple[int, float]) -> tuple[str, float]:
-        """Return a token's text and log-probability for JSON. If the token contains only a part of a character, its bytes
-        are shown instead of text.
-        """
+        """Return a token's text, or its bytes if they are only a part of a character, and its log-probability."""
         id, logprob = scored
         token = self._bytes_of(id)
         if not token:
@@ -180,9 +169,7 @@ class Completion:
 
 
 def _call_delta(number: int, parts: Sequence[CallPart]) -> dict[str, Any]:
-    """Return the entry of a stream event that sends the next parts of the tool call ``number``. Only the first entry of a
-    call contains the id and the name.
-    """
+    """Return the next parts of a tool call for a stream event. Only the first entry has the id and the name."""
     arguments = "".join(part.arguments for part in parts)
     if parts[0].name is None:
         return {"index": number, "function": {"arguments": arguments}}
@@ -195,7 +182,7 @@ def _new_id() -> str:
 
 
 class ChatCompletion(Completion):
-    """The answer to a request for ``/v1/chat/completions``, with the field names for chats."""
+    """The answer to a request for ``/v1/chat/completions``."""
 
     prefix = "chatcmpl"
     whole_object = "chat.completion"

@@ -35,10 +35,8 @@ _SECONDS_TO_EXIT = 10
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a socket that is bound to a port but does not listen, so that connections fail until the model is loaded.
-
-    Args:
-        port: Number of the port. 0 means any free port.
+    """Return a socket that is bound to a port (0: any free one) but does not listen, so that connections fail until the
+    model is loaded.
     """
     if not 0 <= port < 1 << 16:
         raise SGPEError(f"--port must be from 0 to 65535, not {port}")
@@ -63,22 +61,17 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def url_of(bound: socket.socket) -> str:
-    """Return the URL at which clients reach the API."""
     host, port = bound.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"
 
 
 def is_open_to_others(bound: socket.socket) -> bool:
-    """Return whether other machines may reach the socket."""
     return not ipaddress.ip_address(bound.getsockname()[0].partition("%")[0]).is_loopback
 
 
 def hosts_of(bound: socket.socket, host: str) -> set[str]:
-    """Return the names by which programs on this machine reach the socket. If other machines may reach it, return an empty
-    set, because they may know it by any name.
-
-    Args:
-        host: The name to which the socket was bound.
+    """Return the names by which programs on this machine reach the socket, which was bound to ``host``. If other machines
+    may reach it, return an empty set, because they may know it by any name.
     """
     if is_open_to_others(bound):
         return set()
@@ -88,13 +81,11 @@ def hosts_of(bound: socket.socket, host: str) -> set[str]:
 def server_of(
     app: Starlette, on_start: Callable[[], None] = lambda: None, reload: Callable[[], Sequence[Served]] | None = None
 ) -> uvicorn.Server:
-    """Return a uvicorn server for an application. On Ctrl-C or SIGTERM, the server stops generating, and sends an error to
-    waiting clients.
+    """Return a uvicorn server for an application. On Ctrl-C or SIGTERM, it ends all requests with an error.
 
     Args:
         on_start: Function that is called as soon as the server accepts requests.
-        reload: Function that returns the models to serve from now on. It is called in a thread at each SIGHUP, on systems
-            with this signal. None means that SIGHUP ends the process.
+        reload: Function that returns the models to serve from now on. It is called in a thread at each SIGHUP.
     """
     # Errors in requests go to the client; only errors of the server are printed.
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
@@ -106,8 +97,6 @@ def server_of(
 
 
 class _Server(uvicorn.Server):
-    """A uvicorn server that ends all requests when a signal arrives. The base class would wait until they are answered."""
-
     def __init__(
         self, config: uvicorn.Config, on_start: Callable[[], None], reload: Callable[[], Sequence[Served]] | None
     ) -> None:
@@ -164,7 +153,7 @@ class _Server(uvicorn.Server):
                 connection.transport.abort()
 
     def reload(self) -> None:
-        """Load changed models while the server runs. A call during a reload causes one more reload after the current one."""
+        """Load changed models while the server runs. A call during a reload causes one more after it."""
         self._is_changed = True
         if self._reloading is None or self._reloading.done():
             self._reloading = self._loop.create_task(self._replace_models())
