@@ -65,8 +65,7 @@ class TrainingConfig:
             sgpe; given for a mapping).
         chat_template: ``llama3``, ``chatml``, ``alpaca`` or Jinja source. It is saved with the tokenizer. The special tokens
             of a named template are added to a list ``special_tokens``. A mapping must already contain them.
-        bos_token: Special token that begins a text (default: the token of the chat template, or one with a known spelling,
-            such as <s>).
+        bos_token: Special token that begins a text (default: the token of the chat template, or one with a known spelling).
         eos_token: Special token that ends a text or a turn (default: the same).
         pad_token: Special token for padding (default: the token that ends a text). If the model should learn to end its
             texts, and the collator excludes padding from the loss, give another token.

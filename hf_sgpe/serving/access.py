@@ -6,6 +6,7 @@ import hmac
 import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
@@ -19,11 +20,7 @@ _ORIGIN = re.compile(r"https?://([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]+)?")
 
 
 def read_keys(path: Path) -> list[str]:
-    """Return the API keys from a file with one key per line. Blank lines are skipped.
-
-    Raises:
-        SGPEError: the file cannot be read, has no key, or has a key with a space or a character outside printable ASCII.
-    """
+    """Return the API keys from a file with one key per line. Blank lines are skipped."""
     try:
         keys = [key for line in read_utf8(path).splitlines() if (key := line.strip())]
     except FileNotFoundError:
@@ -37,11 +34,7 @@ def read_keys(path: Path) -> list[str]:
 
 
 def check_key(request: Request, keys: Collection[str]) -> None:
-    """Check that a request sends one of the server's API keys. If the server has no keys, allow every request.
-
-    Raises:
-        RequestError: the key is missing or wrong.
-    """
+    """Check that a request sends one of the server's API keys. If the server has no keys, allow every request."""
     if not keys:
         return
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
@@ -54,17 +47,13 @@ def check_key(request: Request, keys: Collection[str]) -> None:
 
 
 def check_host(request: Request, hosts: Collection[str]) -> None:
-    """Check that the header ``Host`` of a request is one of the server's names, with or without a port. If no names are
-    given, allow every request.
+    """Check that the header ``Host`` of a request is one of the server's names, with any port. No names allow all requests.
 
     A web page can let its own domain lead to this machine (DNS rebinding). The browser then sends requests without asking
     for permission, but with this domain as ``Host``.
 
     Args:
         hosts: Host names in lower case, and IP addresses without brackets.
-
-    Raises:
-        RequestError: the header is missing or has another name.
     """
     given = request.headers.get("host", "")
     host = re.sub(r":[0-9]*$", "", given).removeprefix("[").removesuffix("]").lower()
@@ -79,9 +68,6 @@ def check_host(request: Request, hosts: Collection[str]) -> None:
 def check_origins(origins: Sequence[str]) -> None:
     """Check that each string is ``*`` or an origin as browsers send it, such as ``https://example.org``. Browsers omit the
     port only if it is the default port.
-
-    Raises:
-        SGPEError: a string is neither an origin nor ``*``.
     """
     for origin in origins:
         if origin != "*" and not _ORIGIN.fullmatch(origin):
@@ -92,16 +78,11 @@ def check_origins(origins: Sequence[str]) -> None:
 
 
 def for_web_pages(origins: Sequence[str]) -> list[Middleware]:
-    """Return the CORS middleware that lets web pages of these origins use the server, as a list. If there are no origins,
-    the list is empty.
-    """
-    if not origins:
-        return []
-    middleware = Middleware(
-        CORSMiddleware,
-        allow_origins=list(origins),
-        allow_methods=["GET", "POST"],
-        allow_headers=["*"],  # clients in browsers send headers of their own, such as x-stainless-lang
-        expose_headers=["Retry-After"],
-    )
-    return [middleware]
+    """Return the middleware (CORS) that lets web pages of these origins use the server, if there are any."""
+    settings: dict[str, Any] = {
+        "allow_origins": list(origins),
+        "allow_methods": ["GET", "POST"],
+        "allow_headers": ["*"],  # clients in browsers send headers of their own, such as x-stainless-lang
+        "expose_headers": ["Retry-After"],
+    }
+    return [Middleware(CORSMiddleware, **settings)] if origins else []

@@ -11,40 +11,33 @@ from hf_sgpe.generation.rule_trial import TrialsFullError
 from hf_sgpe.generation.structured_output import Rule, embedded
 from hf_sgpe.generation.text_generator import TextGenerator
 from hf_sgpe.serving.messages import well_formed_json
-from hf_sgpe.serving.parameters import Parameters, RequestError, about, busy, kind
+from hf_sgpe.serving.parameters import Parameters, about, busy, kind, wrong
 from hf_sgpe.serving.tool_use import ToolUse
 
 
 def read_rule(
     given: Parameters, generator: TextGenerator, stop_ids: tuple[int, ...] = (), tool_use: ToolUse | None = None
 ) -> tuple[Rule | None, tuple[str, ...]]:
-    """Return the rule that an answer must follow, such as a JSON schema or a grammar, and the constraints of the rule that
-    the answer may violate. If any text is allowed, the rule is None.
-
-    If the request has tools and a rule, an answer either calls tools or follows the rule.
+    """Return the rule that an answer must follow, if there is one, and its constraints that the answer may violate. If the
+    request has tools and a rule, an answer either calls tools or follows the rule.
 
     Args:
         stop_ids: Tokens that end an answer, in addition to the model's own end tokens.
-
-    Raises:
-        RequestError: the rule is invalid, or cannot be combined with another rule or with the tools.
     """
     schema = _schema_of(given)
     rule, name = None, "response_format"
     if given.get("structured_outputs") is not None:
         if schema is not None:
-            raise RequestError(
-                "structured_outputs and response_format are both rules: give only one of them", param="structured_outputs"
-            )
+            raise wrong("structured_outputs", "and response_format are both rules: give only one of them")
         name = "structured_outputs"
         rule, schema, name = _structured(given.get(name))
     if tool_use is not None and not tool_use.tools:
         tool_use = None
     if tool_use is not None and (rule is not None or schema is not None):
         if tool_use.required is not None:
-            raise RequestError(f"{name} cannot be used with a required tool call: leave one out", param=name)
-        if rule is not None or not tool_use.has_grammar:
-            raise RequestError(f"{name} cannot be used with tools: leave one out, or send tool_choice: none", param=name)
+            raise wrong(name, "cannot be used with a required tool call: leave one out")
+        if rule is not None or tool_use.written is None:
+            raise wrong(name, "cannot be used with tools: leave one out, or send tool_choice: none")
     with about("tools" if tool_use is not None else name):
         if tool_use is not None and tool_use.required is not None:
             rule, name = Rule.grammar("\n".join(["start: calls", *tool_use.grammar()])), "tools"
@@ -73,49 +66,43 @@ def _schema_of(given: Parameters) -> dict[str, Any] | None:
     if format is None:
         return None
     if not isinstance(format, dict) or format.get("type") not in ("text", "json_object", "json_schema"):
-        raise RequestError(
-            "response_format must be an object with type text, json_object or json_schema", param="response_format"
-        )
+        raise wrong("response_format", "must be an object with type text, json_object or json_schema")
     has_schema = format["type"] == "json_schema"
     Parameters(format, {"type", "json_schema"} if has_schema else {"type"}, {}, "response_format.")
     if not has_schema:
         return {"type": "object"} if format["type"] == "json_object" else None
     described = format.get("json_schema")
     if not isinstance(described, dict) or not isinstance(described.get("schema"), dict):
-        raise RequestError(
-            "response_format.json_schema must be an object with name and schema", param="response_format.json_schema"
-        )
+        raise wrong("response_format.json_schema", "must be an object with name and schema")
     Parameters(described, {"name", "description", "schema", "strict"}, {}, "response_format.json_schema.")
-    schema: dict[str, Any] = well_formed_json(described["schema"], "response_format.json_schema.schema")
+    schema: dict[str, Any] = well_formed_json(described["schema"])
     return schema
 
 
 def _structured(value: Any) -> tuple[Rule | None, dict[str, Any] | None, str]:
-    """Return what ``structured_outputs`` requires, as (rule, JSON schema, name). One of rule and schema is None. The name is
-    that of the parameter that was used, such as ``structured_outputs.regex``.
-    """
+    """Return what ``structured_outputs`` requires: a rule or a JSON schema, and the name of the parameter that was used."""
     where = "structured_outputs"
     if not isinstance(value, dict):
-        raise RequestError(f"{where} must be an object, not {kind(value)}", param=where)
+        raise wrong(where, f"must be an object, not {kind(value)}")
     given = Parameters(value, {*_KINDS}, _WITHOUT_EFFECT, f"{where}.")
     used = [name for name in _KINDS if given.get(name) not in (None, False)]
     if len(used) != 1:
-        raise RequestError(f"{where} must have exactly one of {', '.join(_KINDS)}", param=where)
+        raise wrong(where, f"must have exactly one of {', '.join(_KINDS)}")
     (name,) = used
-    param, item = f"{where}.{name}", well_formed_json(given.get(name), f"{where}.{name}")
+    param, item = f"{where}.{name}", well_formed_json(given.get(name))
     if name == "json_object":
         return None, {"type": "object"} if given.flag(name) else None, param
     if name == "json":
         if not isinstance(item, dict):
-            raise RequestError(f"{param} must be a JSON schema, not {kind(item)}", param=param)
+            raise wrong(param, f"must be a JSON schema, not {kind(item)}")
         return None, item, param
     if name == "choice":
         if not isinstance(item, list) or not item or not all(isinstance(text, str) and text for text in item):
-            raise RequestError(f"{param} must be a list of non-empty strings", param=param)
+            raise wrong(param, "must be a list of non-empty strings")
         with about(param):
             return Rule.one_of(item), None, param
     if not isinstance(item, str) or not item:
-        raise RequestError(f"{param} must be a non-empty string, not {kind(item)}", param=param)
+        raise wrong(param, f"must be a non-empty string, not {kind(item)}")
     with about(param):
         return Rule.regex(item) if name == "regex" else Rule.grammar(item), None, param
 

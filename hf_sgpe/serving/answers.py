@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from math import isnan
 from typing import Any
@@ -18,6 +18,9 @@ from hf_sgpe.serving.requests import Asked, Served
 _LEAST = -9999.0
 """The log-probability that OpenAI's API returns for an impossible token, because JSON has no minus infinity."""
 
+_LONG_TEXT = 1 << 16
+_LONG_LIST = 100
+
 DONE = b"data: [DONE]\n\n"
 """The event that ends a stream."""
 
@@ -27,19 +30,37 @@ def to_json(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
-def event(value: Any) -> bytes:
+def long_json(value: Any) -> bytes:
+    """Return the same as `to_json`, encoded in parts, because Python's encoder lets no other thread run until it has
+    finished. A value may contain `bytes`: JSON that is already encoded.
+    """
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, dict):
+        return b"{" + b",".join(to_json(key) + b":" + long_json(item) for key, item in value.items()) + b"}"
+    if isinstance(value, list) and value and isinstance(value[0], bytes):
+        return b"[" + b",".join(value) + b"]"
+    if isinstance(value, str) and len(value) > _LONG_TEXT:
+        return b'"' + b"".join(_slices(value, _LONG_TEXT)) + b'"'
+    if isinstance(value, list) and len(value) > _LONG_LIST:
+        return b"[" + b",".join(_slices(value, _LONG_LIST)) + b"]"
+    return to_json(value)
+
+
+def _slices(value: Any, length: int) -> Iterator[bytes]:
+    """Yield the JSON of each slice of a string or a list, without the quotes or brackets around it."""
+    for start in range(0, len(value), length):
+        yield to_json(value[start : start + length])[1:-1]
+
+
+def event(value: Any, encode: Callable[[Any], bytes] = to_json) -> bytes:
     """Return a stream event that sends ``value`` as JSON."""
-    return b"data: " + to_json(value) + b"\n\n"
+    return b"data: " + encode(value) + b"\n\n"
 
 
 class Completion:
-    """The answer to a request for ``/v1/completions``.
-
-    Choices are numbered consecutively: all choices of the first prompt, then all choices of the second.
-
-    Args:
-        asked: The request.
-        served: The model.
+    """The answer to a request for ``/v1/completions``. Choices are numbered consecutively: all choices of the first prompt,
+    then all choices of the second.
     """
 
     prefix = "cmpl"
@@ -54,8 +75,8 @@ class Completion:
         self._generated = [0] * (len(asked.prompts) * asked.n)
         self._reused = self._generated.copy()
 
-    def whole(self, answers: Sequence[Sequence[Piece]]) -> dict[str, Any]:
-        """Return the whole answer, joined from the pieces of each choice."""
+    def whole(self, answers: Sequence[Sequence[Piece]]) -> bytes:
+        """Return the JSON of the whole answer, joined from the pieces of each choice."""
         choices = []
         for number, pieces in enumerate(answers):
             self._generated[number], self._reused[number] = pieces[-1].generated, pieces[-1].reused
@@ -64,25 +85,21 @@ class Completion:
             logprobs = None if self.asked.top is None else self._logprobs(tokens)
             calls = [part for piece in pieces for part in piece.calls]
             said = self._said(text, calls, "".join(piece.reasoning for piece in pieces))
-            choices.append(self._choice(number, said, logprobs, pieces[-1].finish_reason))
-        return self._record(self.whole_object, choices, usage=self._usage())
+            choices.append(long_json(self._choice(number, said, logprobs, pieces[-1].finish_reason)))
+        return long_json(self._record(self.whole_object, choices, usage=self._usage()))
 
     def first_parts(self) -> Iterator[dict[str, Any]]:
-        """Yield the events that are sent before any generated piece. If choices repeat their prompts without
-        log-probabilities, these events contain the prompts. Otherwise, there are no such events.
-        """
+        """Yield the events that are sent before any generated piece: the prompts, if the choices repeat them."""
         for number in range(len(self._generated)):
             if echo := self._echo(number):
                 yield self._part(self._choice(number, self._said(echo)))
 
     def part(self, number: int, piece: Piece) -> dict[str, Any]:
-        """Return the event that sends a generated piece of the choice ``number``."""
         self._generated[number], self._reused[number] = piece.generated, piece.reused
         logprobs = self._logprobs(piece.tokens) if piece.tokens else None
         return self._part(self._choice(number, self._said_next(piece), logprobs, piece.finish_reason))
 
     def last_parts(self) -> Iterator[dict[str, Any]]:
-        """Yield the events that are sent after all choices: the numbers of tokens, if the request asks for them."""
         if self.asked.has_usage:
             yield self._record(self.part_object, [], usage=self._usage())
 
@@ -119,9 +136,7 @@ class Completion:
         }
 
     def _named(self, scored: tuple[int, float]) -> tuple[str, float]:
-        """Return a token's text and log-probability for JSON. If the token contains only a part of a character, its bytes
-        are shown instead of text.
-        """
+        """Return a token's text, or its bytes if they are only a part of a character, and its log-probability."""
         id, logprob = scored
         token = self._bytes_of(id)
         if not token:
@@ -142,7 +157,7 @@ class Completion:
     def _part(self, choice: dict[str, Any]) -> dict[str, Any]:
         return self._record(self.part_object, [choice], **({"usage": None} if self.asked.has_usage else {}))
 
-    def _record(self, kind: str, choices: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    def _record(self, kind: str, choices: Sequence[dict[str, Any] | bytes], **more: Any) -> dict[str, Any]:
         head = {"id": self._id, "object": kind, "created": self._created, "model": self._model}
         return {**head, "choices": choices, **more}
 
@@ -154,9 +169,7 @@ class Completion:
 
 
 def _call_delta(number: int, parts: Sequence[CallPart]) -> dict[str, Any]:
-    """Return the entry of a stream event that sends the next parts of the tool call ``number``. Only the first entry of a
-    call contains the id and the name.
-    """
+    """Return the next parts of a tool call for a stream event. Only the first entry has the id and the name."""
     arguments = "".join(part.arguments for part in parts)
     if parts[0].name is None:
         return {"index": number, "function": {"arguments": arguments}}
@@ -169,7 +182,7 @@ def _new_id() -> str:
 
 
 class ChatCompletion(Completion):
-    """The answer to a request for ``/v1/chat/completions``, with the field names for chats."""
+    """The answer to a request for ``/v1/chat/completions``."""
 
     prefix = "chatcmpl"
     whole_object = "chat.completion"

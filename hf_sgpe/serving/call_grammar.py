@@ -19,9 +19,7 @@ class CallGrammar:
     """The grammar of tool calls in a model's format.
 
     Args:
-        written: The format in which the model writes calls.
-        ids: Dict from marks (strings of the format, such as ``<tool_call>``) to ids. Only marks that are tokens of the
-            vocabulary have an entry.
+        ids: Ids of the format's marks, such as ``<tool_call>``, that are tokens of the vocabulary.
     """
 
     def __init__(self, written: CallFormat, ids: Mapping[str, int]) -> None:
@@ -33,10 +31,6 @@ class CallGrammar:
 
         Args:
             most: Maximum number of calls. Only 1 and None (no limit) are supported.
-
-        Raises:
-            SGPEError: the schemas of the functions are too large together. Each parameter of a function gets a copy of the
-                definitions of the function's schema.
         """
         written = self._written
         opening = self._sequence(written.opening, written.before)
@@ -89,9 +83,7 @@ class CallGrammar:
             yield from self._value(f"{rule}_value", value, "", end_of_value)
 
     def _value(self, rule: str, schema: Any, around: str, mark: str) -> Iterator[str]:
-        """Yield the grammar lines that match the value of a parameter and the mark after the value. Strings are matched
-        without quotes, and all other values as JSON.
-        """
+        """Yield the grammar lines for the value of a parameter and the mark after it. Strings have no quotes."""
         schema = schema if isinstance(schema, Mapping) else {}
         end = self._sequence(around, mark)
         choices = schema.get("enum", [schema["const"]] if "const" in schema else [])
@@ -113,15 +105,13 @@ class CallGrammar:
 
 
 def _properties(number: int, schema: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
-    """Yield (rule, name, schema) for each parameter of the function ``number``. The rule is the name of the parameter's
-    grammar rule.
-    """
+    """Yield the name of the grammar rule, the name and the schema of each parameter of the function ``number``."""
     shared = {name: schema[name] for name in ("$defs", "definitions") if name in schema}
     for place, (key, value) in enumerate((schema.get("properties") or {}).items()):
         yield f"parameter_{number}_{place}", key, {**shared, **value} if isinstance(value, Mapping) else value
 
 
 def _parameters(number: int, schema: Mapping[str, Any]) -> str:
-    """Return a grammar expression that matches all parameters of a function in order. Optional parameters may be missing."""
+    """Return a grammar expression for the parameters of a function in order. Optional ones may be missing."""
     required = set(schema.get("required") or ())
     return " ".join(f"{rule}{'' if key in required else '?'}" for rule, key, _ in _properties(number, schema))

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from starlette.requests import ClientDisconnect, Request
 
-from hf_sgpe.serving.answers import to_json
-from hf_sgpe.serving.parameters import Parameters, RequestError, about, are_ids
+from hf_sgpe.serving.answers import long_json
+from hf_sgpe.serving.parameters import Parameters, RequestError, about, wrong
 from hf_sgpe.serving.request_queue import Ticket
 from hf_sgpe.serving.requests import Served
 from hf_sgpe.serving.served_models import Model
@@ -27,13 +27,7 @@ _FORMATS = ("float", "base64")
 
 @dataclass(frozen=True)
 class AskedEmbeddings:
-    """The content of a request for embeddings.
-
-    Args:
-        inputs: The token ids of each text.
-        dimensions: Number of dimensions to return for each embedding. None means all dimensions of the model.
-        is_base64: If True, each embedding is sent as little-endian 32-bit floats in base64. If False, it is sent as a list.
-    """
+    """The content of a request for embeddings. ``inputs`` has the token ids of each text; ``dimensions`` None means all."""
 
     inputs: list[list[int]]
     dimensions: int | None
@@ -41,24 +35,17 @@ class AskedEmbeddings:
 
     @property
     def tokens(self) -> int:
-        """The total number of tokens in the texts."""
         return sum(map(len, self.inputs))
 
     def written(self, embedding: Embedding) -> list[float] | str:
-        """Return an embedding as the request asks for it: cut to its first dimensions, scaled to length 1, and as a list or
-        in base64.
-        """
+        """Return the first dimensions of an embedding, scaled to length 1, as a list or as 32-bit floats in base64."""
         short = embedding[: self.dimensions].astype(np.float64)
         scaled = (short / (np.linalg.norm(short) or 1.0)).astype("<f4")
         return base64.b64encode(scaled.tobytes()).decode() if self.is_base64 else [float(number) for number in scaled]
 
 
 def read_embeddings(record: Mapping[str, Any], served: Served) -> AskedEmbeddings:
-    """Check the JSON of a request for ``/v1/embeddings``, and return its content.
-
-    Raises:
-        RequestError: the request is invalid, or the engine cannot compute embeddings or has fewer dimensions.
-    """
+    """Return the content of a request for ``/v1/embeddings``."""
     given = Parameters(record, {"model", "input", "dimensions", "encoding_format"}, {})
     engine = served.generator.engine
     if not engine.embedding_length:
@@ -66,30 +53,25 @@ def read_embeddings(record: Mapping[str, Any], served: Served) -> AskedEmbedding
         raise RequestError(message, param="model", code="unsupported_engine")
     form = "float" if given.get("encoding_format") is None else given.get("encoding_format")
     if form not in _FORMATS:
-        raise RequestError("encoding_format must be float or base64", param="encoding_format")
+        raise wrong("encoding_format", "must be float or base64")
     dimensions = None if given.get("dimensions") is None else given.whole_number("dimensions", 1)
     if dimensions is not None and dimensions > engine.embedding_length:
-        message = f"dimensions must be at most {engine.embedding_length:,}, the number of dimensions of this model"
-        raise RequestError(message, param="dimensions")
+        raise wrong("dimensions", f"must be at most {engine.embedding_length:,}, the number of dimensions of this model")
     return AskedEmbeddings(_read_inputs(given, served), dimensions, form == "base64")
 
 
 def _read_inputs(given: Parameters, served: Served) -> list[list[int]]:
-    value, engine = given.get("input"), served.generator.engine
-    parts = [value] if isinstance(value, str) or (are_ids(value) and value) else value
-    if not isinstance(parts, list) or not parts or not all(isinstance(part, str) or are_ids(part) for part in parts):
-        raise RequestError("input must be a string, token ids, or a non-empty list of either", param="input")
+    parts, engine = given.texts_or_ids("input"), served.generator.engine
     if len(parts) > _MOST_INPUTS:
-        message = f"input has {len(parts):,} texts, and the maximum is {_MOST_INPUTS:,}: send several requests"
-        raise RequestError(message, param="input")
+        raise wrong("input", f"has {len(parts):,} texts, and the maximum is {_MOST_INPUTS:,}: send several requests")
     with about("input"):
         inputs = [served.generator.encode(well_formed(part)) if isinstance(part, str) else part for part in parts]
     for place, ids in enumerate(inputs):
-        name = f"input[{place}]" if parts is value else "input"
+        name = f"input[{place}]" if parts is given.get("input") else "input"
         if not ids:
-            raise RequestError(f"{name} is empty: leave it out", param=name)
-        if wrong := [id for id in ids if not 0 <= id < engine.vocab_size]:
-            raise RequestError(f"{name} has the id {wrong[0]}, which the model does not have", param=name)
+            raise wrong(name, "is empty: leave it out")
+        if unknown := [id for id in ids if not 0 <= id < engine.vocab_size]:
+            raise wrong(name, f"has the id {unknown[0]}, which the model does not have")
         if engine.context_length is not None and len(ids) > engine.context_length:
             message = f"{name} has {len(ids):,} tokens, and the context of this model has only {engine.context_length:,}"
             raise RequestError(f"{message}: shorten the text", param=name, code="context_length_exceeded")
@@ -99,37 +81,24 @@ def _read_inputs(given: Parameters, served: Served) -> list[list[int]]:
 async def answer_embeddings(request: Request, asked: AskedEmbeddings, model: Model) -> bytes:
     """Return the response to a request for embeddings, as JSON. Between two texts of this request, other requests may be
     served.
-
-    Raises:
-        ClientDisconnect: the client has disconnected.
-        Exception: an error of `hf_sgpe.serving.request_queue.Line.add` or of the engine.
     """
     loop = asyncio.get_running_loop()
-    found: list[Embedding] = []
-    done: asyncio.Future[None] = loop.create_future()
+    arrived: asyncio.Queue[Embedding | Exception] = asyncio.Queue()
 
     def receive(number: int, item: Embedding | Exception) -> None:
-        loop.call_soon_threadsafe(arrived, item)
-
-    def arrived(item: Embedding | Exception) -> None:
-        if done.done():
-            return
-        if isinstance(item, Exception):
-            done.set_exception(item)
-            return
-        found.append(item)
-        if len(found) == len(asked.inputs):
-            done.set_result(None)
+        loop.call_soon_threadsafe(arrived.put_nowait, item)
 
     ticket = Ticket(receive)
     ticket.texts = [_embedding_of(ids, model) for ids in asked.inputs]
     model.line.add(ticket)
-    gone = asyncio.create_task(_disconnected(request))
+    gone = asyncio.create_task(_disconnected(request, arrived))
+    found: list[Embedding] = []
     try:
-        await asyncio.wait({done, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if not done.done():
-            raise ClientDisconnect
-        done.result()
+        while len(found) < len(asked.inputs):
+            item = await arrived.get()
+            if isinstance(item, Exception):
+                raise item
+            found.append(item)
     finally:
         model.line.cancel(ticket)
         gone.cancel()
@@ -138,20 +107,19 @@ async def answer_embeddings(request: Request, asked: AskedEmbeddings, model: Mod
 
 
 def _json_of(found: list[Embedding], asked: AskedEmbeddings, model: Model) -> bytes:
-    # Each embedding is encoded by itself: Python's JSON encoder lets no other thread run until it has finished.
     data = [
-        to_json({"object": "embedding", "index": place, "embedding": asked.written(embedding)})
+        long_json({"object": "embedding", "index": place, "embedding": asked.written(embedding)})
         for place, embedding in enumerate(found)
     ]
     usage = {"prompt_tokens": asked.tokens, "total_tokens": asked.tokens}
-    rest = to_json({"object": "list", "model": model.served.name, "usage": usage})
-    return b'{"data":[' + b",".join(data) + b"]," + rest[1:]
+    return long_json({"data": data, "object": "list", "model": model.served.name, "usage": usage})
 
 
 def _embedding_of(ids: list[int], model: Model) -> Iterator[Embedding]:
     yield model.served.generator.engine.embed(ids)
 
 
-async def _disconnected(request: Request) -> None:
+async def _disconnected(request: Request, arrived: asyncio.Queue[Embedding | Exception]) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
+    arrived.put_nowait(ClientDisconnect())

@@ -11,14 +11,21 @@ from hf_sgpe.terminal.options import as_option
 HEADER_SECONDS = 15.0
 """Seconds for the headers of a request to arrive."""
 
+SEND_SECONDS = 60.0
+"""Seconds in which a client must take at least one byte of its response."""
+
+FREE_CHUNKS = 1000
+"""Number of chunks of a body that may have any size."""
+
+LEAST_IN_CHUNK = 64
+"""Bytes that a chunk must have on average if a body has more chunks than `FREE_CHUNKS`."""
+
 THREADS = 64
 """Maximum number of requests that are read at the same time."""
 
 
 def most_connections() -> int:
-    """Return the maximum number of open connections: 1,000, or fewer if the process may not open as many files. A part of
-    its files remains for models and libraries.
-    """
+    """Return the maximum number of open connections, so that the process can open 64 files for models and libraries."""
     with suppress(ImportError):  # Windows has no such limit
         import resource
 
@@ -36,9 +43,6 @@ class Limits:
         max_choices: Maximum number of answers to one request. A request asks for ``n`` answers to each of its prompts.
         max_waiting: Maximum number of requests that wait while another request is answered.
         max_body: Maximum size of a request's body, in bytes.
-
-    Raises:
-        SGPEError: ``max_waiting`` is below 0, or another limit is below 1.
     """
 
     max_new_tokens: int = field(default=4096, metadata=as_option("Maximum number of tokens in an answer."))

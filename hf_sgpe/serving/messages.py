@@ -6,34 +6,27 @@ import json
 from typing import Any
 
 from hf_sgpe.chat.template_probes import accepts_text_arguments, fields_without_content, knows_developer
-from hf_sgpe.serving.parameters import RequestError, kind
+from hf_sgpe.serving.parameters import MOST_LEVELS, RequestError, is_too_deep, kind, wrong
 from hf_sgpe.splitting.normalization import well_formed
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
 
 
 def read_messages(messages: Any, template: str) -> list[dict[str, Any]]:
-    """Return the messages of a request as a chat template expects them.
+    """Return the messages of a request as a chat template expects them. ``template`` is its source.
 
     The arguments of tool calls become objects if they are the JSON of objects. Text parts are joined, and fields without a
-    value are left out. If a message with tool calls has no content, its ``content`` is set or left out as the template
-    expects. The role ``developer``, OpenAI's newer name for ``system``, becomes ``system`` for templates that do not know
-    it.
-
-    Args:
-        template: Source of the chat template.
-
-    Raises:
-        RequestError: a message is invalid.
+    value are left out. The role ``developer``, OpenAI's newer name for ``system``, becomes ``system`` for templates that do
+    not know it.
     """
     if not isinstance(messages, list) or not messages:
-        raise RequestError("messages must be a non-empty list", param="messages")
+        raise wrong("messages", "must be a non-empty list")
     read = [_message(message, f"messages[{place}]") for place, message in enumerate(messages)]
     for place, message in enumerate(read):
         for number, call in enumerate(message.get("tool_calls", ())):
             if isinstance(call["function"]["arguments"], str) and not accepts_text_arguments(template):
                 field = f"messages[{place}].tool_calls[{number}].function.arguments"
-                raise RequestError(f"{field} must be the JSON of an object for the template of this model", param=field)
+                raise wrong(field, "must be the JSON of an object for the template of this model")
         if message["role"] == "developer" and not ("developer" in template and knows_developer(template)):
             message["role"] = "system"
         if "content" not in message:
@@ -43,7 +36,7 @@ def read_messages(messages: Any, template: str) -> list[dict[str, Any]]:
 
 def _message(message: Any, name: str) -> dict[str, Any]:
     if not isinstance(message, dict):
-        raise RequestError(f"{name} must be an object with role and content, not {kind(message)}", param=name)
+        raise wrong(name, f"must be an object with role and content, not {kind(message)}")
     role = message.get("role")
     if not isinstance(role, str) or role not in ROLES:
         raise RequestError(f"{name}: role must be one of {', '.join(ROLES)}, not {role!r}", param=f"{name}.role")
@@ -70,9 +63,7 @@ def _message(message: Any, name: str) -> dict[str, Any]:
 
 
 def _text(value: Any, param: str, name: str) -> str:
-    """Return the value of a field that must be a string. The field ``content`` may also be a list of parts of type ``text``,
-    which are joined with line ends.
-    """
+    """Return the text of a field. Only ``content`` may be a list of parts, which are joined with line ends."""
     field = param.rpartition(".")[2]
     if isinstance(value, list) and field == "content":
         for part in value:
@@ -92,19 +83,19 @@ def _tool_calls(calls: Any, name: str) -> list[dict[str, Any]]:
     if calls is None:
         return []
     if not isinstance(calls, list):
-        raise RequestError(f"{param} must be a list, not {kind(calls)}", param=param)
+        raise wrong(param, f"must be a list, not {kind(calls)}")
     return [_tool_call(call, f"{param}[{place}]") for place, call in enumerate(calls)]
 
 
 def _tool_call(call: Any, param: str) -> dict[str, Any]:
     function = call.get("function") if isinstance(call, dict) else None
     if not isinstance(function, dict) or call.get("type", "function") != "function":
-        raise RequestError(f"{param} must be an object with an id, a function, and the type function", param=param)
+        raise wrong(param, "must be an object with an id, a function, and the type function")
     called, arguments, id = function.get("name"), function.get("arguments"), call.get("id")
     if not isinstance(called, str) or not called:
-        raise RequestError(f"{param}.function.name must be a non-empty string", param=f"{param}.function.name")
+        raise wrong(f"{param}.function.name", "must be a non-empty string")
     if id is not None and not isinstance(id, str):
-        raise RequestError(f"{param}.id must be a string, not {kind(id)}", param=f"{param}.id")
+        raise wrong(f"{param}.id", f"must be a string, not {kind(id)}")
     function = {"name": well_formed(called), "arguments": _arguments(arguments, f"{param}.function.arguments")}
     return {**({} if id is None else {"id": well_formed(id)}), "type": "function", "function": function}
 
@@ -115,40 +106,28 @@ def _arguments(arguments: Any, param: str) -> Any:
     """
     record = {} if arguments is None or arguments == "" else arguments
     if isinstance(record, str):
+        too_deep = RequestError(f"{param} is nested too deeply: give JSON with at most {MOST_LEVELS} levels", param=param)
         try:
             read = json.loads(record)
         except ValueError:
             read = None
         except RecursionError:
-            raise _too_deep(param) from None
+            raise too_deep from None
+        if is_too_deep(read):
+            raise too_deep
         record = read if isinstance(read, dict) else record
     if not isinstance(record, (dict, str)):
-        raise RequestError(f"{param} must be a string with the JSON of an object, not {kind(arguments)}", param=param)
-    return well_formed_json(record, param)
+        raise wrong(param, f"must be a string with the JSON of an object, not {kind(arguments)}")
+    return well_formed_json(record)
 
 
-def well_formed_json(value: Any, param: str) -> Any:
-    """Return a copy of a JSON value in which lone surrogates are replaced. JSON allows lone surrogates, but UTF-8 does not.
-
-    Raises:
-        RequestError: the value of the parameter ``param`` is nested too deeply.
-    """
-    try:
-        return _well_formed(value)
-    except RecursionError:
-        raise _too_deep(param) from None
-
-
-def _too_deep(param: str) -> RequestError:
-    return RequestError(f"{param} is nested too deeply: give JSON with fewer levels", param=param)
-
-
-def _well_formed(value: Any) -> Any:
+def well_formed_json(value: Any) -> Any:
+    """Return a copy of a JSON value in which lone surrogates are replaced: JSON allows them, but UTF-8 does not."""
     if isinstance(value, str):
         return well_formed(value)
     if isinstance(value, dict):
-        return {well_formed(key): _well_formed(item) for key, item in value.items()}
-    return [_well_formed(item) for item in value] if isinstance(value, list) else value
+        return {well_formed(key): well_formed_json(item) for key, item in value.items()}
+    return [well_formed_json(item) for item in value] if isinstance(value, list) else value
 
 
 _FIELDS = ("role", "content", "name", "cache_control")  # the last one is Anthropic's, and has no effect

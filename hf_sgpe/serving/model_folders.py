@@ -29,16 +29,11 @@ class _Loaded:
 
 
 class ModelFolders:
-    """A manager of the models that are named on the command line. It finds the models, loads them into memory, and reloads
-    changed models.
+    """The models that are named on the command line.
 
     Args:
         given: Paths of models, folders with several models, or repositories on the Hub.
-        load: Function that takes the path and the name of a model, and returns the loaded model.
         name: Name of a single model in the API. None means the last part of each model's path.
-
-    Raises:
-        SGPEError: a model is given twice, two models have the same name, or ``name`` is given but there are several models.
     """
 
     def __init__(self, given: Sequence[str], load: Load, name: str | None = None) -> None:
@@ -49,11 +44,7 @@ class ModelFolders:
         self.found()
 
     def found(self) -> dict[str, str]:
-        """Return a dict from the names of all models to their paths.
-
-        Raises:
-            SGPEError: for the same reasons as in the constructor.
-        """
+        """Return a dict from the names of all models to their paths."""
         names = {one.path: name for name, one in self._loaded.items()}
         listed = [path for given in self._given for path in _models_in(given, names)]
         if self._name is not None and len(listed) > 1:
@@ -69,11 +60,7 @@ class ModelFolders:
         return paths
 
     def load(self) -> list[Served]:
-        """Load and return all models. If one of them cannot be loaded, free the memory of the others.
-
-        Raises:
-            SGPEError: a model cannot be loaded, or there is not enough memory for it.
-        """
+        """Load and return all models. If one of them cannot be loaded, free the memory of the others."""
         try:
             for name, path in self.found().items():
                 self._loaded[name] = self._load_one(path, name, is_more=bool(self._loaded))
@@ -83,13 +70,8 @@ class ModelFolders:
         return [one.served for one in self._loaded.values()]
 
     def reload(self, say: Callable[[str], None]) -> list[Served]:
-        """Load new and changed models, and return all models. If a changed model cannot be loaded, its previous version
-        stays.
-
-        The caller must close the models that were replaced or removed.
-
-        Args:
-            say: Function that is called with a line of text about each change and each problem.
+        """Load new and changed models, and return all models. The caller must close those that were replaced or removed.
+        If a changed model cannot be loaded, it stays. ``say`` gets a line about each change and each problem.
         """
         try:
             found = self.found()
@@ -132,7 +114,7 @@ class ModelFolders:
         self._loaded = {}
 
     def _load_one(self, path: str, name: str, *, is_more: bool) -> _Loaded:
-        """Load a model. If ``is_more`` is True, other models stay in memory, so first check that there is enough memory."""
+        """Load a model. If ``is_more``, other models stay in memory."""
         fingerprint = fingerprint_of(path)
         if is_more:
             check_memory(path)
@@ -140,24 +122,17 @@ class ModelFolders:
 
 
 def name_of(path: str) -> str:
-    """Return the name of a model: the last part of its path, or the whole name of a repository on the Hub."""
+    """Return the last part of a model's path, or the whole name of a repository on the Hub."""
     return Path(path).resolve().name if Path(path).exists() else path
 
 
 def fingerprint_of(path: str) -> Fingerprint:
-    """Return the name, size and time of change of each file of a local model, to detect changes. For a repository on the
-    Hub, return an empty tuple.
-    """
+    """Return the name, size and time of change of each file of a model, if it is local."""
     return tuple((file.name, status.st_size, status.st_mtime_ns) for file, status in _files_of(path))
 
 
 def check_memory(path: str) -> None:
-    """Check that there is enough memory for the weights of a model. If the system does not report its available memory, the
-    check passes.
-
-    Raises:
-        SGPEError: there is not enough memory.
-    """
+    """Check that there is enough memory for the weights of a model, if the system reports its memory."""
     needed = sum(status.st_size for file, status in _files_of(os.fspath(find_model(path))) if file.suffix in _WEIGHTS)
     available = _available_memory()
     if available is not None and needed > available:
@@ -168,8 +143,8 @@ def check_memory(path: str) -> None:
 
 
 def _models_in(given: str, known: Collection[str]) -> list[str]:
-    """Return the paths of the models in the folder ``given``, or ``given`` itself if it is not a folder of models. Existing
-    paths in ``known`` count as models even if their files are broken.
+    """Return the models in the folder ``given``, or ``given`` itself if it is no folder of models. Existing paths in
+    ``known`` count as models even if their files are broken.
     """
     folder = Path(given)
     if not folder.is_dir() or given in known or _is_model(folder):
@@ -192,7 +167,7 @@ def _files_of(path: str) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def _available_memory() -> int | None:
-    """Return how many bytes of memory programs can still use, or None if the system does not report this."""
+    """Return how many bytes of memory programs can still use, if the system reports this."""
     with suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         return int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1]) << 10

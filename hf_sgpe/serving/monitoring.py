@@ -25,12 +25,11 @@ class Observed:
 
     Attributes:
         route: Path of the route. Unknown paths are all called ``other``, so that clients cannot create new metrics.
-        status: HTTP status of the response.
         prompt_tokens: Number of tokens in the prompts of an accepted request.
-        generated: Dict from the number of each choice to its number of generated tokens.
-        reused: Dict from the number of each choice to the number of prompt tokens that were reused from an earlier text.
+        generated: Number of generated tokens of each choice.
+        reused: Number of prompt tokens of each choice that were reused from an earlier text.
         begun: Time at which the request arrived, in seconds of `time.perf_counter`.
-        first: Time at which the first part of an answer was ready. None before that time.
+        first: Time at which the first part of an answer was ready.
     """
 
     route: str = "other"
@@ -42,13 +41,7 @@ class Observed:
     first: float | None = None
 
     def arrived(self, number: int, generated: int, reused: int = 0) -> None:
-        """Record that a piece of a choice has arrived.
-
-        Args:
-            number: Number of the choice.
-            generated: Number of tokens generated so far for this choice.
-            reused: Number of tokens of the choice's prompt that were not computed again.
-        """
+        """Record the number of tokens that a choice has after a piece of it has arrived."""
         self.generated[number] = generated
         self.reused[number] = reused
         if self.first is None:
@@ -88,7 +81,6 @@ class Metrics:
         self._prompt_tokens = self._generated_tokens = self._reused_tokens = 0
 
     def add(self, observed: Observed) -> None:
-        """Add the measurements of a request that has ended."""
         self._requests[observed.route, observed.status] += 1
         self._seconds.setdefault(observed.route, _Histogram()).add(time.perf_counter() - observed.begun)
         if observed.first is not None:
@@ -98,13 +90,7 @@ class Metrics:
         self._generated_tokens += observed.generated_tokens
 
     def text(self, engines: Mapping[str, str], *, running: int, waiting: int) -> str:
-        """Return the metrics in the text format of Prometheus.
-
-        Args:
-            engines: Dict from the name of each served model to the name of its engine.
-            running: Number of requests that the engines are answering.
-            waiting: Number of requests that wait for an engine.
-        """
+        """Return the metrics in the text format of Prometheus. ``engines`` has the engine of each served model."""
         info = {f"model={_quoted(model)},engine={_quoted(engine)}": 1 for model, engine in engines.items()}
         counts = {f'route="{route}",status="{status}"': count for (route, status), count in sorted(self._requests.items())}
         seconds = [
@@ -129,7 +115,6 @@ class Metrics:
 
 
 def _metric(name: str, kind: str, help: str, values: Mapping[str, int]) -> str:
-    """Return the lines of a metric in the text format. ``values`` is a dict from labels to values."""
     samples = (f"hf_sgpe_{name}{f'{{{labels}}}' if labels else ''} {value}" for labels, value in values.items())
     return _described(name, kind, help, samples)
 
@@ -139,12 +124,8 @@ def _described(name: str, kind: str, help: str, samples: Iterable[str]) -> str:
 
 
 class Monitor:
-    """An ASGI middleware that measures the requests to an application.
-
-    The application's routes record their measurements in ``request.state.observed``, an `Observed`.
-
-    Args:
-        log: Function that is called with a log line for each request; None for no log.
+    """An ASGI middleware that measures the requests to an application. Routes add measurements to
+    ``request.state.observed``, an `Observed`. ``log`` gets a log line for each request.
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics, log: Callable[[str], None] | None = None) -> None:

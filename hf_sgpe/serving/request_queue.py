@@ -23,13 +23,12 @@ class LineClosedError(SGPEError):
 
 
 class Ticket:
-    """A request in the queue (`Line`). It asks for one or more texts.
+    """A request for one or more texts.
 
     Attributes:
         texts: Iterators that generate the texts. The thread of the queue runs them one after another.
-        receive: Callback for results. Its arguments are the index of a text, and either an item from the text's iterator or
-            the error that ended the ticket. After an error, the callback must ignore further calls. It must not raise an
-            exception. It usually runs in the thread of the queue.
+        receive: Callback that gets the index of a text, and an item from its iterator or the error that ended the ticket.
+            It usually runs in the thread of the queue. It must raise no exception, and ignore calls after an error.
     """
 
     def __init__(self, receive: Callable[[int, Any], None]) -> None:
@@ -39,15 +38,13 @@ class Ticket:
         self._is_cancelled = False
 
     def is_cancelled(self) -> bool:
-        """Return whether the ticket was cancelled. An iterator in `texts` should check this and end."""
+        """Return whether the iterators in `texts` should end."""
         return self._is_cancelled
 
 
 class Line:
-    """A queue of tickets, and the thread that serves them. A ticket is a request for one or more texts.
-
-    After each text, a ticket with remaining texts moves to the end of the queue. So a request for many texts does not delay
-    other requests.
+    """A queue of tickets, and the thread that serves them. After each text, a ticket with remaining texts moves to the end
+    of the queue, so that a request for many texts does not delay other requests.
 
     Args:
         most: Maximum number of waiting tickets, not counting the ticket being served.
@@ -63,13 +60,11 @@ class Line:
         self._thread.start()
 
     def __len__(self) -> int:
-        """Return the number of tickets, including the ticket being served."""
         with self._changed:
             return len(self._waiting) + (self._running is not None)
 
     @property
     def waiting(self) -> int:
-        """The number of tickets that wait while another ticket is served."""
         with self._changed:
             return len(self._waiting)
 
@@ -89,14 +84,14 @@ class Line:
             self._changed.notify()
 
     def cancel(self, ticket: Ticket) -> None:
-        """Remove a ticket from the queue. If the ticket is being served, its generation stops before the next token."""
+        """Remove a ticket from the queue, or end it before its next token."""
         with self._changed:
             ticket._is_cancelled = True
             if ticket in self._waiting:
                 self._waiting.remove(ticket)
 
     def close(self) -> None:
-        """Accept no more tickets, and end all tickets with a `LineClosedError`. To wait for the thread, call `join`."""
+        """Accept no more tickets, and end all tickets with a `LineClosedError`."""
         with self._changed:
             self._is_closed = True
             ended = [*self._waiting, *([self._running] if self._running else [])]
@@ -108,7 +103,7 @@ class Line:
             self._changed.notify()
 
     def finish(self) -> None:
-        """Accept no more tickets, but serve those that are already in the queue. To wait for the thread, call `join`."""
+        """Accept no more tickets, but serve those that are already in the queue."""
         with self._changed:
             self._is_closed = True
             self._changed.notify()

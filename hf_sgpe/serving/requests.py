@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,27 +20,19 @@ from hf_sgpe.generation.engines.sampling_options import GenerationOptions
 from hf_sgpe.generation.pieces import Piece
 from hf_sgpe.generation.structured_output import Rule
 from hf_sgpe.generation.text_generator import TextGenerator
-from hf_sgpe.serving.answer_parts import with_parts
 from hf_sgpe.serving.answer_rules import read_rule
 from hf_sgpe.serving.limits import Limits
 from hf_sgpe.serving.messages import read_messages
-from hf_sgpe.serving.parameters import Parameters, RequestError, about, are_ids, kind
-from hf_sgpe.serving.stopping import STOPPING, read_stopping
+from hf_sgpe.serving.parameters import MOST_LEVELS, Parameters, RequestError, about, are_ids, is_too_deep, kind, wrong
 from hf_sgpe.serving.template_parameters import PROMPT, TEMPLATE, read_encoder, read_template
-from hf_sgpe.serving.thinking import Thinking, read_thinking
-from hf_sgpe.serving.tool_use import Tool, ToolUse, read_tools
+from hf_sgpe.serving.thinking import Thinking, read_thinking, with_parts
+from hf_sgpe.serving.tool_use import ToolUse, read_tools
 from hf_sgpe.splitting.normalization import well_formed
 
 
 @dataclass(frozen=True)
 class Served:
-    """A served model: its name, its generator and the limits for clients.
-
-    Args:
-        chat: Object that encodes conversations. None if there is no chat template.
-        response_template: The tokenizer's response template, with which transformers parses answers; None if there is none.
-        template_variables: Variables of the chat template. A request may set them to other values.
-    """
+    """A served model, and the limits for its clients. A request may set other values of ``template_variables``."""
 
     name: str
     generator: TextGenerator
@@ -56,17 +48,12 @@ class Asked:
 
     Args:
         prompts: Token ids of each prompt.
-        options: Options for all prompts.
         n: Number of answers to each prompt.
-        echo: If the answers repeat the prompts, the texts of the prompts. Otherwise None.
-        top: How many of the most probable tokens to return for each token of the answer. None means that no
-            log-probabilities are returned.
-        has_answers: Whether anything is generated. With ``max_tokens: 0``, only the prompt is returned.
-        continues: If True, the answers continue the text of the prompt. If False, they are new messages.
-        tool_use: The tools that an answer may call, if any.
-        rule: The rule that the text of an answer must follow, if any.
+        echo: The texts of the prompts, if the answers repeat them.
+        top: How many of the most probable tokens to return for each token of the answer. None: no log-probabilities.
         left_out: The constraints of the rule that the answer may violate, because no grammar can express them.
-        thinking: The reasoning that an answer may begin with, if any.
+        has_answers: Whether anything is generated. With ``max_tokens: 0``, only the prompt is returned.
+        continues: Whether the answers continue the text of the prompt. Otherwise, they are new messages.
     """
 
     prompts: list[list[int]]
@@ -85,26 +72,21 @@ class Asked:
 
     @property
     def scores_prompts(self) -> bool:
-        """True if each answer includes its prompt and the log-probabilities of the prompt's tokens."""
         return self.echo is not None and self.top is not None
 
     def options_of(self, choice: int) -> GenerationOptions:
-        """Return the options for one of ``n`` answers. If the request has a seed, each answer gets its own seed from it."""
+        """Return the options for one of ``n`` answers. Each gets its own seed from that of the request."""
         seed = self.options.seed
         return self.options if seed is None else replace(self.options, seed=(seed + choice) % ((1 << 32) - 1))
 
     @property
     def marks(self) -> Mapping[int, str]:
-        """Dict from ids to strings, for the tokens that begin or end reasoning or tool calls. The generator does not show
-        these tokens as text, but reports them.
-        """
+        """The ids and strings of the tokens that begin or end reasoning or tool calls, which are not shown as text."""
         return {**(self.tool_use.marks if self.tool_use else {}), **(self.thinking.marks if self.thinking else {})}
 
     def reading(self, pieces: Iterator[Piece], prompt: Callable[[], str]) -> Iterator[Piece]:
-        """Return the pieces of an answer, with its reasoning and tool calls parsed; see `with_parts`.
-
-        Args:
-            prompt: Function that returns the text of the prompt, with special tokens.
+        """Return the pieces of an answer, with its reasoning and tool calls parsed. ``prompt`` returns the text of the
+        prompt, with special tokens.
         """
         reader: AnswerReader | None = self.tool_use.reader(prompt) if self.tool_use else None
         if self.thinking is not None and not isinstance(reader, ResponseReader):  # which separates the reasoning itself
@@ -113,12 +95,7 @@ class Asked:
         return pieces if reader is None else with_parts(pieces, reader, has_text=has_text)
 
     def watch(self, generator: TextGenerator) -> Watch | None:
-        """Return the function that restricts each next token so that an answer follows the rule. If there is no rule, return
-        None.
-
-        Raises:
-            SGPEError: the model has no token that ends an answer.
-        """
+        """Return the function that restricts each next token so that an answer follows the rule, if there is one."""
         if self.rule is None:
             return None
         stop_ids = generator.engine.stop_ids.union(self.options.stop_ids)
@@ -128,20 +105,18 @@ class Asked:
 
 
 def read_json(body: bytes) -> dict[str, Any]:
-    """Return the JSON object in the body of a request.
-
-    Raises:
-        RequestError: the body is not a JSON object, has an object with two equal keys, is nested too deeply, or contains a
-            number with too many digits.
-    """
+    """Return the JSON object in the body of a request."""
+    too_deep = RequestError(f"the body is nested too deeply: send JSON with at most {MOST_LEVELS} levels")
     try:
         record = json.loads(body, object_pairs_hook=_with_unique_keys, parse_constant=_no_number)
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise RequestError(f"the body is not JSON ({error})") from None
     except RecursionError:
-        raise RequestError("the body is nested too deeply: send JSON with fewer levels") from None
+        raise too_deep from None
     except ValueError:  # Python converts no longer texts to numbers
         raise RequestError("the body has a number with too many digits: send a shorter number") from None
+    if is_too_deep(record):
+        raise too_deep
     if not isinstance(record, dict):
         raise RequestError(f"the body must be a JSON object, not {kind(record)}")
     return record
@@ -160,40 +135,36 @@ def _no_number(name: str) -> Any:
 
 
 def read_completion(record: Mapping[str, Any], served: Served) -> Asked:
-    """Check the JSON of a request for ``/v1/completions``, and return its content.
-
-    Raises:
-        RequestError: the request is invalid, or has an unsupported parameter.
-    """
+    """Return the content of a request for ``/v1/completions``."""
     given = Parameters(record, {*_COMMON, *_COMPLETION}, {**_WITHOUT_EFFECT, "suffix": ("",), "best_of": (1,)})
-    asked = _asked(given, served, read_prompts(given, served), 16, ("max_tokens",), least_tokens=0)
+    prompts = given.texts_or_ids("prompt")
+    _check_count(given, served, len(prompts))  # before prompts are encoded, which takes more time
+    encode = read_encoder(given, served.generator)
+    ids = [encode(well_formed(part)) if isinstance(part, str) else part for part in prompts]
+    asked = _asked(given, served, ids, 16, ("max_tokens",), least_tokens=0)
     asked = _with_rule(asked, *read_rule(given, served.generator))
     if given.get("logprobs") is not None:
         asked = replace(asked, top=given.whole_number("logprobs", 0, _MOST_TOP, least=0))
     if not given.flag("echo"):
         return asked
     if asked.rule is not None and asked.top is not None:
-        message = "echo with logprobs cannot be combined with structured output: leave one out"
-        raise RequestError(message, param="echo")
+        raise wrong("echo", "with logprobs cannot be combined with structured output: leave one out")
     with about("prompt"):
         return replace(asked, echo=[served.generator.tokenizer.decode(ids) for ids in asked.prompts])
 
 
 def read_chat(record: Mapping[str, Any], served: Served) -> Asked:
-    """Check the JSON of a request for ``/v1/chat/completions``, and return its content.
-
-    Raises:
-        RequestError: the request is invalid, or has an unsupported parameter.
-    """
+    """Return the content of a request for ``/v1/chat/completions``."""
     given = Parameters(record, {*_COMMON, *_CHAT}, {**_WITHOUT_EFFECT, **_OF_CHATS})
     chat = _chat_of(served)
-    tool_use = read_tools(given, chat.template, served.generator.tokenizer, served.response_template)
-    ids = read_conversation(given, served, tools=tool_use.tools if tool_use else [])
+    tool_use = _read_tools(given, served)
+    _check_count(given, served, 1)
+    ids = _read_conversation(given, served, tool_use)
     asked = _asked(given, served, [ids], served.limits.max_new_tokens, ("max_completion_tokens", "max_tokens"))
     top = given.whole_number("top_logprobs", 0, _MOST_TOP, least=0)
     has_logprobs = given.flag("logprobs")
     if top and not has_logprobs:
-        raise RequestError("top_logprobs needs logprobs: true", param="top_logprobs")
+        raise wrong("top_logprobs", "needs logprobs: true")
     rule, left_out = read_rule(given, served.generator, chat.stop_ids, tool_use)
     continues = given.flag("continue_final_message")
     thinking = read_thinking(
@@ -209,60 +180,41 @@ def read_chat(record: Mapping[str, Any], served: Served) -> Asked:
 
 
 def read_tokenize(record: Mapping[str, Any], served: Served) -> tuple[list[int], bool]:
-    """Check the JSON of a request for ``/tokenize``. Return the ids, and whether the response includes the text of each
-    token.
-
-    Raises:
-        RequestError: the request is invalid.
-    """
+    """Return the ids of a request for ``/tokenize``, and whether the response includes the text of each token."""
     if "messages" in record and "prompt" in record:
-        raise RequestError("prompt and messages exclude each other: give only one of them", param="prompt")
+        raise wrong("prompt", "and messages exclude each other: give only one of them")
     of_texts, of_chats = {"prompt", *PROMPT}, {"messages", "tools", *TEMPLATE}
     given = Parameters(record, {"model", "return_token_strs", *(of_chats if "messages" in record else of_texts)}, {})
     with_spellings = given.flag("return_token_strs")
     if "messages" in record:
-        tool_use = read_tools(given, _chat_of(served).template, served.generator.tokenizer, served.response_template)
-        return read_conversation(given, served, tools=tool_use.tools if tool_use else []), with_spellings
+        return _read_conversation(given, served, _read_tools(given, served)), with_spellings
     text = given.get("prompt")
     if not isinstance(text, str):
-        raise RequestError("prompt must be a string; for a chat, give messages", param="prompt")
+        raise wrong("prompt", "must be a string; for a chat, give messages")
     return read_encoder(given, served.generator)(well_formed(text)), with_spellings
 
 
 def read_detokenize(record: Mapping[str, Any], served: Served) -> str:
-    """Check the JSON of a request for ``/detokenize``, and return the text of its tokens.
-
-    Raises:
-        RequestError: the request is invalid.
-    """
+    """Return the text of the tokens in a request for ``/detokenize``."""
     given = Parameters(record, {"model", "tokens"}, {})
     tokens = given.get("tokens")
     if not are_ids(tokens):
-        raise RequestError("tokens must be a list of token ids", param="tokens")
+        raise wrong("tokens", "must be a list of token ids")
     with about("tokens"):
         return served.generator.tokenizer.decode(tokens)
 
 
-def read_prompts(given: Parameters, served: Served) -> list[list[int]]:
-    """Return the token ids of each prompt in a request for a completion. The parameter ``prompt`` is a string, a list of
-    token ids, or a list of such prompts.
-    """
-    prompt = given.get("prompt")
-    prompts = [prompt] if isinstance(prompt, str) or (are_ids(prompt) and prompt) else prompt
-    if not isinstance(prompts, list) or not prompts or not all(isinstance(part, str) or are_ids(part) for part in prompts):
-        raise RequestError("prompt must be a string, token ids, or a non-empty list of either", param="prompt")
-    encode = read_encoder(given, served.generator)
-    return [encode(well_formed(part)) if isinstance(part, str) else part for part in prompts]
-
-
-def read_conversation(given: Parameters, served: Served, *, tools: Sequence[Tool] = ()) -> list[int]:
-    """Return the ids of a chat's messages, including the text that the template writes about the tools."""
+def _read_conversation(given: Parameters, served: Served, tool_use: ToolUse | None) -> list[int]:
     chat = _chat_of(served)
     messages = read_messages(given.get("messages"), chat.template)
-    variables = {**served.template_variables, "tools": [*tools] or None}
+    variables = {**served.template_variables, "tools": (tool_use and tool_use.tools) or None}
     arguments = read_template(given, messages, variables, chat.template)
     with about("messages"):
         return chat.encode(messages, **arguments)
+
+
+def _read_tools(given: Parameters, served: Served) -> ToolUse | None:
+    return read_tools(given, _chat_of(served).template, served.generator.tokenizer, served.response_template)
 
 
 def _chat_of(served: Served) -> Chat:
@@ -272,16 +224,17 @@ def _chat_of(served: Served) -> Chat:
 
 
 def _with_rule(asked: Asked, rule: Rule | None, left_out: tuple[str, ...]) -> Asked:
-    """Return the request with the rule that its answers must follow, if any. The rule decides where an answer ends, so
-    ``ignore_eos`` and ``min_tokens`` cannot be used with it.
-    """
-    if rule is not None and asked.options.ignore_eos:
-        message = "ignore_eos cannot be combined with structured output, which ends an answer: leave one out"
-        raise RequestError(message, param="ignore_eos")
-    if rule is not None and asked.options.min_new_tokens:
-        message = "min_tokens cannot be combined with structured output, which ends an answer: leave one out"
-        raise RequestError(message, param="min_tokens")
+    """Return the request with the rule that its answers must follow, if any. The rule decides where an answer ends."""
+    for name, is_set in (("ignore_eos", asked.options.ignore_eos), ("min_tokens", asked.options.min_new_tokens)):
+        if rule is not None and is_set:
+            raise wrong(name, "cannot be combined with structured output, which ends an answer: leave one out")
     return replace(asked, rule=rule, left_out=left_out)
+
+
+def _check_count(given: Parameters, served: Served, prompts: int) -> None:
+    answers, most = given.whole_number("n", 1) * prompts, served.limits.max_choices
+    if answers > most:
+        raise RequestError(f"n: the request asks for {answers:,} answers, and the maximum is {most:,}", param="n")
 
 
 def _asked(
@@ -305,11 +258,6 @@ def _asked(
                 param="messages" if "messages" in given.record else "prompt",
                 code="context_length_exceeded",
             )
-    n = given.whole_number("n", 1)
-    if n * len(prompts) > limits.max_choices:
-        raise RequestError(
-            f"n: the request asks for {n * len(prompts):,} answers, and the maximum is {limits.max_choices:,}", param="n"
-        )
     options = GenerationOptions(max_new_tokens=max(most, 1), temperature=1.0, top_p=1.0)
     for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "seed"):
         value = given.get(name)
@@ -319,17 +267,41 @@ def _asked(
     is_streamed = given.flag("stream")
     settings = given.get("stream_options")
     if settings is not None and (not is_streamed or not isinstance(settings, dict)):
-        raise RequestError("stream_options must be an object, and needs stream: true", param="stream_options")
+        raise wrong("stream_options", "must be an object, and needs stream: true")
     settings = Parameters(settings or {}, {"include_usage"}, {"include_obfuscation": (False,)}, "stream_options.")
-    options = read_stopping(given, options, served.generator)
+    options = _with_stopping(given, options, served.generator)
+    n = given.whole_number("n", 1)
     return Asked(prompts, options, n, is_streamed, settings.flag("include_usage"), has_answers=most > 0)
 
 
+def _with_stopping(given: Parameters, options: GenerationOptions, generator: TextGenerator) -> GenerationOptions:
+    stop = given.get("stop")
+    stops = [stop] if isinstance(stop, str) else [] if stop is None else stop
+    if not isinstance(stops, list) or len(stops) > _MOST_STOPS or not all(isinstance(text, str) for text in stops):
+        raise wrong("stop", f"must be a string, or a list of up to {_MOST_STOPS} strings")
+    ids = [] if given.get("stop_token_ids") is None else given.get("stop_token_ids")
+    if not are_ids(ids):
+        raise wrong("stop_token_ids", "must be a list of token ids")
+    for id in ids:
+        if not generator.has_token(id):
+            raise RequestError(f"stop_token_ids: the tokenizer has no token with the id {id}", param="stop_token_ids")
+    return replace(
+        options,
+        stop=tuple(filter(None, stops)),  # some clients send an empty string for no stop
+        stop_ids=tuple(ids),
+        ignore_eos=given.flag("ignore_eos"),
+        min_new_tokens=given.whole_number("min_tokens", 0, options.max_new_tokens, least=0),
+        skip_special_tokens=given.flag("skip_special_tokens", True),
+    )
+
+
 _MOST_TOP = 20
+_MOST_STOPS = 16
 
 _COMMON = (
     *("model", "n", "stream", "stream_options", "seed", "temperature", "top_p", "top_k", "min_p", "repetition_penalty"),
-    *("max_tokens", "logprobs", "response_format", "structured_outputs", *STOPPING),
+    *("max_tokens", "logprobs", "response_format", "structured_outputs"),
+    *("stop", "stop_token_ids", "ignore_eos", "min_tokens", "skip_special_tokens"),
 )
 _COMPLETION = ("prompt", "echo", *PROMPT)
 _CHAT = (

@@ -24,7 +24,7 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.generation.pieces import Piece
 from hf_sgpe.generation.structured_output import RuleError
 from hf_sgpe.serving.access import check_host, check_key, for_web_pages
-from hf_sgpe.serving.answers import DONE, ChatCompletion, Completion, event, to_json
+from hf_sgpe.serving.answers import DONE, ChatCompletion, Completion, event, long_json, to_json
 from hf_sgpe.serving.embeddings import answer_embeddings, read_embeddings
 from hf_sgpe.serving.limits import THREADS
 from hf_sgpe.serving.monitoring import CLIENT_GONE, CONTENT_TYPE, Metrics, Monitor, Observed
@@ -60,13 +60,11 @@ def create_app(
 
     Args:
         served: The models. The first model's limit on the size of a body applies to all requests.
-        api_keys: API keys. Each request must send one of them as ``Authorization: Bearer KEY``. If there are no keys,
-            requests need none. The collection may change while the server runs.
-        body_seconds: Time limit, in seconds, for the body of a request to arrive.
+        api_keys: API keys. Each request must send one of them. The collection may change while the server runs.
+        body_seconds: Time limit for the body of a request to arrive.
         origins: Origins of the web pages that may use the server. ``*`` means all web pages.
-        hosts: Names of the server. If there are no API keys, requests with another name in the header ``Host`` are refused.
-            If there are no names, any name is allowed. See `hf_sgpe.serving.access.check_host`.
-        log: Function that is called with a log line for each request; None for no log.
+        hosts: Names of the server; see `hf_sgpe.serving.access.check_host`. With API keys, any name is allowed.
+        log: Function that is called with a log line for each request.
     """
     metrics = Metrics()
     most_in_body = served[0].limits.max_body
@@ -111,22 +109,17 @@ def create_app(
                 return asked, model
             # The model was replaced in the meantime: read the request again for the new model.
 
-    async def answer(
-        request: Request, read_asked: Callable[[Mapping[str, Any], Served], Asked], form: type[Completion]
-    ) -> Response:
-        asked, model = await read_for_model(request, read_asked)
-        return _queue(request, asked, form(asked, model.served), model)
-
     async def completions(request: Request) -> Response:
-        return await answer(request, read_completion, Completion)
+        asked, model = await read_for_model(request, read_completion)
+        return _queue(request, asked, Completion(asked, model.served), model)
 
     async def chat_completions(request: Request) -> Response:
-        return await answer(request, read_chat, ChatCompletion)
+        asked, model = await read_for_model(request, read_chat)
+        return _queue(request, asked, ChatCompletion(asked, model.served), model)
 
     async def embeddings(request: Request) -> Response:
         asked, model = await read_for_model(request, read_embeddings)
-        observed: Observed = request.state.observed
-        observed.prompt_tokens = asked.tokens
+        request.state.observed.prompt_tokens = asked.tokens
         try:
             return Response(await answer_embeddings(request, asked, model), media_type="application/json")
         except SGPEError as error:  # also of the line
@@ -136,16 +129,16 @@ def create_app(
         (ids, with_spellings), model = await read_for_model(request, read_tokenize)
         generator = model.served.generator
 
-        def written() -> Response:
+        def written() -> bytes:
             spellings = generator.tokenizer.convert_ids_to_tokens(ids) if with_spellings else None
             context = generator.engine.context_length
-            return _json({"count": len(ids), "max_model_len": context, "tokens": ids, "token_strs": spellings})
+            return long_json({"count": len(ids), "max_model_len": context, "tokens": ids, "token_strs": spellings})
 
-        return await asyncio.to_thread(written)
+        return Response(await asyncio.to_thread(written), media_type="application/json")
 
     async def detokenize(request: Request) -> Response:
         text, _ = await read_for_model(request, read_detokenize)
-        return await asyncio.to_thread(_json, {"prompt": text})
+        return Response(await asyncio.to_thread(long_json, {"prompt": text}), media_type="application/json")
 
     async def list_models(request: Request) -> Response:
         return _json({"object": "list", "data": [model.card for model in _models_of(request)]})
@@ -163,7 +156,15 @@ def create_app(
         request.state.observed.route = "/health"
         return _json({"status": "ok"})
 
-    return Starlette(
+    async def not_found(request: Request, error: Exception) -> Response:
+        try:
+            if not api_keys:
+                check_host(request, hosts)
+        except RequestError as refusal:
+            return await _refused(request, refusal)
+        return await _not_found(request, error)
+
+    app = Starlette(
         routes=[
             route("/v1/completions", completions),
             route("/v1/chat/completions", chat_completions),
@@ -177,13 +178,15 @@ def create_app(
         ],
         exception_handlers={
             RequestError: _refused,
-            HTTPException: _not_found,
+            HTTPException: not_found,
             ClientDisconnect: _gone,
             Exception: _failed,
         },
         middleware=[Middleware(Monitor, metrics, log), *for_web_pages(origins)],
         lifespan=lifespan,
     )
+    app.router.redirect_slashes = False  # the location would have any name that the client sends as Host
+    return app
 
 
 def _models_of(request: Request) -> Models:
@@ -217,8 +220,7 @@ def _queue(request: Request, asked: Asked, form: Completion, model: Model) -> Re
     observed: Observed = request.state.observed
     arriving = _Arriving(observed, is_streamed=asked.is_streamed)
     ticket = Ticket(arriving.put)
-    is_message = isinstance(form, ChatCompletion)
-    with about("messages" if is_message else "prompt"):
+    with about("messages" if isinstance(form, ChatCompletion) else "prompt"):
         ticket.texts = [
             _pieces(model.served, asked, ids, choice, ticket) for ids in asked.prompts for choice in range(asked.n)
         ]
@@ -231,13 +233,12 @@ def _queue(request: Request, asked: Asked, form: Completion, model: Model) -> Re
 
 
 def _pieces(served: Served, asked: Asked, ids: list[int], choice: int, ticket: Ticket) -> Iterator[Piece]:
-    """Return the iterator over the pieces of one answer."""
     generator = served.generator
     options = asked.options_of(choice) if asked.has_answers else None
     if asked.scores_prompts:
         return generator.pieces_with_prompt(ids, options, top=asked.top or 0, is_over=ticket.is_cancelled)
     if options is None:
-        return _no_answer()
+        return (nothing for nothing in (Piece("", 0, "length"),))  # a generator, because the queue closes it
     pieces = generator.pieces(
         ids,
         options,
@@ -248,14 +249,6 @@ def _pieces(served: Served, asked: Asked, ids: list[int], choice: int, ticket: T
         watch=asked.watch(generator),
     )
     return asked.reading(pieces, partial(generator.tokenizer.decode, ids))
-
-
-def _no_answer() -> Iterator[Piece]:
-    yield Piece("", 0, "length")
-
-
-class _ClientGoneError(Exception):
-    """An error that ends an answer because the client has disconnected."""
 
 
 class _Arriving:
@@ -277,16 +270,13 @@ class _Arriving:
             self._loop.call_soon_threadsafe(self._has_items.set)
 
     def give_up(self) -> None:
-        """End `pieces` at once; pieces that are still waiting are dropped."""
-        self._items.appendleft((0, _ClientGoneError()))
+        """End `pieces` at once, because the client has disconnected."""
+        self._items.appendleft((0, ClientDisconnect()))
         self._has_items.set()
 
     async def pieces(self, choices: int) -> AsyncIterator[tuple[int, Piece]]:
-        """Yield each piece as it arrives, with the number of its choice, until all choices are complete.
-
-        The number of buffered pieces is not limited, so that a slow client does not block the thread of the queue. The
-        buffer holds at most the answers to one request.
-        """
+        """Yield each piece as it arrives, with the number of its choice, until all choices are complete."""
+        # The number of buffered pieces is not limited, so that a slow client does not block the thread of the queue.
         while choices:
             await self._has_items.wait()
             self._has_items.clear()
@@ -301,9 +291,7 @@ class _Arriving:
 
 
 class _Answer(Response):
-    """A response that waits for the answers to a request, and sends them either whole or as a stream of events. If the
-    client disconnects, the request is cancelled.
-    """
+    """A response that waits for the answers to a request, and sends them either whole or as a stream of events."""
 
     def __init__(self, line: Line, ticket: Ticket, arriving: _Arriving, form: Completion) -> None:
         super().__init__()
@@ -315,7 +303,7 @@ class _Answer(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         watching = asyncio.create_task(self._watch(receive))
         try:
-            with suppress(_ClientGoneError):
+            with suppress(ClientDisconnect):
                 if self._form.asked.is_streamed:
                     await self._send_events(send)
                 else:
@@ -336,12 +324,14 @@ class _Answer(Response):
         try:
             async for number, piece in self._arriving.pieces(len(answers)):
                 answers[number].append(piece)
-        except _ClientGoneError:
+        except ClientDisconnect:
             raise
         except Exception as error:
             refusal = _error_of(error)
             return _json(refusal.body, refusal.status, refusal.headers)
-        return _json(self._form.whole(answers), headers=_about_rule(self._form.asked))
+        # Thousands of log-probabilities take seconds; the thread leaves the event loop free for other requests.
+        body = await asyncio.to_thread(self._form.whole, answers)
+        return Response(body, headers=_about_rule(self._form.asked), media_type="application/json")
 
     async def _send_events(self, send: Send) -> None:
         fields = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
@@ -355,10 +345,13 @@ class _Answer(Response):
             for part in self._form.first_parts():
                 await say(event(part))
             async for number, piece in self._arriving.pieces(len(self._ticket.texts)):
-                await say(event(self._form.part(number, piece)))
+                if len(piece.tokens) > _MANY_TOKENS:  # a scored prompt
+                    await say(await asyncio.to_thread(self._long_event, number, piece))
+                else:
+                    await say(event(self._form.part(number, piece)))
             for part in self._form.last_parts():
                 await say(event(part))
-        except _ClientGoneError:
+        except ClientDisconnect:
             raise
         except Exception as error:
             # The status is already sent; clients recognize the error by its JSON.
@@ -366,11 +359,14 @@ class _Answer(Response):
         else:
             await say(DONE, goes_on=False)
 
+    def _long_event(self, number: int, piece: Piece) -> bytes:
+        return event(self._form.part(number, piece), long_json)
+
 
 def _about_rule(asked: Asked) -> dict[str, str]:
-    """Return the header that names the constraints of the request's rule that the answer may violate, if there are any."""
-    left_out = "; ".join(asked.left_out).encode("ascii", "backslashreplace").decode()
-    return {"X-Constraints-Left-Out": left_out[:_MOST_IN_HEADER]} if left_out else {}
+    # The names are the client's. A line end in one would begin another header, and HTTP allows no space at the end.
+    left_out = "; ".join(asked.left_out).encode("unicode_escape").decode()[:_MOST_IN_HEADER].strip()
+    return {"X-Constraints-Left-Out": left_out} if left_out else {}
 
 
 def _error_of(error: Exception) -> RequestError:
@@ -385,12 +381,21 @@ def _error_of(error: Exception) -> RequestError:
         logger.error("%s", error)
         return RequestError(str(error), status=500, type="server_error")
     logger.error("an answer failed", exc_info=error)
+    return _failure()
+
+
+def _failure() -> RequestError:
     return RequestError("the server failed: see the server's output for the error", status=500, type="server_error")
 
 
 # ---------------------------------------------------------------- responses
 
 _MOST_IN_HEADER = 1000
+"""Characters of a response header that a client can make long."""
+
+_MANY_TOKENS = 100
+"""Number of tokens in a piece from which its event is not built in the event loop."""
+
 _SHORT = 1 << 15
 """Size, in bytes, below which a body is parsed in the event loop."""
 
@@ -411,8 +416,8 @@ async def _not_found(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     path = request.url.path
     messages = {404: f"unknown path {path}", 405: f"{path} does not accept {request.method}"}
-    refusal = RequestError(messages.get(error.status_code, error.detail), status=error.status_code)
-    return _json(refusal.body, error.status_code, dict(error.headers or {}))
+    message = messages.get(error.status_code, error.detail)
+    return await _refused(request, RequestError(message, status=error.status_code, headers=error.headers))
 
 
 async def _gone(request: Request, error: Exception) -> Response:
@@ -420,6 +425,4 @@ async def _gone(request: Request, error: Exception) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    # The ASGI server prints the exception.
-    refusal = RequestError("the server failed: see the server's output for the error", status=500, type="server_error")
-    return _json(refusal.body, refusal.status)
+    return await _refused(request, _failure())  # the ASGI server prints the exception

@@ -7,18 +7,13 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from hf_sgpe.serving.parameters import RequestError, kind
+from hf_sgpe.serving.parameters import RequestError, kind, wrong
 from hf_sgpe.serving.request_queue import Line
 from hf_sgpe.serving.requests import Served
 
 
 class Model:
-    """A served model and its queue of requests.
-
-    Attributes:
-        served: The model.
-        line: The queue of requests for the model.
-    """
+    """A served model and its queue of requests."""
 
     def __init__(self, served: Served) -> None:
         self.served = served
@@ -27,7 +22,7 @@ class Model:
 
     @property
     def card(self) -> dict[str, Any]:
-        """The description of the model in the format of ``/v1/models``."""
+        """The entry of the model in the response of ``/v1/models``."""
         return {
             "id": self.served.name,
             "object": "model",
@@ -37,17 +32,13 @@ class Model:
         }
 
     def leave(self) -> None:
-        """Wait until the requests in the queue are answered, and then free the model's memory."""
+        """Answer the requests in the queue, and free the model's memory."""
         self.line.join()
         self.served.generator.close()
 
 
 class Models:
-    """The models of a server. All methods except `join` must be called in the server's event loop, and return at once.
-
-    Args:
-        served: The models, each with a different name.
-    """
+    """The models of a server. All methods except `join` must be called in its event loop, and return at once."""
 
     def __init__(self, served: Iterable[Served]) -> None:
         self._current = {one.name: Model(one) for one in served}
@@ -57,23 +48,19 @@ class Models:
         return iter(self._current.values())
 
     def pick(self, name: Any) -> Model:
-        """Return the model that a request names. If the server has only one model, the name may be None.
-
-        Raises:
-            RequestError: the name is missing, is not a text, or is unknown.
-        """
+        """Return the model that a request names. If the server has only one model, the name may be None."""
         names = [*self._current]
         if name is None and len(names) != 1:
-            raise RequestError(f"model is missing: choose from {', '.join(map(repr, names))}", param="model")
+            raise wrong("model", f"is missing: choose from {', '.join(map(repr, names))}")
         if name is not None and not isinstance(name, str):
-            raise RequestError(f"model must be a string, not {kind(name)}", param="model")
+            raise wrong("model", f"must be a string, not {kind(name)}")
         if name is not None and name not in names:
             message = f"unknown model {name[:200]!r}: this server has {', '.join(map(repr, names))}"
             raise RequestError(message, status=404, param="model", code="model_not_found")
         return self._current[names[0] if name is None else name]
 
     def has(self, model: Model) -> bool:
-        """Return whether a model is still served, and has not been replaced or removed."""
+        """Return whether a model has been neither replaced nor removed."""
         return model in self._current.values()
 
     def replace(self, served: Iterable[Served]) -> None:
@@ -93,16 +80,14 @@ class Models:
 
     @property
     def running(self) -> int:
-        """The number of requests that are being answered."""
         return sum(max(len(model.line) - model.line.waiting, 0) for model in self._models())
 
     @property
     def waiting(self) -> int:
-        """The number of requests that wait."""
         return sum(model.line.waiting for model in self._models())
 
     def close(self) -> None:
-        """End all requests with an error. To wait for the threads of the queues, call `join`."""
+        """End all requests with an error."""
         for model in self._models():
             model.line.close()
             model.served.generator.end_trials()

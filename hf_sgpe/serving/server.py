@@ -10,29 +10,33 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from math import inf
+from typing import Any, NamedTuple
 
+import h11
 import uvicorn
 from starlette.applications import Starlette
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.serving.limits import HEADER_SECONDS, most_connections
+from hf_sgpe.serving.limits import FREE_CHUNKS, HEADER_SECONDS, LEAST_IN_CHUNK, SEND_SECONDS, most_connections
 from hf_sgpe.serving.requests import Served
 
 logger = logging.getLogger(__name__)
 
+_NEWEST = 8
+"""Connections that wait for their clients and stay open, however many requests are being answered."""
+
 _SECONDS_TO_END = 5
 """Seconds from a signal until all connections are closed, also those of clients that do not read their answers."""
 
+_SECONDS_TO_EXIT = 10
+"""Seconds from a signal until the process ends, even if a thread still reads a request or computes a token."""
+
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a socket that is bound to a port but does not listen, so that connections fail until the model is loaded.
-
-    Args:
-        port: Number of the port. 0 means any free port.
-
-    Raises:
-        SGPEError: there is no such host, or the port is in use or is not from 0 to 65535.
+    """Return a socket that is bound to a port (0: any free one) but does not listen, so that connections fail until the
+    model is loaded.
     """
     if not 0 <= port < 1 << 16:
         raise SGPEError(f"--port must be from 0 to 65535, not {port}")
@@ -42,6 +46,8 @@ def bind(host: str, port: int) -> socket.socket:
         bound = socket.socket(family, socket.SOCK_STREAM)
         if os.name == "posix":  # on Windows this would let two servers share a port
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # With the megabytes of the system's own choice, a slow client would seem to take nothing for minutes.
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 18)
         bound.bind(address)
     except (OSError, UnicodeError) as error:
         if bound is not None:
@@ -55,22 +61,17 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def url_of(bound: socket.socket) -> str:
-    """Return the URL at which clients reach the API."""
     host, port = bound.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"
 
 
 def is_open_to_others(bound: socket.socket) -> bool:
-    """Return whether other machines may reach the socket."""
     return not ipaddress.ip_address(bound.getsockname()[0].partition("%")[0]).is_loopback
 
 
 def hosts_of(bound: socket.socket, host: str) -> set[str]:
-    """Return the names by which programs on this machine reach the socket. If other machines may reach it, return an empty
-    set, because they may know it by any name.
-
-    Args:
-        host: The name to which the socket was bound.
+    """Return the names by which programs on this machine reach the socket, which was bound to ``host``. If other machines
+    may reach it, return an empty set, because they may know it by any name.
     """
     if is_open_to_others(bound):
         return set()
@@ -80,24 +81,22 @@ def hosts_of(bound: socket.socket, host: str) -> set[str]:
 def server_of(
     app: Starlette, on_start: Callable[[], None] = lambda: None, reload: Callable[[], Sequence[Served]] | None = None
 ) -> uvicorn.Server:
-    """Return a uvicorn server for an application. On Ctrl-C or SIGTERM, the server stops generating, and sends an error to
-    waiting clients.
+    """Return a uvicorn server for an application. On Ctrl-C or SIGTERM, it ends all requests with an error.
 
     Args:
         on_start: Function that is called as soon as the server accepts requests.
-        reload: Function that returns the models to serve from now on. It is called in a thread at each SIGHUP, on systems
-            with this signal. None means that SIGHUP ends the process.
+        reload: Function that returns the models to serve from now on. It is called in a thread at each SIGHUP.
     """
     # Errors in requests go to the client; only errors of the server are printed.
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
     return _Server(
-        uvicorn.Config(app, log_config=None, access_log=False, server_header=False, lifespan="on"), on_start, reload
+        uvicorn.Config(app, http=_Protocol, log_config=None, access_log=False, server_header=False, lifespan="on"),
+        on_start,
+        reload,
     )
 
 
 class _Server(uvicorn.Server):
-    """A uvicorn server that ends all requests when a signal arrives. The base class would wait until they are answered."""
-
     def __init__(
         self, config: uvicorn.Config, on_start: Callable[[], None], reload: Callable[[], Sequence[Served]] | None
     ) -> None:
@@ -106,8 +105,9 @@ class _Server(uvicorn.Server):
         self._reload = reload
         self._reloading: asyncio.Task[None] | None = None
         self._is_changed = False  # since the current reload began
-        self._idle_since: dict[Any, float] = {}
+        self._waits: dict[Any, tuple[Any, float]] = {}
         self._quiet_until = 0.0
+        self._exit: threading.Timer | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
@@ -118,8 +118,15 @@ class _Server(uvicorn.Server):
             self._loop.add_signal_handler(signal.SIGHUP, self.reload)
         self._on_start()
 
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        try:
+            super().run(sockets)
+        finally:
+            if self._exit is not None:
+                self._exit.cancel()
+
     async def on_tick(self, counter: int) -> bool:
-        self._close_idle()
+        self._close_waiting()
         return await super().on_tick(counter)
 
     def _report(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -129,19 +136,24 @@ class _Server(uvicorn.Server):
             self._quiet_until = loop.time() + 60
             logger.error("too many connections: the system allows this process no more open files (ulimit -n)")
 
-    def _close_idle(self) -> None:
-        """Close connections on which no request arrives: after a time or, if there are too many connections, at once."""
+    def _close_waiting(self) -> None:
+        """Close connections that wait for their clients: after a time or, if there are too many connections, at once."""
         now = self._loop.time()
-        idle = [each for each in self.server_state.connections if _is_idle(each)]
-        self._idle_since = {each: self._idle_since.get(each, now) for each in idle}
-        longest_first = sorted(idle, key=self._idle_since.__getitem__)
-        excess = max(len(self.server_state.connections) - most_connections(), 0)
-        for place, each in enumerate(longest_first):
-            if place < excess or now - self._idle_since[each] > HEADER_SECONDS:
-                each.transport.abort()
+        before, self._waits = self._waits, {}
+        for connection in self.server_state.connections:
+            if (awaited := _awaited(connection)) is not None:
+                known = before.get(connection)
+                self._waits[connection] = known if known is not None and known[0] == awaited else (awaited, now)
+        longest_first = sorted(self._waits, key=lambda connection: self._waits[connection][1])
+        busy = len(self.server_state.connections) - len(longest_first)
+        excess = len(longest_first) - max(most_connections() - busy, _NEWEST)
+        for place, connection in enumerate(longest_first):
+            awaited, since = self._waits[connection]
+            if place < excess or now - since > awaited.seconds:
+                connection.transport.abort()
 
     def reload(self) -> None:
-        """Load changed models while the server runs. A call during a reload causes one more reload after the current one."""
+        """Load changed models while the server runs. A call during a reload causes one more after it."""
         self._is_changed = True
         if self._reloading is None or self._reloading.done():
             self._reloading = self._loop.create_task(self._replace_models())
@@ -157,6 +169,11 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         # The base class would wait for clients that do not read their answers, or that do not send the rest of a body.
         self._loop.call_later(_SECONDS_TO_END, self._close_connections)
+        if threading.current_thread() is threading.main_thread():  # in another thread, the process is not the server's
+            # Python and asyncio would wait for all threads.
+            self._exit = threading.Timer(_SECONDS_TO_EXIT, os._exit, (0,))
+            self._exit.daemon = True
+            self._exit.start()
         await super().shutdown(sockets)
 
     def _close_connections(self) -> None:
@@ -173,7 +190,51 @@ class _Server(uvicorn.Server):
             self._loop.call_soon_threadsafe(self.config.app.state.models.close)
 
 
-def _is_idle(connection: Any) -> bool:
-    """Return whether no request is being answered on a connection of uvicorn. Its headers may have arrived in part."""
-    cycle = connection.cycle
-    return cycle is None or cycle.response_complete
+class _Parser(h11.Connection):
+    """A parser of requests that refuses bodies in tiny chunks: each chunk takes the time of some kilobytes."""
+
+    _chunks = _bytes = 0
+
+    def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self._chunks = self._bytes = 0
+        elif isinstance(event, h11.Data):
+            self._chunks += event.chunk_start
+            self._bytes += len(event.data)
+            if self._chunks > FREE_CHUNKS and self._bytes < self._chunks * LEAST_IN_CHUNK:
+                raise h11.RemoteProtocolError("the chunks of the body are too small")
+        return event
+
+
+class _Protocol(H11Protocol):
+    def __init__(self, *settings: Any, **named_settings: Any) -> None:
+        super().__init__(*settings, **named_settings)
+        self.conn = _Parser(h11.SERVER)
+
+    def send_400_response(self, msg: str) -> None:
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:  # a response has begun or ended
+            self.transport.close()
+
+
+class _Awaited(NamedTuple):
+    """What a connection waits for its client to do. If it is equal at a later time, the client has done nothing."""
+
+    request: Any
+    unsent: int
+    seconds: float
+
+
+def _awaited(connection: Any) -> _Awaited | None:
+    """Return what a connection of uvicorn waits for: the headers or the body of a request, or that the client takes the
+    bytes of a response. While a request is being answered, return None.
+    """
+    request, unsent = connection.cycle, connection.transport.get_write_buffer_size()
+    if unsent:
+        return _Awaited(request, unsent, SEND_SECONDS)
+    if request is None or request.response_complete:
+        return _Awaited(request, 0, HEADER_SECONDS)
+    # The routes have a time limit for the body.
+    return _Awaited(request, 0, inf) if request.more_body else None

@@ -9,7 +9,7 @@ from typing import Any
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.generation.text_generator import TextGenerator
-from hf_sgpe.serving.parameters import Parameters, RequestError, kind
+from hf_sgpe.serving.parameters import Parameters, RequestError, kind, wrong
 
 TEMPLATE = ("chat_template_kwargs", "reasoning_effort", "add_generation_prompt", "continue_final_message")
 """The names of the parameters for chats."""
@@ -21,14 +21,7 @@ _OTHERS = ("messages", "tools", "documents", "chat_template", "add_generation_pr
 
 
 def read_variables(written: str, name: str) -> dict[str, Any]:
-    """Return the template variables that a command-line option sets. The value of the option must be a JSON object.
-
-    Args:
-        name: Name of the option.
-
-    Raises:
-        SGPEError: the value is not a JSON object, or sets a variable that only a request may set.
-    """
+    """Return the template variables that the command-line option ``name`` sets."""
     try:
         variables = json.loads(written)
     except ValueError as error:
@@ -41,18 +34,11 @@ def read_variables(written: str, name: str) -> dict[str, Any]:
 
 def read_template(given: Parameters, messages: list[Any], defaults: Mapping[str, Any], template: str) -> dict[str, Any]:
     """Return the arguments for `hf_sgpe.generation.conversation.Chat.encode` that follow from the parameters of a request.
-
-    Args:
-        messages: The messages of the request.
-        defaults: Variables set for the server. The request may set them to other values.
-        template: The chat template.
-
-    Raises:
-        RequestError: a parameter is invalid.
+    Its variables replace those in ``defaults``.
     """
     variables = given.get("chat_template_kwargs")
     if variables is not None and (problem := _problem_of(variables)):
-        raise RequestError(f"chat_template_kwargs {problem}", param="chat_template_kwargs")
+        raise wrong("chat_template_kwargs", f"{problem}")
     continues = given.flag("continue_final_message")
     if continues and given.flag("add_generation_prompt"):
         raise RequestError(
@@ -61,8 +47,7 @@ def read_template(given: Parameters, messages: list[Any], defaults: Mapping[str,
         )
     last = messages[-1]
     if continues and not (last.get("role") == "assistant" and last.get("content") and isinstance(last["content"], str)):
-        message = "continue_final_message needs a last message with the role assistant and a text to continue"
-        raise RequestError(message, param="continue_final_message")
+        raise wrong("continue_final_message", "needs a last message with the role assistant and a text to continue")
     return {
         "add_generation_prompt": given.flag("add_generation_prompt", not continues),
         "continue_final_message": continues,
@@ -71,12 +56,11 @@ def read_template(given: Parameters, messages: list[Any], defaults: Mapping[str,
 
 
 def _effort(given: Parameters, template: str) -> dict[str, Any]:
-    """Return the parameter ``reasoning_effort`` as a variable of the template, if the request has this parameter."""
     effort = given.get("reasoning_effort")
     if effort is None:
         return {}
     if not isinstance(effort, str):
-        raise RequestError(f"reasoning_effort must be a string, not {kind(effort)}", param="reasoning_effort")
+        raise wrong("reasoning_effort", f"must be a string, not {kind(effort)}")
     if re.search(r"\breasoning_effort\b", template):
         return {"reasoning_effort": effort}
     message = "the model's chat template does not use reasoning_effort: leave it out"
@@ -84,15 +68,10 @@ def _effort(given: Parameters, template: str) -> dict[str, Any]:
 
 
 def read_encoder(given: Parameters, generator: TextGenerator) -> Callable[[str], list[int]]:
-    """Return the function that converts a prompt of the request to token ids, with or without special tokens as requested.
-
-    Raises:
-        RequestError: a parameter is invalid.
-    """
+    """Return the function that converts a prompt to ids, with or without special tokens as the request asks."""
     special = given.get("special_tokens")
     if special not in (None, "text", "allowed"):
-        message = f"special_tokens must be 'text' or 'allowed', not {str(special)[:40]!r}"
-        raise RequestError(message, param="special_tokens")
+        raise wrong("special_tokens", f"must be 'text' or 'allowed', not {str(special)[:40]!r}")
     encode = generator.encode if given.flag("add_special_tokens", True) else generator.tokenizer.encode
     return lambda text: encode(text, allowed_special="all" if special == "allowed" else "none")
 

@@ -13,7 +13,7 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.generation.json_schemas import LIMITS, check_length, check_schema
 from hf_sgpe.serving.call_grammar import CallGrammar
 from hf_sgpe.serving.messages import well_formed_json
-from hf_sgpe.serving.parameters import Parameters, RequestError, about, kind
+from hf_sgpe.serving.parameters import Parameters, RequestError, about, kind, wrong
 from hf_sgpe.tokenizer import BPETokenizer
 
 Tool: TypeAlias = dict[str, Any]
@@ -40,28 +40,16 @@ class ToolUse:
     required: tuple[str, ...] | None = None
     response_template: Mapping[str, Any] | None = None
 
-    @property
-    def has_grammar(self) -> bool:
-        """True if `grammar` can make a grammar for the format of the calls."""
-        return self.written is not None
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the tools."""
-        return tuple(tool["function"]["name"] for tool in self.tools)
-
     def grammar(self) -> list[str]:
         """Return the lines of a Lark grammar whose rule ``calls`` matches tool calls in the model's format."""
         assert self.written is not None
-        functions = [tool["function"] for tool in self.tools if tool["function"]["name"] in (self.required or self.names)]
+        functions = [tool["function"] for tool in self.tools]
+        if self.required:
+            functions = [function for function in functions if function["name"] in self.required]
         return CallGrammar(self.written, {mark: id for id, mark in self.marks.items()}).lines(functions, self.most)
 
     def reader(self, prompt: Callable[[], str]) -> CallReader | ResponseReader:
-        """Return the reader that finds tool calls in an answer.
-
-        Args:
-            prompt: Function that returns the text of the prompt, with special tokens.
-        """
+        """Return the reader that finds tool calls in an answer. ``prompt`` returns the prompt with special tokens."""
         if self.response_template is not None:
             return ResponseReader(self.response_template, prompt(), self.tools, self.most)
         assert self.written is not None
@@ -72,18 +60,10 @@ class ToolUse:
 def read_tools(
     given: Parameters, template: str, tokenizer: BPETokenizer, response_template: Mapping[str, Any] | None = None
 ) -> ToolUse | None:
-    """Return the tools of a request; None if answers contain only text.
-
-    Args:
-        template: Source of the chat template.
-        response_template: The tokenizer's response template, if any.
-
-    Raises:
-        RequestError: a tool is invalid, or the model cannot use tools.
-    """
+    """Return the tools of a request; None if answers contain only text. ``template`` is the source of the chat template."""
     tools = given.get("tools") or []
     if not isinstance(tools, list):
-        raise RequestError(f"tools must be a list, not {kind(tools)}", param="tools")
+        raise wrong("tools", f"must be a list, not {kind(tools)}")
     with about("tools"):
         check_length("tools", len(tools), LIMITS.tools)
     read = [_tool(tool, f"tools[{place}]") for place, tool in enumerate(tools)]
@@ -114,7 +94,7 @@ def read_tools(
     marks = {added[mark]: mark for mark in named if mark in added}
     most = None if is_parallel and not isinstance(choice, dict) else 1
     tool_use = ToolUse(read, written, marks, most, required, response_template)
-    if required is not None and not tool_use.has_grammar:
+    if required is not None and written is None:
         problem = (
             "tool_choice: a call cannot be required, because only the tokenizer's response template describes the format of "
             "this model's calls: send auto or none"
@@ -124,17 +104,15 @@ def read_tools(
 
 
 def _required(choice: Any, names: list[str]) -> tuple[str, ...] | None:
-    """Return the names of the tools, one of which must be called according to ``tool_choice``. If no call is required,
-    return None.
-    """
+    """Return the names of the tools, one of which must be called according to ``tool_choice``; None if none must."""
     if choice in (None, "none", "auto"):
         return None
     named = choice.get("function") if isinstance(choice, dict) and choice.get("type") == "function" else None
     name = named.get("name") if isinstance(named, dict) else None
     if choice != "required" and not isinstance(name, str):
-        raise RequestError("tool_choice must be none, auto, required, or an object with a function", param="tool_choice")
+        raise wrong("tool_choice", "must be none, auto, required, or an object with a function")
     if not names:
-        raise RequestError("tool_choice requires a call, but the request has no tools: give tools", param="tool_choice")
+        raise wrong("tool_choice", "requires a call, but the request has no tools: give tools")
     if isinstance(name, str) and name not in names:
         raise RequestError(f"tool_choice: there is no tool with the name {name[:100]!r}", param="tool_choice")
     return (name,) if isinstance(name, str) else tuple(names)
@@ -142,13 +120,13 @@ def _required(choice: Any, names: list[str]) -> tuple[str, ...] | None:
 
 def _tool(tool: Any, param: str) -> Tool:
     if not isinstance(tool, dict) or tool.get("type") != "function" or not isinstance(tool.get("function"), dict):
-        raise RequestError(f"{param} must be an object with a function and the type function", param=param)
+        raise wrong(param, "must be an object with a function and the type function")
     function = Parameters(tool["function"], {"name", "description", "parameters", "strict"}, {}, f"{param}.function.")
     name, parameters = function.get("name"), function.get("parameters")
     if not isinstance(name, str) or not name:
-        raise RequestError(f"{param}.function.name must be a non-empty string", param=f"{param}.function.name")
+        raise wrong(f"{param}.function.name", "must be a non-empty string")
     if not isinstance(function.get("description") or "", str):
-        raise RequestError(f"{param}.function.description must be a string", param=f"{param}.function.description")
+        raise wrong(f"{param}.function.description", "must be a string")
     try:
         check_schema(parameters or {})
     except SGPEError as error:
@@ -156,4 +134,4 @@ def _tool(tool: Any, param: str) -> Tool:
         raise RequestError(f"{where}, of the tool {name!r}: {error}", param=where) from None
     function.flag("strict")
     fields = {key: value for key, value in function.record.items() if value is not None and key != "strict"}
-    return {"type": "function", "function": well_formed_json(fields, param)}
+    return {"type": "function", "function": well_formed_json(fields)}

@@ -87,6 +87,15 @@ def test_only_names_of_the_server_are_accepted_without_a_key(served):
         assert ask(running, "/models", Host="page.example", Authorization="Bearer secret")[0] == 200
 
 
+def test_a_path_with_another_slash_is_unknown_and_nothing_leads_to_the_host_that_a_client_names(served):
+    json_of_page = {"record": {"prompt": "a"}, "Content_Type": "application/json"}
+    with serving(served, hosts={"localhost"}) as running:
+        for host, status in (("localhost", 404), ("evil.example", 403)):
+            for given in ("/completions/", json_of_page), ("/models/", {}), ("/nothing", {}):
+                assert ask(running, given[0], Host=host, **given[1])[0] == status
+        assert ask(running, "/completions", Host="evil.example")[0] == 403  # not 405
+
+
 def test_a_server_for_this_machine_has_names_and_an_open_server_has_any():
     for host, expected in (("127.0.0.1", {"localhost", "127.0.0.1", "::1"}), ("0.0.0.0", set())):
         with server.bind(host, 0) as bound:

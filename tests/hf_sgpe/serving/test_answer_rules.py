@@ -228,6 +228,30 @@ def test_constraints_that_no_grammar_has_are_named_in_a_header(client):
     assert "x-constraints-left-out" not in answer.headers
 
 
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("schema", "header"),
+    [
+        ({"type": "string", "format": "\0"}, r"Unknown format: \x00"),
+        ({"type": "string", "format": "x\r\nA: b"}, r"Unknown format: x\r\nA: b"),
+        ({"type": "string", "format": "ශ "}, r"Unknown format: \u0dc1"),
+        ({"properties": {"a\r\nSet-Cookie: x=1": {"pattern": "(?=a)a"}}}, r"properties.a\r\nSet-Cookie: x=1.pattern with"),
+        ({"properties": {f"{n} ": {"pattern": "(?=a)a"} for n in range(500)}}, "properties.499 .pattern with look-around; "),
+    ],
+)
+def test_names_of_a_schema_do_not_break_the_header_that_names_them(client, schema, header, stream):
+    function = {"name": "f", "parameters": {"type": "object", "properties": {"p": schema}}}
+    for given in (
+        {"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}},
+        {"tools": [{"type": "function", "function": function}], "tool_choice": "required"},
+    ):
+        raw = client.chat.completions.with_raw_response
+        headers = raw.create(model="qwen", messages=HELLO, max_tokens=3, stream=stream, **given).headers
+        assert header in headers["x-constraints-left-out"]
+        assert len(headers["x-constraints-left-out"]) <= 1000
+        assert headers.keys().isdisjoint({"set-cookie", "a"})
+
+
 def test_a_rule_that_no_answer_can_follow_is_refused(client):
     schema = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"$ref": "#"}}}
     with pytest.raises(openai.BadRequestError, match="no answer can follow the rule"):

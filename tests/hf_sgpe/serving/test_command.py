@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
-from support.command import COMMAND, hf_sgpe
+from support.command import COMMAND, ROOT, hf_sgpe
 from support.serving import wait_until
 
 from hf_sgpe import serving
@@ -67,6 +67,49 @@ def test_it_answers_those_with_the_key_until_a_signal_ends_it_in_the_middle_of_a
         assert len(errors) == 4
         assert set(errors) <= {openai.InternalServerError, openai.APIConnectionError}
         assert process.stdout.read() == process.stderr.read() == ""
+
+
+STUCK = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+from support.calling import served_by
+from support.engines import Parrot
+from hf_sgpe.serving import routes, server
+
+def stuck(*given, **settings):
+    print("stuck", flush=True)
+    time.sleep(3600)
+
+def stuck_tokens(*given):
+    yield stuck()
+
+server._SECONDS_TO_EXIT = 2
+served = served_by(Parrot([5]), "qwen")
+if sys.argv[2] == "reading":
+    served.generator.encode = stuck
+else:
+    served.generator.engine._go_on = stuck_tokens
+bound = server.bind("127.0.0.1", 0)
+server.server_of(routes.create_app(served), lambda: print(bound.getsockname()[1], flush=True)).run([bound])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals that end a process so")
+@pytest.mark.parametrize("busy", ["reading", "answering"])
+def test_the_process_ends_although_a_thread_does_not(busy):
+    body = b'{"prompt": "a"}'
+    head = f"POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+    command = [sys.executable, "-c", STUCK, str(ROOT / "tests"), busy]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            port = int(process.stdout.readline())
+            with socket.create_connection(("127.0.0.1", port)) as client:
+                client.sendall(f"{head}\r\n".encode() + body)
+                assert process.stdout.readline() == "stuck\n"
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(120) == 0
+        finally:
+            process.kill()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGHUP")

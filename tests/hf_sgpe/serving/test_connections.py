@@ -1,13 +1,16 @@
 """What clients do to a server that no library would: go away, be slow, send too much, or send no HTTP."""
 
+import contextlib
 import json
+import select
 import socket
 import time
+from unittest.mock import Mock
 
 import pytest
 from support.serving import serving, wait_until
 
-from hf_sgpe.serving import server
+from hf_sgpe.serving import routes, server
 from hf_sgpe.serving.limits import Limits
 from hf_sgpe.serving.requests import Served
 
@@ -75,6 +78,74 @@ def test_silent_connections_make_room_for_requests(running, monkeypatch):
     finally:
         for connection in silent:
             connection.close()
+
+
+def test_bodies_that_arrive_slowly_make_room_for_requests(endless, monkeypatch):
+    monkeypatch.setattr(server, "most_connections", lambda: 8)
+    with serving(endless) as running, contextlib.ExitStack() as stack:
+        slow = [stack.enter_context(connect(running)) for _ in range(30)]
+        for connection in slow:
+            connection.sendall(request(b"{", length=400))
+        wait_until(lambda: len(select.select(slow, [], [], 0)[0]) == 22)
+        assert all(is_closed(connection) for connection in select.select(slow, [], [], 0)[0])
+        with connect(running) as connection:
+            connection.sendall(request({"prompt": "a", "max_tokens": 1}))
+            assert answer(connection)[0] == 200
+
+
+def test_a_new_connection_stays_open_although_too_many_are_busy(running, engine, monkeypatch):
+    monkeypatch.setattr(server, "most_connections", lambda: 1)
+    with connect(running) as first, connect(running) as second:
+        for connection in (first, second):
+            connection.sendall(request(LONG))
+        wait_until(lambda: len(running.line) == 2)
+        with connect(running) as new:
+            said = engine.said
+            wait_until(lambda: engine.said > said + 300)  # the server looks at its connections ten times in a second
+            new.sendall(request(b"{}", "/v1/nothing"))
+            assert answer(new)[0] == 404
+
+
+@pytest.fixture
+def long_response(endless):
+    """A server, and a client that has not yet read its response of some megabytes."""
+    served = Served("endless", endless.generator, None, Limits(max_body=1 << 20))
+    with serving(served) as running, socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect((running.host, running.port))
+        client.sendall(request({"prompt": "a b " * 100_000, "return_token_strs": True}, "/tokenize"))
+        wait_until(
+            lambda: any(each.cycle and each.cycle.response_complete for each in running.server.server_state.connections)
+        )
+        yield running, client
+
+
+def test_a_response_is_sent_whole_to_a_client_that_pauses(long_response, monkeypatch):
+    running, client = long_response
+    monkeypatch.setattr(server, "HEADER_SECONDS", 0.1)
+    time.sleep(1)
+    assert len(running.server.server_state.connections) == 1
+    assert answer(client)[2]["count"] > 100_000
+
+
+def test_a_client_that_takes_nothing_of_its_response_is_given_up(long_response, monkeypatch):
+    running, _ = long_response
+    monkeypatch.setattr(server, "SEND_SECONDS", 0.2)
+    wait_until(lambda: not running.server.server_state.connections)
+
+
+def test_only_the_time_since_the_last_request_counts(endless):
+    looking = server.server_of(routes.create_app(endless))
+    looking._loop = Mock()
+    connection = Mock()
+    connection.transport.get_write_buffer_size.return_value = 0
+    looking.server_state.connections = {connection}
+    for seconds, is_closed in ((0, False), (10, False), (20, False), (30, False), (50, True)):
+        if seconds < 50:
+            connection.cycle = Mock(response_complete=True)  # another request
+        looking._loop.time.return_value = seconds
+        looking._close_waiting()
+        assert connection.transport.abort.called == is_closed
 
 
 def answer(connection):
@@ -156,6 +227,26 @@ def test_a_body_that_is_too_long_is_refused(running, given):
         status, headers, body = answer(connection)
     assert (status, headers["connection"]) == (413, "close")
     assert body["error"]["message"] == "the body has more than 2,000 bytes"
+
+
+@pytest.mark.parametrize(("size", "count", "status"), [(1, 900, 200), (1, 1100, 400), (64, 1100, 200)])
+def test_a_body_of_very_many_tiny_chunks_is_refused(endless, size, count, status):
+    body = json.dumps({"prompt": "a", "max_tokens": 1}).encode().ljust(size * count)
+    chunks = (b"%x\r\n%b\r\n" % (size, body[place : place + size]) for place in range(0, len(body), size))
+    head = request(b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+    with serving(endless) as running, connect(running) as connection:
+        connection.sendall(head + b"".join(chunks) + b"0\r\n\r\n")
+        assert connection.makefile("rb").readline().split()[1] == b"%d" % status
+
+
+def test_damaged_chunks_after_a_response_are_no_error(running, caplog):
+    head = request(b"", "/v1/nothing").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+    with connect(running) as connection:
+        connection.sendall(head)
+        assert answer(connection)[0] == 404
+        connection.sendall(b"x\r\n")
+        assert is_closed(connection)
+    assert caplog.records == []
 
 
 def test_a_body_that_comes_in_parts_is_read_and_one_that_does_not_come_is_given_up(running):

@@ -6,7 +6,7 @@ from hf_sgpe.serving.parameters import RequestError
 
 CALL = {"id": "call_1", "type": "function", "function": {"name": "add", "arguments": '{"a": "\\ud800"}'}}
 
-DEEP = '{"a": ' + "[" * 900 + "]" * 900 + "}"
+DEEP = '{"a": ' + "[" * 100 + "]" * 100 + "}"
 
 
 def test_messages_of_an_agent_are_those_of_a_template():
@@ -71,6 +71,7 @@ def test_arguments_that_are_not_an_object_reach_the_template_as_they_are(sent, r
         ({"role": "assistant", "content": "a", "reasoning_content": 3}, "reasoning_content", "must be a string"),
         (called(name=""), "tool_calls[0].function.name", "must be a non-empty string"),
         (called(name="f", arguments=DEEP), "tool_calls[0].function.arguments", "is nested too deeply"),
+        (called(name="f", arguments='{"a":' * 9000), "tool_calls[0].function.arguments", "is nested too deeply"),
         (called(name="f", arguments=[]), "tool_calls[0].function.arguments", "the JSON of an object, not a list"),
     ],
 )

@@ -187,6 +187,12 @@ def test_wrong_chats_are_refused_by_name(endless, record, param, message):
     assert refusal.value.body["error"]["param"] == param
 
 
+def test_prompts_are_counted_before_they_are_encoded(endless, monkeypatch):
+    monkeypatch.setattr(endless.generator, "encode", lambda text, **settings: pytest.fail("too early"))
+    with pytest.raises(RequestError, match="the request asks for 20,000 answers, and the maximum is 16"):
+        read_completion({"prompt": [""] * 20_000}, endless)
+
+
 def test_long_values_are_cut_off_in_messages(endless):
     long = "x" * 100_000
     for record in ({"temperature": long}, {"messages": [{"role": long, "content": "a"}]}, {long: 1}):
@@ -225,6 +231,10 @@ def test_without_a_template_there_are_no_chats(tokenizer, endless):
         read_chat({"messages": HELLO}, served)
 
 
+def nested(levels):
+    return b'{"n": ' + b"[" * levels + b"]" * levels + b"}"
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
@@ -232,6 +242,8 @@ def test_without_a_template_there_are_no_chats(tokenizer, endless):
         (b"{", "not JSON"),
         (b"\xff{}", "not JSON"),
         (b"[" * 100_000, "the body is nested too deeply"),
+        (nested(100), "the body is nested too deeply: send JSON with at most 100 levels"),
+        (nested(982), "the body is nested too deeply"),
         (b"9" * 5000, "the body has a number with too many digits"),
         (b"[]", "must be a JSON object, not a list"),
     ],
@@ -239,6 +251,11 @@ def test_without_a_template_there_are_no_chats(tokenizer, endless):
 def test_bodies_that_are_no_object_are_refused(body, message):
     with pytest.raises(RequestError, match=message):
         read_json(body)
+
+
+def test_a_body_with_as_many_levels_as_are_allowed_is_read(endless):
+    with pytest.raises(RequestError, match="n must be a whole number"):
+        read_completion({"prompt": "a", **read_json(nested(99))}, endless)
 
 
 def test_tokens_of_texts_and_of_chats(endless):

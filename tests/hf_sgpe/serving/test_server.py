@@ -1,5 +1,6 @@
 import json
 import signal
+import threading
 import urllib.error
 import urllib.request
 
@@ -8,6 +9,8 @@ from support.engines import Parrot
 from support.serving import serving
 
 from hf_sgpe.generation import GenerationOptions, TextGenerator
+from hf_sgpe.serving import answers
+from hf_sgpe.serving.answers import to_json
 from hf_sgpe.serving.limits import Limits
 from hf_sgpe.serving.requests import Served
 
@@ -375,3 +378,38 @@ def ask(request):
     except urllib.error.HTTPError as error:
         with error:
             return error.code, json.load(error)
+
+
+def test_long_values_are_encoded_in_short_parts(monkeypatch):
+    scored = {"token": "ශ", "bytes": [224], "top_logprobs": [{"token": "a"}] * 20}
+    value = {
+        "choices": [to_json({"text": "a"})] * 2,
+        "content": [scored] * 1000,
+        "ids": [*range(5000)],
+        "none": [],
+        "n": 1.5,
+    }
+    value |= {"text": 'ශ\ud800"\n' * 50_000, "deep": {"a": [1, [2]], "b": "", "c": None}}
+    plain = to_json({**value, "choices": [{"text": "a"}] * 2})
+    lengths = []
+    monkeypatch.setattr(answers, "to_json", lambda value: lengths.append(len(encoded := to_json(value))) or encoded)
+    assert answers.long_json(value) == plain
+    assert max(lengths) < 300_000 < len(plain)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_answers_with_many_log_probabilities_are_built_outside_the_event_loop(generator, monkeypatch, stream):
+    threads = set()
+    logprobs = answers.Completion._logprobs
+
+    def watched(self, tokens):
+        if len(tokens) > 100:
+            threads.add(threading.current_thread())
+        return logprobs(self, tokens)
+
+    monkeypatch.setattr(answers.Completion, "_logprobs", watched)
+    with serving(Served("my-model", generator, None)) as running, client_of(running) as client:
+        given = {"prompt": PROMPT * 40, "echo": True, "logprobs": 2, "max_tokens": 1, "stream": stream}
+        answer = client.completions.create(model="my-model", **given)
+        list(answer) if stream else None
+        assert threads and running._thread not in threads
